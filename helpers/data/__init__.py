@@ -1,0 +1,1 @@
+"""From files to batches: examples, windows, batches. Knows no models."""

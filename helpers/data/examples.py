@@ -1,0 +1,46 @@
+"""What every loader returns: questions about passages, with their answers and where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+class DataError(ValueError):
+    """Data that cannot be used as it is; the message names file and record and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One question about one passage.
+
+    ``answers`` are the texts that count as right when scoring; empty means unanswerable. ``span`` is the
+    half-open character range of ``context`` to train on, None when there is none (unanswerable, or a free
+    answer that shares no word with its passage). ``group`` is the id of the original question for
+    adversarial variants (scored by their minimum) and equals ``id`` otherwise.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[str, ...]
+    span: tuple[int, int] | None
+    group: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Examples of one source, and ``notes``: what was repaired or cannot be trained on, counted."""
+
+    examples: list[Example]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One domain's three parts; no context stands in two of them unless the files themselves say so."""
+
+    name: str
+    train: list[Example]
+    valid: list[Example]
+    test: list[Example]
+    notes: list[str] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""One module a paper; each reads like its paper's algorithm."""
