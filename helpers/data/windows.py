@@ -1,0 +1,264 @@
+"""Questions and passages as token windows, kept as flat ragged arrays.
+
+Every distinct question and passage is tokenised once. A window is four numbers (question, passage, first
+token, count), so overlapping windows and many questions on one passage cost no memory. The sequence is
+``[CLS] question [SEP] passage tokens [SEP]``; positions below are positions in that sequence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from .examples import DataError, Example
+
+SPECIAL = 3  # [CLS], [SEP], [SEP]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of unequal length in one array: row i is ``values[starts[i]:starts[i + 1]]``."""
+
+    values: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence], dtype, width: tuple[int, ...] = ()) -> Ragged:
+        starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=starts[1:])
+        values = np.empty((int(starts[-1]), *width), dtype)
+        for row, start in zip(rows, starts, strict=False):
+            values[start : start + len(row)] = row
+        return cls(values, starts)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.values[self.starts[row] : self.starts[row + 1]]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over a list of examples. Arrays named ``_W`` have one entry a window.
+
+    ``start_W``, ``end_W`` are the labels: positions of the answer's first and last token, 0 ([CLS]) where the
+    window does not hold the whole answer. ``context_chars`` gives each passage token's character range.
+    """
+
+    examples: list[Example]
+    questions: Ragged
+    contexts: Ragged
+    context_chars: Ragged
+    question_W: np.ndarray
+    context_W: np.ndarray
+    example_W: np.ndarray
+    first_W: np.ndarray
+    count_W: np.ndarray
+    start_W: np.ndarray
+    end_W: np.ndarray
+    special_ids: tuple[int, int, int]  # [CLS], [SEP], [PAD]
+    notes: list[str]
+
+    def __len__(self) -> int:
+        return len(self.example_W)
+
+    @property
+    def prefix_W(self) -> np.ndarray:
+        """Position of the first passage token: question length + 2."""
+        return self.questions.lengths[self.question_W].astype(np.int32) + 2
+
+    @property
+    def lengths_W(self) -> np.ndarray:
+        """Number of tokens of each window, special ones included."""
+        return self.prefix_W + self.count_W + 1
+
+    def select(self, index: np.ndarray) -> Windows:
+        """The windows at ``index`` (whole numbers or a mask), over the same pools."""
+        fields = ("question_W", "context_W", "example_W", "first_W", "count_W", "start_W", "end_W")
+        chosen = {name: getattr(self, name)[index] for name in fields}
+        return Windows(**{**self.__dict__, **chosen})
+
+    def token_ids(self, window: int) -> np.ndarray:
+        """Token ids of one window, unpadded."""
+        cls, sep, _ = self.special_ids
+        passage = self.contexts[self.context_W[window]]
+        first, count = self.first_W[window], self.count_W[window]
+        question = self.questions[self.question_W[window]]
+        return np.concatenate([[cls], question, [sep], passage[first : first + count], [sep]]).astype(np.int64)
+
+    def text(self, window: int, start: int, end: int) -> str:
+        """Passage text between two positions of a window, both included."""
+        chars = self.context_chars[self.context_W[window]]
+        shift = self.first_W[window] - self.prefix_W[window]
+        context = self.examples[self.example_W[window]].context
+        return context[chars[start + shift][0] : chars[end + shift][1]]
+
+    def fingerprint(self) -> str:
+        """Names the exact token sequences and labels; stored beside anything computed from them."""
+        digest = hashlib.sha256()
+        arrays = (self.questions.values, self.questions.starts, self.contexts.values, self.contexts.starts)
+        windows = (self.question_W, self.context_W, self.first_W, self.count_W, self.start_W, self.end_W)
+        for array in (*arrays, *windows, np.asarray(self.special_ids)):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
+
+
+def window_starts(tokens: int, capacity: int, step: int) -> list[int]:
+    """First token of each window over ``tokens``; the last window ends with the passage.
+
+    BERT's rule: the next window begins ``step`` tokens on, until one reaches the end.
+    """
+    starts = [0]
+    while starts[-1] + capacity < tokens:
+        starts.append(starts[-1] + step)
+    return starts
+
+
+def make_windows(
+    examples: list[Example],
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    max_length: int = 384,
+    stride: int = 128,
+    stride_is: str = "step",
+    max_question: int = 64,
+    empty_windows: float = 1.0,
+    seed: int = 0,
+) -> Windows:
+    """Tokenise examples into windows of at most ``max_length`` tokens.
+
+    ``stride_is="step"`` moves windows by ``stride`` tokens (BERT); ``"overlap"`` lets neighbours share
+    ``stride`` tokens (Hugging Face). Questions are cut to ``max_question`` tokens and the cuts are counted in
+    ``notes``. ``empty_windows`` is the share of windows kept, drawn from ``seed``, among those that hold no
+    answer although the question has one; scoring must keep 1.0. Every label is decoded back to text and
+    compared with the answer: an answer whose ends fall inside a token is widened to whole tokens and counted.
+    Raises DataError where a question has no tokens or leaves no room for its passage.
+    """
+    if stride_is not in ("step", "overlap"):
+        raise ValueError(f"stride_is must be 'step' or 'overlap', not {stride_is!r}")
+    notes: list[str] = []
+    questions, question_of = _tokenise([e.question.strip() for e in examples], tokenizer)
+    contexts, context_of = _tokenise([e.context for e in examples], tokenizer)
+    question_ids = [ids[:max_question] for ids, _ in questions]
+    cut = sum(len(ids) > max_question for ids, _ in questions)
+    if cut:
+        notes.append(f"{cut} questions cut to {max_question} tokens")
+
+    rows: list[tuple[int, ...]] = []
+    widened = unlabelled = 0
+    for index, example in enumerate(examples):
+        q, c = question_of[index], context_of[index]
+        ids, chars = contexts[c]
+        if not question_ids[q]:
+            raise DataError(f"question {example.id!r} has no tokens: {example.question!r}")
+        capacity = max_length - len(question_ids[q]) - SPECIAL
+        step = stride if stride_is == "step" else capacity - stride
+        if capacity < 1 or step < 1:
+            raise DataError(
+                f"question {example.id!r} leaves {capacity} tokens for its passage and a step of {step}; "
+                f"raise max_length ({max_length}) or lower stride ({stride}) or max_question ({max_question})"
+            )
+        first_token = last_token = -1
+        if example.span is not None and ids:
+            first_token, last_token = _token_span(chars, *example.span)
+            found = example.context[chars[first_token][0] : chars[last_token][1]]
+            widened += found != example.context[slice(*example.span)].strip()
+            unlabelled += last_token < first_token
+        prefix = len(question_ids[q]) + 2
+        for first in window_starts(len(ids), capacity, step):
+            count = min(capacity, len(ids) - first)
+            inside = first <= first_token <= last_token < first + count
+            labels = (first_token - first + prefix, last_token - first + prefix) if inside else (0, 0)
+            rows.append((q, c, index, first, count, *labels))
+    if widened:
+        notes.append(f"{widened} answers widened to whole tokens")
+    if unlabelled:
+        notes.append(f"{unlabelled} answers hold no token and are trained as absent")
+
+    table = np.asarray(rows, np.int32).reshape(-1, 7)
+    if empty_windows < 1.0:
+        has_answer = np.asarray([e.span is not None for e in examples], bool)[table[:, 2]]
+        empty = has_answer & (table[:, 5] == 0)
+        drawn = np.random.default_rng(seed).random(len(table)) < empty_windows
+        notes.append(f"{int((empty & ~drawn).sum())} of {len(table)} windows without their answer left out")
+        table = table[~empty | drawn]
+    names = ("question_W", "context_W", "example_W", "first_W", "count_W", "start_W", "end_W")
+    return Windows(
+        examples=examples,
+        questions=Ragged.of(question_ids, np.int32),
+        contexts=Ragged.of([ids for ids, _ in contexts], np.int32),
+        context_chars=Ragged.of([chars for _, chars in contexts], np.int32, (2,)),
+        special_ids=(tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id),
+        notes=notes,
+        **{name: np.ascontiguousarray(table[:, column]) for column, name in enumerate(names)},
+    )
+
+
+def _tokenise(texts: list[str], tokenizer) -> tuple[list[tuple[list[int], np.ndarray]], list[int]]:
+    """Ids and character ranges of the distinct texts, and for each text which of them it is."""
+    distinct: dict[str, int] = {}
+    which = [distinct.setdefault(text, len(distinct)) for text in texts]
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()  # some saved tokenizers cut and pad on their own
+    backend.no_padding()
+    encoded = backend.encode_batch(list(distinct), add_special_tokens=False)
+    return [(e.ids, np.asarray(e.offsets, np.int32).reshape(-1, 2)) for e in encoded], which
+
+
+def _token_span(chars: np.ndarray, start: int, end: int) -> tuple[int, int]:
+    """First and last token that overlap the characters [start, end)."""
+    first = int(np.searchsorted(chars[:, 1], start, side="right"))
+    last = int(np.searchsorted(chars[:, 0], end, side="left")) - 1
+    return min(first, len(chars) - 1), last
+
+
+class WindowTensors:
+    """The token pools on a device, from which padded batches are gathered."""
+
+    def __init__(self, windows: Windows, device: torch.device | str = "cpu"):
+        cls, sep, pad = windows.special_ids
+        pools = (np.asarray([cls, sep, pad], np.int32), windows.questions.values, windows.contexts.values)
+        as_tensor = lambda array: torch.as_tensor(np.ascontiguousarray(array), device=device)  # noqa: E731
+        self.pool = as_tensor(np.concatenate(pools))
+        question_start = 3 + windows.questions.starts[windows.question_W]
+        context_start = 3 + len(pools[1]) + windows.contexts.starts[windows.context_W] + windows.first_W
+        self.question_start, self.context_start = as_tensor(question_start), as_tensor(context_start)
+        self.prefix, self.lengths = as_tensor(windows.prefix_W), as_tensor(windows.lengths_W)
+        self.lengths_cpu = windows.lengths_W
+        self.start, self.end = as_tensor(windows.start_W).long(), as_tensor(windows.end_W).long()
+
+    def gather(self, index: np.ndarray, multiple_of: int = 8) -> dict[str, torch.Tensor]:
+        """Padded batch of the windows ``index``: input_ids, token_type_ids, attention_mask (B×L), start, end (B).
+
+        L is the longest window's length, rounded up to ``multiple_of``.
+        """
+        length = -(-int(self.lengths_cpu[index].max()) // multiple_of) * multiple_of
+        rows = torch.as_tensor(index, device=self.pool.device)
+        position = torch.arange(length, device=self.pool.device)[None]
+        prefix, total = self.prefix[rows][:, None], self.lengths[rows][:, None]
+        source = torch.where(
+            position < prefix,
+            self.question_start[rows][:, None] + position - 1,
+            self.context_start[rows][:, None] + position - prefix,
+        )
+        source = torch.where(position == 0, 0, source)
+        source = torch.where((position == prefix - 1) | (position == total - 1), 1, source)
+        mask = position < total
+        source = torch.where(mask, source, 2)
+        return {
+            "input_ids": self.pool[source].long(),
+            "token_type_ids": ((position >= prefix) & mask).long(),
+            "attention_mask": mask.long(),
+            "start": self.start[rows],
+            "end": self.end[rows],
+        }
