@@ -1,0 +1,233 @@
+"""The miniature world: five small question-answering domains about invented people, towns and companies.
+
+Everything follows from one seed. A passage states 6-10 facts about three subjects of one type, so that every
+question has at least two distractors of its answer's type. Domains differ in wording, in style, in the
+relations that they ask about and in size, but share all relations: what one domain asks often, another asks
+seldom. Names fall into two halves by checksum, one for pretraining and one for the domains.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from . import mini_words as words
+from .examples import Domain, Example
+from .mini_words import Relation
+
+ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one domain writes and asks. ``statements`` index into ``Relation.statements``."""
+
+    size: int  # training questions
+    subjects: tuple[float, float, float]  # share of passages about people, companies, towns
+    favourites: tuple[str, ...]
+    statements: tuple[int, ...]
+    opening: str
+    questions: tuple[str, ...]
+    hops: int = 1
+
+
+STYLES = {
+    "encyclopedia": Style(
+        800, (0.6, 0.1, 0.3), ("born_in", "birth_year", "job", "school", "river", "people", "mayor"), (0, 3),
+        "{t} is the subject of this article.", ("{ask}", "{ask}", "Name the {noun} of {s}."),
+    ),
+    "news": Style(
+        700, (0.3, 0.5, 0.2), ("leader", "founder", "seat", "staff", "home", "spouse", "mayor"), (1, 0),
+        "{t} was in the news on Monday.", ("According to the report, {ask}", "{ask}", "What is reported as the {noun} of {s}?"),
+    ),
+    "trivia": Style(
+        600, (0.5, 0.25, 0.25), ("prize", "plays", "spouse", "product", "dish", "river", "job"), (2, 1),
+        "Did you know {t}?", ("Which {kind} is the {noun} of {s}?", "Can you name the {noun} of {s}?"),
+    ),
+    "multihop": Style(
+        500, (0.0, 0.7, 0.3), ("born_in", "school", "job", "prize", "founder", "mayor"), (0, 2),
+        "This page compares {t} with others.", ("Which {kind} is the {noun} of {s}?", "{ask}"), hops=2,
+    ),
+    "search": Style(
+        400, (0.4, 0.3, 0.3), ("home", "birth_year", "plays", "founding_year", "product", "people", "dish"), (3, 2, 0),
+        "{t}: facts and answers.", ("{s} {noun}", "{noun} {s}", "{noun} of {s}"),
+    ),
+}  # fmt: skip
+DOMAINS = tuple(STYLES)
+TYPES = ("person", "company", "town")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """``subject`` has ``value`` in ``relation``; ``start`` is the value's character offset in the passage."""
+
+    subject: str
+    relation: Relation
+    value: str
+    start: int = -1
+
+
+@dataclass(frozen=True)
+class Passage:
+    text: str
+    facts: tuple[Fact, ...]
+
+
+@cache
+def pools(pretraining: bool) -> dict[str, tuple[str, ...]]:
+    """Values of each type, by type. Names of the two halves do not overlap; plain words are shared."""
+    names = {
+        "person": [f"{first} {last}" for first in words.FIRST_NAMES for last in words.LAST_NAMES],
+        "town": [start + end for start in words.TOWN_STARTS for end in words.TOWN_ENDS],
+        "company": [start + end for start in words.COMPANY_STARTS for end in words.COMPANY_ENDS],
+        "school": [f"{last} {end}" for last in words.LAST_NAMES for end in words.SCHOOL_ENDS],
+        "river": words.RIVERS,
+        "prize": words.PRIZES,
+    }
+    plain = {
+        "job": words.JOBS,
+        "instrument": words.INSTRUMENTS,
+        "product": words.PRODUCTS,
+        "dish": words.DISHES,
+        "year": [str(year) for year in range(1800, 2000)],
+        "number": [str(number) for number in range(20, 10000, 10)],
+    }
+    half = {kind: tuple(n for n in names[kind] if (zlib.crc32(n.encode()) % 2 == 0) == pretraining) for kind in names}
+    return {**half, **{kind: tuple(values) for kind, values in plain.items()}}
+
+
+def _draw(rng: np.random.Generator, values: tuple[str, ...], used: set[str]) -> str:
+    """A value that the passage does not use yet, so that every question has one answer."""
+    while True:
+        value = values[rng.integers(len(values))]
+        if value not in used:
+            used.add(value)
+            return value
+
+
+def _choose(rng: np.random.Generator, relations: list[Relation], number: int, favourites: tuple[str, ...]) -> list:
+    weights = np.asarray([ASKED_OFTEN if r.name in favourites else 1.0 for r in relations])
+    return [relations[i] for i in rng.choice(len(relations), number, replace=False, p=weights / weights.sum())]
+
+
+def passage(
+    rng: np.random.Generator, style: Style, pool: dict, *, facts: int | None = None, favourites: bool = True
+) -> Passage:
+    """One passage in a domain's style: three subjects (six for chains) with the same relations, 6-10 facts.
+
+    For pretraining, ``facts`` keeps only that many and ``favourites=False`` draws all relations alike.
+    """
+    liked = style.favourites if favourites else ()
+    used: set[str] = set()
+    topic = TYPES[rng.choice(3, p=style.subjects)]
+    subjects = [_draw(rng, pool[topic], used) for _ in range(3)]
+    if style.hops == 2:  # company or town -> person -> value, three times over, and one relation more
+        links = [r for r in words.RELATIONS if r.subject == topic and r.object == "person"]
+        people = [r for r in words.RELATIONS if r.subject == "person"]
+        first, second = _choose(rng, links, 1, liked)[0], _choose(rng, people, 1, liked)[0]
+        persons = [_draw(rng, pool["person"], used) for _ in range(3)]
+        stated = [(s, first, p) for s, p in zip(subjects, persons, strict=True)]
+        stated += [(p, second, _draw(rng, pool[second.object], used)) for p in persons]
+    else:
+        of_topic = [r for r in words.RELATIONS if r.subject == topic]
+        chosen = _choose(rng, of_topic, int(rng.integers(2, 4)), liked)
+        stated = [(s, r, _draw(rng, pool[r.object], used)) for r in chosen for s in subjects]
+    for _ in range(int(rng.integers(0, 2))):  # now and then a stray fact about somebody else
+        relation = words.RELATIONS[rng.integers(len(words.RELATIONS))]
+        subject = _draw(rng, pool[relation.subject], used)
+        stated.append((subject, relation, _draw(rng, pool[relation.object], used)))
+    order = rng.permutation(len(stated))[:facts]
+
+    text = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
+    written = []
+    for subject, relation, value in (stated[i] for i in order):
+        template = relation.statements[style.statements[rng.integers(len(style.statements))]]
+        sentence = template.replace("{s}", subject)
+        written.append(Fact(subject, relation, value, len(text) + sentence.index("{o}")))
+        text += sentence.replace("{o}", value) + " "
+    return Passage(text.rstrip(), tuple(written))
+
+
+def ask(rng: np.random.Generator, style: Style, relation: Relation, subject: str) -> str:
+    """A question about one fact in a domain's wording."""
+    template = style.questions[rng.integers(len(style.questions))]
+    plain = relation.ask
+    if not template.startswith("{ask}"):
+        plain = plain[0].lower() + plain[1:]
+    return template.replace("{ask}", plain).format(s=subject, noun=relation.noun, kind=relation.kind)
+
+
+def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
+    """Pairs of facts where the second is about the first one's value."""
+    return [(one, two) for one in facts for two in facts if one.value == two.subject]
+
+
+def questions(rng: np.random.Generator, style: Style, source: Passage, number: int) -> list[tuple[str, str, Fact]]:
+    """Up to ``number`` questions on a passage, each with its subject and the fact that answers it."""
+    pairs = chains(source.facts) if style.hops == 2 else []
+    asked: list[tuple[str, Fact]] = [(f"the {one.relation.noun} of {one.subject}", two) for one, two in pairs]
+    by_name = [f.relation.name for f in source.facts]
+    single = [(f.subject, f) for f in source.facts if by_name.count(f.relation.name) > 1]
+    asked += [single[i] for i in rng.permutation(len(single))[: number - len(asked)]]
+    chosen = [asked[i] for i in rng.permutation(len(asked))[:number]]
+    return [(ask(rng, style, fact.relation, subject), subject, fact) for subject, fact in chosen]
+
+
+def _examples(domain: str, part: str, size: int, seed: int, per_passage: int = 4) -> Iterator[tuple]:
+    """``size`` examples with the passage, subject and fact that each came from."""
+    style = STYLES[domain]
+    rng = np.random.default_rng([seed, DOMAINS.index(domain), ("train", "valid", "test").index(part)])
+    count = 0
+    while count < size:
+        source = passage(rng, style, pools(pretraining=False))
+        for question, subject, fact in questions(rng, style, source, min(per_passage, size - count)):
+            name = f"{domain}-{part}-{count}"
+            span = (fact.start, fact.start + len(fact.value))
+            yield Example(name, question, source.text, (fact.value,), span, name), source, subject, fact
+            count += 1
+
+
+def load_domain(
+    name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = 200
+) -> Domain:
+    """One miniature domain; ``train_size`` 0 takes the domain's own size (400 to 800 questions)."""
+    if name not in STYLES:
+        raise ValueError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}")
+    sizes = {"train": train_size or STYLES[name].size, "valid": valid_size, "test": test_size}
+    return Domain(name, **{part: [row[0] for row in _examples(name, part, n, seed)] for part, n in sizes.items()})
+
+
+def adversarial(domain: str = "encyclopedia", *, size: int = 200, variants: int = 3, seed: int = 0) -> list[Example]:
+    """The domain's test questions and, for each, ``variants`` copies with one misleading sentence appended.
+
+    In the manner of AddSent (Jia and Liang 2017): the sentence answers a perturbed question, that is the same
+    relation about a subject of a similar name, with a wrong value of the right type. Variants share the
+    original's ``group``; take one variant a question for AddOneSent.
+    """
+    rng = np.random.default_rng([seed, 99])
+    pool = pools(pretraining=False)
+    rows = []
+    for example, source, _, fact in _examples(domain, "test", size, seed):
+        rows.append(example)
+        used = {f.subject for f in source.facts} | {f.value for f in source.facts}
+        lookalikes = _lookalikes(fact.subject, pool[fact.relation.subject])
+        for number in range(variants):
+            subject = _draw(rng, lookalikes, used)
+            value = _draw(rng, pool[fact.relation.object], used)
+            statement = fact.relation.statements[(0, 3)[number % 2]].format(s=subject, o=value)
+            name = f"{example.id}-mislead{number}"
+            context = f"{example.context} {statement}"
+            rows.append(Example(name, example.question, context, example.answers, example.span, example.id))
+    return rows
+
+
+@cache
+def _lookalikes(name: str, pool: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that share their last word, or else their first three letters, with ``name``."""
+    last = name.split()[-1]
+    same = tuple(n for n in pool if n != name and n.split()[-1] == last)
+    return same if len(same) > 3 else tuple(n for n in pool if n != name and n[:3] == name[:3]) + pool[:5]

@@ -1,0 +1,41 @@
+"""How alike the domains are, by their questions (Liu et al. 2020, section 4, step 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from helpers.data.examples import DataError
+
+
+def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Cosine similarity of the domains' questions, and the weights that the paper makes of it.
+
+    The training questions of each domain are joined to one document and represented by TF-IDF over the N documents
+    (scikit-learn's smoothed idf, words of two characters and more, lower case). Passages are left out on purpose:
+    domains may share those and still ask differently.
+
+    Returns two arrays of shape (N, N), rows and columns in the order of the mapping: the cosines, in [0, 1] with ones
+    on the diagonal; and the weights s_ij, row i divided by its sum over j ≠ i, with zeros on the diagonal, so that
+    each row sums to 1. A domain that shares no word with any other gets equal weights, 1 / (N - 1) each.
+
+    Raises `DataError` for fewer than two domains, and for a domain without a word in its questions.
+    """
+    count = len(questions_by_domain)
+    if count < 2:
+        found = ", ".join(questions_by_domain) or "none"
+        raise DataError(f"similarity is between domains: at least 2 are needed, found {found}")
+    vectorizer = TfidfVectorizer()
+    words = vectorizer.build_analyzer()
+    for domain, questions in questions_by_domain.items():
+        if not any(words(question) for question in questions):
+            raise DataError(f"domain {domain}: no word in its {len(questions)} questions; is its training part empty?")
+
+    documents = ["\n".join(questions) for questions in questions_by_domain.values()]
+    vectors = vectorizer.fit_transform(documents)  # rows have unit length
+    cosines = np.clip((vectors @ vectors.T).toarray(), 0.0, 1.0)
+    np.fill_diagonal(cosines, 1.0)
+    others = cosines * (1 - np.eye(count))
+    sums = others.sum(axis=1, keepdims=True)
+    uniform = (1 - np.eye(count)) / (count - 1)
+    return cosines, np.where(sums > 0, others / np.where(sums > 0, sums, 1.0), uniform)

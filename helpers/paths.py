@@ -1,0 +1,72 @@
+"""Every path, once. Nothing else in the package spells out where a file lies."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+ROOT = PACKAGE.parent
+PRESETS = PACKAGE / "presets"
+DATA = ROOT / "data"
+MINI = DATA / "mini"
+CACHE = DATA / "cache"
+NOTEBOOKS = ROOT / "notebooks"
+
+
+def __getattr__(name: str) -> Path:
+    # Read at every use, so that a test or a script can redirect the results after this module was imported.
+    if name == "RESULTS":
+        return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results")
+    raise AttributeError(f"helpers.paths has no {name!r}")
+
+
+def preset_name(preset: str | Path) -> str:
+    """The name of the preset's folder: ``preset`` itself, or the ``name`` in the TOML file that it points to."""
+    name = str(preset)
+    if name.endswith(".toml"):
+        try:
+            with open(preset, "rb") as file:
+                name = tomllib.load(file).get("name")
+        except FileNotFoundError:
+            raise ValueError(f"{preset}: there is no such preset file") from None
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{preset}: this is not TOML: {error}") from None
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise ValueError(
+            f"{preset}: the preset's name is {name!r}, and it names a folder under results/; "
+            "use letters, digits, '_', '-' and '.' only"
+        )
+    return name
+
+
+def results(preset: str | Path) -> Path:
+    """The folder of everything that a preset's runs leave behind."""
+    return __getattr__("RESULTS") / preset_name(preset)
+
+
+def record(preset: str | Path, artefact: str) -> Path:
+    """The result record of an artefact such as ``imm/table1``."""
+    return results(preset) / f"{artefact}.json"
+
+
+def figure(preset: str | Path, artefact: str, suffix: str) -> Path:
+    """The drawing of an artefact; ``suffix`` is ``png`` or ``svg``."""
+    return results(preset) / f"{artefact}.{suffix.removeprefix('.')}"
+
+
+def models(preset: str | Path) -> Path:
+    """The folder of the cached trainings (not in git)."""
+    return results(preset) / "models"
+
+
+def notebooks(preset: str | Path) -> Path:
+    """The folder of the executed notebooks."""
+    return results(preset) / "notebooks"
+
+
+def report(preset: str | Path) -> Path:
+    """The one-page report."""
+    return results(preset) / "report.html"

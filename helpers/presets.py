@@ -1,0 +1,120 @@
+"""Presets: TOML files read into strict models. An unknown key, a wrong type or a value out of range is an error."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+import torch
+
+FOLDER = Path(__file__).parent / "presets"
+NAMES = ("smoke", "mini", "lab", "paper")
+
+
+class PresetError(ValueError):
+    """A preset that cannot be used; the message names file and key."""
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Data(_Strict):
+    """Where the domains come from. Sizes count questions; 0 takes all there are."""
+
+    source: Literal["mini", "files", "hub"]
+    folder: str = ""  # source "files": one subfolder a domain
+    domains: dict[str, str]  # name -> miniature domain, subfolder or Hub name
+    train_size: int = pydantic.Field(0, ge=0)
+    valid_size: int = pydantic.Field(300, ge=1)
+    test_size: int = pydantic.Field(0, ge=0)
+    seed: int = 0
+
+
+class Windowing(_Strict):
+    """How passages are cut; lengths in tokens."""
+
+    max_length: int = pydantic.Field(384, ge=16)
+    stride: int = pydantic.Field(128, ge=1)
+    stride_is: Literal["step", "overlap"] = "step"
+    max_question: int = pydantic.Field(64, ge=4)
+    empty_windows: float = pydantic.Field(1.0, ge=0, le=1)  # share kept, in training, of windows without the answer
+
+
+class Training(_Strict):
+    """One training. A batch is ``batch_size`` windows, cut into ``accumulate`` forward passes."""
+
+    learning_rate: float = pydantic.Field(gt=0)
+    batch_size: int = pydantic.Field(ge=1)
+    epochs: float = pydantic.Field(gt=0)
+    warmup: float = pydantic.Field(0.1, ge=0, lt=1)  # share of the steps
+    weight_decay: float = pydantic.Field(0.01, ge=0)
+    clip: float = pydantic.Field(1.0, gt=0)  # largest norm of the gradient
+    evaluations: int = pydantic.Field(4, ge=1)  # on the validation set, evenly spaced, the last at the end
+    accumulate: int = pydantic.Field(1, ge=1)
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the hardware is fast at it
+    checkpoint_minutes: float = pydantic.Field(5.0, ge=0)
+
+
+class Answers(_Strict):
+    """How logits become answers."""
+
+    n_best: int = pydantic.Field(20, ge=1)
+    max_tokens: int = pydantic.Field(30, ge=1)
+
+
+class Engine(_Strict):
+    """How trainings run here. 0 processes: one a core on a CPU up to ``threads``, one on a GPU."""
+
+    processes: int = pydantic.Field(0, ge=0)
+    threads: int = pydantic.Field(1, ge=0)  # of each process; 0 takes all cores
+
+
+class Preset(_Strict):
+    """All settings of one run; ``encoder`` is a folder (absolute, or from the repository's root) or a Hub name."""
+
+    name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    seeds: int = pydantic.Field(ge=1)
+    encoder: str
+    data: Data
+    windows: Windowing
+    training: Training
+    answers: Answers = Answers()
+    engine: Engine = Engine()
+    cpu: dict[str, pydantic.JsonValue] = {}  # overrides where there is no GPU, "section.key" = value
+
+
+def load(preset: str, **overrides: object) -> Preset:
+    """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
+
+    Where there is no GPU the preset's ``[cpu]`` table applies first. Raises PresetError.
+    """
+    path = FOLDER / f"{preset}.toml" if preset in NAMES else Path(preset)
+    if not path.is_file():
+        raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PresetError(f"{path.name}: not valid TOML: {error}") from None
+    on_cpu = {} if torch.cuda.is_available() else values.get("cpu", {})
+    for key, value in {**on_cpu, **overrides}.items():
+        *sections, last = key.split(".")
+        place = values
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = value
+    try:
+        return Preset(**values)
+    except pydantic.ValidationError as error:
+        raise PresetError(f"{path.name}: {_explain(error)}") from None
+
+
+def _explain(error: pydantic.ValidationError) -> str:
+    lines = []
+    for one in error.errors():
+        key = ".".join(str(part) for part in one["loc"])
+        known = one["type"] == "extra_forbidden"
+        lines.append(f"{key}: " + ("unknown key" if known else f"{one['msg']} (got {one['input']!r})"))
+    return "; ".join(lines)

@@ -1,0 +1,81 @@
+"""How a result was made: commit, machine, versions, cost and the parameters in force."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+import helpers
+from helpers import paths
+
+try:
+    import resource
+except ImportError:  # Windows has none
+    resource = None
+
+STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Run(BaseModel):
+    """How a result was made. Memory is this process's peak in MiB; ``dirty`` means code other than the commit's."""
+
+    model_config = STRICT
+    commit: str
+    dirty: bool
+    device: str
+    versions: dict[str, str]
+    seconds: Annotated[float, Field(ge=0)]
+    peak_memory_mb: int | None
+    peak_gpu_memory_mb: int | None = None
+    parameters: dict[str, JsonValue]
+
+
+def run_info(parameters: dict[str, Any], started: float, device: str | None = None) -> Run:
+    """How this run was made, taken at its end.
+
+    ``parameters`` are all that are in force; ``started`` is ``time.perf_counter()`` of the start; ``device`` is what
+    was trained on, as torch names it (by default a GPU if there is one). Worker processes' memory is not counted.
+    """
+    import torch  # here, because redrawing a figure needs no torch
+
+    gpu = torch.cuda.is_available() if device is None else str(device).startswith("cuda")
+    commit, top = _git("rev-parse", "HEAD"), _git("rev-parse", "--show-toplevel")
+    known = commit is not None and top is not None and Path(top).resolve() == paths.ROOT
+    # Without git nothing vouches for the code, hence dirty.
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if resource else None
+    packages = {name: version(name) for name in ("torch", "transformers", "datasets", "numpy", "exca")}
+    return Run(
+        commit=commit if known else "unknown",
+        dirty=changes != "" if known else True,
+        device=torch.cuda.get_device_name() if gpu else f"{_cpu()}, {torch.get_num_threads()} threads",
+        versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
+        seconds=round(time.perf_counter() - started, 1),
+        peak_memory_mb=peak and peak // (2**20 if sys.platform == "darwin" else 2**10),  # macOS counts bytes
+        peak_gpu_memory_mb=torch.cuda.max_memory_allocated() // 2**20 if gpu else None,
+        parameters=parameters,
+    )
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=paths.ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine() or "CPU"

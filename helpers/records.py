@@ -1,0 +1,211 @@
+"""A result is a record: raw scores, one per run, beside what the paper prints and how the run was made.
+
+Means, intervals and tests are computed on reading (``helpers.statistics``), never stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
+
+from helpers import paths
+from helpers.provenance import STRICT, Run
+
+# The order of the papers, and within a paper the order in which its results are read; others follow by name.
+ORDER = {
+    "corpora": ["overview"],
+    "imm": ["similarity", "table1", "figure3", "table2", "table3"],
+    "a2d": [],
+    "hrkd": [],
+    "mtdnn_kd": [],
+    "mtdnn": [],
+}
+WIDTH = 118  # characters; what fits stays on one line of the file
+
+Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" separates the parts of an example key
+Value = Annotated[float, AfterValidator(lambda value: round(value, 6))]
+Tenth = Annotated[float, AfterValidator(lambda value: round(value, 1))]
+
+
+class RecordError(ValueError):
+    """A record that cannot be used; the message names file and field and says what to do."""
+
+
+class Printed(BaseModel):
+    """One number as the paper prints it."""
+
+    model_config = STRICT
+    method: Name
+    column: Name
+    value: Value
+    x: float | None = None
+    metric: str | None = None
+
+
+class Score(BaseModel):
+    """One number of one run. ``x`` is the position on a curve; ``metric`` is needed where a record has several."""
+
+    model_config = STRICT
+    method: Name
+    column: Name
+    seed: Annotated[int, Field(ge=0)]
+    value: Value
+    x: float | None = None
+    metric: str | None = None
+
+
+class Record(BaseModel):
+    """One table, figure or case study.
+
+    ``baselines`` are methods that the others are compared with. ``examples`` holds, for ``method|column|seed``, each
+    example's score in ``unit`` to one decimal, so that intervals can be over examples as well; the examples of a
+    column stand in the same order everywhere, and ``examples_of`` has the fingerprint of their ids.
+    """
+
+    model_config = STRICT
+    artefact: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
+    preset: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")]
+    title: str
+    unit: str
+    notes: list[str] = []
+    baselines: list[Name] = []
+    scores: list[Score] = []
+    paper: list[Printed] = []
+    payload: dict[str, JsonValue] | None = None
+    run: Run
+    examples_of: dict[str, str] = {}
+    examples: dict[str, list[Tenth]] = {}
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        values: dict[tuple, float] = {}
+        for score in self.scores:
+            key = (score.method, score.column, score.seed, score.x, score.metric)
+            if key in values:
+                raise ValueError(f"scores has two rows for {score.method}, {score.column}, seed {score.seed}")
+            values[key] = score.value
+        for baseline in self.baselines:
+            if all(score.method != baseline for score in self.scores):
+                raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
+        lengths: dict[str, int] = {}
+        for key, scores in self.examples.items():
+            method, column, seed = [*key.split("|"), "", ""][:3]
+            if column not in self.examples_of:
+                raise ValueError(f"examples has {key!r}, but examples_of has no fingerprint for column {column!r}")
+            if not scores or lengths.setdefault(column, len(scores)) != len(scores):
+                raise ValueError(f"examples[{key!r}] has {len(scores)} values, others of its column {lengths[column]}")
+            rows = [(method, column, seed, None, metric) for metric in (None, self.unit)]
+            found = [value for row, value in values.items() if (*row[:2], str(row[2]), *row[3:]) in rows]
+            if not found:
+                raise ValueError(f"examples has {key!r}, but scores has no such row; keys are method|column|seed")
+            if abs(sum(scores) / len(scores) - found[0]) > 0.06:  # each is rounded by at most 0.05
+                raise ValueError(f"examples[{key!r}] averages {sum(scores) / len(scores):.2f}, its score {found[0]}")
+        return self
+
+
+def example_key(method: str, column: str, seed: int) -> str:
+    """The key of one run's row in ``Record.examples``."""
+    return f"{method}|{column}|{seed}"
+
+
+def fingerprint(ids: list[str]) -> str:
+    """Sixteen hex digits that stand for these ids in this order."""
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+
+
+def printed(artefact: str) -> list[Printed]:
+    """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
+    with open(paths.PRESETS / "paper_results.toml", "rb") as file:
+        table = tomllib.load(file).get(artefact)
+    if table is None:
+        return []
+    return [
+        Printed(method=method, column=column, value=value, metric=table["metric"])
+        for method, values in table["rows"].items()
+        for column, value in zip(table["columns"], values, strict=True)
+    ]
+
+
+def write(record: Record) -> Path:
+    """Write a record to its place under results/ in one step, so that a killed run never leaves half a file."""
+    content = record.model_dump()
+    for part in ("scores", "paper"):
+        content[part] = [{k: v for k, v in row.items() if v is not None} for row in content[part]]
+    content["examples"] = {k: [int(v) if v == int(v) else v for v in vs] for k, vs in record.examples.items()}
+    empty = [key for key in ("notes", "baselines", "payload", "examples_of", "examples") if not content[key]]
+    path = paths.record(record.preset, record.artefact)
+    try:
+        text = _layout({key: value for key, value in content.items() if key not in empty}) + "\n"
+    except ValueError:
+        raise RecordError(f"{path}: payload or parameters hold a number that is not finite; mend it first") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)  # mkstemp makes files that only their owner can read
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path
+
+
+def read(path: str | Path) -> Record:
+    """Read one record. Raises RecordError with file, field and what to do."""
+    remedy = "correct the file, or delete it and run the notebook that writes it"
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise RecordError(f"{path}: there is no such record yet; run the notebook that writes it") from None
+    try:
+        return Record.model_validate(json.loads(text))
+    except json.JSONDecodeError as error:
+        problems = f"line {error.lineno}, column {error.colno} is not JSON ({error.msg})"
+    except ValidationError as error:
+        found = [f"{_field(item['loc'])}: {item['msg']}" for item in error.errors()]
+        problems = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+    raise RecordError(f"{path}: {problems}; {remedy}")
+
+
+def read_all(preset: str | Path) -> list[Record]:
+    """All records of a preset, in the order of the papers. Empty when nothing has run yet."""
+    found = paths.results(preset).glob("*/*.json")
+    ours = (path for path in found if path.parent not in (paths.models(preset), paths.notebooks(preset)))
+    return sorted((read(path) for path in ours), key=lambda record: _rank(record.artefact))
+
+
+def _rank(artefact: str) -> tuple:
+    paper, name = artefact.split("/")
+    known = ORDER.get(paper, [])
+    first = list(ORDER).index(paper) if paper in ORDER else len(ORDER)
+    return first, paper, known.index(name) if name in known else len(known), name
+
+
+def _field(location: tuple) -> str:
+    """('scores', 3, 'value') -> scores[3].value"""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".") or "record"
+
+
+def _layout(value: Any, indent: int = 0, row: bool = False) -> str:
+    """JSON that reads well in a diff: what is short, a row of a list or a list of plain values takes one line."""
+    nested = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    plain = not any(isinstance(item, dict | list) for item in nested)
+    if indent + len(flat) <= WIDTH or (plain and row):
+        return flat
+    if plain and not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    gap = "\n" + " " * (indent + 1)
+    if isinstance(value, dict):
+        items = (f"{json.dumps(key, ensure_ascii=False)}: {_layout(item, indent + 1)}" for key, item in value.items())
+        return "{" + gap + f",{gap}".join(items) + gap[:-1] + "}"
+    return "[" + gap + f",{gap}".join(_layout(item, indent + 1, row=True) for item in value) + gap[:-1] + "]"

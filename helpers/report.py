@@ -1,0 +1,178 @@
+"""The report of a preset: every result with its table, figure, cost and what it shows, from records alone.
+
+``notebooks/99_report.ipynb`` shows it, ``export`` makes it one HTML page. No sentence about a result is written by
+hand: each is computed from the record.
+"""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+from IPython.display import HTML
+from nbconvert import HTMLExporter
+
+from helpers import figures, paths, records, tables
+from helpers.records import Record
+
+PAPERS = {
+    "corpora": "The corpora",
+    "imm": "Liu et al. 2020: iterative multi-source mutual knowledge transfer",
+    "a2d": "Hu et al. 2018: attention-guided answer distillation",
+    "hrkd": "Dong et al. 2021: hierarchical relational knowledge distillation",
+    "mtdnn_kd": "Liu et al. 2019: MT-DNN with knowledge distillation",
+    "mtdnn": "He 2019: a multi-task network for SQuAD 2.0",
+}
+CLAIM_SEEDS = 3  # fewer runs show nothing that another seed may not undo
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+h2 { border-bottom: 1px solid #ccc; margin-top: 2.5rem; }  img { max-width: 100%; }
+.tables { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; align-items: flex-start; }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: #555; padding-bottom: .3rem; }
+th, td { padding: .15rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e5e5e5; }
+th:first-child { text-align: left; }  .run { color: #666; font-size: 13px; }
+"""
+
+
+def show(preset: str | Path) -> HTML:
+    """The whole report for a notebook's cell: all records of a preset, in the order of the papers."""
+    found = records.read_all(preset)
+    if not found:
+        text = f"There are no results of preset {paths.preset_name(preset)!r} yet: run its notebooks first."
+        return HTML(f"<p>{escape(text)}</p>")
+    pieces, paper = [f"<style>{STYLE}</style>"], None
+    for record in found:
+        if (here := record.artefact.split("/")[0]) != paper:
+            paper = here
+            pieces.append(f"<h2>{escape(PAPERS.get(paper, paper))}</h2>")
+        pieces.append(section(record))
+    return HTML("\n".join(pieces))
+
+
+def overview(preset: str | Path) -> pd.DataFrame:
+    """One row a record: artefact, title, seeds, device, seconds and commit."""
+    rows = [
+        (r.artefact, r.title, len(seeds(r)), r.run.device, r.run.seconds, _commit(r)) for r in records.read_all(preset)
+    ]
+    return pd.DataFrame(rows, columns=["artefact", "title", "seeds", "device", "seconds", "commit"])
+
+
+def section(record: Record) -> str:
+    """One result as HTML: title, what it shows, tables, figure, run line. The image is inside."""
+    pieces = [f"<h3>{escape(record.title)} <small>({escape(record.artefact)})</small></h3>"]
+    pieces += [f"<p>{escape(sentence)}</p>" for sentence in verdict(record)]
+    if record.scores and not tables.is_matrix(record):  # a similarity matrix has its numbers in the figure
+        pieces += [tables.html(record, metric) for metric in tables.metrics(record)]
+    if record.scores or record.artefact == "corpora/overview":
+        image = base64.b64encode(figures.png(figures.draw(record), record.artefact)).decode()
+        pieces.append(f'<p><img alt="{escape(record.title)}" src="data:image/png;base64,{image}"></p>')
+    pieces.append(f'<p class="run">{escape(run_line(record))}</p>')
+    return "\n".join(pieces)
+
+
+def run_line(record: Record) -> str:
+    """How the result was made, in one line."""
+    run, found = record.run, seeds(record)
+    memory = [f"{run.peak_memory_mb:,} MiB"] if run.peak_memory_mb else []
+    memory += [f"{run.peak_gpu_memory_mb:,} MiB on the GPU"] if run.peak_gpu_memory_mb else []
+    amount = [f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"] if found else []
+    return " · ".join(
+        [f"commit {_commit(record)}", run.device, _duration(run.seconds), *memory, *amount, *record.notes]
+    )
+
+
+def seeds(record: Record) -> list[int]:
+    """The seeds of a record's scores."""
+    return sorted({score.seed for score in record.scores})
+
+
+def verdict(record: Record) -> list[str]:
+    """What a record shows, in sentences computed from it: sizes, nearest domains, or each method against a baseline."""
+    if sizes := (record.payload or {}).get("sizes"):
+        total = sum(parts.get("train", 0) for parts in sizes.values())
+        each = ", ".join(f"{name} {parts.get('train', 0):,}" for name, parts in sizes.items())
+        return [f"{len(sizes)} domains with {total:,} questions to train on: {each}."]
+    if tables.is_matrix(record):
+        others = [score for score in record.scores if score.method != score.column]
+        best = {score.method: score for score in sorted(others, key=lambda score: score.value)}
+        order = dict.fromkeys(score.method for score in others)
+        return [f"Nearest to {name}: {best[name].column} ({best[name].value:.2f})." for name in order]
+    return [
+        sentence
+        for metric in tables.metrics(record)
+        for baseline in record.baselines
+        for row in tables.estimates(record, metric).index
+        if row != baseline and (sentence := _against(record, row, baseline, metric))
+    ] + _few_seeds(record)
+
+
+def export(preset: str | Path, executed_notebook: str | Path) -> Path:
+    """Write results/<preset>/report.html from the executed report notebook: one page, no code, images inside."""
+    try:
+        notebook = nbformat.read(executed_notebook, as_version=4)
+    except FileNotFoundError:
+        raise ValueError(f"{executed_notebook}: there is no executed report notebook; run 99_report first") from None
+    # The basic template has no scripts or fonts from elsewhere, so that the page reads the same without a network.
+    exporter = HTMLExporter(template_name="basic", exclude_input=True, exclude_input_prompt=True, embed_images=True)
+    exporter.exclude_output_prompt = True
+    body, _ = exporter.from_notebook_node(notebook)
+    title = f"Reading distillation, preset {paths.preset_name(preset)}"
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+    page = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+    path = paths.report(preset)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _against(record: Record, row: str, baseline: str, metric: str | None) -> str:
+    columns = list(dict.fromkeys(score.column for score in record.scores if score.metric == metric))
+    found = tables.compare(record, row, baseline, columns, metric)
+    if found is None:
+        return ""
+    unit, where = metric or record.unit, "on average" if len(columns) > 1 else f"on {columns[0]}"
+    side = "above" if found.difference > 0 else "below"
+    text = f"{row} is {abs(found.difference):.1f} {unit} {side} {baseline} {where}"
+    if found.low is None:
+        text += " (one run each, so without an interval)"
+    else:
+        interval = f"{tables.signed(found.low)} to {tables.signed(found.high)}"
+        text += (
+            f" (95 % interval {interval} over {found.over}; P({row} > {baseline}) = {tables.chance(found.probability)})"
+        )
+        if found.low <= 0 <= found.high:
+            text += "; the interval includes zero, so this does not tell them apart"
+    return f"{text}. {_paper_says(record, row, baseline, metric)}".strip()
+
+
+def _paper_says(record: Record, row: str, baseline: str, metric: str | None) -> str:
+    means = {
+        name: [s.value for s in record.paper if tables.row_label(s) == name and s.metric in (None, metric)]
+        for name in (row, baseline)
+    }
+    if not all(means.values()) or len(means[row]) != len(means[baseline]):
+        return ""
+    gap = sum(means[row]) / len(means[row]) - sum(means[baseline]) / len(means[baseline])
+    return f"The paper prints {tables.signed(gap, 2)}."
+
+
+def _few_seeds(record: Record) -> list[str]:
+    number = len(seeds(record))
+    if not record.baselines or number >= CLAIM_SEEDS:
+        return []
+    return [f"{number} seed{'s' if number > 1 else ''}: fewer than the {CLAIM_SEEDS} that a claim needs."]
+
+
+def _commit(record: Record) -> str:
+    return record.run.commit[:10] + (" with changes" if record.run.dirty and record.run.commit != "unknown" else "")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
