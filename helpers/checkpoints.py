@@ -37,7 +37,9 @@ def save_checkpoint(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
-        save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata={"progress": json.dumps(progress)})
+        save_file(
+            {k: v.contiguous() for k, v in tensors.items()}, temporary, metadata={"progress": json.dumps(progress)}
+        )
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -29,18 +29,25 @@ CAPSIZE = 2.5  # points
 INTERVAL = "95 % interval"
 
 
+class Drawing(Figure):
+    """A figure that a notebook shows although pyplot does not know of it."""
+
+    def _repr_png_(self) -> bytes:
+        return png(self)
+
+
 def draw(record: Record) -> Figure:
     """The whole figure of a record. Raises ValueError when the record has nothing to draw."""
     with _plain_style():
         if record.artefact == "corpora/overview":
-            figure = Figure(figsize=(WIDTH, 7.2), layout="constrained")
+            figure = Drawing(figsize=(WIDTH, 7.2), layout="constrained")
             grid = figure.add_gridspec(2, 2)
             lengths(record, "passage_lengths", figure.add_subplot(grid[0, 0]))
             lengths(record, "question_lengths", figure.add_subplot(grid[0, 1])).get_legend().remove()
             question_words(record, figure.add_subplot(grid[1, :]))
         elif tables.is_matrix(record):
             raw = "cosines" in (record.payload or {})
-            figure = Figure(figsize=(WIDTH if raw else WIDTH / 2, 4.2), layout="constrained")
+            figure = Drawing(figsize=(WIDTH if raw else WIDTH / 2, 4.2), layout="constrained")
             axes = np.atleast_1d(figure.subplots(1, 1 + raw))
             similarity_heatmap(record, ax=axes[0])
             if raw:
@@ -61,7 +68,7 @@ def redraw(preset: str | Path) -> list[Path]:
 def save(figure: Figure, preset: str | Path, artefact: str) -> list[Path]:
     """Write PNG and SVG beside the record, without dates or random ids, and return their paths."""
     written = []
-    for suffix, content in (("png", png(figure, artefact)), ("svg", _render(figure, artefact, "svg", {"Date": None}))):
+    for suffix, content in (("png", png(figure)), ("svg", _render(figure, "svg", {"Date": None}))):
         path = paths.figure(preset, artefact, suffix)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -69,9 +76,9 @@ def save(figure: Figure, preset: str | Path, artefact: str) -> list[Path]:
     return written
 
 
-def png(figure: Figure, artefact: str) -> bytes:
+def png(figure: Figure) -> bytes:
     """The figure as the content of a PNG file."""
-    return _render(figure, artefact, "png", {"Software": None})
+    return _render(figure, "png", {"Software": None})
 
 
 def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None) -> Axes:
@@ -104,7 +111,7 @@ def bar_table(record: Record, metric: str | None = None, ax: Axes | None = None)
     ax.tick_params(axis="x", length=0)
     if tables.AVERAGE in table.columns:
         ax.axvline(len(table.columns) - 1.5, color="0.7", linewidth=0.8, linestyle=":")
-    _legend(ax, len(table))
+    _legend(ax)
     return _finish(ax, "", f"{metric or record.unit} ({_interval(table)})", record.title)
 
 
@@ -118,16 +125,16 @@ def curve(record: Record, metric: str | None = None, ax: Axes | None = None) -> 
     for (method, column), color in zip(lines, _colors(len(lines)), strict=True):
         points = {s.x: tables.row_label(s) for s in record.scores if s.method == method and s.x is not None}
         cells = [(x, table.loc[points[x], column]) for x in sorted(points) if table.loc[points[x], column] is not None]
-        names = ([method] if len(methods) > 1 else []) + ([column] if len(columns) > 1 else [])
+        names = [method] + ([column] if len(columns) > 1 else [])
         xs = [x for x, _ in cells]
-        ax.plot(xs, [cell.mean for _, cell in cells], "o-", color=color, markersize=4, label=", ".join(names) or method)
+        ax.plot(xs, [cell.mean for _, cell in cells], "o-", color=color, markersize=4, label=", ".join(names))
         if all(cell.low is not None for _, cell in cells):
             low, high = ([getattr(cell, side) for _, cell in cells] for side in ("low", "high"))
             ax.fill_between(xs, low, high, color=color, alpha=0.18, linewidth=0)
     positions = sorted({score.x for score in record.scores if score.x is not None})
     if len(positions) <= 12:
         ax.set_xticks(positions, [f"{x:g}" for x in positions])
-    _legend(ax, len(lines))
+    _legend(ax)
     xlabel = str((record.payload or {}).get("x", "x"))
     return _finish(ax, xlabel, f"{metric or record.unit} ({_interval(table)})", record.title)
 
@@ -187,16 +194,16 @@ def _interval(table: pd.DataFrame) -> str:
     return f"{INTERVAL} over {' and '.join(kinds)}" + (", one seed" if any("one seed" in text for text in over) else "")
 
 
-def _render(figure: Figure, artefact: str, suffix: str, metadata: dict) -> bytes:
+def _render(figure: Figure, suffix: str, metadata: dict) -> bytes:
     content = BytesIO()
     with _plain_style():
-        matplotlib.rcParams["svg.hashsalt"] = artefact  # else the ids inside an SVG are random
+        matplotlib.rcParams["svg.hashsalt"] = "helpers"  # else the ids inside an SVG are random
         figure.savefig(content, format=suffix, dpi=DPI, metadata=metadata)
     return content.getvalue()
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    return Figure(figsize=size, layout="constrained").add_subplot() if ax is None else ax
+    return Drawing(figsize=size, layout="constrained").add_subplot() if ax is None else ax
 
 
 def _finish(ax: Axes, xlabel: str, ylabel: str, title: str) -> Axes:
@@ -210,9 +217,8 @@ def _finish(ax: Axes, xlabel: str, ylabel: str, title: str) -> Axes:
     return ax
 
 
-def _legend(ax: Axes, entries: int) -> None:
-    if entries > 1:
-        ax.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+def _legend(ax: Axes) -> None:
+    ax.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _colors(number: int) -> list:

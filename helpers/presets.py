@@ -9,7 +9,8 @@ from typing import Literal
 import pydantic
 import torch
 
-FOLDER = Path(__file__).parent / "presets"
+from helpers import paths
+
 NAMES = ("smoke", "mini", "lab", "paper")
 
 
@@ -78,6 +79,7 @@ class Preset(_Strict):
     name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = pydantic.Field(ge=1)
     encoder: str
+    random_layers: int = pydantic.Field(0, ge=0)  # more than 0: that many layers with random weights instead
     data: Data
     windows: Windowing
     training: Training
@@ -91,7 +93,7 @@ def load(preset: str, **overrides: object) -> Preset:
 
     Where there is no GPU the preset's ``[cpu]`` table applies first. Raises PresetError.
     """
-    path = FOLDER / f"{preset}.toml" if preset in NAMES else Path(preset)
+    path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
         raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
     try:

@@ -69,7 +69,7 @@ def section(record: Record) -> str:
     if record.scores and not tables.is_matrix(record):  # a similarity matrix has its numbers in the figure
         pieces += [tables.html(record, metric) for metric in tables.metrics(record)]
     if record.scores or record.artefact == "corpora/overview":
-        image = base64.b64encode(figures.png(figures.draw(record), record.artefact)).decode()
+        image = base64.b64encode(figures.png(figures.draw(record))).decode()
         pieces.append(f'<p><img alt="{escape(record.title)}" src="data:image/png;base64,{image}"></p>')
     pieces.append(f'<p class="run">{escape(run_line(record))}</p>')
     return "\n".join(pieces)
@@ -101,7 +101,7 @@ def verdict(record: Record) -> list[str]:
         others = [score for score in record.scores if score.method != score.column]
         best = {score.method: score for score in sorted(others, key=lambda score: score.value)}
         order = dict.fromkeys(score.method for score in others)
-        return [f"Nearest to {name}: {best[name].column} ({best[name].value:.2f})." for name in order]
+        return ["Nearest to " + ", to ".join(f"{x}: {best[x].column} ({best[x].value:.2f})" for x in order) + "."]
     return [
         sentence
         for metric in tables.metrics(record)

@@ -8,17 +8,18 @@ start, then to the earlier end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .data.examples import DataError, Example
+from .data.examples import DataError
 from .data.windows import Windows
 
-CELLS = 1 << 16  # size of the largest intermediate array; about where it leaves a core's cache
+CELLS = 1 << 16  # entries of the largest intermediate array; more no longer fit a core's cache
 
 
 @dataclass(frozen=True)
@@ -71,48 +72,32 @@ class Candidate:
 
 @dataclass(slots=True)
 class Prediction:
-    """The answer to question ``id``: text, span, score and probability as in ``Candidate``. ``null_difference`` is
-    the null score minus the best span's score: the higher, the less likely an answer (infinite where the passage
-    has no span to offer)."""
+    """The answer to question ``id``: its text, its half-open character range of the context (None where the answer
+    is "") and its score, the start plus end logit.
+
+    ``best_text`` is the best span's text even where "no answer" won. ``null_difference`` is the null score minus
+    the best span's: the higher, the less likely an answer (infinite where the passage has no span to offer).
+    ``probability`` and ``n_best`` are computed for all questions together when first asked for.
+    """
 
     id: str
     text: str
     span: tuple[int, int] | None
     score: float
-    probability: float
     null_difference: float
-    _table: _Table = field(repr=False, compare=False)
+    best_text: str
+    _kept: _NBest = field(repr=False, compare=False)
     _row: int = field(repr=False, compare=False)
+
+    @property
+    def probability(self) -> float:
+        """Share of the softmax over the kept spans and, if decoded with ``no_answer``, the empty answer."""
+        return float(self._kept.probabilities[self._row, -1 if self.span is None else 0])
 
     @property
     def n_best(self) -> list[Candidate]:
         """The kept spans and, if decoded with ``no_answer``, the empty answer, best first."""
-        return self._table.candidates(self._row)
-
-    @property
-    def best_span(self) -> Candidate | None:
-        """The best span even where "no answer" won; None where there is no span."""
-        return next((candidate for candidate in self.n_best if candidate.span is not None), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """What was kept for E questions: n spans each, best first, score -inf where there are fewer."""
-
-    examples: Sequence[Example]
-    score: np.ndarray  # E×n
-    probability: np.ndarray  # E×(n+1), the empty answer's last
-    chars: np.ndarray  # E×n×2
-    null: np.ndarray  # E
-    no_answer: bool
-
-    def candidates(self, row: int) -> list[Candidate]:
-        context = self.examples[row].context
-        columns = zip(self.chars[row].tolist(), self.score[row].tolist(), self.probability[row].tolist(), strict=False)
-        spans = [Candidate(context[a:b], (a, b), score, p) for (a, b), score, p in columns if score > -np.inf]
-        if self.no_answer or not spans:
-            spans.append(Candidate("", None, float(self.null[row]), float(self.probability[row, -1])))
-        return sorted(spans, key=lambda candidate: -candidate.score)
+        return self._kept.candidates(self._row)
 
 
 def decode(
@@ -140,125 +125,183 @@ def decode(
             f"the windows have {expected} tokens, the logits {len(logits.start)} (start) and {len(logits.end)} (end); "
             "they were computed on other windows"
         )
-    of_example = np.bincount(windows.example_W, minlength=len(windows.examples))
-    if not of_example.all():
-        first = windows.examples[int(of_example.argmin())].id
-        raise DataError(f"question {first!r} has no window (as {(of_example == 0).sum()} in all); score all windows")
+    windows_of = np.bincount(windows.example_W, minlength=len(windows.examples))
+    if not windows_of.all():
+        first = windows.examples[int(windows_of.argmin())].id
+        raise DataError(f"question {first!r} has no window (as {(windows_of == 0).sum()} in all); score all windows")
     if not windows.examples:
         return []
 
-    start, end = np.asarray(logits.start, np.float32), np.asarray(logits.end, np.float32)
-    first_token = _offsets(windows.lengths_W)[:-1]
-    null_W = start[first_token] + end[first_token]
+    cls = _offsets(windows.lengths_W)[:-1]
+    null_W = logits.start[cls] + logits.end[cls]
     _check(windows, np.arange(len(windows)), null_W)
-    score_W, spans_W = _spans_of_windows(windows, start, end, n_best, max_answer_tokens)
+    score_W, span_W = _best_spans(windows, logits, n_best, max_answer_tokens)
+    # Sorted by question, then score; stable, so that of equal windows the earlier comes first.
+    winner = np.lexsort((-score_W, windows.example_W))[_offsets(windows_of)[:-1]]
+    score, chars = score_W[winner], _characters(windows, winner, span_W[winner])
+    null = np.full(len(windows_of), np.inf, np.float32)
+    np.minimum.at(null, windows.example_W, null_W)
+    impossible = score == -np.inf
+    difference = np.where(impossible, np.inf, null - np.where(impossible, 0, score))
+    empty = impossible | ((difference > null_threshold) & no_answer)
 
-    # Questions with equally many windows are pooled together; most have one.
-    by_example = np.argsort(windows.example_W, kind="stable")
-    begins = _offsets(of_example)
-    null = np.minimum.reduceat(null_W[by_example], begins[:-1])
-    score = np.full((len(of_example), n_best), -np.inf, np.float32)
-    chars = np.zeros((len(of_example), n_best, 2), np.int32)
-    shift_W = windows.contexts.starts[windows.context_W] + windows.first_W
-    for count in np.unique(of_example):
-        rows = np.flatnonzero(of_example == count)
-        members = by_example[begins[rows][:, None] + np.arange(count)]
-        score[rows], columns = _top(score_W[members].reshape(len(rows), -1), n_best)
-        window = np.take_along_axis(members, columns // n_best, 1)
-        tokens = shift_W[window][..., None] + spans_W[window, columns % n_best]
-        tokens[score[rows] == -np.inf] = 0
-        if len(windows.context_chars.values):
-            chars[rows, :, 0] = windows.context_chars.values[tokens[..., 0], 0]
-            chars[rows, :, 1] = windows.context_chars.values[tokens[..., 1], 1]
-    best = score[:, 0]
-    with np.errstate(invalid="ignore"):
-        difference = np.where(best == -np.inf, np.inf, null - best)
-    table = _Table(windows.examples, score, _probabilities(score, null, no_answer), chars, null, no_answer)
-    empty = (difference > null_threshold) if no_answer else best == -np.inf
-    return _predictions(table, difference, empty | (best == -np.inf))
+    kept = _NBest(windows, logits, n_best, max_answer_tokens, no_answer, null)
+    columns = (windows.examples, empty, impossible, chars, np.where(empty, null, score), difference)
+    rows = zip(*(c if c is windows.examples else c.tolist() for c in columns), strict=True)
+    predictions = []
+    for row, (example, none, no_span, (begin, end), best, margin) in enumerate(rows):
+        best_text = "" if no_span else example.context[begin:end]
+        text, span = ("", None) if none else (best_text, (begin, end))
+        predictions.append(Prediction(example.id, text, span, best, margin, best_text, kept, row))
+    return predictions
 
 
-def _spans_of_windows(windows, start, end, n_best: int, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each window's best pairs: scores (W×n, -inf where there are fewer) and first and last passage token (W×n×2)."""
-    scores = np.full((len(windows), n_best), -np.inf, np.float32)
-    spans = np.zeros((len(windows), n_best, 2), np.int32)
-    count_W = windows.count_W
-    passage = _offsets(windows.lengths_W)[:-1] + windows.prefix_W
-    by_length = np.argsort(count_W, kind="stable")
-    by_length = by_length[count_W[by_length] > 0]
-    longest = int(count_W.max(initial=1))
-    # Row i of a view is what follows token i, read on into the next window; what is too much is masked below.
-    flats = [
-        sliding_window_view(np.concatenate([flat, np.zeros(longest, np.float32)]), longest) for flat in (start, end)
-    ]
-    step = max(1, CELLS // max(longest, min(n_best, longest) ** 2))
-    for begin in range(0, len(by_length), step):
-        rows = by_length[begin : begin + step]
-        position = np.arange(count_W[rows[-1]])
-        padding = position >= count_W[rows][:, None]
-        tops = []
-        for flat in flats:
-            padded = flat[:, : len(position)][passage[rows]]
-            padded[padding] = -np.inf
-            _check(windows, rows, padded.max(1))
-            chosen = _choose(padded, n_best)
-            tops.append((np.take_along_axis(padded, chosen, 1), chosen))
-        (start_score, first), (end_score, last) = tops
-        distance = last[:, None, :] - first[:, :, None]
-        score = start_score[:, :, None] + end_score[:, None, :]
-        score[distance.view(np.uint32) >= max_tokens] = -np.inf  # a negative one is a great one, unsigned
-        score, pair = _top(score.reshape(len(rows), -1), n_best)
-        kept = score.shape[1]
-        scores[rows, :kept] = score
-        spans[rows, :kept, 0] = np.take_along_axis(first, pair // last.shape[1], 1)
-        spans[rows, :kept, 1] = np.take_along_axis(last, pair % last.shape[1], 1)
+def _best_spans(windows: Windows, logits: Logits, n_best: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each window's best pair: score (W, -inf where there is none), first and last passage token (W×2).
+
+    ``reach`` is the best end among the ``longest`` tokens from each on, a running maximum whose width doubles.
+    """
+    scores = np.full(len(windows), -np.inf, np.float32)
+    spans = np.zeros((len(windows), 2), np.int32)
+    for rows, start, end in _chunks(windows, logits, 1):
+        start[~_greatest(start, n_best)] = -np.inf
+        end[~_greatest(end, n_best)] = -np.inf
+        reach, width = end.copy(), 1
+        while width < min(longest, end.shape[1]):
+            ahead = min(width, longest - width)
+            np.maximum(reach[:, :-ahead], reach[:, ahead:], out=reach[:, :-ahead])
+            width += ahead
+        total = start + reach
+        first = total.argmax(1)
+        # Again as sums: ends that differ can give equal scores once rounded, and then the earlier counts.
+        ends = np.minimum(first[:, None] + np.arange(min(longest, end.shape[1])), end.shape[1] - 1)
+        sums = np.take_along_axis(start, first[:, None], 1) + np.take_along_axis(end, ends, 1)
+        scores[rows] = sums.max(1)
+        spans[rows] = np.stack([first, first + sums.argmax(1)], 1)
     return scores, spans
 
 
-def _choose(values: np.ndarray, n: int) -> np.ndarray:
-    """Columns of the n greatest of each row (all, if fewer), in ascending order; of equal values the earlier."""
-    rows, columns = values.shape
+@dataclass
+class _NBest:
+    """The n best spans of E questions, best first, score -inf where there are fewer; found when first used."""
+
+    windows: Windows
+    logits: Logits
+    n: int
+    max_tokens: int
+    no_answer: bool
+    null: np.ndarray  # E
+
+    @cached_property
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (E×n) and character ranges (E×n×2)."""
+        windows, n = self.windows, self.n
+        score_W, token_W = self._of_windows()
+        by_example = np.argsort(windows.example_W, kind="stable")
+        windows_of = np.bincount(windows.example_W)
+        begins = _offsets(windows_of)
+        score = np.empty((len(windows_of), n), np.float32)
+        chars = np.empty((len(windows_of), n, 2), np.int32)
+        for count in np.unique(windows_of):  # questions with equally many windows are pooled together
+            rows = np.flatnonzero(windows_of == count)
+            members = by_example[begins[rows][:, None] + np.arange(count)]
+            score[rows], column = _top(score_W[members].reshape(len(rows), -1), n)
+            window = np.take_along_axis(members, column // n, 1)
+            chars[rows] = _characters(windows, window, token_W[window, column % n])
+        return score, chars
+
+    def _of_windows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Each window's best pairs: scores (W×n), first and last passage token (W×n×2)."""
+        scores = np.full((len(self.windows), self.n), -np.inf, np.float32)
+        spans = np.zeros((*scores.shape, 2), np.int32)
+        for rows, start, end in _chunks(self.windows, self.logits, self.n):
+            # In the passage's order, so that ties among the pairs go to the earlier start, then the earlier end.
+            first, last = (np.nonzero(_greatest(x, self.n))[1].reshape(len(rows), -1) for x in (start, end))
+            score = np.take_along_axis(start, first, 1)[:, :, None] + np.take_along_axis(end, last, 1)[:, None, :]
+            distance = last[:, None, :] - first[:, :, None]
+            score[(distance < 0) | (distance >= self.max_tokens)] = -np.inf
+            score, pair = _top(score.reshape(len(rows), -1), self.n)
+            scores[rows, : score.shape[1]] = score
+            tokens = (
+                np.take_along_axis(first, pair // last.shape[1], 1),
+                np.take_along_axis(last, pair % last.shape[1], 1),
+            )
+            spans[rows, : score.shape[1]] = np.stack(tokens, 2)
+        return scores, spans
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """Softmax over the spans and, in the last column, the empty answer (E×(n+1))."""
+        score = self.spans[0]
+        null = np.where(score[:, 0] == -np.inf, 0.0, self.null if self.no_answer else -np.inf)
+        values = np.concatenate([score, null[:, None]], 1, dtype=np.float64)
+        values = np.exp(values - values.max(1, keepdims=True))
+        return values / values.sum(1, keepdims=True)
+
+    def candidates(self, row: int) -> list[Candidate]:
+        context = self.windows.examples[row].context
+        columns = (self.spans[1][row].tolist(), self.spans[0][row].tolist(), self.probabilities[row].tolist())
+        spans = [
+            Candidate(context[begin:end], (begin, end), score, probability)
+            for (begin, end), score, probability in zip(*columns, strict=False)
+            if score > -np.inf
+        ]
+        if self.no_answer or not spans:
+            spans.append(Candidate("", None, float(self.null[row]), columns[2][-1]))
+        return sorted(spans, key=lambda candidate: -candidate.score)
+
+
+def _chunks(windows: Windows, logits: Logits, n: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Windows of like length, and their passages' start and end logits, -inf beyond a window's end.
+
+    Few enough at a time that neither these nor n×n pairs a window exceed CELLS.
+    """
+    count_W = windows.count_W
+    passage_W = _offsets(windows.lengths_W)[:-1] + windows.prefix_W
+    by_length = np.argsort(count_W, kind="stable")
+    by_length = by_length[count_W[by_length] > 0]
+    width = int(count_W.max(initial=1))
+    # Row i of the view is what follows token i, read on into the next window; what is too much is masked.
+    after = np.zeros(width, np.float32)
+    views = [sliding_window_view(np.concatenate([flat, after]), width) for flat in (logits.start, logits.end)]
+    step = max(1, CELLS // max(width, min(n, width) ** 2))
+    for begin in range(0, len(by_length), step):
+        rows = by_length[begin : begin + step]
+        counts = count_W[rows]
+        padding = np.arange(counts[-1]) >= counts[:, None]
+        padded = [view[:, : counts[-1]][passage_W[rows]] for view in views]
+        for values in padded:
+            values[padding] = -np.inf
+            _check(windows, rows, values.max(1))
+        yield rows, *padded
+
+
+def _characters(windows: Windows, window: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Character ranges (…×2) of first and last passage tokens (…×2) of windows (…)."""
+    chars = np.concatenate([windows.context_chars.values, [(0, 0)]])  # one more, as there may be none
+    tokens = tokens + (windows.contexts.starts[windows.context_W] + windows.first_W)[window][..., None]
+    return np.stack([chars[tokens[..., 0], 0], chars[tokens[..., 1], 1]], -1)
+
+
+def _greatest(values: np.ndarray, n: int) -> np.ndarray:
+    """True at the n greatest of each row (all, if fewer); of equal values the earlier."""
+    columns = values.shape[1]
     if n >= columns:
-        return np.broadcast_to(np.arange(columns, dtype=np.int32), (rows, columns))
+        return np.ones(values.shape, bool)
     least = np.partition(values, columns - n, 1)[:, columns - n, None]
     chosen = values >= least
-    found = np.flatnonzero(chosen)
-    if len(found) > rows * n:  # some rows hold equal values at the border: keep the earlier ones
-        tied = np.flatnonzero(np.count_nonzero(chosen, 1) > n)
-        above, equal = values[tied] > least[tied], values[tied] == least[tied]
-        chosen[tied] = above | (equal & (equal.cumsum(1) <= n - above.sum(1, keepdims=True)))
-        found = np.flatnonzero(chosen)
-    return (found.reshape(rows, n) % columns).astype(np.int32)
+    tied = np.flatnonzero(np.count_nonzero(chosen, 1) > n)  # the rest of these rows' border values goes
+    above, equal = values[tied] > least[tied], values[tied] == least[tied]
+    chosen[tied] = above | (equal & (equal.cumsum(1) <= n - above.sum(1, keepdims=True)))
+    return chosen
 
 
 def _top(values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The n greatest of each row, descending, and their columns; equal ones in the order of the columns."""
-    columns = _choose(values, n)
+    columns = np.nonzero(_greatest(values, n))[1].reshape(len(values), -1)
     values = np.take_along_axis(values, columns, 1)
     order = np.argsort(-values, 1, kind="stable")
     return np.take_along_axis(values, order, 1), np.take_along_axis(columns, order, 1)
-
-
-def _probabilities(score: np.ndarray, null: np.ndarray, no_answer: bool) -> np.ndarray:
-    """Softmax over the spans and, in the last column, the empty answer (E×(n+1))."""
-    alone = score[:, 0] == -np.inf
-    null = np.where(alone, 0.0, null if no_answer else -np.inf)
-    values = np.concatenate([score, null[:, None]], 1, dtype=np.float64)
-    values = np.exp(values - values.max(1, keepdims=True))
-    return values / values.sum(1, keepdims=True)
-
-
-def _predictions(table: _Table, difference: np.ndarray, empty: np.ndarray) -> list[Prediction]:
-    score = np.where(empty, table.null, table.score[:, 0]).tolist()
-    probability = np.where(empty, table.probability[:, -1], table.probability[:, 0]).tolist()
-    columns = zip(
-        table.examples, empty.tolist(), table.chars[:, 0].tolist(), score, probability, difference.tolist(), strict=True
-    )
-    predictions = []
-    for row, (example, none, (a, b), *numbers) in enumerate(columns):
-        text, span = ("", None) if none else (example.context[a:b], (a, b))
-        predictions.append(Prediction(example.id, text, span, *numbers, table, row))
-    return predictions
 
 
 def _check(windows: Windows, rows: np.ndarray, highest: np.ndarray) -> None:

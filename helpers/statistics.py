@@ -104,7 +104,7 @@ def describe(matrices: Sequence[np.ndarray]) -> str:
     seeds = matrices[0].shape[0]
     examples = sum(matrix.shape[1] for matrix in matrices)
     if examples > len(matrices):
-        return f"{seeds} seeds and {examples:,} examples" if seeds > 1 else f"{examples:,} examples (one seed)"
+        return f"{seeds} seeds and {examples:,} examples" if seeds > 1 else f"{examples:,} examples, one seed"
     return f"{seeds} seeds" if seeds > 1 else "one run"
 
 

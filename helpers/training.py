@@ -99,7 +99,9 @@ def fit(
     bare = accelerator.unwrap_model(model)
 
     steps, parts = len(batches), processes * settings.accumulate
-    evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)} if validate else {}
+    evaluate_at = (
+        {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)} if validate else {}
+    )
     done, best, begun = Fitted(), {}, time.perf_counter()
     stored = load_checkpoint(checkpoint, bare, optimizer) if checkpoint else None
     if stored is not None:

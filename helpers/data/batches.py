@@ -49,7 +49,13 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
 
 
 def plan_epochs(
-    windows: Windows, domain_of_example: np.ndarray, *, epochs: float, batch_size: int, seed: int, upsampled: bool = True
+    windows: Windows,
+    domain_of_example: np.ndarray,
+    *,
+    epochs: float,
+    batch_size: int,
+    seed: int,
+    upsampled: bool = True,
 ) -> list[np.ndarray]:
     """Batches of window numbers for ``epochs`` passes over all questions, domains up-sampled to equal size.
 

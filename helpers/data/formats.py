@@ -302,18 +302,21 @@ def narrative_records(questions: Iterable[tuple], tally: Counter) -> Iterator[Re
 def _table(path: Path, columns: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Place and row of a CSV file; each of ``columns`` has to be there and filled."""
     reader = csv.DictReader((text for _, text in lines(path)), strict=True)
+    done = 0
     try:
         missing = [name for name in columns if name not in (reader.fieldnames or [])]
         if missing:
             found = ", ".join(map(repr, reader.fieldnames or [])) or "none: the file is empty"
             raise DataError(f"{path}: line 1 has to name the columns {missing}; the columns are {found}")
+        done = reader.line_num  # the line on which the row before ended
         for row in reader:
-            where = f"{path}: row ending on line {reader.line_num}"
+            where = f"{path}: row from line {done + 1}"
             if None in row or None in row.values():
                 raise DataError(f"{where}: expected {len(reader.fieldnames)} cells, as line 1 has; check its quotes")
             yield where, {name: filled(row, name, where) for name in columns}
+            done = reader.line_num
     except csv.Error as error:
-        raise DataError(f"{path}: not valid CSV near line {reader.line_num} ({error}); check its quotes") from None
+        raise DataError(f"{path}: row from line {done + 1} is not valid CSV ({error}); check its quotes") from None
 
 
 def _words(text: str) -> Iterator[tuple[str, int, int]]:

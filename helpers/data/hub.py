@@ -55,8 +55,8 @@ def from_rows(rows: datasets.Dataset, name: str, *, unanswerable: bool = False) 
 
 
 def _as_list(value: dict | list) -> list:
-    """A list of objects; some versions of `datasets` store it as an object of lists."""
-    if isinstance(value, list):
+    """A list of objects; `datasets` stores some of them as an object of lists."""
+    if not isinstance(value, dict):
         return value
     return [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
 

@@ -42,7 +42,8 @@ STYLES = {
     ),
     "news": Style(
         700, (0.3, 0.5, 0.2), ("leader", "founder", "seat", "staff", "home", "spouse", "mayor"), (1, 0),
-        "{t} was in the news on Monday.", ("According to the report, {ask}", "{ask}", "What is reported as the {noun} of {s}?"),
+        "{t} was in the news on Monday.",
+        ("According to the report, {ask}", "{ask}", "What is reported as the {noun} of {s}?"),
     ),
     "trivia": Style(
         600, (0.5, 0.25, 0.25), ("prize", "plays", "spouse", "product", "dish", "river", "job"), (2, 1),

@@ -83,69 +83,78 @@ RELATIONS = (
               "The local dish of {s} is {o}."),
 )  # fmt: skip
 
-FIRST_NAMES = """Ada Alvin Amos Anya Arlo Basil Bela Boris Brenda Bruno Cara Cedric Clara Conrad Cora Dalia Damian Daphne Delia
-Dexter Dora Edgar Edith Elias Elsa Emil Enid Erwin Esme Ezra Fay Felix Fiona Flora Floyd Freya Gail Gideon
-Gilda Glen Greta Gwen Hazel Heidi Hugo Ida Igor Ingrid Ira Iris Ivan Ivy Jasper Joan Jonas Judith Julius June
-Karl Keira Kendra Klaus Lars Leah Lena Leon Lila Linus Lloyd Lola Lucian Lydia Mabel Magnus Maia Marco Matilda
-Maude Milo Mina Mona Morris Myra Nadia Nell Nils Nina Noel Nora Norman Olga Olive Omar Orla Oscar Otto Pablo
-Paula Petra Phil Quentin Ralf Ramona Rex Rhoda Rita Roland Rosa Rufus Ruth Sadie Selma Silas Simon Sonia
-Stella Sven Tess Theo Thora Tilda Toby Una Ursula Vera Victor Viola Wanda Wendel Wilma Xenia Yara York Yvonne
-Zelda Zora
+FIRST_NAMES = """
+Ada Alvin Amos Anya Arlo Basil Bela Boris Brenda Bruno Cara Cedric Clara Conrad Cora Dalia Damian Daphne Delia
+Dexter Dora Edgar Edith Elias Elsa Emil Enid Erwin Esme Ezra Fay Felix Fiona Flora Floyd Freya Gail Gideon Gilda
+Glen Greta Gwen Hazel Heidi Hugo Ida Igor Ingrid Ira Iris Ivan Ivy Jasper Joan Jonas Judith Julius June Karl Keira
+Kendra Klaus Lars Leah Lena Leon Lila Linus Lloyd Lola Lucian Lydia Mabel Magnus Maia Marco Matilda Maude Milo Mina
+Mona Morris Myra Nadia Nell Nils Nina Noel Nora Norman Olga Olive Omar Orla Oscar Otto Pablo Paula Petra Phil
+Quentin Ralf Ramona Rex Rhoda Rita Roland Rosa Rufus Ruth Sadie Selma Silas Simon Sonia Stella Sven Tess Theo Thora
+Tilda Toby Una Ursula Vera Victor Viola Wanda Wendel Wilma Xenia Yara York Yvonne Zelda Zora
 """.split()
 
-LAST_NAMES = """Abbot Adler Alcott Arden Ashby Barlow Becker Bellamy Birch Blake Bolton Bowen Brandt Brooks Burke Calder
-Carver Chase Clay Cobb Collier Corwin Crane Cross Dale Darrow Dawes Denton Dorsey Drake Dunn Eaton Ellis Ember
-Farrow Fenn Finch Fisk Flint Forbes Foster Frost Gage Garner Gibbs Glover Gorman Graves Grey Hale Hardin
-Harlan Hart Hawke Heath Hobbs Holt Hood Horn Hyde Ingram Irving Jarvis Keene Kemp Kerr Kirby Knox Lamb Lane
-Larkin Lister Locke Lowell Lynch Mace Malone Marsh Mercer Miles Moss Nash Newell Noble Norris Oakes Ogden
-Osborn Paine Parr Pierce Pike Pond Porter Pratt Quill Quinn Ramsey Reeve Ridge Roper Rowe Sawyer Shaw Slater
-Snow Stark Stone Sutton Swan Tate Thorne Todd Tully Vance Vaughn Wade Walsh Warden Webb Weller West Whitby
-Wilde Winter Wolfe Wren Yates
+LAST_NAMES = """
+Abbot Adler Alcott Arden Ashby Barlow Becker Bellamy Birch Blake Bolton Bowen Brandt Brooks Burke Calder Carver
+Chase Clay Cobb Collier Corwin Crane Cross Dale Darrow Dawes Denton Dorsey Drake Dunn Eaton Ellis Ember Farrow Fenn
+Finch Fisk Flint Forbes Foster Frost Gage Garner Gibbs Glover Gorman Graves Grey Hale Hardin Harlan Hart Hawke
+Heath Hobbs Holt Hood Horn Hyde Ingram Irving Jarvis Keene Kemp Kerr Kirby Knox Lamb Lane Larkin Lister Locke
+Lowell Lynch Mace Malone Marsh Mercer Miles Moss Nash Newell Noble Norris Oakes Ogden Osborn Paine Parr Pierce Pike
+Pond Porter Pratt Quill Quinn Ramsey Reeve Ridge Roper Rowe Sawyer Shaw Slater Snow Stark Stone Sutton Swan Tate
+Thorne Todd Tully Vance Vaughn Wade Walsh Warden Webb Weller West Whitby Wilde Winter Wolfe Wren Yates
 """.split()
 
-TOWN_STARTS = """Alder Amber Apple Barn Bay Beech Black Bram Bright Brook Cedar Clear Copper Dun Eagle East Elder Fair Falcon
-Fern Fox Gold Grand Green Grim Hazel Hill High Iron Kings Lake Lark Long Low Maple May Mill Moon New North Oak
-Old Otter Pine Queens Raven Red River Rock Rose Salt Sand Silver South Spring Star Stone Summer Swift Thorn
-Timber Wall White Wind Wood
+TOWN_STARTS = """
+Alder Amber Apple Barn Bay Beech Black Bram Bright Brook Cedar Clear Copper Dun Eagle East Elder Fair Falcon Fern
+Fox Gold Grand Green Grim Hazel Hill High Iron Kings Lake Lark Long Low Maple May Mill Moon New North Oak Old Otter
+Pine Queens Raven Red River Rock Rose Salt Sand Silver South Spring Star Stone Summer Swift Thorn Timber Wall White
+Wind Wood
 """.split()
 
-TOWN_ENDS = """bridge brook burn bury by church cliff cote dale den end fall field ford gate grove ham haven hill holm hurst
-land lea ley marsh mead mere minster moor mouth ness pool port shaw side stead stoke ton view ville well wick
-wood worth
+TOWN_ENDS = """
+bridge brook burn bury by church cliff cote dale den end fall field ford gate grove ham haven hill holm hurst land
+lea ley marsh mead mere minster moor mouth ness pool port shaw side stead stoke ton view ville well wick wood worth
 """.split()
 
-COMPANY_STARTS = """Acro Alto Argo Astra Avi Beta Bio Calo Cero Civi Cora Delta Dyna Echo Elec Ever Ferro Flexi Gala Gamma Geo
-Giga Helio Hydro Inno Inter Jovi Kilo Lumi Luxo Macro Magna Mecha Mega Meri Micro Milli Mono Multi Nano Nova
-Omni Opti Orbi Pano Para Penta Poly Prima Proto Pyro Quanta Regi Rota Sola Sono Stella Techno Terra Tri Turbo
-Ultra Uni Vaga Velo Vero Vita Xeno Zeta
+COMPANY_STARTS = """
+Acro Alto Argo Astra Avi Beta Bio Calo Cero Civi Cora Delta Dyna Echo Elec Ever Ferro Flexi Gala Gamma Geo Giga
+Helio Hydro Inno Inter Jovi Kilo Lumi Luxo Macro Magna Mecha Mega Meri Micro Milli Mono Multi Nano Nova Omni Opti
+Orbi Pano Para Penta Poly Prima Proto Pyro Quanta Regi Rota Sola Sono Stella Techno Terra Tri Turbo Ultra Uni Vaga
+Velo Vero Vita Xeno Zeta
 """.split()
 
-COMPANY_ENDS = """bar bec ben cell cor dex dine dor drix fex fil gen gram kor lab lex lin lis lon max mek mer mix nel nex nor
-pax phon plex ris ron rex sal scan sys tec tel ten tex tor tron vale vex via vox zon
+COMPANY_ENDS = """
+bar bec ben cell cor dex dine dor drix fex fil gen gram kor lab lex lin lis lon max mek mer mix nel nex nor pax
+phon plex ris ron rex sal scan sys tec tel ten tex tor tron vale vex via vox zon
 """.split()
 
 SCHOOL_ENDS = ("College", "Academy", "Institute")
-JOBS = """baker banker barber builder butcher carpenter chemist clerk cook dancer dentist doctor driver farmer gardener
-guard hunter judge lawyer mason mechanic miller miner nurse painter pilot plumber poet porter potter printer
-sailor scribe sculptor singer smith soldier surgeon tailor teacher trader waiter weaver writer
+JOBS = """
+baker banker barber builder butcher carpenter chemist clerk cook dancer dentist doctor driver farmer gardener guard
+hunter judge lawyer mason mechanic miller miner nurse painter pilot plumber poet porter potter printer sailor
+scribe sculptor singer smith soldier surgeon tailor teacher trader waiter weaver writer
 """.split()
-INSTRUMENTS = """banjo bassoon bugle cello clarinet cornet drum fiddle flute gong guitar harp horn lute lyre mandolin piano
-pipe recorder sitar tabla trombone trumpet tuba viola violin whistle zither
+INSTRUMENTS = """
+banjo bassoon bugle cello clarinet cornet drum fiddle flute gong guitar harp horn lute lyre mandolin piano pipe
+recorder sitar tabla trombone trumpet tuba viola violin whistle zither
 """.split()
-PRODUCTS = """anchors axes baskets batteries bells belts bicycles boats boots bottles bricks buckets buttons cables candles
-carpets chairs clocks coats cranes cups doors engines fans gloves hammers hats kettles keys knives ladders
-lamps lenses locks mirrors nails needles paints pencils pens pumps radios ropes saddles scales shoes spoons
-stoves tables tents tiles toys tyres umbrellas valves vases wheels wires
+PRODUCTS = """
+anchors axes baskets batteries bells belts bicycles boats boots bottles bricks buckets buttons cables candles
+carpets chairs clocks coats cranes cups doors engines fans gloves hammers hats kettles keys knives ladders lamps
+lenses locks mirrors nails needles paints pencils pens pumps radios ropes saddles scales shoes spoons stoves tables
+tents tiles toys tyres umbrellas valves vases wheels wires
 """.split()
-DISHES = """bread broth cake cheese chowder cider crab curry custard dumplings eel fudge goulash ham hash honey jam lamb
-loaf mustard noodles oysters pancakes pasta pickles pie porridge pudding ribs salad salmon sausage soup stew
-tart toffee trout waffles
+DISHES = """
+bread broth cake cheese chowder cider crab curry custard dumplings eel fudge goulash ham hash honey jam lamb loaf
+mustard noodles oysters pancakes pasta pickles pie porridge pudding ribs salad salmon sausage soup stew tart toffee
+trout waffles
 """.split()
-RIVERS = """Aven Arrow Bela Brede Cald Churn Dane Dart Dove Eden Erme Esk Fal Fleet Frome Gade Irwell Isis Kenn Lark Leam
-Lune Medway Mole Nene Nith Ouse Otter Piddle Ribble Roding Sence Soar Stour Swale Tamar Taw Tees Test Trent
-Tweed Tyne Ure Usk Wear Welland Wey Wye Yare Yeo
+RIVERS = """
+Aven Arrow Bela Brede Cald Churn Dane Dart Dove Eden Erme Esk Fal Fleet Frome Gade Irwell Isis Kenn Lark Leam Lune
+Medway Mole Nene Nith Ouse Otter Piddle Ribble Roding Sence Soar Stour Swale Tamar Taw Tees Test Trent Tweed Tyne
+Ure Usk Wear Welland Wey Wye Yare Yeo
 """.split()
-PRIZES = """Amber Anvil Arrow Beacon Bronze Comet Coral Crown Crystal Diamond Dragon Emerald Feather Garnet Globe Harbor
-Ivory Jade Jasmine Lantern Laurel Lily Lion Lotus Marble Meteor Mirror Opal Orchid Palm Pearl Phoenix Planet
-Quartz Rainbow Ruby Sapphire Scepter Shield Silver Sparrow Sphinx Topaz Torch Tulip Unicorn Violet
+PRIZES = """
+Amber Anvil Arrow Beacon Bronze Comet Coral Crown Crystal Diamond Dragon Emerald Feather Garnet Globe Harbor Ivory
+Jade Jasmine Lantern Laurel Lily Lion Lotus Marble Meteor Mirror Opal Orchid Palm Pearl Phoenix Planet Quartz
+Rainbow Ruby Sapphire Scepter Shield Silver Sparrow Sphinx Topaz Torch Tulip Unicorn Violet
 """.split()

@@ -1,0 +1,55 @@
+"""The domains that a preset names, from wherever it says, loaded once a process."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from helpers.data import mini, qa
+from helpers.data.examples import DataError, Domain, Example
+from helpers.presets import Data
+
+
+def load_domains(data: Data) -> dict[str, Domain]:
+    """All domains of ``data``, by name, in its order. Raises DataError for data that cannot be used."""
+    return {name: load_one(data, name) for name in data.domains}
+
+
+def load_one(data: Data, name: str) -> Domain:
+    """One domain of ``data``."""
+    return _load(data.model_dump_json(), name)
+
+
+@cache
+def _load(settings: str, name: str) -> Domain:
+    data = Data.model_validate_json(settings)
+    source = data.domains[name]
+    sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
+    if data.source == "mini":
+        made = mini.load_domain(source, seed=data.seed, **{key: size or 0 for key, size in sizes.items()})
+        return Domain(name, made.train, made.valid, made.test, made.notes)
+    if data.source == "hub":
+        from helpers.data.hub import load_hub  # imports `datasets`, which takes a second
+
+        dataset, _, subset = source.partition(":")
+        parts = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
+        given = {part: load_hub(dataset, split, subset=subset or None) for part, split in parts.items()}
+        return qa.load_domain(name, given, seed=data.seed, **sizes)
+    folder = Path(data.folder).expanduser()
+    if not data.folder or not folder.is_dir():
+        raise DataError(
+            f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
+            "such as -p data_dir path/to/data"
+        )
+    return qa.load_domain(name, folder / source, seed=data.seed, **sizes)
+
+
+def fingerprint(*parts: list[Example]) -> str:
+    """Names the exact questions, passages and answers of ``parts``; part of the key of what is trained on them."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for example in part:
+            digest.update(repr((example.question, example.context, example.answers, example.span)).encode())
+        digest.update(b"|")
+    return digest.hexdigest()[:16]

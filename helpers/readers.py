@@ -1,0 +1,90 @@
+"""Training data and scores of a reader over some domains: what every paper's methods are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+from torch import Tensor, nn
+
+from helpers import metrics, spans
+from helpers.data.batches import Batches, plan_epochs
+from helpers.data.domains import fingerprint, load_one
+from helpers.data.windows import Windows, WindowTensors, make_windows
+from helpers.losses import mean, span_negative_log_likelihood
+from helpers.models.reader import encoder_fingerprint, load_tokenizer
+from helpers.presets import Data, Preset, Windowing
+from helpers.training import Batch, predict
+
+
+def windows_of(preset: Preset, domains: Sequence[str], part: str) -> Windows:
+    """Windows over one part ("train", "valid" or "test") of the domains together, tokenised once a process."""
+    data, windowing = preset.data.model_dump_json(), preset.windows.model_dump_json()
+    return _windows(data, windowing, preset.encoder, tuple(domains), part)
+
+
+@cache
+def _windows(data: str, windowing: str, encoder: str, domains: tuple[str, ...], part: str) -> Windows:
+    settings = Windowing.model_validate_json(windowing).model_dump()
+    if part != "train":
+        settings["empty_windows"] = 1.0
+    source = Data.model_validate_json(data)
+    examples = [example for name in domains for example in getattr(load_one(source, name), part)]
+    return make_windows(examples, load_tokenizer(encoder), **settings, seed=source.seed)
+
+
+def batches_of(preset: Preset, domains: Sequence[str], seed: int, device) -> Batches:
+    """Training batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``."""
+    windows = windows_of(preset, domains, "train")
+    sizes = [len(load_one(preset.data, name).train) for name in domains]
+    domain_of_example = np.repeat(np.arange(len(domains)), sizes)
+    settings = preset.training
+    plan = plan_epochs(windows, domain_of_example, epochs=settings.epochs, batch_size=settings.batch_size, seed=seed)
+    return Batches(WindowTensors(windows, device), plan)
+
+
+def answers(preset: Preset, model: nn.Module, windows: Windows) -> list[spans.Prediction]:
+    """The reader's answer to every example of ``windows``."""
+    logits = predict(model, windows, precision=preset.training.precision)
+    return spans.decode(windows, logits, n_best=preset.answers.n_best, max_answer_tokens=preset.answers.max_tokens)
+
+
+def example_scores(preset: Preset, model: nn.Module, domain: str, part: str) -> metrics.Scores:
+    """EM and F1 of each question of one part of a domain."""
+    windows = windows_of(preset, [domain], part)
+    return metrics.score(windows.examples, answers(preset, model, windows))
+
+
+def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], float]:
+    """What a training is selected by: F1 on the validation sets, averaged over the domains."""
+
+    def validate(model: nn.Module) -> float:
+        model.eval()
+        return float(np.mean([example_scores(preset, model, name, "valid").f1.mean() for name in domains]))
+
+    return validate
+
+
+def span_loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+    """Negative log-likelihood of the answer's first and last token (IMM Eq. 3)."""
+    values_B = span_negative_log_likelihood(
+        output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
+    )
+    return {"likelihood": mean(values_B)}
+
+
+def effective(preset: Preset, domains: Sequence[str]) -> dict:
+    """Everything besides method and seed that a reader over ``domains`` depends on; part of its cache key.
+
+    Data and encoder stand by their contents, not by where they lie.
+    """
+    parts = {name: load_one(preset.data, name) for name in domains}
+    return {
+        "encoder": encoder_fingerprint(preset.encoder),
+        "random_layers": preset.random_layers,
+        "data": {name: fingerprint(part.train, part.valid, part.test) for name, part in parts.items()},
+        "windows": preset.windows.model_dump(),
+        "training": preset.training.model_dump(exclude={"checkpoint_minutes"}),
+        "answers": preset.answers.model_dump(),
+    }

@@ -1,0 +1,58 @@
+"""The similarity of domains by their questions."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.data.examples import DataError
+from helpers.data.qa import read
+from helpers.data.similarity import question_similarity
+
+REAL = Path(__file__).parents[2] / "shared/data/qa"
+
+
+def test_worked_by_hand():
+    # Three documents over four words: (who, king), (who, price), (who who, ring). "who" is in all of them, the others
+    # in one each: idf = ln((1 + 3) / (1 + df)) + 1, so 1 and ln 2 + 1.
+    rare = np.log(2) + 1
+    cosines, weights = question_similarity({"a": ["Who", "king?"], "b": ["who price"], "c": ["who who", "ring"]})
+    short, long = np.hypot(1, rare), np.hypot(2, rare)
+    ab, ac = 1 / short**2, 2 / (short * long)
+    np.testing.assert_allclose(cosines, [[1, ab, ac], [ab, 1, ac], [ac, ac, 1]])
+    expected = [[0, ab / (ab + ac), ac / (ab + ac)], [ab / (ab + ac), 0, ac / (ab + ac)], [0.5, 0.5, 0]]
+    np.testing.assert_allclose(weights, expected)
+
+
+def test_order_of_domains_is_kept():
+    questions = {"a": ["who is king"], "b": ["what price"], "c": ["who is it", "what price is it"]}
+    cosines, _ = question_similarity(questions)
+    swapped, _ = question_similarity({name: questions[name] for name in "cba"})
+    np.testing.assert_allclose(swapped, cosines[::-1, ::-1])
+
+
+def test_domain_without_shared_words_gets_equal_weights():
+    cosines, weights = question_similarity({"a": ["who is"], "b": ["who was"], "c": ["wann und"]})
+    np.testing.assert_allclose(weights, [[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]])
+    np.testing.assert_allclose(cosines[2], [0, 0, 1])
+
+
+@pytest.mark.parametrize("domains", [{}, {"news": ["Who?"]}])
+def test_fewer_than_two_domains(domains):
+    with pytest.raises(DataError, match=f"at least 2 are needed, found {', '.join(domains) or 'none'}"):
+        question_similarity(domains)
+
+
+@pytest.mark.parametrize("questions", [[], ["?", " "]])
+def test_domain_without_words(questions):
+    with pytest.raises(DataError, match=f"domain law: no word in its {len(questions)} questions"):
+        question_similarity({"news": ["Who is it?"], "law": questions})
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason=f"no real data at {REAL}")
+def test_real_domains():
+    files = ["amazon/amazon_reviews_v1.0.json", "reddit/reddit_v1.0.json", "policy/dev.json"]
+    cosines, weights = question_similarity({file: [e.question for e in read(REAL / file).examples] for file in files})
+    np.testing.assert_allclose(weights.sum(axis=1), 1)
+    assert (np.diag(weights) == 0).all() and np.allclose(cosines, cosines.T)
+    assert cosines[0, 1] > cosines[0, 2]  # reviews and forum posts are closer than reviews and privacy policies
