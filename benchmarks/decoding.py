@@ -49,7 +49,8 @@ def reference_decode(
     windows_of = [[] for _ in windows.examples]
     for window, example in enumerate(windows.example_W.tolist()):
         windows_of[example].append(window)
-    rows, prefixes = logits.split(windows), windows.prefix_W.tolist()
+    cuts, prefixes = np.cumsum(windows.lengths_W)[:-1], windows.prefix_W.tolist()
+    rows = list(zip(np.split(logits.start, cuts), np.split(logits.end, cuts), strict=True))
     answers = []
     for example, members in zip(windows.examples, windows_of, strict=True):
         null, pairs = np.float32(np.inf), []

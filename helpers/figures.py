@@ -59,9 +59,14 @@ def draw(record: Record) -> Figure:
     return figure
 
 
+def drawable(record: Record) -> bool:
+    """Whether a record has a figure; a case study has none."""
+    return bool(record.scores) or record.artefact == "corpora/overview"
+
+
 def redraw(preset: str | Path) -> list[Path]:
     """Draw and save the figures of all records of a preset; returns the paths written."""
-    drawn = [record for record in records.read_all(preset) if record.scores or record.artefact == "corpora/overview"]
+    drawn = [record for record in records.read_all(preset) if drawable(record)]
     return [path for record in drawn for path in save(draw(record), preset, record.artefact)]
 
 

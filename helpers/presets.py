@@ -85,7 +85,7 @@ class Preset(_Strict):
     training: Training
     answers: Answers = Answers()
     engine: Engine = Engine()
-    cpu: dict[str, pydantic.JsonValue] = {}  # overrides where there is no GPU, "section.key" = value
+    cpu: dict[str, pydantic.JsonValue] = {}  # "section.key" = value where there is no GPU; loaded, what applied
 
 
 def load(preset: str, **overrides: object) -> Preset:
@@ -101,7 +101,8 @@ def load(preset: str, **overrides: object) -> Preset:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
     on_cpu = {} if torch.cuda.is_available() else values.get("cpu", {})
-    for key, value in {**on_cpu, **overrides}.items():
+    values["cpu"] = {key: value for key, value in on_cpu.items() if key not in overrides}
+    for key, value in {**values["cpu"], **overrides}.items():
         *sections, last = key.split(".")
         place = values
         for section in sections:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from helpers import metrics, spans
 from helpers.data.batches import Batches, plan_epochs
 from helpers.data.domains import fingerprint, load_one
+from helpers.data.examples import Example
 from helpers.data.windows import Windows, WindowTensors, make_windows
 from helpers.losses import mean, span_negative_log_likelihood
 from helpers.models.reader import encoder_fingerprint, load_tokenizer
@@ -32,6 +33,12 @@ def _windows(data: str, windowing: str, encoder: str, domains: tuple[str, ...], 
     source = Data.model_validate_json(data)
     examples = [example for name in domains for example in getattr(load_one(source, name), part)]
     return make_windows(examples, load_tokenizer(encoder), **settings, seed=source.seed)
+
+
+def windows_over(preset: Preset, examples: list[Example]) -> Windows:
+    """Windows over any examples, none left out, as scoring needs them."""
+    settings = preset.windows.model_dump(exclude={"empty_windows"})
+    return make_windows(examples, load_tokenizer(preset.encoder), **settings)
 
 
 def batches_of(preset: Preset, domains: Sequence[str], seed: int, device) -> Batches:

@@ -140,11 +140,8 @@ def write(record: Record) -> Path:
         content[part] = [{k: v for k, v in row.items() if v is not None} for row in content[part]]
     content["examples"] = {k: [int(v) if v == int(v) else v for v in vs] for k, vs in record.examples.items()}
     empty = [key for key in ("notes", "baselines", "payload", "examples_of", "examples") if not content[key]]
+    text = _layout({key: value for key, value in content.items() if key not in empty}) + "\n"
     path = paths.record(record.preset, record.artefact)
-    try:
-        text = _layout({key: value for key, value in content.items() if key not in empty}) + "\n"
-    except ValueError:
-        raise RecordError(f"{path}: payload or parameters hold a number that is not finite; mend it first") from None
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.")
     try:

@@ -28,15 +28,21 @@ PAPERS = {
 }
 CLAIM_SEEDS = 3  # fewer runs show nothing that another seed may not undo
 
+# Only inside the report: in a notebook the rest of the page is not ours to style.
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h2 { border-bottom: 1px solid #ccc; margin-top: 2.5rem; }  img { max-width: 100%; }
-.tables { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; align-items: flex-start; }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #555; padding-bottom: .3rem; }
-th, td { padding: .15rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e5e5e5; }
-th:first-child { text-align: left; }  .run { color: #666; font-size: 13px; }
+.results h2 { border-bottom: 1px solid #ccc; margin-top: 2.5rem; }
+.results img { max-width: 100%; }
+.results .run { color: #666; font-size: 13px; }
+.results .tables { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; align-items: flex-start; }
+.results table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
+.results caption { text-align: left; color: #555; padding-bottom: .3rem; }
+.results th, .results td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid #e5e5e5; }
+.results td { white-space: nowrap; }
+.results th:first-child { text-align: left; }
 """
+PAGE = (
+    "body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }"
+)
 
 
 def show(preset: str | Path) -> HTML:
@@ -51,7 +57,7 @@ def show(preset: str | Path) -> HTML:
             paper = here
             pieces.append(f"<h2>{escape(PAPERS.get(paper, paper))}</h2>")
         pieces.append(section(record))
-    return HTML("\n".join(pieces))
+    return HTML('<div class="results">' + "\n".join(pieces) + "</div>")
 
 
 def overview(preset: str | Path) -> pd.DataFrame:
@@ -68,7 +74,7 @@ def section(record: Record) -> str:
     pieces += [f"<p>{escape(sentence)}</p>" for sentence in verdict(record)]
     if record.scores and not tables.is_matrix(record):  # a similarity matrix has its numbers in the figure
         pieces += [tables.html(record, metric) for metric in tables.metrics(record)]
-    if record.scores or record.artefact == "corpora/overview":
+    if figures.drawable(record):
         image = base64.b64encode(figures.png(figures.draw(record))).decode()
         pieces.append(f'<p><img alt="{escape(record.title)}" src="data:image/png;base64,{image}"></p>')
     pieces.append(f'<p class="run">{escape(run_line(record))}</p>')
@@ -122,7 +128,7 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
     exporter.exclude_output_prompt = True
     body, _ = exporter.from_notebook_node(notebook)
     title = f"Reading distillation, preset {paths.preset_name(preset)}"
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{PAGE}</style>'
     page = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
     path = paths.report(preset)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,30 +141,32 @@ def _against(record: Record, row: str, baseline: str, metric: str | None) -> str
     found = tables.compare(record, row, baseline, columns, metric)
     if found is None:
         return ""
-    unit, where = metric or record.unit, "on average" if len(columns) > 1 else f"on {columns[0]}"
-    side = "above" if found.difference > 0 else "below"
-    text = f"{row} is {abs(found.difference):.1f} {unit} {side} {baseline} {where}"
-    if found.low is None:
-        text += " (one run each, so without an interval)"
+    digits = tables.decimals(score.value for score in record.scores)
+    size = f"{abs(found.difference):.{digits}f}"
+    if float(size) == 0:
+        place = "level with"
     else:
-        interval = f"{tables.signed(found.low)} to {tables.signed(found.high)}"
-        text += (
-            f" (95 % interval {interval} over {found.over}; P({row} > {baseline}) = {tables.chance(found.probability)})"
-        )
-        if found.low <= 0 <= found.high:
-            text += "; the interval includes zero, so this does not tell them apart"
+        place = f"{size} {metric or record.unit} {'above' if found.difference > 0 else 'below'}"
+    text = f"{row} is {place} {baseline} {'on average' if len(columns) > 1 else f'on {columns[0]}'}"
+    if found.low is None:
+        return f"{text} (one run each, so without an interval). {_paper_says(record, row, baseline, metric)}".strip()
+    chance = tables.chance(found.probability)
+    interval = f"{tables.signed(found.low, digits)} to {tables.signed(found.high, digits)} over {found.over}"
+    text += f" (95 % interval {interval}; P({row} > {baseline}) {chance if chance[0] in '<>' else f'= {chance}'})"
+    if found.low <= 0 <= found.high:
+        text += "; the interval includes zero, so this does not tell them apart"
     return f"{text}. {_paper_says(record, row, baseline, metric)}".strip()
 
 
 def _paper_says(record: Record, row: str, baseline: str, metric: str | None) -> str:
     means = {
-        name: [s.value for s in record.paper if tables.row_label(s) == name and s.metric in (None, metric)]
+        name: [s.value for s in tables.paper_scores(record, metric) if tables.row_label(s) == name]
         for name in (row, baseline)
     }
     if not all(means.values()) or len(means[row]) != len(means[baseline]):
         return ""
     gap = sum(means[row]) / len(means[row]) - sum(means[baseline]) / len(means[baseline])
-    return f"The paper prints {tables.signed(gap, 2)}."
+    return f"In the paper the difference is {tables.signed(gap, 2)}."
 
 
 def _few_seeds(record: Record) -> list[str]:

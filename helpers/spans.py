@@ -53,11 +53,6 @@ class Logits:
             raise ValueError(f"no logits for {missing.sum()} of {len(windows)} windows, first {missing.argmax()}")
         return cls(*flat)
 
-    def split(self, windows: Windows) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Each window's start and end logits, as views."""
-        cuts = _offsets(windows.lengths_W)[1:-1]
-        return list(zip(np.split(self.start, cuts), np.split(self.end, cuts), strict=True))
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -156,28 +151,25 @@ def decode(
     return predictions
 
 
-def _best_spans(windows: Windows, logits: Logits, n_best: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each window's best pair: score (W, -inf where there is none), first and last passage token (W×2).
-
-    ``reach`` is the best end among the ``longest`` tokens from each on, a running maximum whose width doubles.
-    """
+def _best_spans(windows: Windows, logits: Logits, n_best: int, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each window's best pair: score (W, -inf where there is none), first and last passage token (W×2)."""
     scores = np.full(len(windows), -np.inf, np.float32)
     spans = np.zeros((len(windows), 2), np.int32)
     for rows, start, end in _chunks(windows, logits, 1):
-        start[~_greatest(start, n_best)] = -np.inf
-        end[~_greatest(end, n_best)] = -np.inf
-        reach, width = end.copy(), 1
-        while width < min(longest, end.shape[1]):
+        columns = end.shape[1]
+        longest = min(max_tokens, columns)
+        ends = np.full((len(rows), columns + longest - 1), -np.inf, np.float32)
+        np.copyto(ends[:, :columns], end, where=_greatest(end, n_best))
+        reach, width = ends, 1  # the best end among so many tokens from each on
+        while width < longest:
             ahead = min(width, longest - width)
-            np.maximum(reach[:, :-ahead], reach[:, ahead:], out=reach[:, :-ahead])
-            width += ahead
-        total = start + reach
-        first = total.argmax(1)
-        # Again as sums: ends that differ can give equal scores once rounded, and then the earlier counts.
-        ends = np.minimum(first[:, None] + np.arange(min(longest, end.shape[1])), end.shape[1] - 1)
-        sums = np.take_along_axis(start, first[:, None], 1) + np.take_along_axis(end, ends, 1)
-        scores[rows] = sums.max(1)
-        spans[rows] = np.stack([first, first + sums.argmax(1)], 1)
+            reach, width = np.maximum(reach[:, :-ahead], reach[:, ahead:]), width + ahead
+        total = np.where(_greatest(start, n_best), start + reach, -np.inf)
+        first = total.argmax(1)[:, None]
+        scores[rows] = np.take_along_axis(total, first, 1)[:, 0]
+        # Compared as sums: ends that differ may give equal scores once rounded, and then the earlier counts.
+        sums = np.take_along_axis(start, first, 1) + np.take_along_axis(ends, first + np.arange(longest), 1)
+        spans[rows] = first + np.stack([np.zeros(len(rows), int), sums.argmax(1)], 1)
     return scores, spans
 
 
@@ -196,38 +188,23 @@ class _NBest:
     def spans(self) -> tuple[np.ndarray, np.ndarray]:
         """Scores (E×n) and character ranges (E×n×2)."""
         windows, n = self.windows, self.n
-        score_W, token_W = self._of_windows()
-        by_example = np.argsort(windows.example_W, kind="stable")
-        windows_of = np.bincount(windows.example_W)
-        begins = _offsets(windows_of)
-        score = np.empty((len(windows_of), n), np.float32)
-        chars = np.empty((len(windows_of), n, 2), np.int32)
-        for count in np.unique(windows_of):  # questions with equally many windows are pooled together
-            rows = np.flatnonzero(windows_of == count)
-            members = by_example[begins[rows][:, None] + np.arange(count)]
-            score[rows], column = _top(score_W[members].reshape(len(rows), -1), n)
-            window = np.take_along_axis(members, column // n, 1)
-            chars[rows] = _characters(windows, window, token_W[window, column % n])
-        return score, chars
-
-    def _of_windows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Each window's best pairs: scores (W×n), first and last passage token (W×n×2)."""
-        scores = np.full((len(self.windows), self.n), -np.inf, np.float32)
-        spans = np.zeros((*scores.shape, 2), np.int32)
-        for rows, start, end in _chunks(self.windows, self.logits, self.n):
-            # In the passage's order, so that ties among the pairs go to the earlier start, then the earlier end.
-            first, last = (np.nonzero(_greatest(x, self.n))[1].reshape(len(rows), -1) for x in (start, end))
+        scores = np.full((len(windows), n), -np.inf, np.float32)
+        spans = np.zeros((len(windows), n, 2), np.int32)
+        for rows, start, end in _chunks(windows, self.logits, n):
+            first, last = _columns(start, n), _columns(end, n)
             score = np.take_along_axis(start, first, 1)[:, :, None] + np.take_along_axis(end, last, 1)[:, None, :]
             distance = last[:, None, :] - first[:, :, None]
             score[(distance < 0) | (distance >= self.max_tokens)] = -np.inf
-            score, pair = _top(score.reshape(len(rows), -1), self.n)
-            scores[rows, : score.shape[1]] = score
-            tokens = (
-                np.take_along_axis(first, pair // last.shape[1], 1),
-                np.take_along_axis(last, pair % last.shape[1], 1),
-            )
-            spans[rows, : score.shape[1]] = np.stack(tokens, 2)
-        return scores, spans
+            score = score.reshape(len(rows), -1)
+            pair = _columns(score, n)
+            scores[rows, : pair.shape[1]] = np.take_along_axis(score, pair, 1)
+            spans[rows, : pair.shape[1], 0] = np.take_along_axis(first, pair // last.shape[1], 1)
+            spans[rows, : pair.shape[1], 1] = np.take_along_axis(last, pair % last.shape[1], 1)
+        # By question, then score. Candidates lie in the order of window, start and end, and the sort is stable.
+        order = np.lexsort((-scores.ravel(), np.repeat(windows.example_W, n)))
+        begin = _offsets(np.bincount(windows.example_W))[:-1] * n
+        kept = order[begin[:, None] + np.arange(n)]
+        return scores.ravel()[kept], _characters(windows, kept // n, spans.reshape(-1, 2)[kept])
 
     @cached_property
     def probabilities(self) -> np.ndarray:
@@ -290,18 +267,16 @@ def _greatest(values: np.ndarray, n: int) -> np.ndarray:
         return np.ones(values.shape, bool)
     least = np.partition(values, columns - n, 1)[:, columns - n, None]
     chosen = values >= least
-    tied = np.flatnonzero(np.count_nonzero(chosen, 1) > n)  # the rest of these rows' border values goes
-    above, equal = values[tied] > least[tied], values[tied] == least[tied]
-    chosen[tied] = above | (equal & (equal.cumsum(1) <= n - above.sum(1, keepdims=True)))
+    if np.count_nonzero(chosen) > len(values) * n:  # of several values at the border the later ones go
+        tied = np.flatnonzero(chosen.sum(1) > n)
+        above, equal = values[tied] > least[tied], values[tied] == least[tied]
+        chosen[tied] = above | (equal & (equal.cumsum(1) <= n - above.sum(1, keepdims=True)))
     return chosen
 
 
-def _top(values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The n greatest of each row, descending, and their columns; equal ones in the order of the columns."""
-    columns = np.nonzero(_greatest(values, n))[1].reshape(len(values), -1)
-    values = np.take_along_axis(values, columns, 1)
-    order = np.argsort(-values, 1, kind="stable")
-    return np.take_along_axis(values, order, 1), np.take_along_axis(columns, order, 1)
+def _columns(values: np.ndarray, n: int) -> np.ndarray:
+    """Where ``_greatest`` is true: min(n, columns) ascending columns of each row."""
+    return np.nonzero(_greatest(values, n))[1].reshape(len(values), -1)
 
 
 def _check(windows: Windows, rows: np.ndarray, highest: np.ndarray) -> None:

@@ -7,6 +7,7 @@ taken to be better.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html import escape
 
 import numpy as np
@@ -85,18 +86,24 @@ def frame(record: Record, metric: str | None = None) -> pd.DataFrame:
     """Our numbers as text: ``mean ± half the interval``, the best mean of a column between double asterisks."""
     table = estimates(record, metric)
     means = table.map(lambda cell: np.nan if cell is None else cell.mean).astype(float)
-    texts = _texts(means, _digits(means), emphasise=not is_matrix(record))
+    digits = decimals(means.to_numpy().ravel())
+    texts = _texts(means, digits, emphasise=not is_matrix(record))
     for row in table.index:
         for column in table.columns:
             cell = table.loc[row, column]
             if cell is not None and cell.low is not None:
-                texts.loc[row, column] += f" ± {(cell.high - cell.low) / 2:.{_digits(means)}f}"
+                texts.loc[row, column] += f" ± {(cell.high - cell.low) / 2:.{digits}f}"
     return texts
+
+
+def paper_scores(record: Record, metric: str | None = None) -> list[Printed]:
+    """The paper's numbers that can stand beside ours of this metric."""
+    return [score for score in record.paper if metric is None or score.metric in (None, metric)]
 
 
 def printed_frame(record: Record, metric: str | None = None) -> pd.DataFrame:
     """The paper's numbers as text, with AVE. computed from its columns; empty where it prints none."""
-    rows = [score for score in record.paper if metric is None or score.metric in (None, metric)]
+    rows = paper_scores(record, metric)
     columns = _unique(score.column for score in rows)
     means = pd.DataFrame(np.nan, _unique(row_label(score) for score in rows), columns)
     for score in rows:
@@ -112,7 +119,7 @@ def differences(record: Record, baseline: str, metric: str | None = None) -> pd.
     rows, groups = _unique(row_label(score) for score in scores), _groups(record, scores)
     if baseline not in rows:
         raise ValueError(f"{record.artefact}: there is no {baseline!r} to compare with; there are {', '.join(rows)}")
-    digits = _digits(pd.DataFrame([[score.value for score in scores]]))
+    digits = decimals([score.value for score in scores])
     table = pd.DataFrame(NONE, [row for row in rows if row != baseline], list(groups), dtype=object)
     for row in table.index:
         for name, columns in groups.items():
@@ -121,6 +128,11 @@ def differences(record: Record, baseline: str, metric: str | None = None) -> pd.
                 suffix = "" if found.probability is None else f" ({chance(found.probability)})"
                 table.loc[row, name] = signed(found.difference, digits) + suffix
     return table
+
+
+def decimals(values: Iterable[float]) -> int:
+    """How many to show: one for percentages, three for shares and coefficients."""
+    return 1 if any(abs(value) > 1 for value in values) else 3
 
 
 def signed(value: float, digits: int = 1) -> str:
@@ -185,11 +197,6 @@ def _texts(means: pd.DataFrame, digits: int, emphasise: bool = True) -> pd.DataF
     return texts.where(~best, texts.map("**{}**".format))
 
 
-def _digits(means: pd.DataFrame) -> int:
-    """One decimal for percentages, three for shares and coefficients."""
-    return 1 if np.nanmax(np.abs(means.to_numpy(dtype=float))) > 1 else 3
-
-
 def _of_metric(record: Record, metric: str | None) -> tuple[list[Score], str | None]:
     known = metrics(record)
     if not known:
@@ -209,5 +216,5 @@ def _groups(record: Record, scores: list[Score]) -> dict[str, list[str]]:
     return {column: [column] for column in columns} | ({AVERAGE: columns} if len(columns) > 1 else {})
 
 
-def _unique(values) -> list:
+def _unique(values: Iterable) -> list:
     return list(dict.fromkeys(values))

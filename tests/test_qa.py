@@ -472,7 +472,8 @@ def test_split_depends_on_seed_and_not_on_file_order(tmp_path):
     options = {"valid_size": 10, "train_size": 17, "test_size": 5}
     first = parts(load_domain("d", path, seed=0, **options))
     assert first == parts(load_domain("d", tmp_path / "reversed.json", seed=0, **options))
-    assert contexts(first[2]) != contexts(load_domain("d", path, seed=1, **options).test)
+    first, second = (load_domain("d", path, seed=seed, valid_size=10) for seed in (0, 1))
+    assert contexts(first.test) != contexts(second.test) and contexts(first.valid) != contexts(second.valid)
 
 
 def test_split_is_the_same_in_every_process(tmp_path):
@@ -521,6 +522,7 @@ def test_sample_keeps_order(tmp_path):
     examples = read(write_many(tmp_path / "d.json", 10)).examples
     chosen = sample(examples, 7, seed=0)
     assert len(chosen) == 7 and chosen == [example for example in examples if example in chosen]
+    assert chosen != sample(examples, 7, seed=1)
 
 
 def test_a_size_that_is_too_large_is_noted(tmp_path):
@@ -671,7 +673,9 @@ def test_hub_mrqa():
         "token_spans": [{"start": [7], "end": [7]}],
     }
     row = {"subset": "NewsQA", "qid": "m1", "context": CONTEXT, "question": "Where?", "answers": ["London"]}
-    (example,) = hub.from_rows(datasets.Dataset.from_list([row | {"detected_answers": detected}]), "mrqa").examples
+    corpus = hub.from_rows(datasets.Dataset.from_list([row | {"detected_answers": detected}]), "mrqa")
+    (example,) = corpus.examples
+    assert corpus.notes == []
     assert (example.id, example.answers, example.span) == ("m1", ("London",), (36, 42))
 
 

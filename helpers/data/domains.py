@@ -6,6 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from helpers import paths
 from helpers.data import mini, qa
 from helpers.data.examples import DataError, Domain, Example
 from helpers.presets import Data
@@ -36,8 +37,9 @@ def _load(settings: str, name: str) -> Domain:
         parts = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
         given = {part: load_hub(dataset, split, subset=subset or None) for part, split in parts.items()}
         return qa.load_domain(name, given, seed=data.seed, **sizes)
-    folder = Path(data.folder).expanduser()
-    if not data.folder or not folder.is_dir():
+    places = [Path(data.folder).expanduser(), paths.ROOT / data.folder] if data.folder else []
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
         raise DataError(
             f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
             "such as -p data_dir path/to/data"

@@ -202,6 +202,14 @@ def load_domain(
     return Domain(name, **{part: [row[0] for row in _examples(name, part, n, seed)] for part, n in sizes.items()})
 
 
+def candidates(domain: str, *, size: int = 200, seed: int = 0) -> Iterator[tuple[Fact, list[str]]]:
+    """For each test question the fact that answers it and all values of its type in the passage."""
+    for _, source, _, fact in _examples(domain, "test", size, seed):
+        kind = fact.relation.object
+        named = {f.value for f in source.facts if f.relation.object == kind}
+        yield fact, sorted(named | {f.subject for f in source.facts if f.relation.subject == kind})
+
+
 def adversarial(domain: str = "encyclopedia", *, size: int = 200, variants: int = 3, seed: int = 0) -> list[Example]:
     """The domain's test questions and, for each, ``variants`` copies with one misleading sentence appended.
 

@@ -34,7 +34,6 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
     documents = ["\n".join(questions) for questions in questions_by_domain.values()]
     vectors = vectorizer.fit_transform(documents)  # rows have unit length
     cosines = np.clip((vectors @ vectors.T).toarray(), 0.0, 1.0)
-    np.fill_diagonal(cosines, 1.0)
     others = cosines * (1 - np.eye(count))
     sums = others.sum(axis=1, keepdims=True)
     uniform = (1 - np.eye(count)) / (count - 1)

@@ -59,6 +59,14 @@ def load_reader(encoder: str, *, seed: int, random_layers: int = 0) -> torch.nn.
         logging.enable_progress_bar()
 
 
+def load_saved(folder: Path | str) -> torch.nn.Module:
+    """A trained reader in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
+    try:
+        return AutoModelForQuestionAnswering.from_pretrained(locate(str(folder)), dtype=torch.float32).eval()
+    except (OSError, ValueError) as error:
+        raise EncoderError(_missing(str(folder), error)) from error
+
+
 @cache
 def encoder_fingerprint(encoder: str) -> str:
     """Names the encoder's weights and vocabulary; a Hub name stands for itself."""

@@ -11,10 +11,12 @@ import exca
 import pydantic
 from accelerate import PartialState
 
-from helpers import paths
-from helpers.models.reader import load_reader, load_tokenizer, save_reader
+from helpers import paths, records
+from helpers.data.domains import load_domains, load_one
+from helpers.data.similarity import question_similarity
+from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader
 from helpers.presets import Preset
-from helpers.readers import batches_of, effective, example_scores, span_loss, validation
+from helpers.readers import answers, batches_of, effective, example_scores, span_loss, validation, windows_over
 from helpers.training import fit
 
 TABLE1 = ("Single", "Mix")
@@ -86,3 +88,69 @@ def table1_readers(preset: Preset) -> dict[tuple[str, str, int], Reader]:
             tasks["Single", domain, seed] = reader(preset, "Single", [domain], seed)
             tasks["Mix", domain, seed] = mix
     return tasks
+
+
+def questions(preset: Preset) -> dict[str, list[str]]:
+    """The training questions of each domain."""
+    return {name: [e.question for e in domain.train] for name, domain in load_domains(preset.data).items()}
+
+
+def similarity(preset: Preset) -> tuple[list[records.Score], dict]:
+    """Section 4, step 1: s_ij of every two domains as scores (row i, column j), and the cosines as payload."""
+    cosines, weights = question_similarity(questions(preset))
+    names = list(preset.data.domains)
+    scores = [
+        records.Score(method=one, column=other, seed=0, value=float(weights[i, j]))
+        for i, one in enumerate(names)
+        for j, other in enumerate(names)
+    ]
+    return scores, {
+        "cosines": {
+            one: dict(zip(names, map(float, row), strict=True)) for one, row in zip(names, cosines, strict=True)
+        }
+    }
+
+
+def table1(tasks: dict[tuple[str, str, int], Reader]) -> dict:
+    """Table 1 from trained readers: F1 of every method, domain and seed, with every example's score."""
+    scores, examples = [], {}
+    for (method, domain, seed), task in tasks.items():
+        each = task.fit()["f1"][domain]
+        scores.append(records.Score(method=method, column=domain, seed=seed, value=sum(each) / len(each)))
+        examples[records.example_key(method, domain, seed)] = each
+    preset = next(iter(tasks.values())).preset
+    tested = {name: domain.test for name, domain in load_domains(preset.data).items()}
+    ids = {name: records.fingerprint([e.id for e in test]) for name, test in tested.items()}
+    return {"scores": scores, "examples": examples, "examples_of": ids}
+
+
+def sample_answers(tasks: dict[tuple[str, str, int], Reader], method: str, number: int = 3) -> list[dict[str, str]]:
+    """The first test questions of each domain with the answers of the method's reader of seed 0."""
+    rows = []
+    for (which, name, seed), task in tasks.items():
+        if which == method and seed == 0:
+            model = load_saved(task.infra.uid_folder() / "model")
+            windows = windows_over(task.preset, load_one(task.preset.data, name).test[:number])
+            for example, answer in zip(windows.examples, answers(task.preset, model, windows), strict=True):
+                gold = " / ".join(example.answers)
+                rows.append({"domain": name, "question": example.question, "answer": answer.text, "expected": gold})
+    return rows
+
+
+def notes(tasks: dict[tuple[str, str, int], Reader]) -> list[str]:
+    """What a reader of Table 1 has to know about how it was made."""
+    preset = next(iter(tasks.values())).preset
+    return [budget(tasks)] + [f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()]
+
+
+def budget(tasks: dict[tuple[str, str, int], Reader]) -> str:
+    """What each method's readers cost, in optimiser steps over all domains of one seed."""
+    preset = next(iter(tasks.values())).preset
+    steps: dict[str, dict[str, int]] = {}
+    for (method, _, seed), task in tasks.items():
+        if seed == 0:
+            steps.setdefault(method, {})[task.infra.uid()] = task.fit()["steps"]
+    each = ", ".join(f"{method} {sum(of.values()):,}" for method, of in steps.items())
+    return (
+        f"{preset.training.epochs:g} epochs over every domain, batches of {preset.training.batch_size}; steps: {each}"
+    )

@@ -1,0 +1,64 @@
+"""Command line: ``python -m helpers run | figures | status | data | pretrain | answer``."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from pathlib import Path
+
+EPILOG = "Presets: smoke (tests), mini (the default), lab (your files), paper; or the path of a TOML file."
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__.splitlines()[0], epilog=EPILOG)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    def command(name: str, help: str, parameters: bool = True) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help, description=help, epilog=EPILOG)
+        made.add_argument("--preset", default="mini", help="preset name or TOML file (default: mini)")
+        if parameters:
+            made.add_argument(
+                "-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), help="a notebook parameter"
+            )
+        return made
+
+    run = command("run", "Run notebooks headlessly, skip what is done, and write the report.")
+    run.add_argument("notebooks", nargs="*", help="such as 02_imm_main (default: all)")
+    run.add_argument("--force", action="store_true", help="run notebooks again although nothing changed")
+    command("figures", "Redraw every figure and the report from stored records.", parameters=False)
+    command("status", "What is trained, what is left, and about how long it takes.")
+    command("data", "Load and check every domain; print sizes and what was repaired.")
+    pretrain = command("pretrain", "Pretrain the miniature encoder into data/mini.", parameters=False)
+    pretrain.add_argument("--out", type=Path, help="another folder to write to")
+    answer = commands.add_parser("answer", help="Answer one question about a text with a trained reader.")
+    answer.add_argument("model", help="folder of a reader in Hugging Face format, or a name on the Hub")
+    answer.add_argument("question")
+    answer.add_argument("passage", help="a text file, or - for standard input")
+    return parser
+
+
+def parameters_from(pairs: list[list[str]], preset: str) -> dict[str, object]:
+    """-p pairs as values: numbers and True/False as such, anything else as text."""
+    values: dict[str, object] = {"preset": preset}
+    for name, text in pairs:
+        try:
+            values[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            values[name] = text
+    return values
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = build_parser().parse_args(arguments)
+    from helpers import commands  # after parsing, because torch takes seconds to import
+
+    try:
+        return commands.COMMANDS[given.command](given)
+    except commands.EXPECTED as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""What the command line does, one function a command. Each returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from helpers import engine, figures, notebook, paths, report, runner
+from helpers.__main__ import parameters_from
+from helpers.data.domains import load_one
+from helpers.data.examples import DataError
+from helpers.models.reader import EncoderError
+from helpers.papers import imm
+from helpers.presets import PresetError
+from helpers.records import RecordError
+
+# Errors that speak to the person at the keyboard; anything else is a fault of ours and keeps its traceback.
+EXPECTED = (
+    DataError,
+    EncoderError,
+    OSError,
+    PresetError,
+    RecordError,
+    engine.TrainingsFailed,
+    notebook.ParameterError,
+)
+TRAININGS = {"02_imm_main": imm.table1_readers}  # what each notebook needs
+
+
+def run(given: argparse.Namespace) -> int:
+    return runner.run(given.notebooks, parameters_from(given.p, given.preset), force=given.force)
+
+
+def redraw(given: argparse.Namespace) -> int:
+    drawn = figures.redraw(given.preset)
+    for path in drawn:
+        print(path)
+    executed = paths.notebooks(given.preset) / "99_report.ipynb"
+    if executed.is_file():
+        print(report.export(given.preset, executed))
+    return 0 if drawn else _nothing(given.preset)
+
+
+def _nothing(preset: str) -> int:
+    print(f"no records of preset {preset!r} yet: run 'python -m helpers run --preset {preset}' first", file=sys.stderr)
+    return 1
+
+
+def status(given: argparse.Namespace) -> int:
+    preset = notebook.load_preset(parameters_from(given.p, given.preset))
+    distinct, needed = {}, 0
+    for name, plan in TRAININGS.items():
+        tasks = list(plan(preset).values())
+        unique = {task.infra.uid(): task for task in tasks}
+        done = sum(task.infra.status() == "completed" for task in unique.values())
+        print(f"{name}: {done} of {len(unique)} trainings done")
+        needed += len(unique)
+        distinct |= unique
+    done = [task for task in distinct.values() if task.infra.status() == "completed"]
+    print(f"all notebooks: {needed} trainings needed one by one, {len(distinct)} distinct, {len(done)} done")
+    left = len(distinct) - len(done)
+    if left and done:
+        seconds = sum(task.fit()["seconds"] for task in done) / len(done) * left / engine.processes(preset.engine)
+        print(f"left: {left}, about {seconds / 60:.0f} minutes")
+    elif left:
+        print(f"left: {left}; the time is known once one is done")
+    return 0
+
+
+def data(given: argparse.Namespace) -> int:
+    preset = notebook.load_preset(parameters_from(given.p, given.preset))
+    failed = 0
+    for name in preset.data.domains:
+        try:
+            domain = load_one(preset.data, name)
+        except DataError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        print(f"{name}: {len(domain.train)} train, {len(domain.valid)} valid, {len(domain.test)} test questions")
+        for note in domain.notes:
+            print(f"  {note}")
+    return 1 if failed else 0
+
+
+def pretrain(given: argparse.Namespace) -> int:
+    from helpers.pretrain import pretrain as train
+
+    print(train(given.out or paths.MINI))
+    return 0
+
+
+def answer(given: argparse.Namespace) -> int:
+    from helpers.answering import answer as find
+
+    passage = sys.stdin.read() if given.passage == "-" else Path(given.passage).read_text(encoding="utf-8")
+    best = find(given.model, given.question, passage)
+    print(f"{best.text}\t{best.probability:.3f}")
+    return 0
+
+
+COMMANDS = {"run": run, "figures": redraw, "status": status, "data": data, "pretrain": pretrain, "answer": answer}

@@ -1,0 +1,181 @@
+"""Figures and the report: drawn from records alone, byte for byte the same, legible."""
+
+import matplotlib
+import nbformat
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from helpers import figures, paths, report
+from helpers.records import Record, printed, write
+
+DOMAINS = ["news", "stories", "web"]
+RUN = {
+    "commit": "0123456789abcdef",
+    "dirty": True,
+    "device": "a CPU, 2 threads",
+    "versions": {},
+    "seconds": 300.0,
+    "peak_memory_mb": 1900,
+    "parameters": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path, monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
+
+
+def record(artefact: str, scores: list[tuple], **more) -> Record:
+    rows = [dict(zip(("method", "column", "seed", "value", "x"), score, strict=False)) for score in scores]
+    base = {"artefact": artefact, "preset": "mini", "title": "Title", "unit": "F1", "scores": rows, "run": RUN}
+    return Record.model_validate(base | more)
+
+
+def table() -> Record:
+    means = {"Single": 60, "Mix": 50}
+    scores = [(m, d, seed, mean + 2 * seed) for m, mean in means.items() for d in DOMAINS for seed in (0, 1)]
+    paper = [row.model_dump() for row in printed("imm/table1")]
+    return record("imm/table1", scores, baselines=["Single"], notes=["two seeds, CPU"], paper=paper)
+
+
+def similarity() -> Record:
+    scores = [(a, b, 0, 0.9 if (i + 1) % 3 == j else 0.1) for i, a in enumerate(DOMAINS) for j, b in enumerate(DOMAINS)]
+    scores = [score for score in scores if score[0] != score[1]]
+    cosines = {a: {b: 1.0 if a == b else 0.5 for b in DOMAINS} for a in DOMAINS}
+    return record("imm/similarity", scores, payload={"cosines": cosines})
+
+
+def curve() -> Record:
+    return record("imm/figure3", [("IMM", "all", s, 50 + x + s, x) for x in (2.0, 0.0, 1.0) for s in (0, 2)])
+
+
+def corpora() -> Record:
+    histogram = {"edges": [0, 10, 30], "counts": [3, 1]}
+    payload = {
+        "sizes": {name: {"train": 1000, "valid": 10, "test": 20} for name in DOMAINS},
+        "passage_lengths": {name: histogram for name in DOMAINS},
+        "question_lengths": {name: histogram for name in DOMAINS},
+        "question_words": {name: {"what": 0.75, "who": 0.25} for name in DOMAINS},
+    }
+    return record("corpora/overview", [], payload=payload)
+
+
+def test_redrawn_byte_for_byte():
+    for each in (table(), similarity(), curve(), corpora()):
+        write(each)
+    drawn = {path: path.read_bytes() for path in figures.redraw("mini")}
+    assert len(drawn) == 8
+    for path in drawn:
+        path.unlink()
+    with matplotlib.rc_context({"font.size": 20, "figure.dpi": 50, "axes.facecolor": "red"}):
+        assert {path: path.read_bytes() for path in figures.redraw("mini")} == drawn
+    for path, content in drawn.items():
+        assert content.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+        assert b"<dc:date>" not in content and b"Software" not in content
+    assert len(set(drawn.values())) == 8
+
+
+def test_bars_stand_for_means_and_intervals():
+    ax = figures.bar_table(table())
+    assert [bar.get_height() for bar in ax.patches] == [61, 61, 61, 61, 51, 51, 51, 51]
+    ends = ax.collections[0].get_segments()[0][:, 1]
+    assert list(ends) == [60, 62]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == [*DOMAINS, "AVE."]
+    assert ax.get_ylabel() == "F1 (95 % interval over seeds)"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["Single", "Mix"]
+
+
+def test_curve_runs_along_x():
+    ax = figures.curve(curve())
+    assert ax.lines[0].get_xydata().tolist() == [[0, 51], [1, 52], [2, 53]]
+    band = ax.collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (50, 54)
+
+
+def test_heat_map_numbers_can_be_read():
+    ax = figures.similarity_heatmap(similarity())
+    image = ax.images[0]
+    assert len(ax.texts) == 6  # the diagonal has no weight
+    for text in ax.texts:
+        column, row = (int(value) for value in text.get_position())
+        value = similarity_value(row, column)
+        assert text.get_text() == f"{value:.2f}"
+        background = np.mean(to_rgb(image.cmap(image.norm(value))[:3]))
+        assert text.get_color() == ("white" if background < 0.5 else "black")
+    assert {text.get_color() for text in ax.texts} == {"white", "black"}
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("source domain j", "target domain i")
+
+
+def similarity_value(row: int, column: int) -> float:
+    return 0.9 if (row + 1) % 3 == column else 0.1
+
+
+def test_lengths_are_densities():
+    ax = figures.lengths(corpora().payload, "question_lengths")
+    values = ax.patches[0].get_data().values
+    assert values.tolist() == [7.5, 1.25]  # 75 % over 10 words, 25 % over 20
+    assert ax.get_xlabel() == "words in a question"
+
+
+def test_question_words_are_percentages():
+    ax = figures.question_words(corpora())
+    assert sorted({text.get_text() for text in ax.texts}) == ["25", "75"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == DOMAINS
+
+
+def test_functions_draw_on_axes_that_they_are_given():
+    given = Figure().subplots(1, 2)
+    assert figures.bar_table(table(), ax=given[0]) is given[0]
+    assert figures.curve(curve(), ax=given[1]) is given[1]
+    assert figures.similarity_heatmap(similarity(), raw=True).images[0].get_array()[0, 0] == 1.0
+
+
+def test_a_missing_payload_is_named():
+    with pytest.raises(ValueError, match="corpora/overview: the payload has no 'passage_lengths'"):
+        figures.draw(record("corpora/overview", [], payload={"sizes": {}}))
+
+
+def test_verdicts_are_computed():
+    against, seeds = report.verdict(table())
+    assert against.startswith("Mix is 10.0 F1 below Single on average (95 % interval −12.0 to −8.0 over 2 seeds; ")
+    assert against.endswith("P(Mix > Single) <0.01). In the paper the difference is +0.86.")
+    assert seeds == "2 seeds: fewer than the 3 that a claim needs."
+    equal = record("imm/table1", [(m, "a", s, 50 + s) for m in ("Single", "Mix") for s in (0, 1)], baselines=["Single"])
+    assert (
+        "Mix is level with Single on a (95 %" in report.verdict(equal)[0]
+        and "does not tell them apart" in report.verdict(equal)[0]
+    )
+    assert report.verdict(similarity()) == [
+        "Nearest to news: stories (0.90), to stories: web (0.90), to web: news (0.90)."
+    ]
+    assert report.verdict(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")
+
+
+def test_run_line():
+    line = "commit 0123456789 with changes · a CPU, 2 threads · 5 min · 1,900 MiB · seeds 0, 1 · two seeds, CPU"
+    assert report.run_line(table()) == line
+
+
+def test_report_is_one_page_without_code_or_links(tmp_path):
+    assert "no results of preset &#x27;mini&#x27; yet" in report.show("mini").data
+    for each in (table(), similarity(), corpora()):
+        write(each)
+    shown = report.show("mini").data
+    assert [shown.index(name) for name in ("corpora/overview", "imm/similarity", "imm/table1")] == sorted(
+        shown.index(name) for name in ("corpora/overview", "imm/similarity", "imm/table1")
+    )
+    assert shown.count('src="data:image/png;base64,') == 3
+    assert list(report.overview("mini")["seeds"]) == [0, 1, 2]
+    cell = new_code_cell("secret_code()", outputs=[new_output("display_data", {"text/html": shown})])
+    executed = tmp_path / "99_report.ipynb"
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# The report"), cell]), executed)
+    page = report.export("mini", executed)
+    assert page == paths.report("mini")
+    text = page.read_text()
+    assert "Mix is 10.0 F1 below Single" in text and "The report" in text
+    assert "secret_code" not in text and "<script" not in text and "http" not in text
+    with pytest.raises(ValueError, match="run 99_report first"):
+        report.export("mini", tmp_path / "none.ipynb")

@@ -1,0 +1,233 @@
+"""Records: written and read back, refused with a clear line when broken, and turned into tables."""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+from pydantic import ValidationError
+
+from helpers import paths, provenance, records, tables
+from helpers.records import Record, RecordError, Score, example_key, fingerprint, printed, read, read_all, write
+
+RUN = {
+    "commit": "0123456789abcdef",
+    "dirty": False,
+    "device": "a CPU, 2 threads",
+    "versions": {"python": "3.11.7"},
+    "seconds": 71.0,
+    "peak_memory_mb": 900,
+    "parameters": {"preset": "mini", "seed": 0, "learning_rate": 2e-3},
+}
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path, monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
+    return tmp_path / "results"
+
+
+def small(**changes) -> Record:
+    """Two methods, two columns, two seeds; only Single on ``a`` differs between seeds."""
+    values = {("Single", "a"): (40, 60), ("Single", "b"): (70, 70), ("Mix", "a"): (55, 55), ("Mix", "b"): (60, 60)}
+    content = {
+        "artefact": "imm/table1",
+        "preset": "mini",
+        "title": "A small table",
+        "unit": "F1",
+        "baselines": ["Single"],
+        "scores": [
+            {"method": method, "column": column, "seed": seed, "value": value, "metric": "F1"}
+            for (method, column), pair in values.items()
+            for seed, value in enumerate(pair)
+        ],
+        "run": RUN,
+    }
+    return Record.model_validate(content | changes)
+
+
+def test_written_and_read_back(results):
+    scores = [Score(method="Mix", column="a", seed=0, value=200 / 3)]
+    examples = {example_key("Mix", "a", 0): [100.0, 100.0, 0.0], example_key("Mix", "a", 1): [100.0, 0.0, 200 / 3]}
+    scores.append(Score(method="Mix", column="a", seed=1, value=500 / 9))
+    record = small(
+        scores=[score.model_dump() for score in scores],
+        baselines=[],
+        examples=examples,
+        examples_of={"a": fingerprint(["1", "2", "3"])},
+        payload={"note": "é", "many": list(range(100))},
+        paper=[row.model_dump() for row in printed("imm/table1")],
+        notes=["two seeds, CPU"],
+    )
+    path = write(record)
+    assert path == results / "mini" / "imm" / "table1.json"
+    assert read(path) == record
+    assert record.scores[0].value == 66.666667
+    first = path.read_bytes()
+    write(read(path))
+    assert path.read_bytes() == first
+    lines = first.decode().splitlines()
+    assert '"Mix|a|0": [100, 100, 0], "Mix|a|1": [100, 0, 66.7]' in first.decode()
+    assert sum('"column": "SQuAD"' in line for line in lines) == 8
+    assert not [line for line in lines if line.count('"method"') > 1]
+
+
+def test_a_killed_write_leaves_the_old_record(results, monkeypatch):
+    path = write(small())
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(records.os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write(small(title="another"))
+    assert read(path).title == "A small table"
+    assert [file.name for file in path.parent.iterdir()] == ["table1.json"]
+
+
+def test_all_records_in_the_order_of_the_papers(results):
+    for artefact in ("mtdnn/table1", "imm/table1", "imm/figure9", "a2d/table1", "imm/similarity", "corpora/overview"):
+        write(small(artefact=artefact))
+    (paths.models("mini")).mkdir()
+    (paths.models("mini") / "weights.json").write_text("{}")
+    found = [record.artefact for record in read_all("mini")]
+    assert found == ["corpora/overview", "imm/similarity", "imm/table1", "imm/figure9", "a2d/table1", "mtdnn/table1"]
+    assert read_all("lab") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c["scores"][3].update(value="high"), r"scores\[3\].value: Input should be a valid number"),
+        (lambda c: c["scores"][0].pop("seed"), r"scores\[0\].seed: Field required"),
+        (lambda c: c["run"].update(colour="red"), r"run.colour: Extra inputs are not permitted"),
+        (lambda c: c["scores"].append(c["scores"][0]), "two rows for Single, a, seed 0"),
+        (lambda c: c.update(baselines=["FT"]), "'FT', but no score is of that method"),
+        (lambda c: c.update(examples={"Mix|a|0": [55]}), "no fingerprint for column 'a'"),
+        (lambda c: c.update(examples={"Mix|a|7": [55]}, examples_of={"a": "1"}), "scores has no such row"),
+        (lambda c: c.update(examples={"Mix|a|0": [50, 0]}, examples_of={"a": "1"}), "averages 25.00, its score 55"),
+        (
+            lambda c: c.update(examples={"Mix|a|0": [55], "Mix|a|1": [55, 55]}, examples_of={"a": "1"}),
+            "2 values, others of its column 1",
+        ),
+    ],
+)
+def test_a_broken_record_names_file_and_field(change, message):
+    path = write(small())
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(RecordError, match=message) as caught:
+        read(path)
+    assert str(caught.value).startswith(str(path))
+    assert "run the notebook that writes it" in str(caught.value)
+
+
+def test_what_is_not_a_record_at_all(tmp_path):
+    path = write(small())
+    path.write_text(path.read_text()[:40])
+    with pytest.raises(RecordError, match=r"line \d+, column \d+ is not JSON"):
+        read(path)
+    with pytest.raises(RecordError, match="there is no such record yet"):
+        read(tmp_path / "none.json")
+
+
+def test_numbers_must_be_finite():
+    with pytest.raises(ValidationError, match="finite"):
+        Score(method="Mix", column="a", seed=0, value=float("nan"))
+    with pytest.raises(ValidationError, match="finite"):
+        small(payload={"cosine": float("inf")})
+
+
+def test_folders_bear_the_name_of_the_preset(tmp_path, results):
+    file = tmp_path / "my.toml"
+    file.write_text('name = "mine"\n')
+    assert paths.record(file, "imm/table1") == results / "mine" / "imm" / "table1.json"
+    assert paths.figure("mini", "imm/table1", "svg") == results / "mini" / "imm" / "table1.svg"
+    for bad, message in (("../else", "names a folder"), (str(tmp_path / "none.toml"), "no such preset file")):
+        with pytest.raises(ValueError, match=message):
+            paths.results(bad)
+
+
+def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
+    root = tmp_path / "root"
+    (root / "results").mkdir(parents=True)
+    (root / "code.py").write_text("1\n")
+    (root / "results" / "old.json").write_text("1\n")
+    monkeypatch.setattr(paths, "ROOT", root.resolve())
+
+    def run() -> provenance.Run:
+        return provenance.run_info({"seed": 0}, time.perf_counter() - 2.0, device="cpu")
+
+    assert (run().commit, run().dirty) == ("unknown", True)
+    for name in [name for name in os.environ if name.startswith("GIT_")]:  # a hook that runs the tests sets some
+        monkeypatch.delenv(name)
+    settings = ("user.name=a", "user.email=a@example.org", "core.hooksPath=none", "commit.gpgSign=false")
+    git = ["git", "-C", str(root), *(word for setting in settings for word in ("-c", setting))]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run(git + command, check=True)
+    (root / "results" / "old.json").write_text("2\n")
+    (root / "new.txt").write_text("not tracked\n")
+    clean = run()
+    assert (len(clean.commit), clean.dirty) == (40, False)
+    assert clean.seconds == pytest.approx(2.0, abs=1.0)
+    assert clean.parameters == {"seed": 0} and clean.peak_memory_mb > 10 and "threads" in clean.device
+    (root / "code.py").write_text("2\n")
+    assert run().dirty
+
+
+def test_the_papers_own_averages():
+    # Its table prints AVE. too, which is not stored: that it comes out shows that the numbers were copied rightly.
+    record = small(paper=[row.model_dump() for row in printed("imm/table1")])
+    table = tables.printed_frame(record)
+    averages = ["75.03", "75.89", "76.98", "75.71", "76.74", "76.11", "77.11", "**77.94**"]
+    assert list(table[tables.AVERAGE]) == averages
+    assert table.loc["FT", "SQuAD"] == "**89.52**"
+    assert printed("imm/none") == []
+
+
+def test_table_of_means_and_intervals():
+    table = tables.frame(small())
+    # Single's average is 55, 60 or 65 in a resample of its two seeds.
+    assert table.to_dict("index") == {
+        "Single": {"a": "50.0 ± 10.0", "b": "**70.0** ± 0.0", "AVE.": "**60.0** ± 5.0"},
+        "Mix": {"a": "**55.0** ± 0.0", "b": "60.0 ± 0.0", "AVE.": "57.5 ± 0.0"},
+    }
+
+
+def test_differences_to_a_baseline():
+    table = tables.differences(small(), "Single")
+    assert list(table.index) == ["Mix"]
+    assert table.loc["Mix", "a"].startswith("+5.0 (0.7")  # behind only where both resampled seeds of Single are 60
+    assert table.loc["Mix", "b"] == "−10.0 (<0.01)"
+    assert table.loc["Mix", "AVE."].startswith("−2.5 (0.2")
+    with pytest.raises(ValueError, match="no 'FT' to compare with; there are Single, Mix"):
+        tables.differences(small(), "FT")
+
+
+def test_a_missing_score_is_a_dash_and_takes_its_average_along():
+    scores = [row.model_dump() for row in small().scores if (row.method, row.column) != ("Mix", "b")]
+    table = tables.frame(small(scores=scores))
+    assert (table.loc["Mix", "b"], table.loc["Mix", "AVE."]) == ("–", "–")
+    assert tables.differences(small(scores=scores), "Single").loc["Mix", "b"] == "–"
+
+
+def test_intervals_over_examples_where_there_is_one_seed():
+    scores = [Score(method="Mix", column="a", seed=0, value=50.0).model_dump()]
+    examples = {"Mix|a|0": [0.0, 100.0]}
+    record = small(scores=scores, baselines=[], examples=examples, examples_of={"a": "1"})
+    [(caption, table)] = tables.parts(record)
+    assert caption == "Ours, F1; ± is half the 95 % interval over examples, one seed"
+    assert table.loc["Mix", "a"] == "50.0 ± 50.0"
+    [(caption, table)] = tables.parts(small(scores=scores, baselines=[]))
+    assert (caption, table.loc["Mix", "a"]) == ("Ours, F1", "50.0")
+
+
+def test_markdown_and_html():
+    record = small(paper=[row.model_dump() for row in printed("imm/table1")])
+    text = tables.markdown(record)
+    assert "| Mix | **55.0** ± 0.0 | 60.0 ± 0.0 | 57.5 ± 0.0 |" in text
+    assert "SQuAD" in text and "Ours minus Single" in text
+    page = tables.html(record)
+    assert "<td><b>55.0</b> ± 0.0</td>" in page and "(&lt;0.01)" in page and page.count("<table>") == 3
