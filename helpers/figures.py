@@ -103,15 +103,14 @@ def bar_table(record: Record, metric: str | None = None, ax: Axes | None = None)
     ax = _axes(ax, (WIDTH, 4.2))
     width = 0.84 / len(table)
     for index, (row, color) in enumerate(zip(table.index, _colors(len(table)), strict=True)):
-        for place, cell in enumerate(table.loc[row]):
-            if cell is None:
-                continue
-            where = place + (index - (len(table) - 1) / 2) * width
-            label = row if place == 0 else None
-            ax.bar(where, cell.mean, width * 0.94, color=color, edgecolor="white", linewidth=0.3, label=label)
+        shift = (index - (len(table) - 1) / 2) * width
+        cells = [(place + shift, cell) for place, cell in enumerate(table.loc[row]) if cell is not None]
+        heights = [cell.mean for _, cell in cells]
+        ax.bar([x for x, _ in cells], heights, width * 0.94, color=color, edgecolor="white", linewidth=0.3, label=row)
+        for x, cell in cells:
             if cell.low is not None:
                 around = [[max(0, cell.mean - cell.low)], [max(0, cell.high - cell.mean)]]
-                ax.errorbar(where, cell.mean, around, color="0.2", linewidth=1, capsize=min(CAPSIZE, 20 * width))
+                ax.errorbar(x, cell.mean, around, color="0.2", linewidth=1, capsize=min(CAPSIZE, 20 * width))
     ax.set_xticks(range(len(table.columns)), table.columns)
     ax.tick_params(axis="x", length=0)
     if tables.AVERAGE in table.columns:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count, repeat
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from .data.examples import DataError
 from .data.windows import Windows
 
-CELLS = 1 << 16  # entries of the largest intermediate array; more no longer fit a core's cache
+CELLS = 1 << 17  # entries of the largest intermediate array; more no longer fit a core's cache
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def decode(
     the answer is "" where null score minus best span's score exceeds ``null_threshold``, and the empty answer
     takes part in the softmax over the ``n_best`` spans; without, it is "" only where no span is possible. A logit
     of -inf rules its position out. Raises DataError naming the question where it has no window, or where a logit
-    of its passage or [CLS] is NaN or inf; ValueError where the logits do not fit the windows.
+    is NaN or inf; ValueError where the logits do not fit the windows.
     """
     if n_best < 1 or max_answer_tokens < 1:
         raise ValueError(f"n_best ({n_best}) and max_answer_tokens ({max_answer_tokens}) must be at least 1")
@@ -120,6 +121,12 @@ def decode(
             f"the windows have {expected} tokens, the logits {len(logits.start)} (start) and {len(logits.end)} (end); "
             "they were computed on other windows"
         )
+    for flat in (logits.start, logits.end):
+        if not flat.max(initial=-np.inf) < np.inf:  # a maximum hands NaN on
+            token = int((~(flat < np.inf)).argmax())
+            window = int(np.searchsorted(np.cumsum(windows.lengths_W), token, "right"))
+            name = windows.examples[windows.example_W[window]].id
+            raise DataError(f"question {name!r}: a logit of window {window} is NaN or inf; did the model diverge?")
     windows_of = np.bincount(windows.example_W, minlength=len(windows.examples))
     if not windows_of.all():
         first = windows.examples[int(windows_of.argmin())].id
@@ -129,26 +136,24 @@ def decode(
 
     cls = _offsets(windows.lengths_W)[:-1]
     null_W = logits.start[cls] + logits.end[cls]
-    _check(windows, np.arange(len(windows)), null_W)
     score_W, span_W = _best_spans(windows, logits, n_best, max_answer_tokens)
     # Sorted by question, then score; stable, so that of equal windows the earlier comes first.
     winner = np.lexsort((-score_W, windows.example_W))[_offsets(windows_of)[:-1]]
-    score, chars = score_W[winner], _characters(windows, winner, span_W[winner])
+    score = score_W[winner]
+    chars = list(map(tuple, _characters(windows, winner, span_W[winner]).tolist()))
     null = np.full(len(windows_of), np.inf, np.float32)
     np.minimum.at(null, windows.example_W, null_W)
     impossible = score == -np.inf
     difference = np.where(impossible, np.inf, null - np.where(impossible, 0, score))
     empty = impossible | ((difference > null_threshold) & no_answer)
 
-    kept = _NBest(windows, logits, n_best, max_answer_tokens, no_answer, null)
-    columns = (windows.examples, empty, impossible, chars, np.where(empty, null, score), difference)
-    rows = zip(*(c if c is windows.examples else c.tolist() for c in columns), strict=True)
-    predictions = []
-    for row, (example, none, no_span, (begin, end), best, margin) in enumerate(rows):
-        best_text = "" if no_span else example.context[begin:end]
-        text, span = ("", None) if none else (best_text, (begin, end))
-        predictions.append(Prediction(example.id, text, span, best, margin, best_text, kept, row))
-    return predictions
+    best_texts = [example.context[begin:end] for example, (begin, end) in zip(windows.examples, chars, strict=True)]
+    texts, spans = best_texts.copy(), chars.copy()
+    for row in np.flatnonzero(empty):
+        texts[row], spans[row] = "", None
+    kept = repeat(_NBest(windows, logits, n_best, max_answer_tokens, no_answer, null))
+    ids, scores = (example.id for example in windows.examples), np.where(empty, null, score).tolist()
+    return list(map(Prediction, ids, texts, spans, scores, difference.tolist(), best_texts, kept, count()))
 
 
 def _best_spans(windows: Windows, logits: Logits, n_best: int, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
@@ -245,11 +250,10 @@ def _chunks(windows: Windows, logits: Logits, n: int) -> Iterator[tuple[np.ndarr
     for begin in range(0, len(by_length), step):
         rows = by_length[begin : begin + step]
         counts = count_W[rows]
-        padding = np.arange(counts[-1]) >= counts[:, None]
+        padding = np.arange(counts[-1], dtype=np.int32) >= counts[:, None]
         padded = [view[:, : counts[-1]][passage_W[rows]] for view in views]
         for values in padded:
             values[padding] = -np.inf
-            _check(windows, rows, values.max(1))
         yield rows, *padded
 
 
@@ -277,15 +281,6 @@ def _greatest(values: np.ndarray, n: int) -> np.ndarray:
 def _columns(values: np.ndarray, n: int) -> np.ndarray:
     """Where ``_greatest`` is true: min(n, columns) ascending columns of each row."""
     return np.nonzero(_greatest(values, n))[1].reshape(len(values), -1)
-
-
-def _check(windows: Windows, rows: np.ndarray, highest: np.ndarray) -> None:
-    """Raises DataError where a row's highest logit is NaN (which a maximum hands on) or inf."""
-    bad = ~(highest < np.inf)
-    if bad.any():
-        row = int(rows[bad.argmax()])
-        example = windows.examples[windows.example_W[row]]
-        raise DataError(f"question {example.id!r}: window {row} has a logit that is NaN or inf; the model has diverged")
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:

@@ -185,6 +185,8 @@ def test_the_papers_own_averages():
     assert list(table[tables.AVERAGE]) == averages
     assert table.loc["FT", "SQuAD"] == "**89.52**"
     assert printed("imm/none") == []
+    gap = small(paper=[row.model_dump() for row in printed("imm/table1")[:-1]])
+    assert list(tables.printed_frame(gap).loc["IMM"])[-2:] == ["–", "–"]
 
 
 def test_table_of_means_and_intervals():

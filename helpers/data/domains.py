@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def _load(settings: str, name: str) -> Domain:
         dataset, _, subset = source.partition(":")
         parts = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
         given = {part: load_hub(dataset, split, subset=subset or None) for part, split in parts.items()}
-        return qa.load_domain(name, given, seed=data.seed, **sizes)
+        return _capped(qa.load_domain(name, given, seed=data.seed, **sizes), data)
     places = [Path(data.folder).expanduser(), paths.ROOT / data.folder] if data.folder else []
     folder = next((place for place in places if place.is_dir()), None)
     if folder is None:
@@ -44,7 +45,15 @@ def _load(settings: str, name: str) -> Domain:
             f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
             "such as -p data_dir path/to/data"
         )
-    return qa.load_domain(name, folder / source, seed=data.seed, **sizes)
+    return _capped(qa.load_domain(name, folder / source, seed=data.seed, **sizes), data)
+
+
+def _capped(domain: Domain, data: Data) -> Domain:
+    """The domain with at most ``valid_size`` validation questions, where its files bring many more."""
+    if len(domain.valid) <= 2 * data.valid_size:
+        return domain
+    note = f"{domain.name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
+    return replace(domain, valid=qa.sample(domain.valid, data.valid_size, data.seed), notes=[*domain.notes, note])
 
 
 def fingerprint(*parts: list[Example]) -> str:

@@ -25,16 +25,33 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
     if count < 2:
         found = ", ".join(questions_by_domain) or "none"
         raise DataError(f"similarity is between domains: at least 2 are needed, found {found}")
+    vectors, _ = _vectors(questions_by_domain)
+    cosines = np.clip(vectors @ vectors.T, 0.0, 1.0)
+    others = cosines * (1 - np.eye(count))
+    sums = others.sum(axis=1, keepdims=True)
+    uniform = (1 - np.eye(count)) / (count - 1)
+    return cosines, np.where(sums > 0, others / np.where(sums > 0, sums, 1.0), uniform)
+
+
+def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> dict[str, dict[str, str]]:
+    """For every two domains the words that add most to their cosine, most first; empty where they share none."""
+    vectors, words = _vectors(questions_by_domain)
+    names = list(questions_by_domain)
+    table: dict[str, dict[str, str]] = {name: {} for name in names}
+    for i, one in enumerate(names):
+        for j, other in enumerate(names):
+            products = vectors[i] * vectors[j] * (i != j)
+            best = np.argsort(-products, kind="stable")[:number]
+            table[one][other] = ", ".join(words[k] for k in best if products[k] > 0)
+    return table
+
+
+def _vectors(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """TF-IDF rows of unit length, one a domain, and the words that their columns stand for."""
     vectorizer = TfidfVectorizer()
     words = vectorizer.build_analyzer()
     for domain, questions in questions_by_domain.items():
         if not any(words(question) for question in questions):
             raise DataError(f"domain {domain}: no word in its {len(questions)} questions; is its training part empty?")
-
     documents = ["\n".join(questions) for questions in questions_by_domain.values()]
-    vectors = vectorizer.fit_transform(documents)  # rows have unit length
-    cosines = np.clip((vectors @ vectors.T).toarray(), 0.0, 1.0)
-    others = cosines * (1 - np.eye(count))
-    sums = others.sum(axis=1, keepdims=True)
-    uniform = (1 - np.eye(count)) / (count - 1)
-    return cosines, np.where(sums > 0, others / np.where(sums > 0, sums, 1.0), uniform)
+    return vectorizer.fit_transform(documents).toarray(), vectorizer.get_feature_names_out()
