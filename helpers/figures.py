@@ -93,6 +93,8 @@ def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None
     else:
         table = tables.estimates(record).map(lambda cell: np.nan if cell is None else cell.mean)
         title = "Weight s$_{ij}$ (a row sums to 1)"
+    others = table.index.to_numpy()[:, None] != table.columns.to_numpy()
+    table = table.where(others)  # itself with itself says nothing, and would use up the colours
     ax = _heatmap(table.astype(float), "{:.2f}", _axes(ax, (WIDTH / 2, 4.2)))
     return _finish(ax, "source domain j", "target domain i", title)
 
@@ -159,7 +161,7 @@ def lengths(source: Record | dict[str, Any], what: str = "passage_lengths", ax: 
 
 
 def question_words(source: Record | dict[str, Any], ax: Axes | None = None) -> Axes:
-    """Shares of the questions' first words, ``{domain: {word: share}}``, as percentages."""
+    """Shares of question words, ``{domain: {word: share}}``, as percentages."""
     shares = payload(source, "question_words")
     table = 100 * pd.DataFrame.from_dict(shares, orient="index").fillna(0.0)
     ax = _heatmap(table, "{:.0f}", _axes(ax, (WIDTH, 0.5 * len(table) + 1.2)))

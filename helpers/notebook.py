@@ -51,7 +51,7 @@ class Session:
     started: float = field(default_factory=time.perf_counter)
 
     def save(self, artefact: str, *, title: str, unit: str, scores: list[records.Score], **parts) -> records.Record:
-        """Write the record of ``artefact``, draw its figure, show table and figure, and return the record."""
+        """Write the record of ``artefact`` and its figure, and return the record."""
         effective = {**self.parameters, "preset": self.preset.model_dump(mode="json", exclude={"cpu"})}
         effective["preset"]["data"]["folder"] = Path(self.preset.data.folder).name
         effective["preset"]["encoder"] = _public(self.preset.encoder)
@@ -67,6 +67,8 @@ class Session:
             **parts,
         )
         records.write(record)
+        if figures.drawable(record):
+            figures.save(figures.draw(record), record.preset, artefact)
         return record
 
 
@@ -152,4 +154,5 @@ def show(record: records.Record) -> None:
     """Show a record's table, if it has one, and its figure."""
     if record.scores and not tables.is_matrix(record):
         display(HTML(tables.html(record)))
-    display(figures.draw(record))
+    if figures.drawable(record):
+        display(figures.draw(record))

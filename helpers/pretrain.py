@@ -30,12 +30,13 @@ MASKED = 0.15  # share of passage tokens to predict
 
 
 def clozes(rng: np.random.Generator, number: int, facts: int) -> list[Example]:
-    """``number`` passages of at most ``facts`` facts, each with a masked statement of one of them."""
+    """``number`` clozes on passages of 1 to ``facts`` facts."""
     pool, styles = mini.pools(pretraining=True), list(mini.STYLES.values())
     rows = []
     while len(rows) < number:
         style = styles[rng.integers(len(styles))]
-        source = mini.passage(rng, style, pool, facts=facts if facts < LONGEST else None, favourites=False)
+        length = int(rng.integers(max(1, facts // 2), facts + 1))
+        source = mini.passage(rng, style, pool, facts=length if facts < LONGEST else None, favourites=False)
         for _ in range(CLOZES_EACH):
             pairs = mini.chains(source.facts)
             if pairs and rng.random() < 0.5:

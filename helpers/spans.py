@@ -25,26 +25,21 @@ CELLS = 1 << 17  # entries of the largest intermediate array; more no longer fit
 
 @dataclass(frozen=True)
 class Logits:
-    """Start and end logits of all windows' real tokens, one after another in window order.
-
-    Both are flat float32 arrays of length ``windows.lengths_W.sum()``.
-    """
+    """Flat float32 arrays: the logits of all windows' real tokens, ``windows.lengths_W`` of each, in window order."""
 
     start: np.ndarray
     end: np.ndarray
 
     @classmethod
     def collect(cls, windows: Windows, batches: Iterable[tuple]) -> Logits:
-        """From padded batches ``(index, start, end)``: window numbers (B) and logits (B×L), arrays or tensors.
+        """From padded batches ``(index, start, end)``, in any order: window numbers (B), arrays or tensors (B×L).
 
-        The batches come in any order. Raises ValueError where a window never comes.
+        Raises ValueError where a window never comes.
         """
-        lengths = windows.lengths_W
-        offsets = _offsets(lengths)
+        lengths, offsets = windows.lengths_W, _offsets(windows.lengths_W)
         flat = np.empty((2, offsets[-1]), np.float32)
         missing = np.ones(len(windows), bool)
         for index, *logits in batches:
-            index = np.asarray(index)
             start, end = (torch.as_tensor(padded).detach().float().cpu().numpy() for padded in logits)
             real = np.arange(start.shape[1]) < lengths[index][:, None]
             place = (offsets[index][:, None] + np.arange(start.shape[1]))[real]
@@ -57,8 +52,7 @@ class Logits:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One of the best answers: its text, its half-open character range of the context (None for no answer),
-    start plus end logit, and its probability among the candidates."""
+    """One of the ``n_best`` answers of a ``Prediction``, with its probability among them."""
 
     text: str
     span: tuple[int, int] | None
@@ -117,20 +111,17 @@ def decode(
         raise ValueError(f"n_best ({n_best}) and max_answer_tokens ({max_answer_tokens}) must be at least 1")
     expected = int(windows.lengths_W.sum())
     if len(logits.start) != expected or len(logits.end) != expected:
-        raise ValueError(
-            f"the windows have {expected} tokens, the logits {len(logits.start)} (start) and {len(logits.end)} (end); "
-            "they were computed on other windows"
-        )
+        found = f"{len(logits.start)} start and {len(logits.end)} end logits"
+        raise ValueError(f"{found} for windows of {expected} tokens; they were computed on other windows")
     for flat in (logits.start, logits.end):
         if not flat.max(initial=-np.inf) < np.inf:  # a maximum hands NaN on
-            token = int((~(flat < np.inf)).argmax())
-            window = int(np.searchsorted(np.cumsum(windows.lengths_W), token, "right"))
+            window = int(np.searchsorted(np.cumsum(windows.lengths_W), (~(flat < np.inf)).argmax(), "right"))
             name = windows.examples[windows.example_W[window]].id
             raise DataError(f"question {name!r}: a logit of window {window} is NaN or inf; did the model diverge?")
     windows_of = np.bincount(windows.example_W, minlength=len(windows.examples))
     if not windows_of.all():
-        first = windows.examples[int(windows_of.argmin())].id
-        raise DataError(f"question {first!r} has no window (as {(windows_of == 0).sum()} in all); score all windows")
+        name = windows.examples[int(windows_of.argmin())].id
+        raise DataError(f"question {name!r} has no window, like {(windows_of == 0).sum()} in all; decode all windows")
     if not windows.examples:
         return []
 
@@ -144,7 +135,7 @@ def decode(
     null = np.full(len(windows_of), np.inf, np.float32)
     np.minimum.at(null, windows.example_W, null_W)
     impossible = score == -np.inf
-    difference = np.where(impossible, np.inf, null - np.where(impossible, 0, score))
+    difference = np.where(impossible, np.inf, null - np.where(impossible, 0, score)).astype(np.float64)
     empty = impossible | ((difference > null_threshold) & no_answer)
 
     best_texts = [example.context[begin:end] for example, (begin, end) in zip(windows.examples, chars, strict=True)]
@@ -161,10 +152,9 @@ def _best_spans(windows: Windows, logits: Logits, n_best: int, max_tokens: int) 
     scores = np.full(len(windows), -np.inf, np.float32)
     spans = np.zeros((len(windows), 2), np.int32)
     for rows, start, end in _chunks(windows, logits, 1):
-        columns = end.shape[1]
-        longest = min(max_tokens, columns)
-        ends = np.full((len(rows), columns + longest - 1), -np.inf, np.float32)
-        np.copyto(ends[:, :columns], end, where=_greatest(end, n_best))
+        longest = min(max_tokens, end.shape[1])
+        ends = np.full((len(rows), end.shape[1] + longest - 1), -np.inf, np.float32)
+        np.copyto(ends[:, : end.shape[1]], end, where=_greatest(end, n_best))
         reach, width = ends, 1  # the best end among so many tokens from each on
         while width < longest:
             ahead = min(width, longest - width)
@@ -197,14 +187,14 @@ class _NBest:
         spans = np.zeros((len(windows), n, 2), np.int32)
         for rows, start, end in _chunks(windows, self.logits, n):
             first, last = _columns(start, n), _columns(end, n)
-            score = np.take_along_axis(start, first, 1)[:, :, None] + np.take_along_axis(end, last, 1)[:, None, :]
-            distance = last[:, None, :] - first[:, :, None]
+            score = np.take_along_axis(start, first, 1)[:, :, None] + np.take_along_axis(end, last, 1)[:, None]
+            distance = last[:, None] - first[:, :, None]
             score[(distance < 0) | (distance >= self.max_tokens)] = -np.inf
             score = score.reshape(len(rows), -1)
             pair = _columns(score, n)
             scores[rows, : pair.shape[1]] = np.take_along_axis(score, pair, 1)
-            spans[rows, : pair.shape[1], 0] = np.take_along_axis(first, pair // last.shape[1], 1)
-            spans[rows, : pair.shape[1], 1] = np.take_along_axis(last, pair % last.shape[1], 1)
+            for edge, tokens, which in ((0, first, pair // last.shape[1]), (1, last, pair % last.shape[1])):
+                spans[rows, : pair.shape[1], edge] = np.take_along_axis(tokens, which, 1)
         # By question, then score. Candidates lie in the order of window, start and end, and the sort is stable.
         order = np.lexsort((-scores.ravel(), np.repeat(windows.example_W, n)))
         begin = _offsets(np.bincount(windows.example_W))[:-1] * n
@@ -221,40 +211,31 @@ class _NBest:
         return values / values.sum(1, keepdims=True)
 
     def candidates(self, row: int) -> list[Candidate]:
-        context = self.windows.examples[row].context
-        columns = (self.spans[1][row].tolist(), self.spans[0][row].tolist(), self.probabilities[row].tolist())
-        spans = [
-            Candidate(context[begin:end], (begin, end), score, probability)
-            for (begin, end), score, probability in zip(*columns, strict=False)
-            if score > -np.inf
-        ]
-        if self.no_answer or not spans:
-            spans.append(Candidate("", None, float(self.null[row]), columns[2][-1]))
-        return sorted(spans, key=lambda candidate: -candidate.score)
+        context, probability = self.windows.examples[row].context, self.probabilities[row].tolist()
+        kept = zip(*(array[row].tolist() for array in self.spans), probability, strict=False)
+        found = [Candidate(context[slice(*span)], tuple(span), score, p) for score, span, p in kept if score > -np.inf]
+        if self.no_answer or not found:
+            found.append(Candidate("", None, float(self.null[row]), probability[-1]))
+        return sorted(found, key=lambda candidate: -candidate.score)
 
 
 def _chunks(windows: Windows, logits: Logits, n: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Windows of like length, and their passages' start and end logits, -inf beyond a window's end.
-
-    Few enough at a time that neither these nor n×n pairs a window exceed CELLS.
-    """
+    """Windows of like length and their passages' start and end logits, -inf behind a window's last token; as many at
+    a time as keep these, and n×n pairs a window, within CELLS."""
     count_W = windows.count_W
     passage_W = _offsets(windows.lengths_W)[:-1] + windows.prefix_W
-    by_length = np.argsort(count_W, kind="stable")
-    by_length = by_length[count_W[by_length] > 0]
+    by_length = np.argsort(count_W, kind="stable")[np.count_nonzero(count_W == 0) :]
     width = int(count_W.max(initial=1))
-    # Row i of the view is what follows token i, read on into the next window; what is too much is masked.
-    after = np.zeros(width, np.float32)
-    views = [sliding_window_view(np.concatenate([flat, after]), width) for flat in (logits.start, logits.end)]
+    # Row i of a view is what follows token i, read on into the next window; what is too much is masked.
+    views = [sliding_window_view(np.pad(flat, (0, width)), width) for flat in (logits.start, logits.end)]
     step = max(1, CELLS // max(width, min(n, width) ** 2))
     for begin in range(0, len(by_length), step):
         rows = by_length[begin : begin + step]
-        counts = count_W[rows]
-        padding = np.arange(counts[-1], dtype=np.int32) >= counts[:, None]
-        padded = [view[:, : counts[-1]][passage_W[rows]] for view in views]
-        for values in padded:
-            values[padding] = -np.inf
-        yield rows, *padded
+        length = count_W[rows[-1]]
+        padding = np.arange(length, dtype=np.int32) >= count_W[rows, None]
+        start, end = (view[:, :length][passage_W[rows]] for view in views)
+        start[padding] = end[padding] = -np.inf
+        yield rows, start, end
 
 
 def _characters(windows: Windows, window: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -266,15 +247,13 @@ def _characters(windows: Windows, window: np.ndarray, tokens: np.ndarray) -> np.
 
 def _greatest(values: np.ndarray, n: int) -> np.ndarray:
     """True at the n greatest of each row (all, if fewer); of equal values the earlier."""
-    columns = values.shape[1]
-    if n >= columns:
+    if n >= values.shape[1]:
         return np.ones(values.shape, bool)
-    least = np.partition(values, columns - n, 1)[:, columns - n, None]
+    least = np.partition(values, -n, 1)[:, -n, None]
     chosen = values >= least
     if np.count_nonzero(chosen) > len(values) * n:  # of several values at the border the later ones go
-        tied = np.flatnonzero(chosen.sum(1) > n)
-        above, equal = values[tied] > least[tied], values[tied] == least[tied]
-        chosen[tied] = above | (equal & (equal.cumsum(1) <= n - above.sum(1, keepdims=True)))
+        above, equal = values > least, values == least
+        chosen = above | (equal & (equal.cumsum(1) <= n - above.sum(1, keepdims=True)))
     return chosen
 
 
