@@ -1,62 +1,77 @@
 """The miniature encoder: its vocabulary and its pretraining on unlabelled miniature text.
 
-Each example is a passage and, in the question's place, a second wording of one of its facts with the value
-masked. Two losses: select the value's span in the passage, and predict masked passage words. Passages grow
-from one fact to all over the first part of the training. The names are those that no domain uses.
+Each example is a passage and, in the question's place, a statement of one of its facts with the value masked.
+Two losses: select the value's span in the passage, and predict masked passage words. Both passages and the
+distance between the two wordings grow: at first a passage has few facts and the statement is repeated word for
+word, later it is long and the statement is worded anew. The names are those that no domain uses.
 """
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
+from accelerate import PartialState
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
 
-from .data import mini
-from .data.examples import Example
-from .data.mini_words import RELATIONS
-from .data.windows import WindowTensors, make_windows
-from .losses import mean, span_negative_log_likelihood
+from helpers import metrics, provenance, spans
+from helpers.data import mini
+from helpers.data.examples import Example
+from helpers.data.mini_words import RELATIONS
+from helpers.data.windows import WindowTensors, make_windows
+from helpers.losses import mean, span_negative_log_likelihood
+from helpers.presets import Training
+from helpers.training import fit, predict
 
+VOCABULARY = 1500  # WordPiece tokens
+CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
+LONGEST = 160  # tokens of a sequence
+SPREAD = 0.08  # standard deviation of the first weights, about 1 / sqrt(hidden size)
+STEPS, BATCH = 4000, 64
 CHUNK = 100  # batches generated and tokenised together
-GROWTH = 0.4  # share of the training over which passages grow to their full length
-LONGEST = 10  # facts in a full passage
-CLOZES_EACH = 2  # clozes on each passage
+FEW, MANY = 4, 10  # facts in the first passages, and in full ones
+GROWTH = 0.5  # share of the training over which passages and rewording grow
+EACH = 2  # clozes on each passage
 MASKED = 0.15  # share of passage tokens to predict
 
 
-def clozes(rng: np.random.Generator, number: int, facts: int) -> list[Example]:
-    """``number`` clozes on passages of 1 to ``facts`` facts."""
+def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Example]:
+    """``number`` clozes; ``grown`` (0-1) is how far passages and rewording have grown."""
     pool, styles = mini.pools(pretraining=True), list(mini.STYLES.values())
-    rows = []
+    most = round(FEW + grown * (MANY - FEW))
+    rows: list[Example] = []
     while len(rows) < number:
+        facts = None if most == MANY else int(rng.integers(most // 2, most + 1))
         style = styles[rng.integers(len(styles))]
-        length = int(rng.integers(max(1, facts // 2), facts + 1))
-        source = mini.passage(rng, style, pool, facts=length if facts < LONGEST else None, favourites=False)
-        for _ in range(CLOZES_EACH):
-            pairs = mini.chains(source.facts)
+        source = mini.passage(rng, style, pool, facts=facts, favourites=False)
+        pairs = mini.chains(source.facts)
+        for _ in range(EACH):
             if pairs and rng.random() < 0.5:
                 one, fact = pairs[rng.integers(len(pairs))]
                 subject = f"the {one.relation.noun} of {one.subject}"
             else:
                 fact = source.facts[rng.integers(len(source.facts))]
                 subject = fact.subject
-            statement = fact.relation.statements[rng.integers(4)].format(s=subject, o="[MASK]")
+            wording = rng.integers(4) if rng.random() < grown else fact.wording
+            statement = fact.relation.statements[wording].format(s=subject, o="[MASK]")
             span = (fact.start, fact.start + len(fact.value))
             name = str(len(rows))
             rows.append(Example(name, statement, source.text, (fact.value,), span, name))
     return rows[:number]
 
 
-def train_vocabulary(size: int, seed: int = 0) -> BertTokenizerFast:
-    """An uncased WordPiece vocabulary of ``size`` from miniature text in pretraining's names."""
+def train_vocabulary(size: int = VOCABULARY, seed: int = 0) -> BertTokenizerFast:
+    """An uncased WordPiece vocabulary of ``size`` tokens from miniature text in pretraining's names."""
     rng = np.random.default_rng([seed, 1])
-    texts = [text for e in clozes(rng, 30_000, LONGEST) for text in (e.question.replace("[MASK]", ""), e.context)]
-    # question words and nouns are no names: every domain needs them
+    texts = [text for e in clozes(rng, 30_000) for text in (e.question.replace("[MASK]", ""), e.context)]
+    # the words of questions are no names: every domain needs them
     texts += [f"{r.ask} {r.noun} {r.kind}" for r in RELATIONS] * 20
     texts += [question for style in mini.STYLES.values() for question in style.questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
@@ -70,9 +85,8 @@ class ClozeBatches:
 
     tokenizer: BertTokenizerFast
     steps: int
-    batch_size: int
-    seed: int
-    max_length: int
+    batch_size: int = BATCH
+    seed: int = 0
     device: torch.device | str = "cpu"
 
     def __post_init__(self):
@@ -85,55 +99,93 @@ class ClozeBatches:
         return self.batch_size
 
     def at(self, step: int, part: int = 0, parts: int = 1) -> dict[str, Tensor]:
-        """The batch of ``step`` with ``labels`` (B×L): the original ids of masked passage tokens, -100 elsewhere."""
+        """The batch of ``step`` with ``words`` (B×L): the original ids of masked passage tokens, -100 elsewhere."""
         chunk, within = divmod(step, CHUNK)
         if chunk != self.chunk:
-            rng = np.random.default_rng([self.seed, 2, chunk])
-            grown = min(1.0, step / (GROWTH * self.steps))
-            examples = clozes(rng, CHUNK * self.batch_size, max(1, round(grown * LONGEST)))
-            windows = make_windows(examples, self.tokenizer, max_length=self.max_length, stride=32)
-            windows = windows.select(np.unique(windows.example_W, return_index=True)[1])
-            by_length = np.argsort(windows.lengths_W, kind="stable")
-            self.tensors, self.chunk = WindowTensors(windows, self.device), chunk
-            self.plan = [by_length[i : i + self.batch_size] for i in range(0, len(by_length), self.batch_size)]
-            self.plan = [self.plan[i] for i in rng.permutation(len(self.plan))]
+            self._make(chunk)
         index = self.plan[within][part::parts]
         batch = self.tensors.gather(index)
-        generator = torch.Generator().manual_seed(hash((self.seed, step, part)))
-        chance = torch.rand(batch["input_ids"].shape, generator=generator).to(batch["input_ids"].device)
-        special = batch["input_ids"] == self.tokenizer.sep_token_id
-        masked = (chance < MASKED) & (batch["token_type_ids"] == 1) & ~special
-        batch["labels"] = batch["input_ids"].masked_fill(~masked, -100)
-        replaced = masked & (chance < 0.8 * MASKED)
-        batch["input_ids"] = batch["input_ids"].masked_fill(replaced, self.tokenizer.mask_token_id)
+        ids = batch["input_ids"]
+        generator = torch.Generator().manual_seed(step * 1000 + self.seed * 100 + part)
+        chance = torch.rand(ids.shape, generator=generator).to(ids.device)
+        masked = (chance < MASKED) & (batch["token_type_ids"] == 1) & (ids != self.tokenizer.sep_token_id)
+        batch["words"] = ids.masked_fill(~masked, -100)
+        shown = masked & (chance > 0.8 * MASKED)  # a fifth of them stay as they are
+        batch["input_ids"] = ids.masked_fill(masked & ~shown, self.tokenizer.mask_token_id)
         return {**batch, "window": torch.as_tensor(index)}
+
+    def _make(self, chunk: int) -> None:
+        rng = np.random.default_rng([self.seed, 2, chunk])
+        grown = min(1.0, chunk * CHUNK / (GROWTH * self.steps))
+        examples = clozes(rng, CHUNK * self.batch_size, grown)
+        windows = make_windows(examples, self.tokenizer, max_length=LONGEST, stride=LONGEST // 2)
+        windows = windows.select(np.unique(windows.example_W, return_index=True)[1])  # the first of each
+        by_length = np.argsort(windows.lengths_W, kind="stable").reshape(CHUNK, self.batch_size)
+        self.plan = list(by_length[rng.permutation(CHUNK)])
+        self.tensors, self.chunk = WindowTensors(windows, self.device), chunk
 
 
 class Pretrainer(nn.Module):
-    """A reader whose encoder also predicts masked words, through its own word embeddings."""
+    """A reader whose encoder also predicts masked words, through its own word embeddings.
+
+    Two starting values help a model of this size to learn matching words soon: positions start as sinusoids, and
+    each attention's query weights start as its key weights, so that it attends to like tokens from the beginning.
+    """
 
     def __init__(self, config: BertConfig):
         super().__init__()
         self.reader = BertForQuestionAnswering(config)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        positions = self.reader.bert.embeddings.position_embeddings.weight.data
+        length, width = positions.shape
+        angles = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
+        positions[:, 0::2], positions[:, 1::2] = SPREAD * torch.sin(angles), SPREAD * torch.cos(angles)
+        for layer in self.reader.bert.encoder.layer:
+            attention = layer.attention.self
+            attention.query.weight.data.copy_(attention.key.weight.data)
 
     def forward(self, **inputs):
-        output = self.reader(**inputs, output_hidden_states=True)
-        return output
+        return self.reader(**inputs, output_hidden_states=True)
 
-    def word_logits(self, hidden_NxD: Tensor) -> Tensor:
-        return hidden_NxD @ self.reader.bert.embeddings.word_embeddings.weight.T.to(hidden_NxD.dtype) + self.bias
-
-
-def pretraining_loss(model: Pretrainer):
-    """Span selection plus masked words."""
-
-    def loss(output, batch, progress):
-        span = span_negative_log_likelihood(
+    def loss(self, output, batch: dict[str, Tensor], progress: float) -> dict[str, Tensor]:
+        """Span selection plus masked words."""
+        span_B = span_negative_log_likelihood(
             output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
         )
-        chosen = batch["labels"] != -100
-        words = model.word_logits(output.hidden_states[-1][chosen].float())
-        return {"span": mean(span), "words": functional.cross_entropy(words, batch["labels"][chosen])}
+        masked = batch["words"] != -100
+        embeddings = self.reader.bert.embeddings.word_embeddings.weight
+        logits = output.hidden_states[-1][masked].float() @ embeddings.T + self.bias
+        return {"span": mean(span_B), "words": functional.cross_entropy(logits, batch["words"][masked])}
 
-    return loss
+
+def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
+    """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record."""
+    began = time.perf_counter()
+    settings = Training(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
+    tokenizer = train_vocabulary(seed=seed)
+    config = BertConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=LONGEST, initializer_range=SPREAD,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **CONFIG,
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    model = Pretrainer(config)
+    device = PartialState().device
+    batches = ClozeBatches(tokenizer, steps, seed=seed, device=device)
+    fit(model, batches, model.loss, settings, seed=seed, label="pretraining")
+
+    held_out = make_windows(clozes(np.random.default_rng([seed, 3]), 1000), tokenizer, max_length=LONGEST, stride=80)
+    answers = spans.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
+    scores = metrics.score(held_out.examples, answers).means()
+    model.reader.bert.config.initializer_range = 0.02  # for new heads
+    model.reader.bert.half().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    parameters = {"steps": steps, "seed": seed, "vocabulary": len(tokenizer), **CONFIG, **settings.model_dump()}
+    record = {
+        "title": "Pretraining of the miniature encoder",
+        "clozes": {"questions": len(held_out.examples), **scores},
+        "parameters": sum(p.numel() for p in model.reader.bert.parameters()),
+        "run": provenance.run_info(parameters, began).model_dump(),
+    }
+    path = Path(folder) / "pretraining.json"
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return path

@@ -8,6 +8,7 @@ start, then to the earlier end.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from .data.examples import DataError
 from .data.windows import Windows
 
-CELLS = 1 << 17  # entries of the largest intermediate array; more no longer fit a core's cache
+CELLS = 1 << 16  # entries of the largest intermediate array; more no longer fit a core's cache
+
+Candidate = namedtuple("Candidate", "text span score probability")  # one of a prediction's n best
 
 
 @dataclass(frozen=True)
@@ -48,16 +51,6 @@ class Logits:
         if missing.any():
             raise ValueError(f"no logits for {missing.sum()} of {len(windows)} windows, first {missing.argmax()}")
         return cls(*flat)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One of the ``n_best`` answers of a ``Prediction``, with its probability among them."""
-
-    text: str
-    span: tuple[int, int] | None
-    score: float
-    probability: float
 
 
 @dataclass(slots=True)
@@ -112,39 +105,38 @@ def decode(
     expected = int(windows.lengths_W.sum())
     if len(logits.start) != expected or len(logits.end) != expected:
         found = f"{len(logits.start)} start and {len(logits.end)} end logits"
-        raise ValueError(f"{found} for windows of {expected} tokens; they were computed on other windows")
+        raise ValueError(f"{found} for windows of {expected} tokens: they belong to other windows")
     for flat in (logits.start, logits.end):
         if not flat.max(initial=-np.inf) < np.inf:  # a maximum hands NaN on
-            window = int(np.searchsorted(np.cumsum(windows.lengths_W), (~(flat < np.inf)).argmax(), "right"))
+            window = np.searchsorted(np.cumsum(windows.lengths_W), (~(flat < np.inf)).argmax(), "right")
             name = windows.examples[windows.example_W[window]].id
             raise DataError(f"question {name!r}: a logit of window {window} is NaN or inf; did the model diverge?")
     windows_of = np.bincount(windows.example_W, minlength=len(windows.examples))
     if not windows_of.all():
         name = windows.examples[int(windows_of.argmin())].id
-        raise DataError(f"question {name!r} has no window, like {(windows_of == 0).sum()} in all; decode all windows")
-    if not windows.examples:
-        return []
+        raise DataError(f"{(windows_of == 0).sum()} questions have no window, first {name!r}; decode all their windows")
 
     cls = _offsets(windows.lengths_W)[:-1]
     null_W = logits.start[cls] + logits.end[cls]
     score_W, span_W = _best_spans(windows, logits, n_best, max_answer_tokens)
     # Sorted by question, then score; stable, so that of equal windows the earlier comes first.
     winner = np.lexsort((-score_W, windows.example_W))[_offsets(windows_of)[:-1]]
-    score = score_W[winner]
-    chars = list(map(tuple, _characters(windows, winner, span_W[winner]).tolist()))
+    score, chars = score_W[winner], _characters(windows, winner, span_W[winner])
     null = np.full(len(windows_of), np.inf, np.float32)
     np.minimum.at(null, windows.example_W, null_W)
     impossible = score == -np.inf
+    chars[impossible] = 0
     difference = np.where(impossible, np.inf, null - np.where(impossible, 0, score)).astype(np.float64)
     empty = impossible | ((difference > null_threshold) & no_answer)
 
+    ids, chars = [example.id for example in windows.examples], list(zip(*chars.T.tolist(), strict=True))
     best_texts = [example.context[begin:end] for example, (begin, end) in zip(windows.examples, chars, strict=True)]
     texts, spans = best_texts.copy(), chars.copy()
     for row in np.flatnonzero(empty):
         texts[row], spans[row] = "", None
     kept = repeat(_NBest(windows, logits, n_best, max_answer_tokens, no_answer, null))
-    ids, scores = (example.id for example in windows.examples), np.where(empty, null, score).tolist()
-    return list(map(Prediction, ids, texts, spans, scores, difference.tolist(), best_texts, kept, count()))
+    score = np.where(empty, null, score).tolist()
+    return list(map(Prediction, ids, texts, spans, score, difference.tolist(), best_texts, kept, count()))
 
 
 def _best_spans(windows: Windows, logits: Logits, n_best: int, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
@@ -152,13 +144,16 @@ def _best_spans(windows: Windows, logits: Logits, n_best: int, max_tokens: int) 
     scores = np.full(len(windows), -np.inf, np.float32)
     spans = np.zeros((len(windows), 2), np.int32)
     for rows, start, end in _chunks(windows, logits, 1):
-        longest = min(max_tokens, end.shape[1])
-        ends = np.full((len(rows), end.shape[1] + longest - 1), -np.inf, np.float32)
-        np.copyto(ends[:, : end.shape[1]], end, where=_greatest(end, n_best))
-        reach, width = ends, 1  # the best end among so many tokens from each on
+        columns, longest = end.shape[1], min(max_tokens, end.shape[1])
+        ends = np.full((len(rows), columns + longest - 1), -np.inf, np.float32)
+        ends[:, :columns] = np.where(_greatest(end, n_best), end, -np.inf)
+        # The best end among ``longest`` tokens from each on: a maximum over a width that doubles. All rows in one, as
+        # the padding keeps them apart.
+        reach, width = ends.ravel(), 1
         while width < longest:
             ahead = min(width, longest - width)
-            reach, width = np.maximum(reach[:, :-ahead], reach[:, ahead:]), width + ahead
+            reach, width = np.maximum(reach[:-ahead], reach[ahead:]), width + ahead
+        reach = sliding_window_view(reach, columns)[:: columns + longest - 1]
         total = np.where(_greatest(start, n_best), start + reach, -np.inf)
         first = total.argmax(1)[:, None]
         scores[rows] = np.take_along_axis(total, first, 1)[:, 0]
@@ -186,19 +181,17 @@ class _NBest:
         scores = np.full((len(windows), n), -np.inf, np.float32)
         spans = np.zeros((len(windows), n, 2), np.int32)
         for rows, start, end in _chunks(windows, self.logits, n):
-            first, last = _columns(start, n), _columns(end, n)
-            score = np.take_along_axis(start, first, 1)[:, :, None] + np.take_along_axis(end, last, 1)[:, None]
+            row, first, last = np.arange(len(rows))[:, None], _columns(start, n), _columns(end, n)
+            score = start[row, first][:, :, None] + end[row, last][:, None]
             distance = last[:, None] - first[:, :, None]
             score[(distance < 0) | (distance >= self.max_tokens)] = -np.inf
             score = score.reshape(len(rows), -1)
-            pair = _columns(score, n)
-            scores[rows, : pair.shape[1]] = np.take_along_axis(score, pair, 1)
-            for edge, tokens, which in ((0, first, pair // last.shape[1]), (1, last, pair % last.shape[1])):
-                spans[rows, : pair.shape[1], edge] = np.take_along_axis(tokens, which, 1)
+            pair, ends = _columns(score, n), last.shape[1]
+            scores[rows, : pair.shape[1]] = score[row, pair]
+            spans[rows, : pair.shape[1]] = np.stack([first[row, pair // ends], last[row, pair % ends]], 2)
         # By question, then score. Candidates lie in the order of window, start and end, and the sort is stable.
         order = np.lexsort((-scores.ravel(), np.repeat(windows.example_W, n)))
-        begin = _offsets(np.bincount(windows.example_W))[:-1] * n
-        kept = order[begin[:, None] + np.arange(n)]
+        kept = order[n * _offsets(np.bincount(windows.example_W))[:-1, None] + np.arange(n)]
         return scores.ravel()[kept], _characters(windows, kept // n, spans.reshape(-1, 2)[kept])
 
     @cached_property
@@ -240,9 +233,9 @@ def _chunks(windows: Windows, logits: Logits, n: int) -> Iterator[tuple[np.ndarr
 
 def _characters(windows: Windows, window: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Character ranges (…×2) of first and last passage tokens (…×2) of windows (…)."""
-    chars = np.concatenate([windows.context_chars.values, [(0, 0)]])  # one more, as there may be none
+    chars = windows.context_chars.values if len(windows.context_chars.values) else np.zeros((1, 2), np.int32)
     tokens = tokens + (windows.contexts.starts[windows.context_W] + windows.first_W)[window][..., None]
-    return np.stack([chars[tokens[..., 0], 0], chars[tokens[..., 1], 1]], -1)
+    return chars[np.minimum(tokens, len(chars) - 1), [0, 1]]  # the last passage may have no token
 
 
 def _greatest(values: np.ndarray, n: int) -> np.ndarray:
@@ -258,7 +251,7 @@ def _greatest(values: np.ndarray, n: int) -> np.ndarray:
 
 
 def _columns(values: np.ndarray, n: int) -> np.ndarray:
-    """Where ``_greatest`` is true: min(n, columns) ascending columns of each row."""
+    """The columns where ``_greatest`` is true, ascending."""
     return np.nonzero(_greatest(values, n))[1].reshape(len(values), -1)
 
 

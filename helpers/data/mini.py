@@ -64,12 +64,14 @@ TYPES = ("person", "company", "town")
 
 @dataclass(frozen=True)
 class Fact:
-    """``subject`` has ``value`` in ``relation``; ``start`` is the value's character offset in the passage."""
+    """``subject`` has ``value`` in ``relation``, stated with wording number ``wording``; the value begins at
+    character ``start`` of the passage."""
 
     subject: str
     relation: Relation
     value: str
-    start: int = -1
+    wording: int
+    start: int
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,9 @@ def passage(
     text = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
     written = []
     for subject, relation, value in (stated[i] for i in order):
-        template = relation.statements[style.statements[rng.integers(len(style.statements))]]
-        sentence = template.replace("{s}", subject)
-        written.append(Fact(subject, relation, value, len(text) + sentence.index("{o}")))
+        wording = style.statements[rng.integers(len(style.statements))]
+        sentence = relation.statements[wording].replace("{s}", subject)
+        written.append(Fact(subject, relation, value, wording, len(text) + sentence.index("{o}")))
         text += sentence.replace("{o}", value) + " "
     return Passage(text.rstrip(), tuple(written))
 

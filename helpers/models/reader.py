@@ -50,7 +50,7 @@ def load_reader(encoder: str, *, seed: int, random_layers: int = 0) -> torch.nn.
     try:
         if random_layers:
             config = AutoConfig.from_pretrained(locate(encoder), num_hidden_layers=random_layers)
-            return AutoModelForQuestionAnswering.from_config(config)
+            return AutoModelForQuestionAnswering.from_config(config, dtype=torch.float32)
         return AutoModelForQuestionAnswering.from_pretrained(locate(encoder), dtype=torch.float32)
     except (OSError, ValueError) as error:
         raise EncoderError(_missing(encoder, error)) from error

@@ -1,0 +1,25 @@
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of real data and models beside the repository."""
+    if not SHARED.is_dir():
+        pytest.skip("no real data: ../shared is not there")
+    return SHARED
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch) -> Path:
+    """An empty results folder for this test alone."""
+    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
+    return tmp_path / "results"

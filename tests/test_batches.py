@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from helpers.data import mini
+from helpers.data.batches import Batches, length_buckets, plan_epochs, upsample
+from helpers.data.windows import WindowTensors, make_windows
+from helpers.models.reader import load_tokenizer
+
+
+@pytest.fixture(scope="module")
+def windows():
+    examples = [e for name in ("news", "search") for e in mini.load_domain(name, train_size=30).train[:30]]
+    return make_windows(examples[:50], load_tokenizer("data/mini"), max_length=64, stride=24)
+
+
+def test_upsample_repeats_to_the_largest_whole_copies_first():
+    rows = upsample([7, 3], np.random.default_rng(0))
+    assert rows[0].tolist() == list(range(7))
+    assert rows[1][:6].tolist() == [0, 1, 2, 0, 1, 2] and len(rows[1]) == 7
+    with pytest.raises(ValueError, match="empty domain"):
+        upsample([2, 0], np.random.default_rng(0))
+
+
+def test_buckets_hold_every_window_once_and_waste_little():
+    lengths = np.random.default_rng(1).integers(20, 400, 5001)
+    batches = length_buckets(lengths, 16, np.random.default_rng(0))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(5001))
+    assert [len(b) for b in batches].count(16) == 312 and len(batches[-1]) == 9
+    padded = sum(len(b) * lengths[b].max() for b in batches)
+    assert padded < 1.05 * lengths.sum()
+    firsts = [lengths[b].mean() for b in batches[:50]]
+    assert firsts != sorted(firsts)  # batches come in no order of length
+
+
+def test_plan_mixes_domains_to_equal_numbers_of_questions(windows):
+    domain = np.asarray([0] * 30 + [1] * 20)
+    plan = plan_epochs(windows, domain, epochs=2, batch_size=8, seed=3)
+    asked = windows.example_W[np.concatenate(plan)]
+    per_question = np.bincount(windows.example_W)
+    times = np.bincount(asked, minlength=50) / per_question  # every window of a question comes along
+    assert times[:30].tolist() == [2.0] * 30
+    assert times[30:].sum() == 60 and set(times[30:]) <= {2.0, 3.0, 4.0}
+
+
+def test_plan_follows_the_seed_and_changes_by_epoch(windows):
+    domain = np.zeros(50, int)
+    one, again, other = (plan_epochs(windows, domain, epochs=2, batch_size=8, seed=s) for s in (3, 3, 4))
+    assert all((a == b).all() for a, b in zip(one, again, strict=True))
+    assert any(a.tolist() != b.tolist() for a, b in zip(one, other, strict=True))
+    half = len(one) // 2
+    assert [a.tolist() for a in one[:half]] != [a.tolist() for a in one[half:]]
+
+
+def test_a_fraction_of_an_epoch_takes_its_share_of_the_batches(windows):
+    domain = np.zeros(50, int)
+    whole = plan_epochs(windows, domain, epochs=1, batch_size=8, seed=0)
+    part = plan_epochs(windows, domain, epochs=0.5, batch_size=8, seed=0)
+    assert len(part) == round(len(whole) / 2) and all((a == b).all() for a, b in zip(part, whole, strict=False))
+
+
+def test_parts_of_a_batch_are_the_batch(windows):
+    batches = Batches(WindowTensors(windows), [np.arange(7)])
+    parts = [batches.at(0, part, 3)["window"].tolist() for part in range(3)]
+    assert sorted(sum(parts, [])) == list(range(7)) and batches.size(0) == 7

@@ -1,0 +1,209 @@
+"""Scores by hand; where a number is not obvious, the comment beside it works it out."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from helpers.data.examples import DataError, Example
+from helpers.metrics import (
+    best_threshold,
+    by_answerability,
+    exact_match,
+    f1,
+    free_answers,
+    group_minima,
+    normalize_answer,
+    score,
+)
+
+
+def question(name: str, *answers: str, group: str = "") -> Example:
+    return Example(name, "?", "", answers, None, group or name)
+
+
+@pytest.mark.parametrize(
+    "text, normal",
+    [
+        ("The  Cat\tsat,\non A mat!", "cat sat on mat"),
+        ("theatre of an Athena", "theatre of athena"),  # articles only as whole words
+        ("U.S.A.", "usa"),  # punctuation goes before articles: no lone "a" is left
+        ("a-b", "ab"),
+        ("A+", ""),
+        ("the–end", "–end"),  # a dash beyond ASCII stays, and ends a word
+        ("Ünder", "ünder"),
+        ("", ""),
+    ],
+)
+def test_normalize_answer(text, normal):
+    assert normalize_answer(text) == normal
+
+
+def test_exact_match_takes_any_reference():
+    assert exact_match("the Broncos!", ["Denver Broncos", "Broncos"]) == 1
+    assert exact_match("Denver", ["Denver Broncos", "Broncos"]) == 0
+
+
+def test_f1_by_hand():
+    # 2 words in common; precision 2/3, recall 2/4: 2 * 2 / (3 + 4)
+    assert f1("cat sat down", ["the cat sat on mat"]) == pytest.approx(4 / 7)
+    assert f1("cat sat down", ["dog", "cat"]) == pytest.approx(2 / 4)  # the better of 0 and 2 * 1 / (3 + 1)
+    assert f1("no no", ["no no no"]) == pytest.approx(4 / 5)  # words count as often as they stand in both
+    assert f1("no no", ["no"]) == pytest.approx(2 / 3)
+    assert f1("cat", ["dog"]) == 0
+    assert f1("", ["dog"]) == 0
+
+
+def test_unanswerable_questions():
+    for metric in (exact_match, f1):
+        assert metric("", []) == 1
+        assert metric("the", []) == 1  # empty once normalised
+        assert metric("dog", []) == 0
+        assert metric("", ["dog"]) == 0
+
+
+def test_answers_that_normalise_to_nothing_follow_the_chosen_rules():
+    assert (exact_match("A+", ["A+"]), f1("A+", ["A+"])) == (1, 0)  # SQuAD 1.1
+    assert (exact_match("A+", ["A+"], no_answer=True), f1("A+", ["A+"], no_answer=True)) == (1, 1)  # SQuAD 2.0
+    assert exact_match(".", ["dog", "."]) == 1
+    assert exact_match(".", ["dog", "."], no_answer=True) == f1(".", ["dog", "."], no_answer=True) == 0
+
+
+def test_scores_are_in_percent_and_in_order():
+    scores = score([question("a", "red car"), question("b", "dog")], ["car", "Dog"])
+    assert scores.ids == ["a", "b"]
+    assert scores.em.tolist() == [0, 100]
+    assert scores.f1.tolist() == pytest.approx([200 / 3, 100])
+    assert scores.means() == pytest.approx({"em": 50, "f1": 250 / 3})
+
+
+def test_squad_2_rules_where_any_question_is_unanswerable():
+    examples = [question("a", "A+"), question("b")]
+    assert score(examples[:1], ["A+"]).f1.tolist() == [0]
+    assert score(examples, ["A+", ""]).f1.tolist() == [100, 100]
+    assert score(examples[:1], ["A+"], no_answer=True).f1.tolist() == [100]
+
+
+def test_predictions_must_fit_the_examples():
+    examples = [question("a", "x"), question("b", "y")]
+    with pytest.raises(DataError, match="1 predictions for 2 questions"):
+        score(examples, ["x"])
+    with pytest.raises(DataError, match="0 predictions for 0 questions"):
+        score([], [])
+    swapped = [SimpleNamespace(id="b", text="y"), SimpleNamespace(id="a", text="x")]
+    with pytest.raises(DataError, match="prediction 0 is of question 'b', not of 'a'"):
+        score(examples, swapped)
+    assert score(examples, swapped[::-1]).means() == {"em": 100, "f1": 100}
+
+
+def test_adversarial_scores_are_the_least_of_a_group():
+    examples = [
+        question("x", "red car"),
+        question("y", "dog"),
+        question("x-turk0", "red car", group="x"),
+        question("x-turk1", "red car", group="x"),
+    ]
+    scores = score(examples, ["red car", "dog", "car", "blue"])
+    least = group_minima(examples, scores)
+    assert least.ids == ["x", "y"]
+    assert least.em.tolist() == [0, 100] and least.f1.tolist() == [0, 100]
+    assert scores.means()["f1"] == pytest.approx((100 + 100 + 200 / 3 + 0) / 4)
+    without = group_minima(examples[:3], score(examples[:3], ["red car", "dog", "car"]))
+    assert without.em.tolist() == [0, 100] and without.f1.tolist() == pytest.approx([200 / 3, 100])
+
+
+def test_without_variants_the_minimum_is_the_score():
+    examples = [question("b", "dog"), question("a", "red car")]
+    scores = score(examples, ["dog", "car"])
+    least = group_minima(examples, scores)
+    assert (least.ids, least.em.tolist(), least.f1.tolist()) == (["b", "a"], scores.em.tolist(), scores.f1.tolist())
+    with pytest.raises(DataError, match="not of these examples"):
+        group_minima(examples[::-1], scores)
+
+
+def test_breakdown_by_answerability():
+    examples = [question("a", "dog"), question("b"), question("c", "cat")]
+    scores = score(examples, ["dog", "fox", ""])
+    parts = by_answerability(examples, scores)
+    assert list(parts) == ["HasAns", "NoAns"]
+    assert parts["HasAns"].ids == ["a", "c"] and parts["HasAns"].means() == {"em": 50, "f1": 50}
+    assert parts["NoAns"].ids == ["b"] and parts["NoAns"].means() == {"em": 0, "f1": 0}
+    assert list(by_answerability(examples[:1], scores.select(np.array([True, False, False])))) == ["HasAns"]
+
+
+def prediction(name: str, text: str, difference: float) -> SimpleNamespace:
+    return SimpleNamespace(id=name, best_text=text, null_difference=difference)
+
+
+def test_best_threshold_by_hand():
+    examples = [question("a", "dog"), question("b"), question("c", "red car"), question("d")]
+    predictions = [
+        prediction("d", "x", 5.0),
+        prediction("c", "car", 1.0),
+        prediction("b", "y", -1.0),
+        prediction("a", "dog", -3.0),
+    ][::-1]
+    # No answers at all: b and d are right, 200 of 400. Up to -3, a turns right: 300. Up to -1, b turns wrong: 200.
+    # Up to 1, c gains 0 by EM and 66.7 by F1: 266.7. Up to 5: 166.7. So the best is -3.
+    assert best_threshold(examples, predictions) == (-3.0, 75.0)
+    predictions[1].null_difference = 2.0  # now c turns before b: 366.7 of 400 by F1
+    threshold, value = best_threshold(examples, predictions)
+    assert (threshold, value) == (1.0, pytest.approx((300 + 200 / 3) / 4))
+    assert best_threshold(examples, predictions, "em") == (-3.0, 75.0)
+
+
+def test_best_threshold_at_the_ends():
+    examples = [question("a"), question("b", "dog")]
+    never = [prediction("a", "x", 0.0), prediction("b", "cat", 1.0)]
+    assert best_threshold(examples, never) == (-np.inf, 50.0)
+    always = [prediction("a", "", np.inf), prediction("b", "dog", 1.0)]  # no span for a: "" by any threshold
+    assert best_threshold(examples, always) == (1.0, 100.0)
+
+
+def test_equal_differences_turn_together():
+    examples = [question("a", "dog"), question("b"), question("c")]
+    predictions = [prediction("a", "dog", 0.0), prediction("b", "x", 0.0), prediction("c", "y", 1.0)]
+    # Between a and b the score would be 300, but no threshold lies between them: 200 either way.
+    assert best_threshold(examples, predictions) == (-np.inf, pytest.approx(200 / 3))
+
+
+def test_best_threshold_agrees_with_trying_them_all():
+    random = np.random.default_rng(3)
+    examples = [question(str(i), *(["red car"] if random.random() < 0.5 else [])) for i in range(60)]
+    texts = random.choice(["red car", "car", "dog"], 60)
+    predictions = [prediction(str(i), text, float(random.integers(-5, 6))) for i, text in enumerate(texts)]
+    tried = {
+        threshold: score(
+            examples, ["" if p.null_difference > threshold else p.best_text for p in predictions], no_answer=True
+        ).means()["f1"]
+        for threshold in [-np.inf, *range(-5, 6)]
+    }
+    threshold, value = best_threshold(examples, predictions)
+    assert value == pytest.approx(max(tried.values())) == pytest.approx(tried[threshold])
+
+
+def test_free_answers_by_hand():
+    scores = free_answers(["the cat sat", "dog"], [["the cat", "a cat sat down"], ["A dog"]])
+    # Words: "the", "cat", "sat" and "dog" are all in a reference: 4 of 4. Length 4 against the nearest references'
+    # 2 (or 4; the shorter of two as near) + 2 = 4, so no penalty.
+    assert scores["bleu_1"] == pytest.approx(100)
+    assert scores["bleu_4"] == 0  # no four words in a row
+    # Longest common subsequences: 2 of 3 and 2: 4/5, beats 2 of 3 and 4: 4/7; and 1 of 1 and 2: 2/3.
+    assert scores["rouge_l_each"].tolist() == pytest.approx([80, 200 / 3])
+    assert scores["rouge_l"] == pytest.approx((80 + 200 / 3) / 2)
+
+
+def test_bleu_by_hand():
+    scores = free_answers(["he ran to the big house"], [["he ran to the house", "off he ran to the small red house"]])
+    # 5 of 6 words, 3 of 5 pairs (he ran, ran to, to the), 2 of 4 triples, 1 of 3 fours; longer than the nearest (5).
+    assert scores["bleu_1"] == pytest.approx(100 * 5 / 6)
+    assert scores["bleu_4"] == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
+    brief = free_answers(["he ran"], [["he ran away"]])
+    assert brief["bleu_1"] == pytest.approx(100 * np.exp(1 - 3 / 2))  # brevity penalty
+
+
+def test_free_answers_need_references():
+    with pytest.raises(DataError, match="question 1 has no reference"):
+        free_answers(["a", "b"], [["a"], []])
+    with pytest.raises(DataError, match="1 predictions for 2 questions"):
+        free_answers(["a"], [["a"], ["b"]])

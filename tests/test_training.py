@@ -1,0 +1,223 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForQuestionAnswering
+
+from helpers import training
+from helpers.checkpoints import weights
+from helpers.data import mini
+from helpers.data.batches import Batches, plan_epochs
+from helpers.data.windows import WindowTensors, make_windows
+from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader
+from helpers.presets import Training
+from helpers.readers import span_loss
+
+SETTINGS = Training(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
+
+
+@pytest.fixture(scope="module")
+def windows():
+    examples = mini.load_domain("news", train_size=40).train
+    return make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
+
+
+def reader(seed=0, dropout=0.1):
+    torch.set_num_threads(1)
+    model = load_reader("data/mini", seed=seed, random_layers=1)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+    return model
+
+
+def batches(windows, seed=0, epochs=2.0):
+    plan = plan_epochs(windows, np.zeros(len(windows.examples), int), epochs=epochs, batch_size=8, seed=seed)
+    return Batches(WindowTensors(windows), plan)
+
+
+def test_learning_rate_rises_then_falls_to_nothing():
+    rates = [training.learning_rate(step, 10, 1.0, 0.2) for step in range(10)]
+    assert rates[:2] == [0.5, 1.0]
+    assert rates[2:] == pytest.approx([8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9])
+
+
+def test_biases_and_norms_do_not_decay():
+    groups = training.make_optimizer(reader(), SETTINGS).param_groups
+    assert [g["weight_decay"] for g in groups] == [0.01, 0.0]
+    assert all(p.dim() == 1 for p in groups[1]["params"]) and all(p.dim() > 1 for p in groups[0]["params"])
+
+
+def test_one_step_is_adamw_by_hand(windows):
+    """A golden step: clipped gradient, first AdamW step (sign-like), decoupled decay, warm-up rate."""
+    model, twin = reader(dropout=0.0), reader(dropout=0.0)
+    one = Batches(WindowTensors(windows), [np.arange(8)])
+    settings = SETTINGS.model_copy(update={"warmup": 0.0, "evaluations": 1})
+    batch = one.at(0)
+    output = twin(**{name: batch[name] for name in training.INPUTS})
+    span_loss(output, batch, 0.0)["likelihood"].backward()
+    norm = math.sqrt(sum(float((p.grad**2).sum()) for p in twin.parameters() if p.grad is not None))
+    assert norm > 1  # so that clipping binds
+    training.fit(model, one, span_loss, settings, seed=0)
+    for (name, after), before in zip(model.named_parameters(), twin.parameters(), strict=True):
+        if before.grad is None:
+            continue
+        gradient = before.grad / (norm + 1e-6)
+        decay = 0.01 if before.dim() > 1 else 0.0
+        expected = before.detach() * (1 - 1e-3 * decay) - 1e-3 * gradient / (gradient.abs() + 1e-8)
+        assert torch.allclose(after.detach(), expected, atol=2e-6), name
+
+
+def test_accumulated_parts_give_the_step_of_the_whole_batch(windows):
+    whole, parts = reader(dropout=0.0), reader(dropout=0.0)
+    training.fit(whole, batches(windows), span_loss, SETTINGS, seed=0)
+    training.fit(parts, batches(windows), span_loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
+    for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+def test_the_seed_decides_dropout(windows):
+    first, same, other = reader(), reader(), reader()
+    training.fit(first, batches(windows), span_loss, SETTINGS, seed=1)
+    training.fit(same, batches(windows), span_loss, SETTINGS, seed=1)
+    training.fit(other, batches(windows), span_loss, SETTINGS, seed=2)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), same.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
+
+
+def test_the_best_validation_score_is_kept(windows):
+    model, seen = reader(), []
+
+    def validate(now):
+        seen.append({name: tensor.clone() for name, tensor in weights(now).items()})
+        return [1.0, 3.0, 2.0][len(seen) - 1]
+
+    done = training.fit(model, batches(windows), span_loss, SETTINGS, seed=0, validate=validate)
+    steps = len(batches(windows))
+    assert [step for step, _ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
+    assert (done.best_score, done.best_step) == (3.0, round(2 * steps / 3))
+    assert all(torch.equal(tensor, seen[1][name]) for name, tensor in weights(model).items())
+
+
+def test_progress_runs_from_0_to_1(windows):
+    seen = []
+
+    def loss(output, batch, progress):
+        seen.append(progress)
+        return span_loss(output, batch, progress)
+
+    training.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
+    assert seen == [step / len(seen) for step in range(len(seen))]
+
+
+def test_a_loss_that_is_not_finite_stops_with_step_windows_and_parts(windows):
+    def loss(output, batch, progress):
+        bad = math.nan if progress >= 0.3 else 1.0
+        return {"first": output.start_logits.mean() * bad, "second": output.end_logits.mean()}
+
+    plan = batches(windows)
+    step = next(s for s in range(len(plan)) if s / len(plan) >= 0.3)
+    with pytest.raises(FloatingPointError, match=rf"at step {step} \(first nan, second .*windows \[") as error:
+        training.fit(reader(), plan, loss, SETTINGS, seed=0)
+    assert str(plan.plan[step].tolist()) in str(error.value)
+
+
+def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path):
+    straight, resumed = reader(), reader()
+    expected = training.fit(straight, batches(windows), span_loss, SETTINGS, seed=5, validate=lambda m: 1.0)
+    settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
+    path = tmp_path / "checkpoint.safetensors"
+    calls = 0
+
+    def interrupted(output, batch, progress):
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise KeyboardInterrupt
+        return span_loss(output, batch, progress)
+
+    with pytest.raises(KeyboardInterrupt):
+        training.fit(resumed, batches(windows), interrupted, settings, seed=5, validate=lambda m: 1.0, checkpoint=path)
+    again = reader(seed=9)  # other weights: all come from the checkpoint
+    done = training.fit(again, batches(windows), span_loss, settings, seed=5, validate=lambda m: 1.0, checkpoint=path)
+    assert done.history == expected.history and done.steps == expected.steps
+    assert all(torch.equal(a, b) for a, b in zip(straight.parameters(), again.parameters(), strict=True))
+
+
+def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tmp_path, capsys):
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(b"not a checkpoint")
+    model, fresh = reader(), reader()
+    training.fit(model, batches(windows), span_loss, SETTINGS, seed=0, checkpoint=path)
+    assert "checkpoint.safetensors cannot be read" in capsys.readouterr().out
+    training.fit(fresh, batches(windows), span_loss, SETTINGS, seed=0)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), fresh.parameters(), strict=True))
+
+
+def test_predicted_logits_equal_hugging_faces(windows, tmp_path):
+    model = reader().eval()
+    save_reader(model, load_tokenizer("data/mini"), tmp_path / "model")
+    theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
+    ours = training.predict(load_saved(tmp_path / "model"), windows, precision="fp32").split(windows)
+    for w in range(len(windows)):
+        ids = torch.as_tensor(windows.token_ids(w))[None]
+        kinds = (torch.arange(ids.shape[1]) >= int(windows.prefix_W[w])).long()[None]
+        with torch.no_grad():
+            output = theirs(input_ids=ids, token_type_ids=kinds)
+        assert np.allclose(ours[w][0], output.start_logits[0].numpy(), atol=1e-5)
+        assert np.allclose(ours[w][1], output.end_logits[0].numpy(), atol=1e-5)
+
+
+def test_prediction_refuses_a_model_in_training_mode(windows):
+    with pytest.raises(ValueError, match="evaluation mode"):
+        training.predict(reader().train(), windows)
+
+
+KILLED = """
+import sys
+sys.path.insert(0, "tests")
+from pathlib import Path
+import test_training as t
+from helpers import training
+from helpers.data import mini
+from helpers.data.windows import make_windows
+from helpers.models.reader import load_tokenizer
+windows = make_windows(mini.load_domain("news", train_size=40).train, load_tokenizer("data/mini"), max_length=128, stride=32)
+settings = t.SETTINGS.model_copy(update={"checkpoint_minutes": 0.0, "epochs": 40.0})
+model = t.reader()
+def validate(m):
+    return float(training.predict(m.eval(), windows, precision="fp32").start.sum())
+done = training.fit(model, t.batches(windows, epochs=40.0), t.span_loss, settings, seed=1, validate=validate, checkpoint=Path(sys.argv[1]))
+print(repr(done.history))
+"""
+
+
+def test_a_killed_training_goes_on_to_the_same_scores(tmp_path):
+    def start(name):
+        arguments = [sys.executable, "-c", KILLED, str(tmp_path / name)]
+        return subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=training_root()
+        )
+
+    killed, straight = start("killed.safetensors"), start("straight.safetensors")
+    stored, deadline = tmp_path / "killed.safetensors", time.time() + 60
+    while not stored.exists() and time.time() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL and killed.stdout.read() == ""  # it had not finished
+    again = start("killed.safetensors")
+    first, second = (process.communicate(timeout=120) for process in (straight, again))
+    assert first[0].startswith("[(") and first[0] == second[0], first[1] + second[1]
+
+
+def training_root():
+    from helpers import paths
+
+    return paths.ROOT
