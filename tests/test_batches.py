@@ -61,4 +61,4 @@ def test_a_fraction_of_an_epoch_takes_its_share_of_the_batches(windows):
 def test_parts_of_a_batch_are_the_batch(windows):
     batches = Batches(WindowTensors(windows), [np.arange(7)])
     parts = [batches.at(0, part, 3)["window"].tolist() for part in range(3)]
-    assert sorted(sum(parts, [])) == list(range(7)) and batches.size(0) == 7
+    assert sorted(number for part in parts for number in part) == list(range(7)) and batches.size(0) == 7

@@ -68,7 +68,7 @@ def test_the_same_seed_makes_the_same_world(domains):
 
 
 def test_similarity_of_the_domains_is_unequal(domains):
-    cosines, weights = question_similarity({n: [e.question for e in d.train] for n, d in domains.items()})
+    _, weights = question_similarity({n: [e.question for e in d.train] for n, d in domains.items()})
     others = weights[~np.eye(len(weights), dtype=bool)]
     assert others.max() > 1.5 * others.min()
 

@@ -188,12 +188,14 @@ from helpers import training
 from helpers.data import mini
 from helpers.data.windows import make_windows
 from helpers.models.reader import load_tokenizer
-windows = make_windows(mini.load_domain("news", train_size=40).train, load_tokenizer("data/mini"), max_length=128, stride=32)
+examples = mini.load_domain("news", train_size=40).train
+windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
 settings = t.SETTINGS.model_copy(update={"checkpoint_minutes": 0.0, "epochs": 40.0})
-model = t.reader()
-def validate(m):
-    return float(training.predict(m.eval(), windows, precision="fp32").start.sum())
-done = training.fit(model, t.batches(windows, epochs=40.0), t.span_loss, settings, seed=1, validate=validate, checkpoint=Path(sys.argv[1]))
+def validate(model):
+    return float(training.predict(model.eval(), windows, precision="fp32").start.sum())
+stored = Path(sys.argv[1])
+plan = t.batches(windows, epochs=40.0)
+done = training.fit(t.reader(), plan, t.span_loss, settings, seed=1, validate=validate, checkpoint=stored)
 print(repr(done.history))
 """
 

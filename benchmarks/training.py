@@ -1,0 +1,134 @@
+"""Training speed on real windows: this project's loop against Hugging Face's Trainer, in one run.
+
+    python benchmarks/training.py --data ../shared/data/qa/wikipedia --encoder ../shared/models/all-MiniLM-L6-v2
+
+Three trainings of the same reader on the same questions, each timed after a warm-up: Trainer as the usual script
+has it (padded to 384, fp32), Trainer at its best (dynamic padding, grouped by length, bf16), and ours. They take
+turns, so that a machine whose speed drifts is fair to all; the median of the turns counts. Windows are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+from helpers.data import qa
+from helpers.data.batches import Batches, length_buckets
+from helpers.data.windows import Windows, WindowTensors, make_windows
+from helpers.models.reader import load_reader, load_tokenizer
+from helpers.presets import Training
+from helpers.readers import span_loss
+from helpers.training import fit
+
+BATCH = 16
+LENGTH = 384
+
+
+class Rows(torch.utils.data.Dataset):
+    """The windows as Trainer's script stores them: lists of token ids, padded or not."""
+
+    def __init__(self, windows: Windows, tokenizer, padded: bool):
+        self.rows = []
+        for w in range(len(windows)):
+            ids = windows.token_ids(w).tolist()
+            kinds = [int(t >= windows.prefix_W[w]) for t in range(len(ids))]
+            row = {"input_ids": ids, "token_type_ids": kinds, "attention_mask": [1] * len(ids)}
+            if padded:
+                row = tokenizer.pad(row, padding="max_length", max_length=LENGTH).data
+            labels = {"start_positions": int(windows.start_W[w]), "end_positions": int(windows.end_W[w])}
+            self.rows.append({**row, **labels})
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+
+class Losses(TrainerCallback):
+    def __init__(self):
+        self.values = []
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if logs and "loss" in logs:
+            self.values.append(logs["loss"])
+
+
+def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: int) -> tuple[float, float]:
+    """Seconds of one epoch with Trainer, and its mean loss."""
+    model = load_reader(encoder, seed=seed)
+    best = {} if padded else {"bf16": True, "train_sampling_strategy": "group_by_length"}
+    losses = Losses()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder, per_device_train_batch_size=BATCH, num_train_epochs=1, learning_rate=1e-4, warmup_steps=0.1,
+            weight_decay=0.01, logging_steps=1, save_strategy="no", report_to=[], seed=seed, disable_tqdm=True,
+            use_cpu=not torch.cuda.is_available(), **best,
+        )  # fmt: skip
+        rows = Rows(windows, tokenizer, padded)
+        trainer = Trainer(model, arguments, train_dataset=rows, processing_class=tokenizer, callbacks=[losses])
+        trainer.pop_callback("PrinterCallback")
+        begun = time.perf_counter()
+        trainer.train()
+        return time.perf_counter() - begun, float(np.mean(losses.values))
+
+
+def with_ours(windows: Windows, encoder: str, seed: int) -> tuple[float, float]:
+    """Seconds of one epoch with this project's loop, and its mean loss, halved as Trainer's is."""
+    model = load_reader(encoder, seed=seed)
+    settings = Training(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
+    losses = []
+
+    def loss(output, batch, progress):
+        parts = span_loss(output, batch, progress)
+        losses.append(float(parts["likelihood"].detach()) / 2)
+        return parts
+
+    begun = time.perf_counter()
+    plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(seed))
+    fit(model, Batches(WindowTensors(windows), plan), loss, settings, seed=seed)
+    return time.perf_counter() - begun, float(np.mean(losses))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="../shared/data/qa/wikipedia")
+    parser.add_argument("--encoder", default="../shared/models/all-MiniLM-L6-v2")
+    parser.add_argument("--windows", type=int, default=320, help="windows an epoch")
+    parser.add_argument("--turns", type=int, default=3)
+    given = parser.parse_args()
+    tokenizer = load_tokenizer(given.encoder)
+    examples = qa.load_domain("benchmark", given.data, seed=0).train
+    windows = make_windows(examples[: given.windows], tokenizer, max_length=LENGTH)
+    windows = windows.select(np.arange(min(given.windows, len(windows))))
+    print(f"{len(windows)} windows, mean {windows.lengths_W.mean():.0f} tokens, {torch.get_num_threads()} threads")
+    ways = {
+        "Trainer, padded, fp32": lambda seed: with_trainer(windows, tokenizer, given.encoder, True, seed),
+        "Trainer at its best": lambda seed: with_trainer(windows, tokenizer, given.encoder, False, seed),
+        "ours": lambda seed: with_ours(windows, given.encoder, seed),
+    }
+    with_ours(windows.select(np.arange(32)), given.encoder, 0)  # warm-up
+    seconds, losses = {name: [] for name in ways}, {name: [] for name in ways}
+    for turn in range(given.turns):
+        for name, way in ways.items():
+            took, loss = way(turn)
+            seconds[name].append(took)
+            losses[name].append(loss)
+    ours = np.median(seconds["ours"])
+    for name in ways:
+        took = np.median(seconds[name])
+        print(
+            f"{name:<22} {len(windows) / took:6.1f} windows/s   loss {np.mean(losses[name]):.2f}   ours is {took / ours:.2f}x"
+        )
+
+
+if __name__ == "__main__":
+    main()

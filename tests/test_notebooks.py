@@ -1,0 +1,132 @@
+import ast
+import json
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from helpers import notebook, paths, records, runner
+from helpers.presets import PresetError
+
+NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Every notebook run on preset smoke, twice, in folders of their own."""
+    folders = []
+    for name in ("first", "second"):
+        folder = tmp_path_factory.mktemp(name)
+        monkey = pytest.MonkeyPatch()
+        monkey.setenv("HELPERS_RESULTS", str(folder))
+        assert runner.run([], {"preset": "smoke"}) == 0
+        monkey.undo()
+        folders.append(folder / "smoke")
+    return folders
+
+
+def test_every_notebook_runs_on_smoke(smoke):
+    for path in NOTEBOOKS:
+        executed = nbformat.read(smoke[0] / "notebooks" / path.name, as_version=4)
+        assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")
+        assert (smoke[0] / "notebooks" / path.name).stat().st_size < 500_000
+    assert (smoke[0] / "report.html").stat().st_size > 10_000
+
+
+def test_two_smoke_runs_give_identical_records(smoke):
+    found = sorted(path.relative_to(smoke[0]) for path in smoke[0].glob("*/*.json"))
+    assert [str(path) for path in found] == ["corpora/overview.json", "imm/similarity.json", "imm/table1.json"]
+    for path in found:
+        one, other = (records.read(folder / path) for folder in smoke)
+        assert one.model_dump(exclude={"run"}) == other.model_dump(exclude={"run"})
+        assert one.run.parameters == other.run.parameters
+        for suffix in ("png", "svg"):
+            first, second = ((folder / path).with_suffix(f".{suffix}").read_bytes() for folder in smoke)
+            assert first == second
+
+
+def test_what_is_done_is_skipped_and_force_runs_it_again(smoke, monkeypatch, capsys):
+    monkeypatch.setenv("HELPERS_RESULTS", str(smoke[0].parent))
+    before = (smoke[0] / "notebooks/00_corpora.ipynb").stat().st_mtime_ns
+    assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
+    assert "done before" in capsys.readouterr().out
+    assert (smoke[0] / "notebooks/00_corpora.ipynb").stat().st_mtime_ns == before
+    assert runner.run(["00_corpora"], {"preset": "smoke"}, force=True) == 0
+    assert (smoke[0] / "notebooks/00_corpora.ipynb").stat().st_mtime_ns > before
+
+
+def test_a_failing_notebook_does_not_stop_the_others(results, monkeypatch, tmp_path, capsys):
+    source = nbformat.read(paths.NOTEBOOKS / "99_report.ipynb", as_version=4)
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    nbformat.write(source, folder / "99_report.ipynb")
+    source.cells.append(nbformat.v4.new_code_cell("raise RuntimeError('as asked')"))
+    nbformat.write(source, folder / "50_broken.ipynb")
+    monkeypatch.setattr(paths, "NOTEBOOKS", folder)
+    monkeypatch.setattr(notebook.paths, "NOTEBOOKS", folder)
+    # the kernel reads the real folder, where 50_broken is not
+    assert runner.run([], {"preset": "smoke"}) == 1
+    printed = capsys.readouterr()
+    assert "50_broken" in printed.err and "1 of 2 notebooks failed" in printed.err
+    assert (results / "smoke/notebooks/99_report.ipynb").is_file()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_form(path):
+    cells = nbformat.read(path, as_version=4).cells
+    assert len(cells) < 25
+    assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert code[0].metadata.tags == ["parameters"] and "start(" in code[1].source
+    for cell in code:
+        assert not cell.outputs and cell.execution_count is None, "strip it: nbstripout --keep-id"
+        assert len(cell.source.splitlines()) <= 30
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        assert not any(isinstance(node, kinds) for node in ast.walk(ast.parse(cell.source))), "define it in helpers"
+    assert all(parameter.help for parameter in notebook.parameters_of(path).values())
+    assert f'start("{path.stem}", globals())' in code[1].source
+
+
+def namespace(**values):
+    known = notebook.parameters_of(paths.NOTEBOOKS / "02_imm_main.ipynb")
+    defaults = {name: parameter.default for name, parameter in known.items()}
+    lines = [notebook.INJECTED, *(f"{name} = {value!r}" for name, value in values.items())]
+    return {**defaults, **values, "In": ["", "preset: str = ''", "\n".join(lines)]}
+
+
+def test_unknown_and_mistyped_parameters_are_refused():
+    with pytest.raises(notebook.ParameterError, match="no parameter 'sed'; it has preset, data_dir"):
+        notebook.start("02_imm_main", namespace(sed=3))
+    with pytest.raises(notebook.ParameterError, match=r"seeds has to be int, not 1\.5"):
+        notebook.start("02_imm_main", namespace(seeds=1.5))
+    with pytest.raises(notebook.ParameterError, match="seeds has to be int, not True"):
+        notebook.start("02_imm_main", namespace(seeds=True))
+    with pytest.raises(PresetError, match="no preset 'minni'"):
+        notebook.start("02_imm_main", namespace(preset="minni"))
+
+
+def test_known_parameters_take_effect():
+    session = notebook.start("02_imm_main", namespace(preset="smoke", seeds=1, train_size=7))
+    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 12)
+
+
+def test_papermill_alone_refuses_a_parameter_too(tmp_path):
+    source = str(paths.NOTEBOOKS / "00_corpora.ipynb")
+    command = [sys.executable, "-m", "papermill", source, str(tmp_path / "out.ipynb"), "-p", "sed", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode != 0 and "no parameter 'sed'" in done.stderr
+
+
+def test_run_refuses_what_no_notebook_knows(results):
+    with pytest.raises(notebook.ParameterError, match="no parameter 'sed'"):
+        runner.run([], {"preset": "smoke", "sed": 3})
+    with pytest.raises(notebook.ParameterError, match="no notebook 77_none; there are 00_corpora"):
+        runner.run(["77_none"], {"preset": "smoke"})
+
+
+def test_records_hold_no_path_of_this_machine(smoke):
+    for path in smoke[0].glob("*/*.json"):
+        text = path.read_text()
+        assert str(paths.ROOT) not in text and "/tmp" not in text
+        assert json.loads(text)["run"]["versions"]["torch"]

@@ -1,0 +1,54 @@
+import pytest
+
+from helpers import presets
+from helpers.presets import PresetError, load
+
+
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_every_preset_loads(name):
+    assert load(name).name == name
+
+
+def copy(tmp_path, old, new):
+    path = tmp_path / "mine.toml"
+    path.write_text((presets.paths.PRESETS / "mini.toml").read_text().replace(old, new))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "batch_size = 16",
+            "batchsize = 16",
+            "mine.toml: training.batch_size: Field required .*training.batchsize: unknown key",
+        ),
+        ("seeds = 3", 'seeds = "three"', "mine.toml: seeds: Input should be a valid integer .got 'three'"),
+        ("learning_rate = ", "learning_rate = -", "training.learning_rate: Input should be greater than 0"),
+        ('source = "mini"', 'source = "web"', "data.source: Input should be 'mini', 'files' or 'hub'"),
+        ("seeds = 3", "seeds = ", "mine.toml: not valid TOML: .*line"),
+    ],
+)
+def test_a_wrong_key_is_one_clear_line(tmp_path, old, new, words):
+    with pytest.raises(PresetError, match=words) as error:
+        load(copy(tmp_path, old, new))
+    assert "\n" not in str(error.value)
+
+
+def test_a_copy_with_another_value(tmp_path):
+    path = copy(tmp_path, "seeds = 3", "seeds = 1")
+    assert load(path).seeds == 1 and load(path, **{"training.epochs": 9.0}).training.epochs == 9.0
+
+
+def test_what_applies_without_a_gpu_and_what_was_asked_for(monkeypatch):
+    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+    on_cpu = load("lab", **{"data.train_size": 200})
+    assert on_cpu.seeds == 1 and on_cpu.data.train_size == 200
+    assert "seeds" in on_cpu.cpu and "data.train_size" not in on_cpu.cpu
+    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
+    assert load("lab").seeds == 3 and load("lab").cpu == {}
+
+
+def test_an_unknown_name_lists_the_known():
+    with pytest.raises(PresetError, match="no preset 'maxi': give one of smoke, mini, lab, paper or the path"):
+        load("maxi")

@@ -1,0 +1,94 @@
+"""What a person reads: README commands and paths, the command line, project files."""
+
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from helpers import __main__ as cli
+from helpers import paths, report
+
+ROOT = paths.ROOT
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "data/README.md", ROOT / "docs/deviations.md"]
+
+
+def helpers(*arguments, **settings):
+    command = [sys.executable, "-m", "helpers", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, **settings)
+
+
+def test_help_answers_in_under_a_second():
+    begun = time.perf_counter()
+    done = helpers("--help")
+    assert time.perf_counter() - begun < 1 and done.returncode == 0
+    for command in ("run", "figures", "status", "data", "pretrain", "answer"):
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_and_paths_in_documents_exist(document):
+    text = document.read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    for target in re.findall(r"\bmake ([a-z]+)", text):
+        assert target in targets, f"{document.name}: make {target}"
+    for line in re.findall(r"python -m helpers ([^\n`]+)", text):
+        cli.build_parser().parse_args(re.sub(r'"[^"]*"', "words", line).split("  #")[0].replace("\\\n", " ").split())
+    for path in re.findall(r"`((?:helpers|notebooks|data|results|tests|benchmarks|docs)/[\w./-]*)`", text):
+        produced = path.startswith("results/") or "cache" in path
+        assert produced or (ROOT / path).exists(), f"{document.name}: {path}"
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (document.parent / link).exists(), f"{document.name}: link to {link}"
+
+
+def test_wrong_use_is_one_line_on_stderr(tmp_path):
+    done = helpers("run", "--preset", "maxi")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: no preset 'maxi'")
+    done = helpers("answer", "no-such-model", "Who?", str(tmp_path / "none.txt"))
+    assert done.returncode == 1 and "none.txt" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_answer_prints_text_and_probability(tmp_path):
+    from helpers.models.reader import load_reader, load_tokenizer, save_reader
+
+    save_reader(load_reader("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "reader")
+    passage = tmp_path / "passage.txt"
+    passage.write_text("Ada Abbot was born in Millford. Bela Quill lives in Redwood.")
+    done = helpers("answer", str(tmp_path / "reader"), "Where was Ada Abbot born?", str(passage))
+    text, probability = done.stdout.strip().split("\t")
+    assert text in passage.read_text() and 0 < float(probability) <= 1
+
+
+def test_status_counts_trainings(results):
+    done = helpers("status", "--preset", "smoke")
+    assert "8 distinct, 0 done" in done.stdout, done.stderr
+
+
+def test_data_prints_sizes_and_fails_on_bad_data(tmp_path):
+    done = helpers("data", "--preset", "mini")
+    assert done.returncode == 0 and "encyclopedia: 800 train, 100 valid, 200 test questions" in done.stdout
+    done = helpers("data", "--preset", "lab", "-p", "data_dir", str(tmp_path))
+    assert done.returncode == 1 and "wikipedia" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_lock_pins_every_dependency():
+    pinned = {}
+    for line in (ROOT / "requirements.lock").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, version = line.split("==")
+            pinned[re.sub(r"[-_.]+", "-", name).lower()] = version
+    assert pinned["torch"] == "2.13.0"
+    project = (ROOT / "pyproject.toml").read_text()
+    for name in re.findall(r'^    "([\w-]+)>=', project, re.M):
+        assert name.lower() in pinned, name
+    assert "-r requirements.lock" in (ROOT / "environment.yml").read_text()
+    assert "make test" in (ROOT / ".ci/run").read_text()
+
+
+def test_every_figure_of_the_records_is_there():
+    for record in report.records.read_all("mini"):
+        if report.figures.drawable(record):
+            assert paths.figure("mini", record.artefact, "png").is_file()
+        assert not record.run.dirty, f"{record.artefact} was made from uncommitted code"
