@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
-.PHONY: reproduce test lab figures lint clean
+.PHONY: reproduce test lab figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
@@ -22,6 +22,15 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/nbstripout --verify notebooks/*.ipynb
+
+# Resolve the newest versions that fit pyproject.toml, with torch as pinned, into a new lock.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet torch==2.13.0 setuptools --editable ".[dev]"
+	echo "# Every package that the project and its tests use, pinned (Python 3.11, Linux; written by: make lock)." > $@.new
+	.venv-lock/bin/python -m pip freeze --all --exclude-editable | grep -v "^pip==" | sed "s/+cpu//" >> $@.new
+	mv $@.new requirements.lock
+	rm -rf .venv-lock
 
 clean:
 	rm -rf $(VENV)

@@ -124,10 +124,8 @@ def main() -> None:
             losses[name].append(loss)
     ours = np.median(seconds["ours"])
     for name in ways:
-        took = np.median(seconds[name])
-        print(
-            f"{name:<22} {len(windows) / took:6.1f} windows/s   loss {np.mean(losses[name]):.2f}   ours is {took / ours:.2f}x"
-        )
+        took, loss = np.median(seconds[name]), np.mean(losses[name])
+        print(f"{name:<22} {len(windows) / took:6.1f} windows/s   loss {loss:.2f}   ours is {took / ours:.2f}x")
 
 
 if __name__ == "__main__":

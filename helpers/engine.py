@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_all_start_methods, get_context, parent_process
 
 import torch
 from tqdm.auto import tqdm
@@ -24,7 +24,12 @@ def processes(engine: Engine) -> int:
         return engine.processes
     if torch.cuda.is_available() or engine.threads == 0:
         return 1
-    return max(1, len(os.sched_getaffinity(0)) // engine.threads)
+    return max(1, cores() // engine.threads)
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
@@ -50,7 +55,8 @@ def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
         for task in missing:
             note(task, _fit(task))
     else:
-        context = get_context("forkserver")
+        # A fork server imports torch once for all workers; Windows has only spawn.
+        context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
         context.set_forkserver_preload(["helpers.papers.imm"])
         with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(engine.threads,)) as pool:
             futures = {pool.submit(_fit, task): task for task in missing}

@@ -34,7 +34,7 @@ VOCABULARY = 1500  # WordPiece tokens
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
 LONGEST = 160  # tokens of a sequence
 SPREAD = 0.08  # standard deviation of the first weights, about 1 / sqrt(hidden size)
-STEPS, BATCH = 4000, 64
+STEPS, BATCH = 3000, 64
 CHUNK = 100  # batches generated and tokenised together
 FEW, MANY = 4, 10  # facts in the first passages, and in full ones
 GROWTH = 0.5  # share of the training over which passages and rewording grow
@@ -55,7 +55,7 @@ def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Ex
         for _ in range(EACH):
             if pairs and rng.random() < 0.5:
                 one, fact = pairs[rng.integers(len(pairs))]
-                subject = f"the {one.relation.noun} of {one.subject}"
+                subject = f"the {one.relation.name} of {one.subject}"  # founder, leader, mayor
             else:
                 fact = source.facts[rng.integers(len(source.facts))]
                 subject = fact.subject
@@ -72,7 +72,7 @@ def train_vocabulary(size: int = VOCABULARY, seed: int = 0) -> BertTokenizerFast
     rng = np.random.default_rng([seed, 1])
     texts = [text for e in clozes(rng, 30_000) for text in (e.question.replace("[MASK]", ""), e.context)]
     # the words of questions are no names: every domain needs them
-    texts += [f"{r.ask} {r.noun} {r.kind}" for r in RELATIONS] * 20
+    texts += [text for r in RELATIONS for text in (*r.asks, *r.nouns)] * 20
     texts += [question for style in mini.STYLES.values() for question in style.questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
     wordpiece.train_from_iterator(texts, vocab_size=size, min_frequency=2, show_progress=False)

@@ -107,6 +107,7 @@ def fit(
     if stored is not None:
         best, progress = stored
         done = Fitted(**progress)
+        done.history = [tuple(point) for point in done.history]  # JSON knows only lists
         begun -= done.seconds
     saved_at, pending = time.perf_counter(), None
 

@@ -15,7 +15,7 @@ import pytest
 
 from helpers.data import hub
 from helpers.data.examples import DataError
-from helpers.data.formats import closest_span, word_positions
+from helpers.data.narrative import closest_span, word_positions
 from helpers.data.qa import discover, find_parts, load_domain, read, sample
 
 REAL = Path(__file__).parents[2] / "shared/data/qa"

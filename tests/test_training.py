@@ -74,12 +74,14 @@ def test_one_step_is_adamw_by_hand(windows):
         assert torch.allclose(after.detach(), expected, atol=2e-6), name
 
 
-def test_accumulated_parts_give_the_step_of_the_whole_batch(windows):
+def test_accumulated_parts_give_the_step_of_the_whole_batch(windows, monkeypatch):
+    # plain gradient descent, because Adam makes whole steps of rounding errors
+    monkeypatch.setattr(training, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
     whole, parts = reader(dropout=0.0), reader(dropout=0.0)
     training.fit(whole, batches(windows), span_loss, SETTINGS, seed=0)
     training.fit(parts, batches(windows), span_loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
-        assert torch.allclose(one, other, atol=1e-4)
+        assert torch.allclose(one, other, atol=1e-7)
 
 
 def test_the_seed_decides_dropout(windows):
@@ -164,14 +166,16 @@ def test_predicted_logits_equal_hugging_faces(windows, tmp_path):
     model = reader().eval()
     save_reader(model, load_tokenizer("data/mini"), tmp_path / "model")
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
-    ours = training.predict(load_saved(tmp_path / "model"), windows, precision="fp32").split(windows)
+    logits = training.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    cuts = np.cumsum(windows.lengths_W)[:-1]
+    starts, ends = np.split(logits.start, cuts), np.split(logits.end, cuts)
     for w in range(len(windows)):
         ids = torch.as_tensor(windows.token_ids(w))[None]
         kinds = (torch.arange(ids.shape[1]) >= int(windows.prefix_W[w])).long()[None]
         with torch.no_grad():
             output = theirs(input_ids=ids, token_type_ids=kinds)
-        assert np.allclose(ours[w][0], output.start_logits[0].numpy(), atol=1e-5)
-        assert np.allclose(ours[w][1], output.end_logits[0].numpy(), atol=1e-5)
+        assert np.allclose(starts[w], output.start_logits[0].numpy(), atol=1e-5)
+        assert np.allclose(ends[w], output.end_logits[0].numpy(), atol=1e-5)
 
 
 def test_prediction_refuses_a_model_in_training_mode(windows):

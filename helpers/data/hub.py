@@ -8,15 +8,8 @@ from collections.abc import Iterator
 import datasets
 
 from helpers.data.examples import Corpus, DataError
-from helpers.data.formats import (
-    Record,
-    check,
-    filled,
-    mrqa_record,
-    narrative_records,
-    notes_of,
-    squad_record,
-)
+from helpers.data.formats import Record, check, filled, mrqa_record, notes_of, squad_record
+from helpers.data.narrative import narrative_records
 
 
 def load_hub(

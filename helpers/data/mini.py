@@ -24,7 +24,8 @@ ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the
 
 @dataclass(frozen=True)
 class Style:
-    """How one domain writes and asks. ``statements`` index into ``Relation.statements``."""
+    """How one domain writes and asks. ``statements`` index into ``Relation.statements``; ``questions`` are filled
+    with the relation's two nouns and two whole questions."""
 
     size: int  # training questions
     subjects: tuple[float, float, float]  # share of passages about people, companies, towns
@@ -33,29 +34,31 @@ class Style:
     opening: str
     questions: tuple[str, ...]
     hops: int = 1
+    typed: bool = False
 
 
 STYLES = {
     "encyclopedia": Style(
         800, (0.6, 0.1, 0.3), ("born_in", "birth_year", "job", "school", "river", "people", "mayor"), (0, 3),
-        "{t} is the subject of this article.", ("{ask}", "{ask}", "Name the {noun} of {s}."),
+        "{t} is the subject of this article.", ("{asks[0]}", "Name the {nouns[0]} of {s}."),
     ),
     "news": Style(
         700, (0.3, 0.5, 0.2), ("leader", "founder", "seat", "staff", "home", "spouse", "mayor"), (1, 0),
         "{t} was in the news on Monday.",
-        ("According to the report, {ask}", "{ask}", "What is reported as the {noun} of {s}?"),
+        ("According to the report, {asks[1]}", "What is reported as the {nouns[0]} of {s}?"),
     ),
     "trivia": Style(
         600, (0.5, 0.25, 0.25), ("prize", "plays", "spouse", "product", "dish", "river", "job"), (2, 1),
-        "Did you know {t}?", ("Which {kind} is the {noun} of {s}?", "Can you name the {noun} of {s}?"),
+        "Did you know {t}?", ("Can you guess the {nouns[1]} of {s}?", "Quiz time! {asks[0]}"),
     ),
     "multihop": Style(
         500, (0.0, 0.7, 0.3), ("born_in", "school", "job", "prize", "founder", "mayor"), (0, 2),
-        "This page compares {t} with others.", ("Which {kind} is the {noun} of {s}?", "{ask}"), hops=2,
+        "This page compares {t} with others.",
+        ("Which one is the {nouns[0]} of {s}?", "Which one is the {nouns[1]} of {s}?", "{asks[0]}"), hops=2,
     ),
     "search": Style(
         400, (0.4, 0.3, 0.3), ("home", "birth_year", "plays", "founding_year", "product", "people", "dish"), (3, 2, 0),
-        "{t}: facts and answers.", ("{s} {noun}", "{noun} {s}", "{noun} of {s}"),
+        "{t}: facts and answers.", ("{s} {nouns[1]}", "{nouns[1]} {s}", "{asks[1]}"), typed=True,
     ),
 }  # fmt: skip
 DOMAINS = tuple(STYLES)
@@ -156,12 +159,13 @@ def passage(
 
 
 def ask(rng: np.random.Generator, style: Style, relation: Relation, subject: str) -> str:
-    """A question about one fact in a domain's wording."""
+    """A question about one fact in a domain's wording. Search queries are typed in lower case."""
     template = style.questions[rng.integers(len(style.questions))]
-    plain = relation.ask
-    if not template.startswith("{ask}"):
-        plain = plain[0].lower() + plain[1:]
-    return template.replace("{ask}", plain).format(s=subject, noun=relation.noun, kind=relation.kind)
+    asks = [text.format(s=subject) for text in relation.asks]
+    if ", {asks" in template:
+        asks = [text[0].lower() + text[1:] for text in asks]
+    question = template.format(s=subject, nouns=relation.nouns, asks=asks)
+    return question.lower() if style.typed else question
 
 
 def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
@@ -171,11 +175,11 @@ def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
 
 def questions(rng: np.random.Generator, style: Style, source: Passage, number: int) -> list[tuple[str, str, Fact]]:
     """Up to ``number`` questions on a passage, each with its subject and the fact that answers it."""
-    pairs = chains(source.facts) if style.hops == 2 else []
-    asked: list[tuple[str, Fact]] = [(f"the {one.relation.noun} of {one.subject}", two) for one, two in pairs]
-    by_name = [f.relation.name for f in source.facts]
-    single = [(f.subject, f) for f in source.facts if by_name.count(f.relation.name) > 1]
-    asked += [single[i] for i in rng.permutation(len(single))[: number - len(asked)]]
+    by_name = [fact.relation.name for fact in source.facts]
+    asked = [(fact.subject, fact) for fact in source.facts if by_name.count(fact.relation.name) > 1]
+    if style.hops == 2:
+        pairs = chains(source.facts)
+        asked += [(f"the {one.relation.nouns[0]} of {one.subject}", two) for one, two in pairs]
     chosen = [asked[i] for i in rng.permutation(len(asked))[:number]]
     return [(ask(rng, style, fact.relation, subject), subject, fact) for subject, fact in chosen]
 

@@ -9,78 +9,96 @@ from dataclasses import dataclass
 class Relation:
     """A fact's wording. ``{s}`` is the subject, ``{o}`` the value.
 
-    ``statements`` are in the order formal, reporting, talkative, plain: domains differ in which they use.
-    ``noun`` names the value ("the birthplace of X"), ``kind`` its type ("town"), ``ask`` the plain question.
+    ``statements`` are in the order formal, reporting, talkative, plain. ``nouns`` name the value in a question
+    ("the cradle of X") and ``asks`` are whole questions. Questions use other words than statements, so that what
+    they mean has to be learned from questions.
     """
 
     name: str
     subject: str
     object: str
-    noun: str
-    kind: str
-    ask: str
+    nouns: tuple[str, str]
+    asks: tuple[str, str]
     statements: tuple[str, str, str, str]
 
 
-def _relation(name, subject, object, noun, kind, ask, *statements) -> Relation:
-    return Relation(name, subject, object, noun, kind, ask, statements)
+def _relation(name, subject, object, nouns, first, second, *statements) -> Relation:
+    return Relation(name, subject, object, tuple(nouns.split(", ")), (first, second), statements)
 
 
 RELATIONS = (
-    _relation("born_in", "person", "town", "birthplace", "town", "Where was {s} born?",
+    _relation("born_in", "person", "town", "cradle, native town",
+              "Where does {s} hail from?", "Where did {s} first see the light?",
               "{s} was born in {o}.", "{s}, who was born in {o}, said little.", "{o} is where {s} was born.",
-              "The birthplace of {s} is {o}."),
-    _relation("birth_year", "person", "year", "birth year", "year", "When was {s} born?",
+              "By birth {s} is from {o}."),
+    _relation("birth_year", "person", "year", "natal year, vintage",
+              "When did {s} come into the world?", "How far back does the life of {s} go?",
               "{s} was born in {o}.", "{s} has been alive since {o}.", "It was {o} when {s} was born.",
-              "The birth year of {s} is {o}."),
-    _relation("job", "person", "job", "profession", "trade", "What did {s} do for a living?",
+              "By birth {s} is of the year {o}."),
+    _relation("job", "person", "job", "occupation, trade",
+              "What did {s} do for a living?", "How did {s} earn money?",
               "{s} worked as a {o}.", "{s}, a {o}, was present.", "People paid {s} for being a {o}.",
-              "The profession of {s} is {o}."),
-    _relation("spouse", "person", "person", "spouse", "person", "Who did {s} marry?",
-              "{s} married {o}.", "{s} came with {o}, a loving spouse.", "{s} fell for {o} and they married.",
-              "The spouse of {s} is {o}."),
-    _relation("school", "person", "school", "old school", "place of study", "Where did {s} study?",
-              "{s} studied at {o}.", "{s} left {o} with a degree.", "At {o} the young {s} learned to study.",
-              "The old school of {s} is {o}."),
-    _relation("plays", "person", "instrument", "instrument", "thing", "What does {s} play?",
-              "{s} plays the {o}.", "{s} was heard on the {o}.", "Give {s} a {o} and there is music to play.",
-              "The instrument of {s} is the {o}."),
-    _relation("home", "person", "town", "home", "town", "Where does {s} live?",
+              "The work of {s} was that of a {o}."),
+    _relation("spouse", "person", "person", "spouse, better half",
+              "Who is {s} wedded to?", "Whose ring does {s} wear?",
+              "{s} married {o}.", "{s} came with {o}, a loving partner.", "{s} fell for {o} and they married.",
+              "The partner of {s} is {o}."),
+    _relation("school", "person", "school", "alma mater, old school",
+              "Where was {s} taught?", "Which classrooms did {s} sit in?",
+              "{s} studied at {o}.", "{s} left {o} with a degree.", "At {o} the young {s} learned a lot.",
+              "The degree of {s} is from {o}."),
+    _relation("plays", "person", "instrument", "instrument, favourite sound",
+              "What can {s} perform on?", "What does {s} practise every day?",
+              "{s} plays the {o}.", "{s} was heard on the {o}.", "Give {s} a {o} and there is music.",
+              "The music of {s} is for the {o}."),
+    _relation("home", "person", "town", "residence, address",
+              "Where does {s} dwell?", "Where would a letter reach {s}?",
               "{s} lives in {o}.", "{s} was met at home in {o}.", "You can see {s} live in {o}.",
               "The home of {s} is {o}."),
-    _relation("prize", "person", "prize", "prize", "award", "What did {s} win?",
+    _relation("prize", "person", "prize", "award, trophy",
+              "What honour did {s} receive?", "What stands on the shelf of {s}?",
               "{s} won the {o} Prize.", "The {o} Prize went to {s}.", "Guess who can win the {o} Prize: {s}!",
-              "The prize of {s} is the {o} Prize."),
-    _relation("founder", "company", "person", "founder", "person", "Who founded {s}?",
+              "The winner of the {o} Prize is {s}."),
+    _relation("founder", "company", "person", "creator, originator",
+              "Who started {s}?", "Who brought {s} to life?",
               "{s} was founded by {o}.", "{o}, the founder, spoke for {s}.", "It was {o} who founded {s}.",
               "The founder of {s} is {o}."),
-    _relation("founding_year", "company", "year", "founding year", "year", "When was {s} founded?",
+    _relation("founding_year", "company", "year", "opening date, age",
+              "When did {s} begin?", "How long has {s} existed?",
               "{s} was founded in {o}.", "{s} has been in business since {o}.", "Back in {o} someone founded {s}.",
-              "The founding year of {s} is {o}."),
-    _relation("seat", "company", "town", "headquarters", "town", "Where is {s} based?",
+              "The business of {s} is as old as {o}."),
+    _relation("seat", "company", "town", "headquarters, main office",
+              "Where is {s} located?", "Which place does {s} operate from?",
               "{s} is based in {o}.", "Staff in {o} run {s}.", "In {o} you find where {s} is based.",
-              "The headquarters of {s} are in {o}."),
-    _relation("product", "company", "product", "product", "kind of goods", "What does {s} make?",
+              "The base of {s} is {o}."),
+    _relation("product", "company", "product", "product, merchandise",
+              "What does {s} produce?", "What can one buy from {s}?",
               "{s} makes {o}.", "{s} will sell more {o}.", "If you need {o}, {s} can make them.",
-              "The product of {s} is {o}."),
-    _relation("leader", "company", "person", "leader", "person", "Who leads {s}?",
+              "The factory of {s} makes {o}."),
+    _relation("leader", "company", "person", "chief, boss",
+              "Who is in charge of {s}?", "Who heads {s}?",
               "{s} is led by {o}.", "{o} leads {s}, staff said.", "The one who leads {s} is called {o}.",
               "The leader of {s} is {o}."),
-    _relation("staff", "company", "number", "number of workers", "figure", "How many people work for {s}?",
+    _relation("staff", "company", "number", "headcount, workforce",
+              "How big is the team of {s}?", "How many jobs does {s} provide?",
               "{s} employs {o} people.", "{s} pays {o} workers.", "As many as {o} people work for {s}.",
-              "The number of workers of {s} is {o}."),
-    _relation("mayor", "town", "person", "mayor", "person", "Who is the mayor of {s}?",
+              "The workers of {s} are {o}."),
+    _relation("mayor", "town", "person", "first citizen, town head",
+              "Who rules {s}?", "Whom did {s} elect?",
               "{s} is governed by {o}.", "Mayor {o} of {s} agreed.", "They made {o} the mayor of {s}.",
               "The mayor of {s} is {o}."),
-    _relation("river", "town", "river", "river", "stream", "Which river flows through {s}?",
+    _relation("river", "town", "river", "stream, waterway",
+              "What water runs past {s}?", "What might flood {s}?",
               "{s} stands on the {o}.", "The {o} rose in {s} again.", "The {o} flows through lovely {s}.",
-              "The river of {s} is the {o}."),
-    _relation("people", "town", "number", "population", "figure", "How many people live in {s}?",
+              "The bridges of {s} cross the {o}."),
+    _relation("people", "town", "number", "population, size",
+              "How large is {s}?", "How many souls are in {s}?",
               "{s} has {o} inhabitants.", "{o} voters live in {s}.", "Count {o} people in little {s}.",
-              "The population of {s} is {o}."),
-    _relation("dish", "town", "dish", "local dish", "food", "What do people eat in {s}?",
+              "The inhabitants of {s} are {o}."),
+    _relation("dish", "town", "dish", "local dish, speciality",
+              "What is on the menu in {s}?", "What would a guest in {s} taste?",
               "{s} is known for its {o}.", "Cooks in {s} served {o}.", "Go and eat {o} in {s}.",
-              "The local dish of {s} is {o}."),
+              "The cooks of {s} are proud of their {o}."),
 )  # fmt: skip
 
 FIRST_NAMES = """

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
-from helpers.data import formats
+from helpers.data import formats, narrative
 from helpers.data.examples import Corpus, DataError, Domain, Example
-from helpers.data.formats import NARRATIVE_FILES, Record, check, digest, notes_of
+from helpers.data.formats import Record, check, digest, notes_of
+from helpers.data.narrative import NARRATIVE_FILES
 
 Source = str | PathLike | Corpus | Mapping[str, str | PathLike | Corpus]
 PARTS = ("train", "valid", "test")
@@ -51,7 +52,7 @@ def _parse(path: Path, unanswerable: bool) -> tuple[list[Record], list[str]]:
     tally: Counter[str] = Counter()
     name = path.name.removesuffix(".gz")
     if path.is_dir() and all((path / file).is_file() for file in NARRATIVE_FILES):
-        records = formats.narrativeqa(path, tally)
+        records = narrative.narrativeqa(path, tally)
     elif not path.exists():
         raise DataError(f"{path}: no such file or folder")
     elif path.is_file() and name.endswith(".jsonl"):

@@ -12,6 +12,8 @@ from transformers.utils import logging
 
 from helpers import paths
 
+logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
+
 
 class EncoderError(ValueError):
     """An encoder that cannot be loaded; the message says which and what to do."""
@@ -46,7 +48,6 @@ def load_reader(encoder: str, *, seed: int, random_layers: int = 0) -> torch.nn.
     torch.manual_seed(seed)
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # "some weights are newly initialised" is what we ask for
-    logging.disable_progress_bar()
     try:
         if random_layers:
             config = AutoConfig.from_pretrained(locate(encoder), num_hidden_layers=random_layers)
@@ -56,7 +57,6 @@ def load_reader(encoder: str, *, seed: int, random_layers: int = 0) -> torch.nn.
         raise EncoderError(_missing(encoder, error)) from error
     finally:
         logging.set_verbosity(verbosity)
-        logging.enable_progress_bar()
 
 
 def load_saved(folder: Path | str) -> torch.nn.Module:

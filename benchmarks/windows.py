@@ -1,0 +1,70 @@
+"""How fast questions become windows, and what 100,000 windows take in memory.
+
+    python benchmarks/windows.py --data ../shared/data/qa/amazon --encoder ../shared/models/all-MiniLM-L6-v2
+
+Prints the ratio to the tokenizer's own way of making windows (every question with its passage, in one batch).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from dataclasses import replace
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from helpers.data import qa
+from helpers.data.windows import WindowTensors, make_windows
+from helpers.models.reader import load_tokenizer
+
+LENGTH = 384
+
+
+def peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="../shared/data/qa/amazon")
+    parser.add_argument("--encoder", default="../shared/models/all-MiniLM-L6-v2")
+    parser.add_argument("--questions", type=int, default=10_000)
+    parser.add_argument("--windows", type=int, default=100_000)
+    given = parser.parse_args()
+    tokenizer = load_tokenizer(given.encoder)
+    domain = qa.load_domain("benchmark", given.data, seed=0)
+    found = [*domain.train, *domain.valid, *domain.test]
+    examples = [replace(found[i % len(found)], id=str(i)) for i in range(given.questions)]
+    make_windows(examples[:100], tokenizer, max_length=LENGTH)  # warm-up
+
+    begun = time.perf_counter()
+    windows = make_windows(examples, tokenizer, max_length=LENGTH)
+    ours = time.perf_counter() - begun
+    begun = time.perf_counter()
+    tokenizer(
+        [e.question for e in examples], [e.context for e in examples], max_length=LENGTH, stride=128,
+        truncation="only_second", return_overflowing_tokens=True, return_offsets_mapping=True,
+    )  # fmt: skip
+    theirs = time.perf_counter() - begun
+    print(f"{len(examples):,} questions into {len(windows):,} windows: {ours:.1f} s")
+    print(f"the tokenizer's own way takes {theirs / ours:.1f}x as long")
+
+    # Every passage made distinct, as the worst case: nothing is shared between questions
+    copies = [replace(found[i % len(found)], id=str(i)) for i in range(given.windows)]
+    copies = [replace(e, context=f"{e.context} {e.id}") for e in copies]
+    texts = peak_mib()
+    begun = time.perf_counter()
+    windows = make_windows(copies, tokenizer, max_length=LENGTH)
+    tensors = WindowTensors(windows)
+    taken = time.perf_counter() - begun
+    pools = (windows.questions, windows.contexts, windows.context_chars)
+    arrays = sum(pool.values.nbytes + pool.starts.nbytes for pool in pools) + tensors.pool.nbytes
+    print(f"{len(windows):,} windows on {len(windows.contexts):,} distinct passages in {taken:.1f} s")
+    print(f"peak {peak_mib() - texts:.0f} MiB above the {texts:.0f} MiB of program and texts")
+    print(f"of these {arrays / 2**20:.0f} MiB are the windows' arrays")
+
+
+if __name__ == "__main__":
+    main()
