@@ -39,16 +39,16 @@ class Style:
 
 STYLES = {
     "encyclopedia": Style(
-        800, (0.6, 0.1, 0.3), ("born_in", "birth_year", "job", "school", "river", "people", "mayor"), (0, 3),
+        600, (0.6, 0.1, 0.3), ("born_in", "birth_year", "job", "school", "river", "people", "mayor"), (0, 3),
         "{t} is the subject of this article.", ("{asks[0]}", "Name the {nouns[0]} of {s}."),
     ),
     "news": Style(
-        700, (0.3, 0.5, 0.2), ("leader", "founder", "seat", "staff", "home", "spouse", "mayor"), (1, 0),
+        500, (0.3, 0.5, 0.2), ("leader", "founder", "seat", "staff", "home", "spouse", "mayor"), (1, 0),
         "{t} was in the news on Monday.",
         ("According to the report, {asks[1]}", "What is reported as the {nouns[0]} of {s}?"),
     ),
     "trivia": Style(
-        600, (0.5, 0.25, 0.25), ("prize", "plays", "spouse", "product", "dish", "river", "job"), (2, 1),
+        450, (0.5, 0.25, 0.25), ("prize", "plays", "spouse", "product", "dish", "river", "job"), (2, 1),
         "Did you know {t}?", ("Can you guess the {nouns[1]} of {s}?", "Quiz time! {asks[0]}"),
     ),
     "multihop": Style(

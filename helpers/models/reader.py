@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenize
 from transformers.utils import logging
 
 from helpers import paths
+from helpers.models import dropout
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
 
@@ -46,13 +47,16 @@ def load_reader(encoder: str, *, seed: int, random_layers: int = 0) -> torch.nn.
     an encoder of that many layers with random weights instead, for tests.
     """
     torch.manual_seed(seed)
+    settings = {"attn_implementation": dropout.NAME}
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # "some weights are newly initialised" is what we ask for
     try:
         if random_layers:
             config = AutoConfig.from_pretrained(locate(encoder), num_hidden_layers=random_layers)
-            return AutoModelForQuestionAnswering.from_config(config, dtype=torch.float32)
-        return AutoModelForQuestionAnswering.from_pretrained(locate(encoder), dtype=torch.float32)
+            model = AutoModelForQuestionAnswering.from_config(config, dtype=torch.float32, **settings)
+        else:
+            model = AutoModelForQuestionAnswering.from_pretrained(locate(encoder), dtype=torch.float32, **settings)
+        return dropout.quicken(model)
     except (OSError, ValueError) as error:
         raise EncoderError(_missing(encoder, error)) from error
     finally:
