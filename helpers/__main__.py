@@ -51,11 +51,16 @@ def parameters_from(pairs: list[list[str]], preset: str) -> dict[str, object]:
 
 def main(arguments: list[str] | None = None) -> int:
     given = build_parser().parse_args(arguments)
-    from helpers import commands  # after parsing, because torch takes seconds to import
+    if hasattr(given, "p"):
+        given.parameters = parameters_from(given.p, given.preset)
+    from helpers.commands import COMMANDS
 
     try:
-        return commands.COMMANDS[given.command](given)
-    except commands.EXPECTED as error:
+        return COMMANDS[given.command](given)
+    except Exception as error:
+        # Our own errors speak to the person at the keyboard; any other is a fault of ours and keeps its traceback.
+        if not type(error).__module__.startswith("helpers") and not isinstance(error, OSError):
+            raise
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -6,33 +6,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from helpers import engine, figures, notebook, paths, report, runner
-from helpers.__main__ import parameters_from
-from helpers.data.domains import load_one
-from helpers.data.examples import DataError
-from helpers.models.reader import EncoderError
-from helpers.papers import imm
-from helpers.presets import PresetError
-from helpers.records import RecordError
+from helpers import paths
 
-# Errors that speak to the person at the keyboard; anything else is a fault of ours and keeps its traceback.
-EXPECTED = (
-    DataError,
-    EncoderError,
-    OSError,
-    PresetError,
-    RecordError,
-    engine.TrainingsFailed,
-    notebook.ParameterError,
-)
-TRAININGS = {"02_imm_main": imm.table1_readers}  # what each notebook needs
+# Every command imports what it needs, because torch and transformers take seconds.
 
 
 def run(given: argparse.Namespace) -> int:
-    return runner.run(given.notebooks, parameters_from(given.p, given.preset), force=given.force)
+    from helpers import runner
+
+    return runner.run(given.notebooks, given.parameters, force=given.force)
 
 
 def redraw(given: argparse.Namespace) -> int:
+    from helpers import figures, report
+
     drawn = figures.redraw(given.preset)
     for path in drawn:
         print(path)
@@ -48,9 +35,13 @@ def _nothing(preset: str) -> int:
 
 
 def status(given: argparse.Namespace) -> int:
-    preset = notebook.load_preset(parameters_from(given.p, given.preset))
+    from helpers import engine, notebook
+    from helpers.papers import imm
+
+    needs = {"02_imm_main": imm.table1_readers}  # what each notebook trains
+    preset = notebook.load_preset(given.parameters)
     distinct, needed = {}, 0
-    for name, plan in TRAININGS.items():
+    for name, plan in needs.items():
         tasks = list(plan(preset).values())
         unique = {task.infra.uid(): task for task in tasks}
         done = sum(task.infra.status() == "completed" for task in unique.values())
@@ -69,7 +60,11 @@ def status(given: argparse.Namespace) -> int:
 
 
 def data(given: argparse.Namespace) -> int:
-    preset = notebook.load_preset(parameters_from(given.p, given.preset))
+    from helpers import notebook
+    from helpers.data.domains import load_one
+    from helpers.data.examples import DataError
+
+    preset = notebook.load_preset(given.parameters)
     failed = 0
     for name in preset.data.domains:
         try:
