@@ -13,7 +13,7 @@ from helpers.data.examples import Domain, Example
 from helpers.metrics import f1
 from helpers.presets import Data
 
-QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how", "name", "is", "does")
+QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how", "name", "is", "does", "can")
 BINS = 20
 SHOWN = 700  # characters of a passage in an example
 
@@ -34,6 +34,7 @@ def sizes(domains: dict[str, Domain]) -> dict[str, dict[str, int]]:
 def question_word(question: str) -> str:
     """The first question word of a question, lower case; "other" where it has none."""
     words = "".join(letter if letter.isalpha() else " " for letter in question.lower()).split()
+    words = ["who" if word in ("whom", "whose") else word for word in words]
     return next((word for word in words if word in QUESTION_WORDS), "other")
 
 
