@@ -18,6 +18,7 @@ from helpers.data.domains import fingerprint, load_domains
 from helpers.models.reader import encoder_fingerprint
 
 REPORT = "99_report"
+QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel's warnings are not about our notebooks
 
 
 def names() -> list[str]:
@@ -87,7 +88,9 @@ def _execute(name: str, parameters: dict[str, object], output: Path, key: str) -
     """Execute one notebook; the error in one line, or None. The copy is marked with ``key`` only if it succeeded."""
     source = str(paths.NOTEBOOKS / f"{name}.ipynb")
     try:
-        made = papermill.execute_notebook(source, str(output), parameters, kernel_name="python3", progress_bar=False)
+        made = papermill.execute_notebook(
+            source, str(output), parameters, kernel_name="python3", progress_bar=False, extra_arguments=QUIET
+        )
     except papermill.PapermillExecutionError as error:
         return f"{error.ename}: {error.evalue.splitlines()[0] if error.evalue else ''} (see {os.path.relpath(output)})"
     made.metadata["helpers"] = {"key": key}

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Protocol
 
@@ -111,7 +112,10 @@ def fit(
         begun -= done.seconds
     saved_at, pending = time.perf_counter(), None
 
-    bar = tqdm(range(done.steps, steps), desc=label, initial=done.steps, total=steps, leave=False, mininterval=1.0)
+    shown = parent_process() is None and accelerator.is_main_process  # workers would write over each other
+    bar = tqdm(
+        range(done.steps, steps), label, steps, leave=False, mininterval=1.0, initial=done.steps, disable=not shown
+    )
     bare.train()
     for step in bar:
         for group in optimizer.param_groups:

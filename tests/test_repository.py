@@ -68,7 +68,7 @@ def test_status_counts_trainings(results):
 
 def test_data_prints_sizes_and_fails_on_bad_data(tmp_path):
     done = helpers("data", "--preset", "mini")
-    assert done.returncode == 0 and "encyclopedia: 600 train, 100 valid, 200 test questions" in done.stdout
+    assert done.returncode == 0 and "encyclopedia: 500 train, 100 valid, 200 test questions" in done.stdout
     done = helpers("data", "--preset", "lab", "-p", "data_dir", str(tmp_path))
     assert done.returncode == 1 and "wikipedia" in done.stderr and "Traceback" not in done.stderr
 

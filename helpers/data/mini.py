@@ -39,11 +39,11 @@ class Style:
 
 STYLES = {
     "encyclopedia": Style(
-        600, (0.6, 0.1, 0.3), ("born_in", "birth_year", "job", "school", "river", "people", "mayor"), (0, 3),
-        "{t} is the subject of this article.", ("{asks[0]}", "Name the {nouns[0]} of {s}."),
+        500, (0.6, 0.1, 0.3), ("born_in", "birth_year", "job", "school", "river", "people", "mayor"), (0, 3),
+        "{t} is the subject of this article.", ("{asks[0]}", "{asks[1]}", "Name the {nouns[0]} of {s}."),
     ),
     "news": Style(
-        500, (0.3, 0.5, 0.2), ("leader", "founder", "seat", "staff", "home", "spouse", "mayor"), (1, 0),
+        600, (0.3, 0.5, 0.2), ("leader", "founder", "seat", "staff", "home", "spouse", "mayor"), (1, 0),
         "{t} was in the news on Monday.",
         ("According to the report, {asks[1]}", "What is reported as the {nouns[0]} of {s}?"),
     ),
