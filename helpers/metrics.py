@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu.metrics import BLEU
 
 from .data.examples import DataError, Example
 from .spans import Prediction
@@ -150,6 +148,9 @@ def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]
     BLEU is of the whole corpus (sacrebleu, lower case, no smoothing). ROUGE-L is the F-measure against the best
     reference (rouge-score, no stemming), averaged; "rouge_l_each" holds the single values.
     """
+    from rouge_score.rouge_scorer import RougeScorer  # here, because it imports all of nltk
+    from sacrebleu.metrics import BLEU
+
     if len(predictions) != len(references) or not predictions:
         raise DataError(f"{len(predictions)} predictions for {len(references)} questions; need one for each, and some")
     for row, answers in enumerate(references):

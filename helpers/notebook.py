@@ -50,7 +50,16 @@ class Session:
     parameters: dict[str, object]
     started: float = field(default_factory=time.perf_counter)
 
-    def save(self, artefact: str, *, title: str, unit: str, scores: list[records.Score], **parts) -> records.Record:
+    def save(
+        self,
+        artefact: str,
+        *,
+        title: str,
+        unit: str,
+        scores: list[records.Score],
+        training_seconds: float | None = None,
+        **parts,
+    ) -> records.Record:
         """Write the record of ``artefact`` and its figure, and return the record."""
         effective = {**self.parameters, "preset": self.preset.model_dump(mode="json", exclude={"cpu"})}
         effective["preset"]["data"]["folder"] = Path(self.preset.data.folder).name
@@ -63,7 +72,7 @@ class Session:
             unit=unit,
             scores=scores,
             paper=records.printed(artefact),
-            run=provenance.run_info(effective, self.started),
+            run=provenance.run_info(effective, self.started, training_seconds=training_seconds),
             **parts,
         )
         records.write(record)

@@ -24,7 +24,11 @@ STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=Fals
 
 
 class Run(BaseModel):
-    """How a result was made. Memory is this process's peak in MiB; ``dirty`` means code other than the commit's."""
+    """How a result was made.
+
+    ``seconds`` are this run's, ``training_seconds`` all trainings', cached ones too. Memory is this process's peak in
+    MiB. ``dirty`` means code other than the commit's.
+    """
 
     model_config = STRICT
     commit: str
@@ -32,12 +36,15 @@ class Run(BaseModel):
     device: str
     versions: dict[str, str]
     seconds: Annotated[float, Field(ge=0)]
+    training_seconds: Annotated[float, Field(ge=0)] | None = None
     peak_memory_mb: int | None
     peak_gpu_memory_mb: int | None = None
     parameters: dict[str, JsonValue]
 
 
-def run_info(parameters: dict[str, Any], started: float, device: str | None = None) -> Run:
+def run_info(
+    parameters: dict[str, Any], started: float, device: str | None = None, training_seconds: float | None = None
+) -> Run:
     """How this run was made, taken at its end.
 
     ``parameters`` are all that are in force; ``started`` is ``time.perf_counter()`` of the start; ``device`` is what
@@ -58,6 +65,7 @@ def run_info(parameters: dict[str, Any], started: float, device: str | None = No
         device=torch.cuda.get_device_name() if gpu else f"{_cpu()}, {torch.get_num_threads()} threads",
         versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
         seconds=round(time.perf_counter() - started, 1),
+        training_seconds=None if training_seconds is None else round(training_seconds, 1),
         peak_memory_mb=peak and peak // (2**20 if sys.platform == "darwin" else 2**10),  # macOS counts bytes
         peak_gpu_memory_mb=torch.cuda.max_memory_allocated() // 2**20 if gpu else None,
         parameters=parameters,

@@ -86,11 +86,10 @@ def effective(preset: Preset, domains: Sequence[str]) -> dict:
 
     Data and encoder stand by their contents, not by where they lie.
     """
-    parts = {name: load_one(preset.data, name) for name in domains}
     return {
         "encoder": encoder_fingerprint(preset.encoder),
         "random_layers": preset.random_layers,
-        "data": {name: fingerprint(part.train, part.valid, part.test) for name, part in parts.items()},
+        "data": {name: fingerprint(preset.data, name) for name in domains},
         "windows": preset.windows.model_dump(),
         "training": preset.training.model_dump(exclude={"checkpoint_minutes"}),
         "answers": preset.answers.model_dump(),

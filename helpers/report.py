@@ -86,9 +86,10 @@ def run_line(record: Record) -> str:
     run, found = record.run, seeds(record)
     memory = [f"{run.peak_memory_mb:,} MiB"] if run.peak_memory_mb else []
     memory += [f"{run.peak_gpu_memory_mb:,} MiB on the GPU"] if run.peak_gpu_memory_mb else []
+    trained = [f"trainings {_duration(run.training_seconds)}"] if run.training_seconds is not None else []
     amount = [f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"] if found else []
     return " · ".join(
-        [f"commit {_commit(record)}", run.device, _duration(run.seconds), *memory, *amount, *record.notes]
+        [f"commit {_commit(record)}", run.device, _duration(run.seconds), *trained, *memory, *amount, *record.notes]
     )
 
 

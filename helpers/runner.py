@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 import time
@@ -14,7 +13,7 @@ import papermill
 from tqdm.auto import tqdm
 
 from helpers import notebook, paths, report
-from helpers.data.domains import fingerprint, load_domains
+from helpers.data.domains import fingerprint
 from helpers.models.reader import encoder_fingerprint
 
 REPORT = "99_report"
@@ -27,15 +26,20 @@ def names() -> list[str]:
 
 
 def key_of(name: str, parameters: dict[str, object]) -> str:
-    """Names everything that an executed notebook depends on: its source, the package's, the settings and the data."""
+    """Names what an executed notebook depends on: its source, the package's, and the settings and data, or for the
+    report the records."""
     preset = notebook.load_preset(parameters)
-    digest = hashlib.sha256(json.dumps(parameters, sort_keys=True, default=str).encode())
-    digest.update(preset.model_dump_json(exclude={"data": {"folder"}}).encode())
-    digest.update(encoder_fingerprint(preset.encoder).encode())
-    for domain in load_domains(preset.data).values():
-        digest.update(fingerprint(domain.train, domain.valid, domain.test).encode())
+    digest = hashlib.sha256()
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(paths.PACKAGE.rglob("*.py"))):
         digest.update(file.read_bytes())
+    if name == REPORT:
+        for file in sorted(paths.results(preset.name).glob("*/*.json")):
+            digest.update(file.read_bytes())
+        return digest.hexdigest()[:16]
+    digest.update(preset.model_dump_json(exclude={"encoder": True, "data": {"folder": True}}).encode())
+    digest.update(encoder_fingerprint(preset.encoder).encode())
+    for domain in preset.data.domains:
+        digest.update(fingerprint(preset.data, domain).encode())
     return digest.hexdigest()[:16]
 
 

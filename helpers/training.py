@@ -120,17 +120,17 @@ def fit(
     for step in bar:
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
-        whole = 0.0
+        whole, size = 0.0, batches.size(step)
         for micro in range(settings.accumulate):
-            batch = batches.at(step, rank + processes * micro, parts)
-            rows = len(batch["input_ids"])
+            part = rank + processes * micro
+            rows = len(range(part, size, parts))
+            batch = batches.at(step, part if rows else 0, parts)  # a part without rows goes along with no weight
             last = micro == settings.accumulate - 1
             with contextlib.nullcontext() if last else accelerator.no_sync(model):
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                     output = model(**{name: batch[name] for name in INPUTS})
                 terms = loss(output, batch, step / steps)
-                share = rows * parts / (settings.accumulate * batches.size(step))
-                part_loss = sum(terms.values()) * share
+                part_loss = sum(terms.values()) * (rows * processes / size)
                 accelerator.backward(part_loss)
             whole = whole + part_loss.detach()
         _check_finite(pending)  # one step late, so that the device need not be waited for

@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 from helpers import notebook, paths, records, runner
+from helpers.data import mini
 from helpers.presets import PresetError
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
@@ -54,6 +55,31 @@ def test_what_is_done_is_skipped_and_force_runs_it_again(smoke, monkeypatch, cap
     assert (smoke[0] / "notebooks/00_corpora.ipynb").stat().st_mtime_ns == before
     assert runner.run(["00_corpora"], {"preset": "smoke"}, force=True) == 0
     assert (smoke[0] / "notebooks/00_corpora.ipynb").stat().st_mtime_ns > before
+
+
+def test_files_of_ones_own_in_a_preset_of_ones_own(results, tmp_path, capsys):
+    for name in ("news", "trivia"):
+        rows = [
+            {
+                "id": e.id,
+                "question": e.question,
+                "answers": [{"text": e.answers[0], "answer_start": e.span[0]}],
+                "in": e.context,
+            }
+            for e in mini.load_domain(name, train_size=80).train
+        ]
+        paragraphs = [{"context": row.pop("in"), "qas": [row]} for row in rows]
+        (tmp_path / "files" / name).mkdir(parents=True)
+        (tmp_path / "files" / name / "all.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    smoke = (paths.PRESETS / "smoke.toml").read_text()
+    smoke = smoke.replace('name = "smoke"', 'name = "mine"').replace('source = "mini"', 'source = "files"')
+    smoke = smoke.replace('encyclopedia = "encyclopedia"', 'trivia = "trivia"').replace('search = "search"', "")
+    (tmp_path / "mine.toml").write_text(smoke)
+    given = {"preset": str(tmp_path / "mine.toml"), "data_dir": str(tmp_path / "files")}
+    assert runner.run(["00_corpora", "99_report"], dict(given)) == 0
+    assert records.read(results / "mine/corpora/overview.json").payload["sizes"]["trivia"]["train"] == 24
+    assert runner.run(["00_corpora", "99_report"], dict(given)) == 0
+    assert capsys.readouterr().out.count("done before") == 2
 
 
 def test_a_failing_notebook_does_not_stop_the_others(results, monkeypatch, tmp_path, capsys):

@@ -84,6 +84,16 @@ def test_accumulated_parts_give_the_step_of_the_whole_batch(windows, monkeypatch
         assert torch.allclose(one, other, atol=1e-7)
 
 
+def test_a_batch_of_fewer_windows_than_parts(windows, monkeypatch):
+    monkeypatch.setattr(training, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
+    plan = Batches(WindowTensors(windows), [np.arange(2)])
+    whole, parts = reader(dropout=0.0), reader(dropout=0.0)
+    training.fit(whole, plan, span_loss, SETTINGS, seed=0)
+    training.fit(parts, plan, span_loss, SETTINGS.model_copy(update={"accumulate": 5}), seed=0)
+    for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-7)
+
+
 def test_the_seed_decides_dropout(windows):
     first, same, other = reader(), reader(), reader()
     training.fit(first, batches(windows), span_loss, SETTINGS, seed=1)

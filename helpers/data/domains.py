@@ -9,7 +9,7 @@ from pathlib import Path
 
 from helpers import paths
 from helpers.data import mini, qa
-from helpers.data.examples import DataError, Domain, Example
+from helpers.data.examples import DataError, Domain
 from helpers.presets import Data
 
 
@@ -56,10 +56,16 @@ def _capped(domain: Domain, data: Data) -> Domain:
     return replace(domain, valid=qa.sample(domain.valid, data.valid_size, data.seed), notes=[*domain.notes, note])
 
 
-def fingerprint(*parts: list[Example]) -> str:
-    """Names the exact questions, passages and answers of ``parts``; part of the key of what is trained on them."""
+def fingerprint(data: Data, name: str) -> str:
+    """Names a domain's exact questions, passages and answers; part of the key of what is trained on them."""
+    return _fingerprint(data.model_dump_json(), name)
+
+
+@cache
+def _fingerprint(settings: str, name: str) -> str:
+    domain = _load(settings, name)
     digest = hashlib.sha256()
-    for part in parts:
+    for part in (domain.train, domain.valid, domain.test):
         for example in part:
             digest.update(repr((example.question, example.context, example.answers, example.span)).encode())
         digest.update(b"|")

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from helpers.data import mini
-from helpers.data.domains import fingerprint
+from helpers.data.domains import fingerprint, load_domains
 from helpers.data.examples import Domain, Example
 from helpers.metrics import f1
 from helpers.presets import Data
@@ -38,21 +38,21 @@ def question_word(question: str) -> str:
     return next((word for word in words if word in QUESTION_WORDS), "other")
 
 
-def overview(domains: dict[str, Domain]) -> dict:
+def overview(data: Data) -> dict:
     """The payload of the record ``corpora/overview``: sizes, lengths in words as histograms, question-word shares."""
+    domains = load_domains(data)
     asked = {name: [e.question for e in domain.train] for name, domain in domains.items()}
     read = {name: list({e.context for e in domain.train}) for name, domain in domains.items()}
     shares = {}
     for name, questions in asked.items():
         counts = Counter(map(question_word, questions))
         shares[name] = {word: counts[word] / len(questions) for word in (*QUESTION_WORDS, "other")}
-    parts = {name: fingerprint(domain.train, domain.valid, domain.test) for name, domain in domains.items()}
     return {
         "sizes": sizes(domains),
         "passage_lengths": _histograms(read),
         "question_lengths": _histograms(asked),
         "question_words": shares,
-        "fingerprints": parts,
+        "fingerprints": {name: fingerprint(data, name) for name in domains},
     }
 
 

@@ -143,6 +143,11 @@ def notes(tasks: dict[tuple[str, str, int], Reader]) -> list[str]:
     return [budget(tasks)] + [f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()]
 
 
+def training_seconds(tasks: dict[tuple[str, str, int], Reader]) -> float:
+    """Seconds that all the readers took to train, now or in an earlier run."""
+    return sum(task.fit()["seconds"] for task in {task.infra.uid(): task for task in tasks.values()}.values())
+
+
 def budget(tasks: dict[tuple[str, str, int], Reader]) -> str:
     """What each method's readers cost, in optimiser steps over all domains of one seed."""
     preset = next(iter(tasks.values())).preset
