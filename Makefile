@@ -21,7 +21,7 @@ figures: $(STAMP)
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/nbstripout --verify notebooks/*.ipynb
+	$(VENV)/bin/nbstripout --keep-id --verify notebooks/*.ipynb
 
 # Resolve the newest versions that fit pyproject.toml, with torch as pinned, into a new lock.
 lock:

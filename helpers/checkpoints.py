@@ -41,7 +41,7 @@ def save_checkpoint(
             {k: v.contiguous() for k, v in tensors.items()}, temporary, metadata={"progress": json.dumps(progress)}
         )
         os.replace(temporary, path)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:  # a full disk is either
         temporary.unlink(missing_ok=True)
         raise OSError(f"cannot save the checkpoint {path.name}: {error}; free some space and run again") from error
 
@@ -50,6 +50,8 @@ def load_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[dict[str, torch.Tensor], dict] | None:
     """Put a stored state back; returns the best weights so far and ``progress``. None, and said, if unreadable."""
+    for stale in path.parent.glob(f"{path.stem}.*.tmp"):  # of a process killed while it saved
+        stale.unlink()
     if not path.is_file():
         return None
     device = str(next(model.parameters()).device)

@@ -50,15 +50,18 @@ def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
             failed.append(f"{task.label}: {type(error).__name__}: {error}")
 
     if workers <= 1:
-        if engine.threads:
-            torch.set_num_threads(engine.threads)
+        before = torch.get_num_threads()
+        torch.set_num_threads(engine.threads or cores())
         for task in missing:
             note(task, _fit(task))
+        torch.set_num_threads(before)
     else:
         # A fork server imports torch once for all workers; Windows has only spawn.
         context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
         context.set_forkserver_preload(["helpers.papers.imm"])
-        with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(engine.threads,)) as pool:
+        with ProcessPoolExecutor(
+            workers, context, initializer=_start_worker, initargs=(engine.threads or max(1, cores() // workers),)
+        ) as pool:
             futures = {pool.submit(_fit, task): task for task in missing}
             for future in as_completed(futures):
                 error = future.exception() or future.result()

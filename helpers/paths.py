@@ -16,6 +16,10 @@ CACHE = DATA / "cache"
 NOTEBOOKS = ROOT / "notebooks"
 
 
+class PresetNameError(ValueError):
+    """A preset whose name cannot name a folder."""
+
+
 def __getattr__(name: str) -> Path:
     # Read at every use, so that a test or a script can redirect the results after this module was imported.
     if name == "RESULTS":
@@ -31,11 +35,11 @@ def preset_name(preset: str | Path) -> str:
             with open(preset, "rb") as file:
                 name = tomllib.load(file).get("name")
         except FileNotFoundError:
-            raise ValueError(f"{preset}: there is no such preset file") from None
+            raise PresetNameError(f"{preset}: there is no such preset file") from None
         except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"{preset}: this is not TOML: {error}") from None
+            raise PresetNameError(f"{preset}: this is not TOML: {error}") from None
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise ValueError(
+        raise PresetNameError(
             f"{preset}: the preset's name is {name!r}, and it names a folder under results/; "
             "use letters, digits, '_', '-' and '.' only"
         )

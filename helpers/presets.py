@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from pathlib import Path
 from typing import Literal
@@ -67,7 +68,7 @@ class Answers(_Strict):
 
 
 class Engine(_Strict):
-    """How trainings run here. 0 processes: one a core on a CPU up to ``threads``, one on a GPU."""
+    """How trainings run here. 0 processes: as many as there are cores for, with ``threads`` each; one on a GPU."""
 
     processes: int = pydantic.Field(0, ge=0)
     threads: int = pydantic.Field(1, ge=0)  # of each process; 0 takes all cores
@@ -100,18 +101,38 @@ def load(preset: str, **overrides: object) -> Preset:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
-    on_cpu = {} if torch.cuda.is_available() else values.get("cpu", {})
-    values["cpu"] = {key: value for key, value in on_cpu.items() if key not in overrides}
-    for key, value in {**values["cpu"], **overrides}.items():
+    if path.parent != paths.PRESETS and values.get("name") in NAMES:
+        raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
+    on_cpu = _flat(values.pop("cpu", {}))
+    applied = {key: value for key, value in on_cpu.items() if key not in overrides}
+    try:
+        without_gpu = Preset(**_changed(values, {**applied, **overrides}), cpu=applied)
+        return without_gpu if not torch.cuda.is_available() else Preset(**_changed(values, overrides))
+    except pydantic.ValidationError as error:
+        raise PresetError(f"{path.name}: {_explain(error)}") from None
+    except TypeError:
+        raise PresetError(f"{path.name}: a section is no table; write it as [section] with keys below it") from None
+
+
+def _flat(table: dict, prefix: str = "") -> dict[str, object]:
+    """{"training": {"epochs": 1}} and {"training.epochs": 1} alike as the latter. Domains stay a table."""
+    flat: dict[str, object] = {}
+    for key, value in table.items():
+        inner = isinstance(value, dict) and prefix + key != "data.domains"
+        flat |= _flat(value, f"{prefix}{key}.") if inner else {prefix + key: value}
+    return flat
+
+
+def _changed(values: dict, changes: dict[str, object]) -> dict:
+    """A copy of nested ``values`` with each "section.key" of ``changes`` replaced."""
+    changed = copy.deepcopy(values)
+    for key, value in changes.items():
         *sections, last = key.split(".")
-        place = values
+        place = changed
         for section in sections:
             place = place.setdefault(section, {})
         place[last] = value
-    try:
-        return Preset(**values)
-    except pydantic.ValidationError as error:
-        raise PresetError(f"{path.name}: {_explain(error)}") from None
+    return changed
 
 
 def _explain(error: pydantic.ValidationError) -> str:

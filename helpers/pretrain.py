@@ -9,13 +9,13 @@ word, later it is long and the statement is worded anew. The names are those tha
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate import PartialState
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,7 +28,7 @@ from helpers.data.mini_words import RELATIONS
 from helpers.data.windows import WindowTensors, make_windows
 from helpers.losses import mean, span_negative_log_likelihood
 from helpers.presets import Training
-from helpers.training import fit, predict
+from helpers.training import fit, predict, training_device
 
 VOCABULARY = 1500  # WordPiece tokens
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
@@ -73,7 +73,7 @@ def train_vocabulary(size: int = VOCABULARY, seed: int = 0) -> BertTokenizerFast
     texts = [text for e in clozes(rng, 30_000) for text in (e.question.replace("[MASK]", ""), e.context)]
     # the words of questions are no names: every domain needs them
     texts += [text for r in RELATIONS for text in (*r.asks, *r.nouns)] * 20
-    texts += [question for style in mini.STYLES.values() for question in style.questions] * 200
+    texts += [re.sub(r"\{.*?\}", "", asked) for style in mini.STYLES.values() for asked in style.questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
     wordpiece.train_from_iterator(texts, vocab_size=size, min_frequency=2, show_progress=False)
     return BertTokenizerFast(tokenizer_object=wordpiece._tokenizer, do_lower_case=True)
@@ -169,7 +169,7 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     )  # fmt: skip
     torch.manual_seed(seed)
     model = Pretrainer(config)
-    device = PartialState().device
+    device = training_device()
     batches = ClozeBatches(tokenizer, steps, seed=seed, device=device)
     fit(model, batches, model.loss, settings, seed=seed, label="pretraining")
 

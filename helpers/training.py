@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -47,6 +47,11 @@ class Fitted:
     history: list[tuple[int, float]] = field(default_factory=list)
     steps: int = 0
     seconds: float = 0.0
+
+
+def training_device() -> torch.device:
+    """A GPU of NVIDIA's or AMD's (this process's own, if there are several), or else the CPU."""
+    return PartialState(cpu=not torch.cuda.is_available()).device
 
 
 def is_bf16(precision: str, device: torch.device) -> bool:
@@ -88,10 +93,11 @@ def fit(
     """Train ``model`` in place and leave it at its best validation score, or at the end without ``validate``.
 
     Dropout follows ``seed``; the batches bring their own order. With ``checkpoint`` the state is stored every
-    ``settings.checkpoint_minutes`` and a killed training goes on exactly where it was stored. Raises
+    ``settings.checkpoint_minutes`` and a killed training goes on exactly where it was stored (with several
+    processes but for dropout, since one process's random state is kept). Raises
     FloatingPointError at the first loss that is not finite, with its step, windows and parts.
     """
-    accelerator = Accelerator(mixed_precision="no")
+    accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     device, processes, rank = accelerator.device, accelerator.num_processes, accelerator.process_index
     bf16 = is_bf16(settings.precision, device)
     torch.manual_seed(seed + rank)
@@ -141,6 +147,7 @@ def fit(
         done.steps = step + 1
 
         if done.steps in evaluate_at:
+            _check_finite(pending)
             score = validate(bare)
             bare.train()
             done.history.append((done.steps, score))

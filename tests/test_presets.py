@@ -11,7 +11,8 @@ def test_every_preset_loads(name):
 
 def copy(tmp_path, old, new):
     path = tmp_path / "mine.toml"
-    path.write_text((presets.paths.PRESETS / "mini.toml").read_text().replace(old, new))
+    text = (presets.paths.PRESETS / "mini.toml").read_text().replace('name = "mini"', 'name = "mine"')
+    path.write_text(text.replace(old, new))
     return str(path)
 
 
@@ -52,3 +53,18 @@ def test_what_applies_without_a_gpu_and_what_was_asked_for(monkeypatch):
 def test_an_unknown_name_lists_the_known():
     with pytest.raises(PresetError, match="no preset 'maxi': give one of smoke, mini, lab, paper or the path"):
         load("maxi")
+
+
+def test_a_copy_needs_a_name_of_its_own(tmp_path):
+    path = tmp_path / "copy.toml"
+    path.write_text((presets.paths.PRESETS / "mini.toml").read_text())
+    with pytest.raises(PresetError, match="the name 'mini' is taken"):
+        load(str(path))
+
+
+def test_settings_without_a_gpu_may_be_nested_and_are_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+    assert load(copy(tmp_path, "[engine]", "[cpu]\ntraining.epochs = 9.0\n[engine]")).training.epochs == 9.0
+    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
+    with pytest.raises(PresetError, match="training.epoch: unknown key"):
+        load(copy(tmp_path, "[engine]", "[cpu]\ntraining.epoch = 9.0\n[engine]"))

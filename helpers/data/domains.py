@@ -29,7 +29,7 @@ def _load(settings: str, name: str) -> Domain:
     source = data.domains[name]
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
-        made = mini.load_domain(source, seed=data.seed, **{key: size or 0 for key, size in sizes.items()})
+        made = mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
         return Domain(name, made.train, made.valid, made.test, made.notes)
     if data.source == "hub":
         from helpers.data.hub import load_hub  # imports `datasets`, which takes a second

@@ -16,9 +16,10 @@ from functools import cache
 import numpy as np
 
 from . import mini_words as words
-from .examples import Domain, Example
+from .examples import DataError, Domain, Example
 from .mini_words import Relation
 
+TEST = 200  # test questions of a domain
 ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
 
 
@@ -107,12 +108,13 @@ def pools(pretraining: bool) -> dict[str, tuple[str, ...]]:
 
 
 def _draw(rng: np.random.Generator, values: tuple[str, ...], used: set[str]) -> str:
-    """A value that the passage does not use yet, so that every question has one answer."""
-    while True:
+    """A value that the passage does not use yet, so that every question has one answer. Raises ValueError."""
+    for _ in range(1000):
         value = values[rng.integers(len(values))]
         if value not in used:
             used.add(value)
             return value
+    raise ValueError(f"a passage asks for more different values than there are, such as {values[0]!r}")
 
 
 def _choose(rng: np.random.Generator, relations: list[Relation], number: int, favourites: tuple[str, ...]) -> list:
@@ -199,11 +201,11 @@ def _examples(domain: str, part: str, size: int, seed: int, per_passage: int = 4
 
 
 def load_domain(
-    name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = 200
+    name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = TEST
 ) -> Domain:
-    """One miniature domain; ``train_size`` 0 takes the domain's own size (400 to 800 questions)."""
+    """One miniature domain; ``train_size`` 0 takes the domain's own size (400 to 600 questions)."""
     if name not in STYLES:
-        raise ValueError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}")
+        raise DataError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}")
     sizes = {"train": train_size or STYLES[name].size, "valid": valid_size, "test": test_size}
     return Domain(name, **{part: [row[0] for row in _examples(name, part, n, seed)] for part, n in sizes.items()})
 

@@ -96,7 +96,7 @@ def type_guess(data: Data) -> dict[str, float]:
     for name, domain in data.domains.items():
         scores = [
             np.mean([f1(value, (fact.value,)) for value in values])
-            for fact, values in mini.candidates(domain, size=data.test_size, seed=data.seed)
+            for fact, values in mini.candidates(domain, size=data.test_size or mini.TEST, seed=data.seed)
         ]
         guesses[name] = float(100 * np.mean(scores))
     return guesses

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from helpers.data.examples import DataError
 
@@ -48,6 +47,8 @@ def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> 
 
 def _vectors(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
     """TF-IDF rows of unit length, one a domain, and the words that their columns stand for."""
+    from sklearn.feature_extraction.text import TfidfVectorizer  # here, because it takes a second to import
+
     vectorizer = TfidfVectorizer()
     words = vectorizer.build_analyzer()
     for domain, questions in questions_by_domain.items():

@@ -116,11 +116,12 @@ class Windows:
 def window_starts(tokens: int, capacity: int, step: int) -> list[int]:
     """First token of each window over ``tokens``; the last window ends with the passage.
 
-    BERT's rule: the next window begins ``step`` tokens on, until one reaches the end.
+    BERT's rule: the next window begins ``step`` tokens on, or where this one ends if that is nearer, until one
+    reaches the end.
     """
     starts = [0]
     while starts[-1] + capacity < tokens:
-        starts.append(starts[-1] + step)
+        starts.append(starts[-1] + min(step, capacity))
     return starts
 
 
@@ -172,8 +173,8 @@ def make_windows(
         if example.span is not None and ids:
             first_token, last_token = _token_span(chars, *example.span)
             found = example.context[chars[first_token][0] : chars[last_token][1]]
-            widened += found != example.context[slice(*example.span)].strip()
             unlabelled += last_token < first_token
+            widened += last_token >= first_token and found != example.context[slice(*example.span)].strip()
         prefix = len(question_ids[q]) + 2
         for first in window_starts(len(ids), capacity, step):
             count = min(capacity, len(ids) - first)

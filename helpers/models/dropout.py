@@ -17,7 +17,7 @@ NAME = "quick_dropout"
 
 def quick_dropout(values: Tensor, probability: float) -> Tensor:
     """``values`` with each element zeroed with ``probability``, to the next 1/256, and the others scaled up."""
-    threshold = round(256 * probability)
+    threshold = min(255, round(256 * probability))
     if threshold == 0:
         return values
     count = values.numel()

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import logging
 
@@ -14,6 +15,8 @@ from helpers import paths
 from helpers.models import dropout
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
+
+WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model")
 
 
 class EncoderError(ValueError):
@@ -33,53 +36,69 @@ def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
     """The encoder's tokenizer. Raises EncoderError where there is none, or only a slow one."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(locate(encoder), use_fast=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise EncoderError(_missing(encoder, error)) from error
     if not tokenizer.is_fast or tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
         raise EncoderError(f"encoder {encoder!r} needs a fast tokenizer with [CLS] and [SEP]; use one of BERT's kind")
     return tokenizer
 
 
-def load_reader(encoder: str, *, seed: int, random_layers: int = 0) -> torch.nn.Module:
+def load_reader(encoder: str, *, seed: int, random_layers: int = 0, max_length: int = 0) -> torch.nn.Module:
     """A reader of pretrained encoder and new span head, float32, dropout as the encoder's configuration has it.
 
     The head's weights follow ``seed`` (IMM section 5.1 initialises them at random). ``random_layers`` > 0 builds
-    an encoder of that many layers with random weights instead, for tests.
+    an encoder of that many layers with random weights instead, for tests. Raises EncoderError, also where the
+    encoder cannot take windows of ``max_length`` tokens or passages as a second segment.
     """
     torch.manual_seed(seed)
-    settings = {"attn_implementation": dropout.NAME}
+    settings = {"dtype": torch.float32, "attn_implementation": dropout.NAME}
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # "some weights are newly initialised" is what we ask for
     try:
         if random_layers:
             config = AutoConfig.from_pretrained(locate(encoder), num_hidden_layers=random_layers)
-            model = AutoModelForQuestionAnswering.from_config(config, dtype=torch.float32, **settings)
+            model = AutoModelForQuestionAnswering.from_config(config, **settings)
         else:
-            model = AutoModelForQuestionAnswering.from_pretrained(locate(encoder), dtype=torch.float32, **settings)
-        return dropout.quicken(model)
-    except (OSError, ValueError) as error:
+            model = AutoModelForQuestionAnswering.from_pretrained(locate(encoder), **settings)
+    except (OSError, ValueError, SafetensorError) as error:
         raise EncoderError(_missing(encoder, error)) from error
     finally:
         logging.set_verbosity(verbosity)
+    longest = getattr(model.config, "max_position_embeddings", max_length)
+    if longest < max_length:
+        raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, windows have {max_length}: lower max_length")
+    if getattr(model.config, "type_vocab_size", 2) < 2:
+        raise EncoderError(f"encoder {encoder!r} knows no second segment (type_vocab_size); use one of BERT's kind")
+    return dropout.quicken(model)
 
 
 def load_saved(folder: Path | str) -> torch.nn.Module:
     """A trained reader in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
     try:
-        return AutoModelForQuestionAnswering.from_pretrained(locate(str(folder)), dtype=torch.float32).eval()
-    except (OSError, ValueError) as error:
+        model, report = AutoModelForQuestionAnswering.from_pretrained(
+            locate(str(folder)), dtype=torch.float32, output_loading_info=True
+        )
+    except (OSError, ValueError, SafetensorError) as error:
         raise EncoderError(_missing(str(folder), error)) from error
+    finally:
+        logging.set_verbosity(verbosity)
+    if report["missing_keys"]:
+        missing = ", ".join(sorted(report["missing_keys"])[:3])
+        raise EncoderError(f"{str(folder)!r} is no trained reader, it has no {missing}; train one first")
+    return model.eval()
 
 
 @cache
 def encoder_fingerprint(encoder: str) -> str:
-    """Names the encoder's weights and vocabulary; a Hub name stands for itself."""
+    """Names the encoder's weights and vocabulary. A Hub name stands for itself, without its revision."""
     folder = Path(locate(encoder))
     if not folder.is_dir():
         return encoder
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        if file.suffix == ".safetensors" or file.name in ("config.json", "tokenizer.json", "vocab.txt"):
+        if file.suffix in WEIGHTS_AND_VOCABULARY and file.name != "pretraining.json":
             digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
@@ -92,4 +111,4 @@ def save_reader(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, fold
 
 def _missing(encoder: str, error: Exception) -> str:
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"encoder {encoder!r} cannot be loaded: give a folder with config.json, or a name on the Hub ({first})"
+    return f"encoder {encoder!r} cannot be loaded: give a folder with config.json, or a name on the Hub ({first:.200})"

@@ -9,7 +9,6 @@ from typing import Literal
 
 import exca
 import pydantic
-from accelerate import PartialState
 
 from helpers import paths, records
 from helpers.data.domains import load_domains, load_one
@@ -17,9 +16,7 @@ from helpers.data.similarity import question_similarity
 from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader
 from helpers.presets import Preset
 from helpers.readers import answers, batches_of, effective, example_scores, span_loss, validation, windows_over
-from helpers.training import fit
-
-TABLE1 = ("Single", "Mix")
+from helpers.training import fit, training_device
 
 
 class Reader(pydantic.BaseModel):
@@ -37,10 +34,15 @@ class Reader(pydantic.BaseModel):
     def fit(self) -> dict:
         """Train, select, save; returns test F1 per example and domain, validation scores, steps and seconds."""
         preset, folder = self.preset, self.infra.uid_folder(create=True)
-        model = load_reader(preset.encoder, seed=self.seed, random_layers=preset.random_layers)
+        model = load_reader(
+            preset.encoder,
+            seed=self.seed,
+            random_layers=preset.random_layers,
+            max_length=preset.windows.max_length,
+        )
         done = fit(
             model,
-            batches_of(preset, self.domains, self.seed, PartialState().device),
+            batches_of(preset, self.domains, self.seed, training_device()),
             span_loss,
             preset.training,
             seed=self.seed,
