@@ -2,7 +2,7 @@
 
     python benchmarks/training.py --data ../shared/data/qa/wikipedia --encoder ../shared/models/all-MiniLM-L6-v2
 
-Three trainings of the same reader on the same questions, each timed after a warm-up: Trainer as the usual script
+Three trainings of the same reader on the same questions, after a short warm-up: Trainer as the usual script
 has it (padded to 384, fp32), Trainer at its best (dynamic padding, grouped by length, bf16), and ours. They take
 turns, so that a machine whose speed drifts is fair to all; the median of the turns counts. Windows are the same.
 """
@@ -115,7 +115,7 @@ def main() -> None:
         "Trainer at its best": lambda seed: with_trainer(windows, tokenizer, given.encoder, False, seed),
         "ours": lambda seed: with_ours(windows, given.encoder, seed),
     }
-    with_ours(windows.select(np.arange(32)), given.encoder, 0)  # warm-up
+    with_ours(windows.select(np.arange(32)), given.encoder, 0)  # imports, thread pools, caches
     seconds, losses = {name: [] for name in ways}, {name: [] for name in ways}
     for turn in range(given.turns):
         for name, way in ways.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -18,20 +19,15 @@ def run(given: argparse.Namespace) -> int:
 
 
 def redraw(given: argparse.Namespace) -> int:
-    from helpers import figures, report
+    from helpers import figures, runner
+    from helpers.records import RecordError
 
     drawn = figures.redraw(given.preset)
+    if not drawn:
+        raise RecordError(f"no records of preset {given.preset!r}: run its notebooks first")
     for path in drawn:
-        print(path)
-    executed = paths.notebooks(given.preset) / "99_report.ipynb"
-    if executed.is_file():
-        print(report.export(given.preset, executed))
-    return 0 if drawn else _nothing(given.preset)
-
-
-def _nothing(preset: str) -> int:
-    print(f"no records of preset {preset!r} yet: run 'python -m helpers run --preset {preset}' first", file=sys.stderr)
-    return 1
+        print(os.path.relpath(path))
+    return runner.run([runner.REPORT], {"preset": given.preset}, force=True)
 
 
 def status(given: argparse.Namespace) -> int:
@@ -39,7 +35,7 @@ def status(given: argparse.Namespace) -> int:
     from helpers.papers import imm
 
     needs = {"02_imm_main": imm.table1_readers}  # what each notebook trains
-    preset = notebook.load_preset(given.parameters)
+    preset = notebook.load_preset(notebook.of_a_preset(given.parameters))
     distinct, needed = {}, 0
     for name, plan in needs.items():
         tasks = list(plan(preset).values())
@@ -50,6 +46,8 @@ def status(given: argparse.Namespace) -> int:
         distinct |= unique
     done = [task for task in distinct.values() if task.infra.status() == "completed"]
     print(f"all notebooks: {needed} trainings needed one by one, {len(distinct)} distinct, {len(done)} done")
+    for task in done:
+        print(f"  {task.label}: {os.path.relpath(task.infra.uid_folder() / 'model')}")
     left = len(distinct) - len(done)
     if left and done:
         seconds = sum(task.fit()["seconds"] for task in done) / len(done) * left / engine.processes(preset.engine)
@@ -64,7 +62,7 @@ def data(given: argparse.Namespace) -> int:
     from helpers.data.domains import load_one
     from helpers.data.examples import DataError
 
-    preset = notebook.load_preset(given.parameters)
+    preset = notebook.load_preset(notebook.of_a_preset(given.parameters))
     failed = 0
     for name in preset.data.domains:
         try:
@@ -88,8 +86,12 @@ def pretrain(given: argparse.Namespace) -> int:
 
 def answer(given: argparse.Namespace) -> int:
     from helpers.answering import answer as find
+    from helpers.data.examples import DataError
 
-    passage = sys.stdin.read() if given.passage == "-" else Path(given.passage).read_text(encoding="utf-8")
+    try:
+        passage = sys.stdin.read() if given.passage == "-" else Path(given.passage).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{given.passage}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
     best = find(given.model, given.question, passage)
     print(f"{best.text}\t{best.probability:.3f}")
     return 0

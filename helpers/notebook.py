@@ -49,6 +49,7 @@ class Session:
     preset: Preset
     parameters: dict[str, object]
     started: float = field(default_factory=time.perf_counter)
+    code: provenance.Code = field(default_factory=provenance.code)
 
     def save(
         self,
@@ -72,7 +73,7 @@ class Session:
             unit=unit,
             scores=scores,
             paper=records.printed(artefact),
-            run=provenance.run_info(effective, self.started, training_seconds=training_seconds),
+            run=provenance.run_info(effective, self.started, self.code, training_seconds=training_seconds),
             **parts,
         )
         records.write(record)
@@ -117,6 +118,13 @@ def check(values: dict[str, object], known: dict[str, Parameter], notebook: str)
             raise ParameterError(f"{notebook}: {name} has to be {known[name].type}, not {value!r}")
         checked[name] = value
     return checked
+
+
+def of_a_preset(parameters: dict[str, object]) -> dict[str, object]:
+    """``parameters``, if all of them are settings of a preset. Raises ParameterError."""
+    if unknown := sorted(set(parameters) - {"preset", *PRESET_KEYS}):
+        raise ParameterError(f"no parameter {unknown[0]!r} here; there are {', '.join(PRESET_KEYS)}")
+    return parameters
 
 
 def load_preset(parameters: dict[str, object]) -> Preset:

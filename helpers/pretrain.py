@@ -160,7 +160,7 @@ class Pretrainer(nn.Module):
 
 def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record."""
-    began = time.perf_counter()
+    began, made_by = time.perf_counter(), provenance.code()
     settings = Training(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
     tokenizer = train_vocabulary(seed=seed)
     config = BertConfig(
@@ -184,7 +184,7 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
         "title": "Pretraining of the miniature encoder",
         "clozes": {"questions": len(held_out.examples), **scores},
         "parameters": sum(p.numel() for p in model.reader.bert.parameters()),
-        "run": provenance.run_info(parameters, began).model_dump(),
+        "run": provenance.run_info(parameters, began, made_by).model_dump(),
     }
     path = Path(folder) / "pretraining.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -42,26 +42,45 @@ class Run(BaseModel):
     parameters: dict[str, JsonValue]
 
 
+class Code(NamedTuple):
+    """The commit that is checked out, and whether the code differs from it."""
+
+    commit: str
+    dirty: bool
+
+
+def code() -> Code:
+    """The code as it is now. Files of results do not count, nor do new ones outside the package and the notebooks.
+    Without git nothing vouches for the code: the commit is "unknown" and ``dirty`` is true."""
+    commit, top = _git("rev-parse", "HEAD"), _git("rev-parse", "--show-toplevel")
+    if commit is None or top is None or Path(top).resolve() != paths.ROOT:
+        return Code("unknown", True)
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+    new = _git("ls-files", "--others", "--exclude-standard", "--", "helpers", "notebooks")
+    return Code(commit, bool(changed or new))
+
+
 def run_info(
-    parameters: dict[str, Any], started: float, device: str | None = None, training_seconds: float | None = None
+    parameters: dict[str, Any],
+    started: float,
+    made_by: Code,
+    device: str | None = None,
+    training_seconds: float | None = None,
 ) -> Run:
     """How this run was made, taken at its end.
 
-    ``parameters`` are all that are in force; ``started`` is ``time.perf_counter()`` of the start; ``device`` is what
-    was trained on, as torch names it (by default a GPU if there is one). Worker processes' memory is not counted.
+    ``parameters`` are all that are in force; ``started`` is ``time.perf_counter()`` and ``made_by`` is ``code()``
+    of the start, as the files may change meanwhile; ``device`` is what was trained on, as torch names it (by
+    default a GPU if there is one). Worker processes' memory is not counted.
     """
     import torch  # here, because redrawing a figure needs no torch
 
     gpu = torch.cuda.is_available() if device is None else str(device).startswith("cuda")
-    commit, top = _git("rev-parse", "HEAD"), _git("rev-parse", "--show-toplevel")
-    known = commit is not None and top is not None and Path(top).resolve() == paths.ROOT
-    # Without git nothing vouches for the code, hence dirty.
-    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if resource else None
     packages = {name: version(name) for name in ("torch", "transformers", "datasets", "numpy", "exca")}
     return Run(
-        commit=commit if known else "unknown",
-        dirty=changes != "" if known else True,
+        commit=made_by.commit,
+        dirty=made_by.dirty,
         device=torch.cuda.get_device_name() if gpu else f"{_cpu()}, {torch.get_num_threads()} threads",
         versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
         seconds=round(time.perf_counter() - started, 1),

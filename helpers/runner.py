@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 import time
@@ -30,12 +31,15 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     report the records."""
     preset = notebook.load_preset(parameters)
     digest = hashlib.sha256()
-    for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(paths.PACKAGE.rglob("*.py"))):
+    sources = [*paths.PACKAGE.rglob("*.py"), paths.PRESETS / "paper_results.toml"]
+    for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
         digest.update(file.read_bytes())
     if name == REPORT:
         for file in sorted(paths.results(preset.name).glob("*/*.json")):
             digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
+    others = {key: value for key, value in parameters.items() if key not in ("preset", *notebook.PRESET_KEYS)}
+    digest.update(json.dumps(others, sort_keys=True).encode())
     digest.update(preset.model_dump_json(exclude={"encoder": True, "data": {"folder": True}}).encode())
     digest.update(encoder_fingerprint(preset.encoder).encode())
     for domain in preset.data.domains:
@@ -44,62 +48,73 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
 
 
 def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
-    """Run the notebooks (all, if none is named) and export the report; returns 0, or 1 if one failed.
+    """Run the notebooks (all, if none is named) and the report; returns 0, or 1 if one failed.
 
-    Each notebook gets those ``parameters`` that it declares; one that none declares is an error. A notebook whose
-    executed copy was made from the same code, settings and data is skipped, unless ``force``; the report runs
-    whenever another has run.
+    Each notebook gets those ``parameters`` that it declares; one that none declares is an error. A notebook that was
+    executed here from the same code, settings and data is skipped, unless ``force``. The report comes last, whenever
+    another has run, and is exported as one page. A notebook that fails does not stop the others.
     """
     chosen = [Path(name).stem for name in wanted] or names()
     if unknown := sorted(set(chosen) - set(names())):
         raise notebook.ParameterError(f"no notebook {', '.join(unknown)}; there are {', '.join(names())}")
-    declared = {name: notebook.parameters_of(paths.NOTEBOOKS / f"{name}.ipynb") for name in chosen}
+    declared = {name: notebook.parameters_of(paths.NOTEBOOKS / f"{name}.ipynb") for name in [*chosen, REPORT]}
     everything = {key: value for known in declared.values() for key, value in known.items()}
     parameters = notebook.check(parameters, everything, "no notebook of these")
-    preset = str(parameters["preset"])
+    preset = notebook.load_preset(parameters).name
     folder = paths.notebooks(preset)
     folder.mkdir(parents=True, exist_ok=True)
+    keys = Keys(paths.models(preset) / "notebooks.json")
 
     outcome: dict[str, str] = {}
-    ran = False
-    for name in tqdm(chosen, desc="notebooks", disable=not sys.stderr.isatty()):
+    for name in tqdm([*(n for n in chosen if n != REPORT), REPORT], desc="notebooks", disable=not sys.stderr.isatty()):
         own = {key: value for key, value in parameters.items() if key in declared[name]}
-        key, begun = key_of(name, own), time.perf_counter()
-        if not force and not (name == REPORT and ran) and _stored_key(folder / f"{name}.ipynb") == key:
-            outcome[name] = "done before"
-            continue
-        print(f"{name} ...", flush=True)
-        error = _execute(name, own, folder / f"{name}.ipynb", key)
-        outcome[name] = f"FAILED: {error}" if error else f"{time.perf_counter() - begun:.0f} s"
+        begun = time.perf_counter()
+        try:
+            key = key_of(name, own)
+            if keys.stored(name) == key and (folder / f"{name}.ipynb").is_file() and not force:
+                outcome[name] = "done before"
+                continue
+            print(f"{name} ...", flush=True)
+            _execute(name, own, folder / f"{name}.ipynb")
+            keys.store(name, key)
+            outcome[name] = f"{time.perf_counter() - begun:.0f} s"
+        except papermill.PapermillExecutionError as error:
+            first = error.evalue.splitlines()[0] if error.evalue else ""
+            outcome[name] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(folder)}/{name}.ipynb)"
+        except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
+            outcome[name] = f"FAILED: {type(error).__name__}: {error}"
         print(f"{name}: {outcome[name]}", flush=True)
-        ran = ran or error is None
     failed = [name for name, text in outcome.items() if text.startswith("FAILED")]
     print("\n" + "\n".join(f"{name:<22} {text}" for name, text in outcome.items()))
-    if (folder / f"{REPORT}.ipynb").is_file():
+    if REPORT not in failed:
         print(f"\nreport: {os.path.relpath(report.export(preset, folder / f'{REPORT}.ipynb'))}")
     if failed:
-        print(f"{len(failed)} of {len(chosen)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
+        print(f"{len(failed)} of {len(outcome)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _stored_key(executed: Path) -> str | None:
-    if not executed.is_file():
-        return None
-    return nbformat.read(executed, as_version=4).metadata.get("helpers", {}).get("key")
+class Keys:
+    """The keys of the notebooks executed on this machine; not in git, so that a clone runs everything itself."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def stored(self, name: str) -> str | None:
+        return json.loads(self.path.read_text()).get(name) if self.path.is_file() else None
+
+    def store(self, name: str, key: str) -> None:
+        keys = json.loads(self.path.read_text()) if self.path.is_file() else {}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps({**keys, name: key}, indent=1) + "\n")
 
 
-def _execute(name: str, parameters: dict[str, object], output: Path, key: str) -> str | None:
-    """Execute one notebook; the error in one line, or None. The copy is marked with ``key`` only if it succeeded."""
+def _execute(name: str, parameters: dict[str, object], output: Path) -> None:
+    """Execute one notebook and keep the copy without what only this machine has."""
     source = str(paths.NOTEBOOKS / f"{name}.ipynb")
-    try:
-        made = papermill.execute_notebook(
-            source, str(output), parameters, kernel_name="python3", progress_bar=False, extra_arguments=QUIET
-        )
-    except papermill.PapermillExecutionError as error:
-        return f"{error.ename}: {error.evalue.splitlines()[0] if error.evalue else ''} (see {os.path.relpath(output)})"
-    made.metadata["helpers"] = {"key": key}
-    made.metadata.pop("papermill", None)  # holds this machine's paths
+    made = papermill.execute_notebook(
+        source, str(output), parameters, kernel_name="python3", progress_bar=False, extra_arguments=QUIET
+    )
+    made.metadata.pop("papermill", None)
     for cell in made.cells:
         cell.metadata.pop("papermill", None)
     nbformat.write(made, output)
-    return None

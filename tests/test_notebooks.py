@@ -6,6 +6,7 @@ import sys
 import nbformat
 import pytest
 
+from helpers import __main__ as cli
 from helpers import notebook, paths, records, runner
 from helpers.data import mini
 from helpers.presets import PresetError
@@ -96,6 +97,30 @@ def test_a_failing_notebook_does_not_stop_the_others(results, monkeypatch, tmp_p
     printed = capsys.readouterr()
     assert "50_broken" in printed.err and "1 of 2 notebooks failed" in printed.err
     assert (results / "smoke/notebooks/99_report.ipynb").is_file()
+
+
+def test_a_dead_kernel_is_one_failure(results, monkeypatch, tmp_path, capsys):
+    source = nbformat.read(paths.NOTEBOOKS / "99_report.ipynb", as_version=4)
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    nbformat.write(source, folder / "99_report.ipynb")
+    source.cells.insert(2, nbformat.v4.new_code_cell("import os; os._exit(1)"))
+    nbformat.write(source, folder / "50_dies.ipynb")
+    monkeypatch.setattr(paths, "NOTEBOOKS", folder)
+    assert runner.run(["50_dies"], {"preset": "smoke"}) == 1
+    assert "FAILED: DeadKernelError" in capsys.readouterr().out
+
+
+def test_figures_and_report_are_redrawn_from_the_records(smoke, monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(smoke[1].parent))
+    path = smoke[1] / "imm/table1.json"
+    drawn, changed = path.with_suffix(".png").read_bytes(), smoke[1] / "report.html"
+    record = records.read(path)
+    scores = [score.model_copy(update={"value": 77.7}) for score in record.scores]
+    records.write(record.model_copy(update={"scores": scores, "examples": {}, "examples_of": {}}))
+    assert "77.7" not in changed.read_text()
+    assert cli.main(["figures", "--preset", "smoke"]) == 0
+    assert "77.7" in changed.read_text() and path.with_suffix(".png").read_bytes() != drawn
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

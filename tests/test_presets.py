@@ -66,5 +66,5 @@ def test_settings_without_a_gpu_may_be_nested_and_are_checked(tmp_path, monkeypa
     monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
     assert load(copy(tmp_path, "[engine]", "[cpu]\ntraining.epochs = 9.0\n[engine]")).training.epochs == 9.0
     monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
-    with pytest.raises(PresetError, match="training.epoch: unknown key"):
+    with pytest.raises(PresetError, match=r"training\.epoch: unknown key"):
         load(copy(tmp_path, "[engine]", "[cpu]\ntraining.epoch = 9.0\n[engine]"))

@@ -16,7 +16,7 @@ import pytest
 from helpers.data import hub
 from helpers.data.examples import DataError
 from helpers.data.narrative import closest_span, word_positions
-from helpers.data.qa import discover, find_parts, load_domain, read, sample
+from helpers.data.qa import load_domain, read, sample
 
 REAL = Path(__file__).parents[2] / "shared/data/qa"
 needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason=f"no real data at {REAL}")
@@ -610,30 +610,6 @@ def test_domain_errors(tmp_path):
         load_domain("u", corpus, seed=0)
 
 
-def test_discover(tmp_path):
-    write_many(tmp_path / "news/anything.json", 3)
-    write_many(tmp_path / "law/dev.json", 3)
-    write_many(tmp_path / "law/test.json", 3)
-    write_narrativeqa(tmp_path / "stories", [ROW])
-    assert discover(tmp_path) == {name: tmp_path / name for name in ("law", "news", "stories")}
-    assert find_parts(tmp_path / "law") == {"valid": tmp_path / "law/dev.json", "test": tmp_path / "law/test.json"}
-    assert find_parts(tmp_path / "news") == {"all": tmp_path / "news/anything.json"}
-
-    write_many(tmp_path / "mixed/a.json", 3)
-    write_many(tmp_path / "mixed/b.json", 3)
-    with pytest.warns(
-        UserWarning, match=r"mixed: it is not clear which part a\.json is; it holds a\.json, b\.json; expected one"
-    ):
-        assert set(discover(tmp_path)) == {"law", "news", "stories"}
-    with pytest.raises(
-        DataError, match=r"mixed: it is not clear which part a\.json is; it holds a\.json, b\.json; expected one"
-    ):
-        discover(tmp_path, ["news", "mixed"])
-    with pytest.raises(DataError, match=r"sport: no such file or folder; .* holds law/, mixed/, news/, stories/"):
-        discover(tmp_path, ["sport"])
-    assert list(discover(tmp_path, ["news"])) == ["news"]
-
-
 def test_ambiguous_and_empty_folders(tmp_path):
     write_many(tmp_path / "two/train-a.json", 3)
     write_many(tmp_path / "two/train-b.json", 3)
@@ -642,10 +618,6 @@ def test_ambiguous_and_empty_folders(tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match=r"none: no domain here; it holds nothing; expected one"):
         load_domain("none", tmp_path / "none", seed=0)
-    with pytest.warns(UserWarning), pytest.raises(DataError, match="no domain in its subfolders; it holds none/, two/"):
-        discover(tmp_path)
-    with pytest.raises(DataError, match="absent: no such folder"):
-        discover(tmp_path / "absent")
 
 
 # ----------------------------------------------------------------------------------------------------------- Hub
@@ -751,8 +723,8 @@ def test_real_adversarial_files(name, questions):
 @needs_real_data
 def test_real_domains():
     names = ["wikipedia", "amazon", "reddit", "news", "policy", "stories"]
-    for name, source in discover(REAL, names).items():
-        domain = load_domain(name, source, seed=0, train_size=1000, test_size=500)
+    for name in names:
+        domain = load_domain(name, REAL / name, seed=0, train_size=1000, test_size=500)
         assert (len(domain.train), len(domain.test)) == (1000, 500)
         train, valid, test = map(contexts, parts(domain))
         assert not train & test and not valid & test

@@ -158,7 +158,7 @@ def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", root.resolve())
 
     def run() -> provenance.Run:
-        return provenance.run_info({"seed": 0}, time.perf_counter() - 2.0, device="cpu")
+        return provenance.run_info({"seed": 0}, time.perf_counter() - 2.0, provenance.code(), device="cpu")
 
     assert (run().commit, run().dirty) == ("unknown", True)
     for name in [name for name in os.environ if name.startswith("GIT_")]:  # a hook that runs the tests sets some

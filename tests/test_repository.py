@@ -42,10 +42,15 @@ def test_commands_and_paths_in_documents_exist(document):
         assert (document.parent / link).exists(), f"{document.name}: link to {link}"
 
 
-def test_wrong_use_is_one_line_on_stderr(tmp_path):
+def test_wrong_use_is_one_line_on_stderr(results, tmp_path):
     done = helpers("run", "--preset", "maxi")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: no preset 'maxi'")
+    assert not results.exists()
+    done = helpers("status", "-p", "sedes", "5")
+    assert done.returncode == 1 and done.stderr.startswith("error: no parameter 'sedes' here; there are seeds")
+    done = helpers("answer", "data/mini", "Who?", "README.md")
+    assert done.returncode == 1 and "is no trained reader" in done.stderr and done.stderr.count("\n") == 1
     done = helpers("answer", "no-such-model", "Who?", str(tmp_path / "none.txt"))
     assert done.returncode == 1 and "none.txt" in done.stderr and "Traceback" not in done.stderr
 
@@ -88,7 +93,9 @@ def test_the_lock_pins_every_dependency():
 
 
 def test_every_figure_of_the_records_is_there():
-    for record in report.records.read_all("mini"):
+    found = report.records.read_all("mini")
+    assert {record.artefact for record in found} >= {"corpora/overview", "imm/similarity", "imm/table1"}
+    for record in found:
         if report.figures.drawable(record):
             assert paths.figure("mini", record.artefact, "png").is_file()
         assert not record.run.dirty, f"{record.artefact} was made from uncommitted code"

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers import training
+from helpers import checkpoints, training
 from helpers.checkpoints import weights
 from helpers.data import mini
 from helpers.data.batches import Batches, plan_epochs
@@ -138,6 +138,29 @@ def test_a_loss_that_is_not_finite_stops_with_step_windows_and_parts(windows):
     with pytest.raises(FloatingPointError, match=rf"at step {step} \(first nan, second .*windows \[") as error:
         training.fit(reader(), plan, loss, SETTINGS, seed=0)
     assert str(plan.plan[step].tolist()) in str(error.value)
+
+
+def test_it_stops_so_even_where_it_would_have_been_evaluated(windows):
+    def loss(output, batch, progress):
+        return {"bad": output.start_logits.mean() * math.nan}
+
+    settings = SETTINGS.model_copy(update={"evaluations": 100})
+    with pytest.raises(FloatingPointError, match="at step 0"):
+        training.fit(reader(), batches(windows), loss, settings, seed=0, validate=lambda model: 1.0)
+
+
+def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, monkeypatch):
+    from safetensors import SafetensorError
+
+    def full(tensors, path, metadata):
+        path.write_bytes(b"half")
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_file", full)
+    settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
+    with pytest.raises(OSError, match=r"cannot save the checkpoint c\.safetensors: No space left .* free some space"):
+        training.fit(reader(), batches(windows), span_loss, settings, seed=0, checkpoint=tmp_path / "c.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path):

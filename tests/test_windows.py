@@ -30,6 +30,11 @@ def test_window_starts_cover_the_passage_once_and_end_with_it():
     assert window_starts(0, 4, 3) == [0]
 
 
+def test_no_token_is_left_out_by_a_step_longer_than_a_window():
+    starts = window_starts(10, 3, 5)
+    assert {token for start in starts for token in range(start, start + 3)} >= set(range(10))
+
+
 def test_sequence_and_labels(tokenizer):
     windows = make_windows([example()], tokenizer, max_length=64, stride=16)
     tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0))

@@ -7,9 +7,8 @@ machine. A passage never stands on both sides of a split that is made here.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
@@ -215,30 +214,6 @@ def find_parts(path: str | PathLike) -> dict[str, Path]:
 def _listing(folder: Path) -> str:
     names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
     return ", ".join(names[:20]) + ", …" * (len(names) > 20) or "nothing"
-
-
-def discover(data_dir: str | PathLike, names: Iterable[str] | None = None) -> dict[str, Path]:
-    """The domains under ``data_dir``, one a subfolder, by name: sources for `load_domain`.
-
-    With ``names`` exactly those, and `DataError` where one is missing or unclear; without, every subfolder that holds
-    a domain, and a warning about the others.
-    """
-    data_dir = Path(data_dir)
-    if not data_dir.is_dir():
-        raise DataError(f"{data_dir}: no such folder; expected one subfolder for each domain")
-    found = {}
-    for name in names if names is not None else sorted(entry.name for entry in data_dir.iterdir() if entry.is_dir()):
-        try:
-            find_parts(data_dir / name)
-        except DataError as error:
-            if names is not None:
-                raise
-            warnings.warn(f"not taken as a domain: {error}", stacklevel=2)
-            continue
-        found[name] = data_dir / name
-    if not found:
-        raise DataError(f"{data_dir}: no domain in its subfolders; it holds {_listing(data_dir)}; {EXPECTED}")
-    return found
 
 
 def _split(
