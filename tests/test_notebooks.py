@@ -1,5 +1,6 @@
 import ast
 import json
+import os
 import subprocess
 import sys
 
@@ -16,16 +17,15 @@ NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    """Every notebook run on preset smoke, twice, in folders of their own."""
-    folders = []
-    for name in ("first", "second"):
-        folder = tmp_path_factory.mktemp(name)
-        monkey = pytest.MonkeyPatch()
-        monkey.setenv("HELPERS_RESULTS", str(folder))
-        assert runner.run([], {"preset": "smoke"}) == 0
-        monkey.undo()
-        folders.append(folder / "smoke")
-    return folders
+    """Every notebook run on preset smoke, by two processes at once, in folders of their own."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
+    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke"]
+    runs = [
+        subprocess.Popen(command, env={**os.environ, "HELPERS_RESULTS": str(folder)}, cwd=paths.ROOT)
+        for folder in folders
+    ]
+    assert [process.wait() for process in runs] == [0, 0]
+    return [folder / "smoke" for folder in folders]
 
 
 def test_every_notebook_runs_on_smoke(smoke):
