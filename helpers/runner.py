@@ -63,7 +63,7 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     preset = notebook.load_preset(parameters).name
     folder = paths.notebooks(preset)
     folder.mkdir(parents=True, exist_ok=True)
-    keys = Keys(paths.models(preset) / "notebooks.json")
+    keys = Keys(paths.models(preset) / "notebooks.done")
 
     outcome: dict[str, str] = {}
     for name in tqdm([*(n for n in chosen if n != REPORT), REPORT], desc="notebooks", disable=not sys.stderr.isatty()):
