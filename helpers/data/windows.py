@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from .examples import DataError, Example
 
 SPECIAL = 3  # [CLS], [SEP], [SEP]
+CHUNK = 2000  # texts tokenised together; what the tokenizer returns is many times larger than its ids
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def make_windows(
     for index, example in enumerate(examples):
         q, c = question_of[index], context_of[index]
         ids, chars = contexts[c]
-        if not question_ids[q]:
+        if len(question_ids[q]) == 0:
             raise DataError(f"question {example.id!r} has no tokens: {example.question!r}")
         capacity = max_length - len(question_ids[q]) - SPECIAL
         step = stride if stride_is == "step" else capacity - stride
@@ -170,7 +171,7 @@ def make_windows(
                 f"raise max_length ({max_length}) or lower stride ({stride}) or max_question ({max_question})"
             )
         first_token = last_token = -1
-        if example.span is not None and ids:
+        if example.span is not None and len(ids):
             first_token, last_token = _token_span(chars, *example.span)
             found = example.context[chars[first_token][0] : chars[last_token][1]]
             unlabelled += last_token < first_token
@@ -205,15 +206,18 @@ def make_windows(
     )
 
 
-def _tokenise(texts: list[str], tokenizer) -> tuple[list[tuple[list[int], np.ndarray]], list[int]]:
+def _tokenise(texts: list[str], tokenizer) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[int]]:
     """Ids and character ranges of the distinct texts, and for each text which of them it is."""
     distinct: dict[str, int] = {}
     which = [distinct.setdefault(text, len(distinct)) for text in texts]
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()  # some saved tokenizers cut and pad on their own
     backend.no_padding()
-    encoded = backend.encode_batch(list(distinct), add_special_tokens=False)
-    return [(e.ids, np.asarray(e.offsets, np.int32).reshape(-1, 2)) for e in encoded], which
+    rows, every = [], list(distinct)
+    for begin in range(0, len(every), CHUNK):
+        for encoded in backend.encode_batch(every[begin : begin + CHUNK], add_special_tokens=False):
+            rows.append((np.asarray(encoded.ids, np.int32), np.asarray(encoded.offsets, np.int32).reshape(-1, 2)))
+    return rows, which
 
 
 def _token_span(chars: np.ndarray, start: int, end: int) -> tuple[int, int]:
