@@ -139,6 +139,6 @@ def _explain(error: pydantic.ValidationError) -> str:
     lines = []
     for one in error.errors():
         key = ".".join(str(part) for part in one["loc"])
-        known = one["type"] == "extra_forbidden"
-        lines.append(f"{key}: " + ("unknown key" if known else f"{one['msg']} (got {one['input']!r})"))
+        unknown = one["type"] == "extra_forbidden"
+        lines.append(f"{key}: " + ("unknown key" if unknown else f"{one['msg']} (got {one['input']!r})"))
     return "; ".join(lines)

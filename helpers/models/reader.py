@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -34,10 +36,8 @@ def locate(encoder: str) -> str:
 @cache
 def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
     """The encoder's tokenizer. Raises EncoderError where there is none, or only a slow one."""
-    try:
+    with _loading(encoder):
         tokenizer = AutoTokenizer.from_pretrained(locate(encoder), use_fast=True)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise EncoderError(_missing(encoder, error)) from error
     if not tokenizer.is_fast or tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
         raise EncoderError(f"encoder {encoder!r} needs a fast tokenizer with [CLS] and [SEP]; use one of BERT's kind")
     return tokenizer
@@ -52,18 +52,12 @@ def load_reader(encoder: str, *, seed: int, random_layers: int = 0, max_length: 
     """
     torch.manual_seed(seed)
     settings = {"dtype": torch.float32, "attn_implementation": dropout.NAME}
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # "some weights are newly initialised" is what we ask for
-    try:
+    with _loading(encoder):
         if random_layers:
             config = AutoConfig.from_pretrained(locate(encoder), num_hidden_layers=random_layers)
             model = AutoModelForQuestionAnswering.from_config(config, **settings)
         else:
             model = AutoModelForQuestionAnswering.from_pretrained(locate(encoder), **settings)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise EncoderError(_missing(encoder, error)) from error
-    finally:
-        logging.set_verbosity(verbosity)
     longest = getattr(model.config, "max_position_embeddings", max_length)
     if longest < max_length:
         raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, windows have {max_length}: lower max_length")
@@ -74,16 +68,10 @@ def load_reader(encoder: str, *, seed: int, random_layers: int = 0, max_length: 
 
 def load_saved(folder: Path | str) -> torch.nn.Module:
     """A trained reader in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
+    with _loading(str(folder)):
         model, report = AutoModelForQuestionAnswering.from_pretrained(
             locate(str(folder)), dtype=torch.float32, output_loading_info=True
         )
-    except (OSError, ValueError, SafetensorError) as error:
-        raise EncoderError(_missing(str(folder), error)) from error
-    finally:
-        logging.set_verbosity(verbosity)
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
         raise EncoderError(f"{str(folder)!r} is no trained reader, it has no {missing}; train one first")
@@ -109,6 +97,17 @@ def save_reader(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, fold
     tokenizer.save_pretrained(folder)
 
 
-def _missing(encoder: str, error: Exception) -> str:
-    first = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"encoder {encoder!r} cannot be loaded: give a folder with config.json, or a name on the Hub ({first:.200})"
+@contextlib.contextmanager
+def _loading(encoder: str) -> Iterator[None]:
+    """Load without transformers' reports on new and unused weights, which are what we ask for; name what fails."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        first = f"{str(error).splitlines()[0] if str(error) else type(error).__name__:.200}"
+        raise EncoderError(
+            f"encoder {encoder!r} cannot be loaded: give a folder with config.json, or a name on the Hub ({first})"
+        ) from error
+    finally:
+        logging.set_verbosity(verbosity)
