@@ -1,4 +1,4 @@
-"""Command line: ``python -m helpers run | figures | status | data | pretrain | answer``."""
+"""Command line: ``python -m helpers run | figures | status | data | imm | pretrain | answer``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,17 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("notebooks", nargs="*", help="such as 02_imm_main (default: all)")
     run.add_argument("--force", action="store_true", help="run notebooks again although nothing changed")
     command("figures", "Redraw every figure and the report from stored records.", parameters=False)
-    command("status", "What is trained, what is left, and about how long it takes.")
+    status = command("status", "What is trained, what is left, and about how long it takes.")
+    status.add_argument("--readers", action="store_true", help="list where each trained reader lies")
     command("data", "Load and check every domain; print sizes and what was repaired.")
+    own = command("imm", "Train readers of your own domains that teach each other, and compare them with Single.")
+    own.set_defaults(preset="lab")
+    own.add_argument(
+        "--domain", action="append", required=True, metavar="NAME=FILE", help="one for each domain, 2 to 16"
+    )
+    own.add_argument("--encoder", help="folder or Hub name of the pretrained encoder (default: the preset's)")
+    own.add_argument("--rounds", type=int, help="largest number of rounds (default: the preset's)")
+    own.add_argument("--out", type=Path, required=True, help="folder for the readers, one subfolder a domain")
     pretrain = command("pretrain", "Pretrain the miniature encoder into data/mini.", parameters=False)
     pretrain.add_argument("--out", type=Path, help="another folder to write to")
     answer = commands.add_parser("answer", help="Answer one question about a text with a trained reader.")

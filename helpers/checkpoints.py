@@ -1,7 +1,8 @@
-"""Saving and loading in the middle of a training: one safetensors file, written whole or not at all."""
+"""Tensors on disk: one safetensors file, written whole or not at all, and checked when it is read."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,46 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
+
+
+class DamagedFile(ValueError):
+    """A file that was cut short or changed after it was written; the message names it."""
+
+
+def digest(tensors: dict[str, torch.Tensor]) -> str:
+    """Sixteen hex digits that stand for these tensors' names and bytes."""
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        found.update(name.encode() + b"\0")
+        found.update(tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()[:16]
+
+
+def save_tensors(path: Path, tensors: dict[str, torch.Tensor], facts: dict[str, str], what: str) -> None:
+    """Write tensors and ``facts`` about them in one step. Raises OSError, with ``what`` it was, on a full disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(tensors, temporary, metadata={**facts, "digest": digest(tensors)})
+        os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:  # a full disk is either
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot save the {what} {path.name}: {error}; free some space and run again") from error
+
+
+def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Tensors and facts of a file that ``save_tensors`` wrote. Raises DamagedFile where it is not as it was written."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+            facts = dict(file.metadata())
+        whole = digest(tensors) == facts["digest"]
+    except (SafetensorError, OSError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{path} cannot be read ({error})") from error
+    if not whole:
+        raise DamagedFile(f"{path} is damaged: its content is not what was written")
+    return tensors, facts
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -34,22 +75,13 @@ def save_checkpoint(
     tensors["random.cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        save_file(
-            {k: v.contiguous() for k, v in tensors.items()}, temporary, metadata={"progress": json.dumps(progress)}
-        )
-        os.replace(temporary, path)
-    except (OSError, SafetensorError) as error:  # a full disk is either
-        temporary.unlink(missing_ok=True)
-        raise OSError(f"cannot save the checkpoint {path.name}: {error}; free some space and run again") from error
+    save_tensors(path, tensors, {"progress": json.dumps(progress)}, "checkpoint")
 
 
 def load_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[dict[str, torch.Tensor], dict] | None:
-    """Put a stored state back; returns the best weights so far and ``progress``. None, and said, if unreadable."""
+    """Put a stored state back; returns the best weights so far and ``progress``. None, and said, if it is damaged."""
     for stale in path.parent.glob(f"{path.stem}.*.tmp"):  # of a process killed while it saved
         stale.unlink()
     if not path.is_file():
@@ -57,13 +89,13 @@ def load_checkpoint(
     device = str(next(model.parameters()).device)
     parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "best": {}, "optimizer": {}, "random": {}}
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            for key in file.keys():  # noqa: SIM118 (not a dict)
-                part, name = key.split(".", 1)
-                parts[part][name] = file.get_tensor(key)
-            progress = json.loads(file.metadata()["progress"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        print(f"checkpoint {path} cannot be read ({error}); this training starts again")
+        tensors, facts = load_tensors(path)
+        for key, tensor in tensors.items():
+            part, name = key.split(".", 1)
+            parts[part][name] = tensor
+        progress = json.loads(facts["progress"])
+    except (DamagedFile, KeyError, ValueError) as error:
+        print(f"checkpoint {error}; this training starts again")
         return None
     model.load_state_dict(parts["model"], strict=False)
     state: dict[int, dict[str, torch.Tensor]] = {}

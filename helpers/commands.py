@@ -32,28 +32,49 @@ def redraw(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     from helpers import engine, notebook
-    from helpers.papers import imm
+    from helpers.papers import imm_runs
 
-    needs = {"02_imm_main": imm.table1_readers}  # what each notebook trains
-    preset = notebook.load_preset(notebook.of_a_preset(given.parameters))
-    distinct, needed = {}, 0
-    for name, plan in needs.items():
-        tasks = list(plan(preset).values())
-        unique = {task.infra.uid(): task for task in tasks}
-        done = sum(task.infra.status() == "completed" for task in unique.values())
+    preset = notebook.load_preset(notebook.of_a_preset(given.parameters), "imm")
+    distinct, by_row, by_notebook = {}, 0, 0
+    for name, rows in imm_runs.notebooks(preset).items():
+        unique = {reader.infra.uid(): reader for row in rows for reader in row}
+        done = sum(engine.is_done(reader) for reader in unique.values())
         print(f"{name}: {done} of {len(unique)} trainings done")
-        needed += len(unique)
-        distinct |= unique
-    done = [task for task in distinct.values() if task.infra.status() == "completed"]
-    print(f"all notebooks: {needed} trainings needed one by one, {len(distinct)} distinct, {len(done)} done")
-    for task in done:
-        print(f"  {task.label}: {os.path.relpath(task.infra.uid_folder() / 'model')}")
+        by_row, by_notebook, distinct = by_row + sum(map(len, rows)), by_notebook + len(unique), distinct | unique
+    done = [reader for reader in distinct.values() if engine.is_done(reader)]
     left = len(distinct) - len(done)
+    print(
+        f"trainings needed one by one for every row and point: {by_row}; for every notebook by itself: {by_notebook}; "
+        f"distinct: {len(distinct)}, done: {len(done)}; {by_row / len(distinct):.1f} : 1"
+    )
+    if given.readers:
+        for reader in done:
+            print(f"  {reader.label}: {os.path.relpath(reader.folder())}")
     if left and done:
-        seconds = sum(task.fit()["seconds"] for task in done) / len(done) * left / engine.processes(preset.engine)
-        print(f"left: {left}, about {seconds / 60:.0f} minutes")
+        seconds = sum(reader.fit()["seconds"] for reader in done) / len(done) * left / engine.processes(preset.engine)
+        print(f"left of what is known so far: {left}, about {seconds / 60:.0f} minutes")
     elif left:
-        print(f"left: {left}; the time is known once one is done")
+        print(f"left of what is known so far: {left}; the time is known once one is done")
+    return 0
+
+
+def own_domains(given: argparse.Namespace) -> int:
+    from helpers import notebook
+    from helpers.data.examples import DataError
+    from helpers.papers import imm_own
+
+    domains: dict[str, str] = {}
+    for text in given.domain:
+        name, _, file = text.partition("=")
+        if not name or not file or name in domains or "/" in name:
+            raise DataError(f"--domain {text}: write NAME=FILE, each name once and without a slash")
+        domains[name] = file
+    settings = {"encoder": given.encoder, "rounds": given.rounds}
+    parameters = {**notebook.of_a_preset(given.parameters), **{k: v for k, v in settings.items() if v}}
+    record = imm_own.improve(imm_own.preset_for(domains, parameters), given.out)
+    for name in domains:
+        print(imm_own.compared(record, name))
+    print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in domains))
     return 0
 
 
@@ -97,4 +118,12 @@ def answer(given: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {"run": run, "figures": redraw, "status": status, "data": data, "pretrain": pretrain, "answer": answer}
+COMMANDS = {
+    "run": run,
+    "figures": redraw,
+    "status": status,
+    "data": data,
+    "imm": own_domains,
+    "pretrain": pretrain,
+    "answer": answer,
+}

@@ -53,7 +53,7 @@ def draw(record: Record) -> Figure:
             if raw:
                 similarity_heatmap(record, raw=True, ax=axes[1])
         elif any(score.x is not None for score in record.scores):
-            figure = curve(record).figure
+            figure = curves(record)
         else:
             figure = bar_table(record).figure
     return figure
@@ -121,28 +121,47 @@ def bar_table(record: Record, metric: str | None = None, ax: Axes | None = None)
     return _finish(ax, "", f"{metric or record.unit} ({_interval(table)})", record.title)
 
 
-def curve(record: Record, metric: str | None = None, ax: Axes | None = None) -> Axes:
-    """Value against x, a line for each method and column, with its interval; ``payload["x"]`` names the x axis."""
-    ax = _axes(ax, (WIDTH * 0.75, 4.2))
+def curves(record: Record, metric: str | None = None) -> Figure:
+    """A panel of ``curve`` for each column, side by side on one scale, with one legend."""
     columns = list(dict.fromkeys(score.column for score in record.scores))
-    table = tables.estimates(record, metric)[columns]
+    figure = Drawing(figsize=(WIDTH if len(columns) > 1 else WIDTH * 0.75, 4.2), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
+    for ax, column in zip(panels, columns, strict=True):
+        curve(record, column, metric, ax)
+        if len(columns) > 1:
+            ax.set_title(column, loc="left", fontsize=11)
+    for ax in panels[1:]:
+        ax.set_ylabel("")
+    _legend(panels[-1])
+    if len(columns) > 1:
+        figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def curve(record: Record, column: str, metric: str | None = None, ax: Axes | None = None) -> Axes:
+    """Value in one column against x, a line for each method, with its interval; ``payload["x"]`` names the x axis.
+
+    Methods without x are horizontal lines.
+    """
+    ax = _axes(ax, (WIDTH * 0.75, 4.2))
+    table = tables.estimates(record, metric)[column]
     methods = list(dict.fromkeys(score.method for score in record.scores))
-    lines = [(method, column) for method in methods for column in columns]
-    for (method, column), color in zip(lines, _colors(len(lines)), strict=True):
-        points = {s.x: tables.row_label(s) for s in record.scores if s.method == method and s.x is not None}
-        cells = [(x, table.loc[points[x], column]) for x in sorted(points) if table.loc[points[x], column] is not None]
-        names = [method] + ([column] if len(columns) > 1 else [])
+    for method, color in zip(methods, _colors(len(methods)), strict=True):
+        points = {s.x: tables.row_label(s) for s in record.scores if s.method == method}
+        if None in points:
+            ax.axhline(table[points[None]].mean, color=color, linewidth=1.2, linestyle="--", label=method)
+            continue
+        cells = [(x, table[points[x]]) for x in sorted(points) if table[points[x]] is not None]
         xs = [x for x, _ in cells]
-        ax.plot(xs, [cell.mean for _, cell in cells], "o-", color=color, markersize=4, label=", ".join(names))
+        ax.plot(xs, [cell.mean for _, cell in cells], "o-", color=color, markersize=4, label=method)
         if all(cell.low is not None for _, cell in cells):
             low, high = ([getattr(cell, side) for _, cell in cells] for side in ("low", "high"))
             ax.fill_between(xs, low, high, color=color, alpha=0.18, linewidth=0)
     positions = sorted({score.x for score in record.scores if score.x is not None})
     if len(positions) <= 12:
         ax.set_xticks(positions, [f"{x:g}" for x in positions])
-    _legend(ax)
     xlabel = str((record.payload or {}).get("x", "x"))
-    return _finish(ax, xlabel, f"{metric or record.unit} ({_interval(table)})", record.title)
+    return _finish(ax, xlabel, f"{metric or record.unit} ({_interval(table.to_frame())})", record.title)
 
 
 def lengths(source: Record | dict[str, Any], what: str = "passage_lengths", ax: Axes | None = None) -> Axes:

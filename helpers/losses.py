@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+Span = tuple[Tensor, Tensor]  # of start and end
+
 
 def mean(values_B: Tensor, weight_B: Tensor | None = None) -> Tensor:
     """Mean over examples, each weighted: sum(w v) / B. B counts zero weights too (IMM Eq. 7 divides by |M|)."""
@@ -28,3 +30,33 @@ def span_negative_log_likelihood(
     start = log_probabilities(start_BxL, mask_BxL).gather(1, start_B[:, None])[:, 0]
     end = log_probabilities(end_BxL, mask_BxL).gather(1, end_B[:, None])[:, 0]
     return -(start + end)
+
+
+def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> Tensor:
+    """Softmax probability of one position of each example, shape B."""
+    return log_probabilities(logits_BxL, mask_BxL).gather(1, position_B[:, None])[:, 0].exp()
+
+
+def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Squared difference of the probabilities of the gold start and end, summed, shape B (IMM Eqs. 5 and 9).
+
+    ``student`` and ``teacher`` are start and end logits (B×L each), ``gold`` the true positions (B each).
+    """
+    pairs = zip(student, teacher, gold, strict=True)
+    return sum((probability_at(s, g, mask_BxL) - probability_at(t, g, mask_BxL)).square() for s, t, g in pairs)
+
+
+def probability_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Squared distance of the whole start and end distributions, summed, shape B. ``gold`` plays no part."""
+    pairs = [[log_probabilities(side, mask_BxL).exp() for side in pair] for pair in zip(student, teacher, strict=True)]
+    return sum((s - t).square().sum(-1) for s, t in pairs)
+
+
+def logit_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Squared difference of start and of end logits, each a mean over real tokens, summed, shape B.
+
+    As in the released code of IMM, for every token of the window, before any softmax. ``gold`` plays no part.
+    """
+    mask = mask_BxL.float()
+    pairs = zip(student, teacher, strict=True)
+    return sum(((s.float() - t.float()).square() * mask).sum(-1) / mask.sum(-1) for s, t in pairs)

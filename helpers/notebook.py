@@ -25,6 +25,12 @@ PRESET_KEYS = {
     "encoder": "encoder",
     "train_size": "data.train_size",
     "test_size": "data.test_size",
+    "rounds": "imm.rounds",
+    "curve": "imm.curve",
+    "kd_space": "imm.kd_space",
+    "similarity": "imm.similarity",
+    "annealing": "imm.annealing",
+    "multi_domain_start": "imm.multi_domain_start",
 }
 
 
@@ -127,10 +133,16 @@ def of_a_preset(parameters: dict[str, object]) -> dict[str, object]:
     return parameters
 
 
-def load_preset(parameters: dict[str, object]) -> Preset:
-    """The preset that a notebook's parameters ask for."""
+def paper_of(notebook: str) -> str:
+    """The paper that a notebook such as 02_imm_main is about; empty for those about none."""
+    name = notebook.partition("_")[2]
+    return max((paper for paper in records.ORDER if f"{name}_".startswith(f"{paper}_")), key=len, default="")
+
+
+def load_preset(parameters: dict[str, object], paper: str = "") -> Preset:
+    """The preset that a notebook's parameters ask for, with what it has for the paper alone."""
     overrides = {key: parameters[name] for name, key in PRESET_KEYS.items() if parameters.get(name)}
-    return load(str(parameters["preset"]), **overrides)
+    return load(str(parameters["preset"]), paper, **overrides)
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:
@@ -145,7 +157,7 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
         names = {node.targets[0].id: None for node in ast.parse(source).body if isinstance(node, ast.Assign)}
         check({name: namespace[name] for name in names}, known, notebook)
     values = check({name: namespace[name] for name in known}, known, notebook)
-    preset = load_preset(values)
+    preset = load_preset(values, paper_of(notebook))
     seed_everything(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     changed = {name: value for name, value in values.items() if name != "preset" and value != known[name].default}

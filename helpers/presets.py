@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import pydantic
 import torch
@@ -23,6 +23,15 @@ class _Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class Adversarial(_Strict):
+    """Adversarial questions for the readers of one domain: two files below the data's folder, or two datasets on the
+    Hub (dataset:configuration); the miniature world has its own."""
+
+    domain: str
+    AddSent: str = ""
+    AddOneSent: str = ""
+
+
 class Data(_Strict):
     """Where the domains come from. Sizes count questions; 0 takes all there are."""
 
@@ -30,9 +39,20 @@ class Data(_Strict):
     folder: str = ""  # source "files": one subfolder a domain
     domains: dict[str, str]  # name -> miniature domain, subfolder or Hub name
     train_size: int = pydantic.Field(0, ge=0)
+    train_share: float = pydantic.Field(1.0, gt=0, le=1)  # of each domain's training questions, as some are larger
     valid_size: int = pydantic.Field(300, ge=1)
     test_size: int = pydantic.Field(0, ge=0)
     seed: int = 0
+    adversarial: Adversarial | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _adversarial_fits(self) -> Self:
+        given = self.adversarial
+        if given and given.domain not in self.domains:
+            raise ValueError(f"adversarial.domain is {given.domain!r}, but there are {', '.join(self.domains)}")
+        if given and self.source != "mini" and not (given.AddSent and given.AddOneSent):
+            raise ValueError("adversarial needs both AddSent and AddOneSent")
+        return self
 
 
 class Windowing(_Strict):
@@ -74,6 +94,19 @@ class Engine(_Strict):
     threads: int = pydantic.Field(1, ge=0)  # of each process; 0 takes all cores
 
 
+class Imm(_Strict):
+    """IMM's switches (Liu et al. 2020); the defaults are the paper's, or the released code's where it is silent."""
+
+    rounds: int = pydantic.Field(3, ge=1)  # K of Tables 1, 2 and 3
+    curve: int = pydantic.Field(6, ge=1)  # the largest K of Figure 3
+    kd_space: Literal["gold", "probabilities", "logits"] = "gold"  # what is compared with the teacher's (Eqs. 5, 9)
+    similarity: Literal["tf-idf", "uniform", "measured", "released"] = "tf-idf"  # s_ij of Eq. 7
+    annealing: Literal["linear", "constant"] = "linear"  # lambda of Eqs. 6 and 11: 0 to 1, or 1/2
+    multi_domain_start: Literal["encoder", "theta"] = "encoder"  # what phi is initialised with (Algorithm 1, line 5)
+    teach_multi_domain: bool = True  # False: -KD1, Eq. 6 without its divergence
+    teach_target: bool = True  # False: -KD2, Eq. 11 without its divergence
+
+
 class Preset(_Strict):
     """All settings of one run; ``encoder`` is a folder (absolute, or from the repository's root) or a Hub name."""
 
@@ -86,13 +119,15 @@ class Preset(_Strict):
     training: Training
     answers: Answers = Answers()
     engine: Engine = Engine()
+    imm: Imm = Imm()
     cpu: dict[str, pydantic.JsonValue] = {}  # "section.key" = value where there is no GPU; loaded, what applied
 
 
-def load(preset: str, **overrides: object) -> Preset:
+def load(preset: str, paper: str = "", **overrides: object) -> Preset:
     """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
 
-    Where there is no GPU the preset's ``[cpu]`` table applies first. Raises PresetError.
+    First apply the preset's ``[papers.<paper>]`` table and, where there is no GPU, its ``[cpu]`` table. Raises
+    PresetError.
     """
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
@@ -103,6 +138,7 @@ def load(preset: str, **overrides: object) -> Preset:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
     if path.parent != paths.PRESETS and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
+    values = _changed(values, _flat(values.pop("papers", {}).get(paper, {})))
     on_cpu = _flat(values.pop("cpu", {}))
     applied = {key: value for key, value in on_cpu.items() if key not in overrides}
     try:

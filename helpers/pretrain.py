@@ -50,7 +50,7 @@ def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Ex
     while len(rows) < number:
         facts = None if most == MANY else int(rng.integers(most // 2, most + 1))
         style = styles[rng.integers(len(styles))]
-        source = mini.passage(rng, style, pool, facts=facts, favourites=False)
+        source = mini.passage(rng, style, pool, facts=facts, favourites=False, relations=(2, 3))
         pairs = mini.chains(source.facts)
         for _ in range(EACH):
             if pairs and rng.random() < 0.5:

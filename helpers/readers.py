@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from torch import Tensor, nn
 
 from helpers import metrics, spans
-from helpers.data.batches import Batches, plan_epochs
+from helpers.data.batches import Batches, plan_steps
 from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import Example
 from helpers.data.windows import Windows, WindowTensors, make_windows
@@ -20,18 +20,26 @@ from helpers.training import Batch, predict
 
 
 def windows_of(preset: Preset, domains: Sequence[str], part: str) -> Windows:
-    """Windows over one part ("train", "valid" or "test") of the domains together, tokenised once a process."""
+    """Windows over one part ("train", "valid" or "test") of the domains, one domain after another.
+
+    Each domain is tokenised once a process, and cut the same way alone and among others.
+    """
     data, windowing = preset.data.model_dump_json(), preset.windows.model_dump_json()
-    return _windows(data, windowing, preset.encoder, tuple(domains), part)
+    return _joined(data, windowing, preset.encoder, tuple(domains), part)
+
+
+@lru_cache(maxsize=2)  # a mixture of large corpora takes gigabytes
+def _joined(data: str, windowing: str, encoder: str, domains: tuple[str, ...], part: str) -> Windows:
+    return Windows.concatenate([_windows(data, windowing, encoder, name, part) for name in domains])
 
 
 @cache
-def _windows(data: str, windowing: str, encoder: str, domains: tuple[str, ...], part: str) -> Windows:
+def _windows(data: str, windowing: str, encoder: str, domain: str, part: str) -> Windows:
     settings = Windowing.model_validate_json(windowing).model_dump()
     if part != "train":
         settings["empty_windows"] = 1.0
     source = Data.model_validate_json(data)
-    examples = [example for name in domains for example in getattr(load_one(source, name), part)]
+    examples = getattr(load_one(source, domain), part)
     return make_windows(examples, load_tokenizer(encoder), **settings, seed=source.seed)
 
 
@@ -41,13 +49,24 @@ def windows_over(preset: Preset, examples: list[Example]) -> Windows:
     return make_windows(examples, load_tokenizer(preset.encoder), **settings)
 
 
-def batches_of(preset: Preset, domains: Sequence[str], seed: int, device) -> Batches:
+def budget(preset: Preset) -> int:
+    """Optimiser steps in the history of every reader: ``training.epochs`` over all the preset's domains together,
+    each repeated to the size of the largest. A method with several stages divides them."""
+    domains = [load_one(preset.data, name).train for name in preset.data.domains]
+    largest = max(map(len, domains))
+    windows = sum(
+        len(windows_of(preset, [name], "train")) * largest / len(train)
+        for name, train in zip(preset.data.domains, domains, strict=True)
+    )
+    return max(1, round(preset.training.epochs * windows / preset.training.batch_size))
+
+
+def batches_of(preset: Preset, domains: Sequence[str], steps: int, seed: int, device) -> Batches:
     """Training batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``."""
     windows = windows_of(preset, domains, "train")
     sizes = [len(load_one(preset.data, name).train) for name in domains]
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
-    settings = preset.training
-    plan = plan_epochs(windows, domain_of_example, epochs=settings.epochs, batch_size=settings.batch_size, seed=seed)
+    plan = plan_steps(windows, domain_of_example, steps=steps, batch_size=preset.training.batch_size, seed=seed)
     return Batches(WindowTensors(windows, device), plan)
 
 
@@ -82,7 +101,7 @@ def span_loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
 
 
 def effective(preset: Preset, domains: Sequence[str]) -> dict:
-    """Everything besides method and seed that a reader over ``domains`` depends on; part of its cache key.
+    """What a reader over ``domains`` depends on besides its seed, its steps and its teachers; part of its cache key.
 
     Data and encoder stand by their contents, not by where they lie.
     """
@@ -91,6 +110,6 @@ def effective(preset: Preset, domains: Sequence[str]) -> dict:
         "random_layers": preset.random_layers,
         "data": {name: fingerprint(preset.data, name) for name in domains},
         "windows": preset.windows.model_dump(),
-        "training": preset.training.model_dump(exclude={"checkpoint_minutes"}),
+        "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}),
         "answers": preset.answers.model_dump(),
     }

@@ -61,12 +61,26 @@ class Score(BaseModel):
     metric: str | None = None
 
 
+class Claim(BaseModel):
+    """What a paper says of its result, to be held against ours: one row is above another, on average over ``columns``
+    (all, if none is named), by more than the two rows ``than`` are apart on average over ``than_columns``."""
+
+    model_config = STRICT
+    text: str
+    above: Name
+    below: Name
+    columns: list[Name] = []
+    than: Annotated[list[Name], Field(max_length=2)] = []
+    than_columns: list[Name] = []
+
+
 class Record(BaseModel):
     """One table, figure or case study.
 
-    ``baselines`` are methods that the others are compared with. ``examples`` holds, for ``method|column|seed``, each
-    example's score in ``unit`` to one decimal, so that intervals can be over examples as well; the examples of a
-    column stand in the same order everywhere, and ``examples_of`` has the fingerprint of their ids.
+    ``baselines`` are methods that the others are compared with, ``claims`` what the paper says. ``examples`` holds,
+    for ``method|column|seed``, each example's score in ``unit`` to one decimal, so that intervals can be over examples
+    as well; the examples of a column stand in the same order everywhere, and ``examples_of`` has the fingerprint of
+    their ids.
     """
 
     model_config = STRICT
@@ -76,6 +90,7 @@ class Record(BaseModel):
     unit: str
     notes: list[str] = []
     baselines: list[Name] = []
+    claims: list[Claim] = []
     scores: list[Score] = []
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = None
@@ -94,6 +109,11 @@ class Record(BaseModel):
         for baseline in self.baselines:
             if all(score.method != baseline for score in self.scores):
                 raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
+        rows = {score.method if score.x is None else f"{score.method}, {score.x:g}" for score in self.scores}
+        for claim in self.claims:
+            for row in (claim.above, claim.below, *claim.than):
+                if row not in rows:
+                    raise ValueError(f"claims: {claim.text!r} is about {row!r}, but no score is of that row")
         lengths: dict[str, int] = {}
         for key, scores in self.examples.items():
             method, column, seed = [*key.split("|"), "", ""][:3]
@@ -139,7 +159,11 @@ def write(record: Record) -> Path:
     for part in ("scores", "paper"):
         content[part] = [{k: v for k, v in row.items() if v is not None} for row in content[part]]
     content["examples"] = {k: [int(v) if v == int(v) else v for v in vs] for k, vs in record.examples.items()}
-    empty = [key for key in ("notes", "baselines", "payload", "examples_of", "examples") if not content[key]]
+    for claim in content["claims"]:
+        for key in ("columns", "than", "than_columns"):
+            if not claim[key]:
+                del claim[key]
+    empty = [key for key in ("notes", "baselines", "claims", "payload", "examples_of", "examples") if not content[key]]
     text = _layout({key: value for key, value in content.items() if key not in empty}) + "\n"
     path = paths.record(record.preset, record.artefact)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ import pandas as pd
 from IPython.display import HTML
 from nbconvert import HTMLExporter
 
-from helpers import figures, paths, records, tables
+from helpers import claims, figures, paths, records, tables
 from helpers.records import Record
 
 PAPERS = {
@@ -99,7 +99,8 @@ def seeds(record: Record) -> list[int]:
 
 
 def verdict(record: Record) -> list[str]:
-    """What a record shows, in sentences computed from it: sizes, nearest domains, or each method against a baseline."""
+    """What a record shows, in sentences computed from it: sizes, nearest domains, whether the paper's claims hold, or
+    each method against a baseline."""
     if sizes := (record.payload or {}).get("sizes"):
         total = sum(parts.get("train", 0) for parts in sizes.values())
         each = ", ".join(f"{name} {parts.get('train', 0):,}" for name, parts in sizes.items())
@@ -109,6 +110,8 @@ def verdict(record: Record) -> list[str]:
         best = {score.method: score for score in sorted(others, key=lambda score: score.value)}
         order = dict.fromkeys(score.method for score in others)
         return ["Nearest to " + ", to ".join(f"{x}: {best[x].column} ({best[x].value:.2f})" for x in order) + "."]
+    if record.claims:
+        return [claims.judge(record, claim).sentence for claim in record.claims] + _few_seeds(record)
     return [
         sentence
         for metric in tables.metrics(record)
@@ -172,7 +175,7 @@ def _paper_says(record: Record, row: str, baseline: str, metric: str | None) -> 
 
 def _few_seeds(record: Record) -> list[str]:
     number = len(seeds(record))
-    if not record.baselines or number >= CLAIM_SEEDS:
+    if not (record.baselines or record.claims) or number >= CLAIM_SEEDS:
         return []
     return [f"{number} seed{'s' if number > 1 else ''}: fewer than the {CLAIM_SEEDS} that a claim needs."]
 

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+import torch
 
 from helpers.data import mini
-from helpers.data.batches import Batches, length_buckets, plan_epochs, upsample
+from helpers.data.batches import Batches, length_buckets, plan_epochs, plan_steps, upsample
 from helpers.data.windows import WindowTensors, make_windows
 from helpers.models.reader import load_tokenizer
 
@@ -62,3 +63,58 @@ def test_parts_of_a_batch_are_the_batch(windows):
     batches = Batches(WindowTensors(windows), [np.arange(7)])
     parts = [batches.at(0, part, 3)["window"].tolist() for part in range(3)]
     assert sorted(number for part in parts for number in part) == list(range(7)) and batches.size(0) == 7
+
+
+def numbers(plan):
+    return [batch.tolist() for batch in plan]
+
+
+def test_a_plan_of_steps_has_exactly_so_many(windows):
+    domain = np.asarray([0] * 30 + [1] * 20)
+    for steps in (1, 2, 9, 100):
+        assert len(plan_steps(windows, domain, steps=steps, batch_size=8, seed=3)) == steps
+
+
+def test_a_shorter_plan_of_steps_is_the_head_of_a_longer_one(windows):
+    domain = np.asarray([0] * 30 + [1] * 20)
+    longest = numbers(plan_steps(windows, domain, steps=60, batch_size=8, seed=3))
+    for steps in (1, 7, 30, 59):
+        assert numbers(plan_steps(windows, domain, steps=steps, batch_size=8, seed=3)) == longest[:steps]
+    assert numbers(plan_steps(windows, domain, steps=60, batch_size=8, seed=4)) != longest
+
+
+def test_a_plan_of_steps_goes_through_the_same_epochs(windows):
+    domain = np.asarray([0] * 30 + [1] * 20)
+    for epochs in (1, 2, 3):
+        plan = numbers(plan_epochs(windows, domain, epochs=epochs, batch_size=8, seed=3))
+        assert numbers(plan_steps(windows, domain, steps=len(plan), batch_size=8, seed=3)) == plan
+        assert numbers(plan_steps(windows, domain, steps=len(plan) + 1, batch_size=8, seed=3))[:-1] == plan
+
+
+@pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
+def test_what_is_known_of_a_window_comes_along(windows, part, parts, expected):
+    weight = 10.0 * torch.arange(len(windows))
+    batches = Batches(WindowTensors(windows), [np.asarray([5, 2, 9, 0, 7])], of_windows={"weight": weight})
+    batch = batches.at(0, part, parts)
+    assert batch["window"].tolist() == expected
+    assert batch["weight"].tolist() == [10.0 * window for window in expected]
+
+
+@pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
+def test_what_is_known_of_each_token_comes_along_padded_with_0(windows, part, parts, expected):
+    # the value of a token is 1,000 times its window's number plus its position, from 1
+    each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
+    plan = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
+    batches = Batches(WindowTensors(windows), plan, of_tokens={"place": torch.cat(each)})
+    batch = batches.at(1, part, parts)
+    assert batch["place"].shape == batch["input_ids"].shape
+    for row, window in zip(batch["place"].tolist(), expected, strict=True):
+        length = int(windows.lengths_W[window])
+        assert row[:length] == each[window].tolist() and not any(row[length:])
+    assert (batch["place"] != 0).sum() == batch["attention_mask"].sum()
+
+
+def test_values_of_tokens_keep_their_type(windows):
+    flat = torch.ones(int(windows.lengths_W.sum()), dtype=torch.float16)
+    batches = Batches(WindowTensors(windows), [np.arange(9)], of_tokens={"teacher": flat})
+    assert batches.at(0)["teacher"].dtype == torch.float16

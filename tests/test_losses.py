@@ -3,7 +3,15 @@ import math
 import pytest
 import torch
 
-from helpers.losses import log_probabilities, mean, span_negative_log_likelihood
+from helpers.losses import (
+    gold_divergence,
+    log_probabilities,
+    logit_divergence,
+    mean,
+    probability_at,
+    probability_divergence,
+    span_negative_log_likelihood,
+)
 
 
 def test_log_probabilities_ignore_padding():
@@ -32,3 +40,125 @@ def test_span_likelihood_is_computed_in_float32():
 def test_weighted_mean_counts_every_example():
     assert mean(torch.tensor([1.0, 3.0])) == 2
     assert mean(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 1.0])) == 1.5  # divided by 2, not by 1
+
+
+# One window of two tokens and one of padding: the student says 1/2 1/2 for the start and 9/10 1/10 for the end, the
+# teacher 1/4 3/4 and 6/10 4/10. The answer starts at token 1 and ends at token 0.
+MASK = torch.tensor([[1, 1, 0]])
+GOLD = (torch.tensor([1]), torch.tensor([0]))
+
+
+def span(start, end, padding=0.0):
+    return tuple(torch.tensor([[*side, padding]]) for side in (start, end))
+
+
+def logs(start, end, padding=0.0):
+    return span([math.log(p) for p in start], [math.log(p) for p in end], padding)
+
+
+STUDENT, TEACHER = logs((0.5, 0.5), (0.9, 0.1)), logs((0.25, 0.75), (0.6, 0.4))
+DIVERGENCES = (gold_divergence, probability_divergence, logit_divergence)
+
+
+def test_probability_at_is_the_softmax_of_one_position():
+    assert probability_at(TEACHER[0], torch.tensor([1]), MASK).tolist() == pytest.approx([0.75])
+
+
+def test_gold_divergence_by_hand():
+    # (1/2 - 3/4)^2 + (9/10 - 6/10)^2
+    assert gold_divergence(STUDENT, TEACHER, GOLD, MASK).tolist() == pytest.approx([0.0625 + 0.09])
+    # start at token 0 and end at token 1 differ by as much, since there are but two tokens
+    assert gold_divergence(STUDENT, TEACHER, GOLD[::-1], MASK).tolist() == pytest.approx([0.0625 + 0.09])
+
+
+def test_gold_divergence_looks_at_the_gold_positions_alone():
+    mask = torch.ones(2, 3)
+    student = [torch.tensor([[0.5, 0.3, 0.2]] * 2).log()] * 2
+    teacher = [torch.tensor([[0.5, 0.1, 0.4]] * 2).log()] * 2
+    gold = (torch.tensor([0, 1]), torch.tensor([0, 2]))
+    assert gold_divergence(student, teacher, gold, mask).tolist() == pytest.approx([0, 0.04 + 0.04], abs=1e-7)
+
+
+def test_probability_divergence_by_hand():
+    # every token counts: 2 (1/4)^2 for the start, 2 (3/10)^2 for the end
+    assert probability_divergence(STUDENT, TEACHER, GOLD, MASK).tolist() == pytest.approx([0.125 + 0.18])
+
+
+def test_logit_divergence_by_hand():
+    student, teacher = span((1.0, 2.0), (3.0, 3.0)), span((0.0, 4.0), (3.0, 0.0))
+    # start: (1 + 4) / 2, end: (0 + 9) / 2
+    assert logit_divergence(student, teacher, GOLD, MASK).tolist() == pytest.approx([2.5 + 4.5])
+
+
+def test_logit_divergence_is_a_mean_over_the_real_tokens_of_each_window():
+    zeros, mask = torch.zeros(2, 4), torch.tensor([[1, 0, 0, 0], [1, 1, 1, 0]])
+    start = torch.tensor([[6.0, 0, 0, 0], [6.0, 0, 0, 0]])
+    # 36 over one token, 36 over three
+    gold = (torch.tensor([0, 0]),) * 2
+    assert logit_divergence((start, zeros), (zeros, zeros), gold, mask).tolist() == [36, 12]
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("padding", [50.0, -50.0, 1e15])
+def test_padding_of_student_and_teacher_changes_no_divergence(divergence, padding):
+    expected = divergence(STUDENT, TEACHER, GOLD, MASK).tolist()
+    student = logs((0.5, 0.5), (0.9, 0.1), padding)
+    teacher = logs((0.25, 0.75), (0.6, 0.4), padding)
+    assert divergence(student, TEACHER, GOLD, MASK).tolist() == expected
+    assert divergence(STUDENT, teacher, GOLD, MASK).tolist() == expected
+    assert divergence(student, teacher, GOLD, MASK).tolist() == expected
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_a_student_like_its_teacher_has_no_divergence(divergence):
+    assert divergence(TEACHER, TEACHER, GOLD, MASK).tolist() == [0]
+    assert divergence(STUDENT, TEACHER, GOLD, MASK).item() > 0.1
+
+
+def test_a_shift_of_the_teachers_logits_changes_logit_divergence_alone():
+    shifted = tuple(side + 2 for side in TEACHER)
+    for divergence in (gold_divergence, probability_divergence):
+        expected = divergence(STUDENT, TEACHER, GOLD, MASK).tolist()
+        assert divergence(STUDENT, shifted, GOLD, MASK).tolist() == pytest.approx(expected)
+    # a student that differs by the shift alone: 2^2 for the start and for the end
+    assert logit_divergence(TEACHER, shifted, GOLD, MASK).tolist() == pytest.approx([4 + 4])
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_a_teacher_stored_in_float16_is_compared_in_float32(divergence):
+    half = tuple(side.half() for side in TEACHER)
+    value = divergence(STUDENT, half, GOLD, MASK)
+    assert value.dtype == torch.float32
+    # stored with 11 bits, compared with 24
+    assert value.tolist() == divergence(STUDENT, tuple(side.float() for side in half), GOLD, MASK).tolist()
+    assert value.tolist() == pytest.approx(divergence(STUDENT, TEACHER, GOLD, MASK).tolist(), rel=2e-3)
+
+
+def test_logits_far_apart_in_float16_do_not_overflow():
+    student, teacher = span((300.0, 0.0), (0.0, 0.0)), span((0.0, 0.0), (0.0, 0.0))
+    halves = [tuple(side.half() for side in pair) for pair in (student, teacher)]
+    assert logit_divergence(*halves, GOLD, MASK).tolist() == [45000]  # 300^2 / 2; float16 ends at 65,504
+
+
+@pytest.mark.parametrize(
+    ("divergence", "expected"),
+    [
+        # of the start logits, p = (1/2, 1/2) and teacher t = (1/4, 3/4), by softmax's dp_k/ds_j = p_k ((k = j) - p_j)
+        (gold_divergence, [0.125, -0.125, 0]),  # 2 (p_1 - t_1) dp_1/ds_j
+        (probability_divergence, [0.25, -0.25, 0]),  # and the same again for k = 0
+        (logit_divergence, [math.log(2), math.log(2 / 3), 0]),  # 2 (s_j - t_j) / 2
+    ],
+)
+def test_the_gradient_goes_to_the_students_real_tokens(divergence, expected):
+    student = tuple(side.clone().requires_grad_() for side in STUDENT)
+    divergence(student, TEACHER, GOLD, MASK).sum().backward()
+    assert student[0].grad[0].tolist() == pytest.approx(expected, abs=1e-6)
+    assert student[1].grad[0, 2] == 0 and student[1].grad[0, :2].abs().min() > 0
+    assert TEACHER[0].grad is None
+
+
+def test_a_start_that_agrees_gets_no_gradient_from_the_end():
+    for divergence in DIVERGENCES:
+        student = tuple(side.clone().requires_grad_() for side in (TEACHER[0], STUDENT[1]))
+        divergence(student, TEACHER, GOLD, MASK).sum().backward()
+        assert student[0].grad.abs().max() == 0 and student[1].grad.abs().max() > 0.01

@@ -3,9 +3,12 @@ import pytest
 import torch
 
 from helpers.data import mini, qa
+from helpers.data.domains import load_one
 from helpers.data.examples import DataError, Example
-from helpers.data.windows import WindowTensors, make_windows, window_starts
+from helpers.data.windows import Windows, WindowTensors, make_windows, window_starts
 from helpers.models.reader import load_tokenizer
+from helpers.presets import load
+from helpers.readers import windows_of, windows_over
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +151,91 @@ def test_shared_device_pools_keep_the_labels(tokenizer):
     windows = make_windows([example(), example(name="r", answer="Bela")], tokenizer, max_length=64, stride=16)
     batch = WindowTensors(windows).gather(np.asarray([1, 0]))
     assert torch.equal(batch["start"], torch.as_tensor(windows.start_W[[1, 0]]).long())
+
+
+@pytest.fixture(scope="module")
+def domains(tokenizer):
+    """Two domains that have a question and a passage in common, the windows of each, and of both."""
+    lists = [mini.load_domain(name).test[:20] for name in ("encyclopedia", "news")]
+    lists[1].append(lists[0][0])
+    parts = [make_windows(examples, tokenizer, max_length=64, stride=16) for examples in lists]
+    assert all(len(part) > len(examples) for part, examples in zip(parts, lists, strict=True))
+    return lists, parts, Windows.concatenate(parts)
+
+
+def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
+    lists, parts, joined = domains
+    whole = make_windows([*lists[0], *lists[1]], tokenizer, max_length=64, stride=16)
+    assert len(joined) == len(whole) == sum(map(len, parts))
+    assert joined.examples == whole.examples and joined.special_ids == whole.special_ids
+    for name in ("example_W", "first_W", "count_W", "start_W", "end_W", "lengths_W"):
+        assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
+        assert getattr(joined, name).dtype == getattr(whole, name).dtype, name
+    for w in range(len(whole)):
+        assert joined.token_ids(w).tolist() == whole.token_ids(w).tolist()
+        first, last = int(whole.prefix_W[w]), int(whole.lengths_W[w]) - 2
+        assert joined.text(w, first, last) == whole.text(w, first, last) != ""
+
+
+def test_three_domains_and_one_alone(domains, tokenizer):
+    _, (first, second), joined = domains
+    three = Windows.concatenate([first, second, first])
+    assert Windows.concatenate([first]) is first
+    for w in range(len(first)):
+        again = len(joined) + w
+        assert three.token_ids(again).tolist() == first.token_ids(w).tolist()
+        assert three.example_W[again] == len(joined.examples) + first.example_W[w]
+
+
+def test_a_windows_labels_still_decode_to_its_answer(domains):
+    joined = domains[2]
+    labelled = np.flatnonzero(joined.start_W)
+    assert len(labelled) > 40
+    for w in labelled:
+        assert joined.text(w, joined.start_W[w], joined.end_W[w]) == joined.examples[joined.example_W[w]].answers[0]
+
+
+def test_values_of_the_parts_tokens_fit_the_whole(domains, tokenizer):
+    _, parts, joined = domains
+    flat = torch.cat([torch.as_tensor(part.token_ids(w)) for part in parts for w in range(len(part))])
+    tensors, border = WindowTensors(joined), len(parts[0])
+    index = np.asarray([border, 0, len(joined) - 1, border - 1, 3])  # of both domains
+    batch = tensors.gather(index)
+    found = tensors.gather_tokens(flat, index, batch["input_ids"].shape[1])
+    real = batch["attention_mask"] == 1
+    assert found[real].tolist() == batch["input_ids"][real].tolist() and not found[~real].any()
+    assert len(flat) == joined.lengths_W.sum()
+
+
+def test_notes_of_all_domains_are_kept(tokenizer):
+    inside = Example("q", "Who?", "Ada leads Gamma.", ("da",), (1, 3), "q")
+    noted = make_windows([inside], tokenizer, max_length=32, stride=8)
+    silent = make_windows([example()], tokenizer, max_length=64, stride=16)
+    assert Windows.concatenate([silent, noted, noted]).notes == ["1 answers widened to whole tokens"] * 2
+
+
+def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer):
+    preset = load("smoke", **{"windows.max_length": 40, "windows.stride": 12, "windows.empty_windows": 0.3})
+    alone = {}
+    for name in ("news", "search"):
+        train, settings = load_one(preset.data, name).train, preset.windows.model_dump()
+        alone[name] = make_windows(train, tokenizer, **settings, seed=preset.data.seed)
+        everything = make_windows(train, tokenizer, **{**settings, "empty_windows": 1.0})
+        empty, kept = (everything.start_W == 0).sum(), (alone[name].start_W == 0).sum()
+        assert 0.1 * empty < kept < 0.5 * empty and empty > 40
+        assert (alone[name].start_W > 0).sum() == (everything.start_W > 0).sum()
+    for names in (["news"], ["search"], ["news", "search"], ["search", "news"]):
+        joined = windows_of(preset, names, "train")
+        tokens = [joined.token_ids(w).tolist() for w in range(len(joined))]
+        assert tokens == [alone[name].token_ids(w).tolist() for name in names for w in range(len(alone[name]))]
+        assert joined.start_W.tolist() == [label for name in names for label in alone[name].start_W.tolist()]
+
+
+def test_no_window_is_left_out_where_answers_are_scored():
+    small = {"windows.max_length": 40, "windows.stride": 12}
+    preset, every = load("smoke", **small, **{"windows.empty_windows": 0.0}), load("smoke", **small)
+    assert (windows_of(preset, ["news"], "train").start_W > 0).all()
+    for part in ("valid", "test"):
+        assert len(windows_of(preset, ["news"], part)) == len(windows_of(every, ["news"], part))
+    examples = mini.load_domain("news").test[:10]
+    assert len(windows_over(preset, examples)) == len(windows_over(every, examples)) > 10

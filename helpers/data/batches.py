@@ -6,8 +6,9 @@ so the number of steps is exact and any step can be rebuilt: resuming needs no m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 import torch
@@ -48,6 +49,27 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
     return [batches[i] for i in rng.permutation(len(batches))] + short
 
 
+def epochs_of(
+    windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int, upsampled: bool = True
+) -> Iterator[list[np.ndarray]]:
+    """Epoch after epoch, without end, the batches of one pass over all questions, domains up-sampled to equal size.
+
+    ``domain_of_example`` numbers the domain of each example. Up-sampling counts questions, as the paper's
+    instances; all windows of a question come along.
+    """
+    order = np.argsort(windows.example_W, kind="stable")
+    counts = np.bincount(windows.example_W, minlength=len(windows.examples))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example)]
+    lengths = windows.lengths_W
+    for epoch in count():
+        rng = np.random.default_rng([seed, epoch])
+        rows = upsample([len(m) for m in members], rng) if upsampled else [np.arange(len(m)) for m in members]
+        asked = np.concatenate([m[r] for m, r in zip(members, rows, strict=True)])
+        picked = np.concatenate([order[starts[e] : starts[e + 1]] for e in asked])
+        yield [picked[b] for b in length_buckets(lengths[picked], batch_size, rng)]
+
+
 def plan_epochs(
     windows: Windows,
     domain_of_example: np.ndarray,
@@ -57,33 +79,37 @@ def plan_epochs(
     seed: int,
     upsampled: bool = True,
 ) -> list[np.ndarray]:
-    """Batches of window numbers for ``epochs`` passes over all questions, domains up-sampled to equal size.
-
-    ``domain_of_example`` numbers the domain of each example. Up-sampling counts questions, as the paper's
-    instances; all windows of a question come along. A fraction of an epoch takes that share of its batches.
-    """
-    order = np.argsort(windows.example_W, kind="stable")
-    counts = np.bincount(windows.example_W, minlength=len(windows.examples))
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example)]
-    lengths = windows.lengths_W
+    """Batches of window numbers for so many epochs; a fraction of an epoch takes that share of its batches."""
     plan: list[np.ndarray] = []
-    for epoch in range(int(np.ceil(epochs))):
-        rng = np.random.default_rng([seed, epoch])
-        rows = upsample([len(m) for m in members], rng) if upsampled else [np.arange(len(m)) for m in members]
-        asked = np.concatenate([m[r] for m, r in zip(members, rows, strict=True)])
-        picked = np.concatenate([order[starts[e] : starts[e + 1]] for e in asked])
-        batches = [picked[b] for b in length_buckets(lengths[picked], batch_size, rng)]
+    each = epochs_of(windows, domain_of_example, batch_size=batch_size, seed=seed, upsampled=upsampled)
+    for epoch, batches in zip(range(int(np.ceil(epochs))), each, strict=False):
         plan += batches[: max(1, round(len(batches) * min(1.0, epochs - epoch)))]
     return plan
 
 
+def plan_steps(
+    windows: Windows, domain_of_example: np.ndarray, *, steps: int, batch_size: int, seed: int
+) -> list[np.ndarray]:
+    """Batches of window numbers for exactly ``steps`` steps, over as many epochs as that takes."""
+    plan: list[np.ndarray] = []
+    for batches in epochs_of(windows, domain_of_example, batch_size=batch_size, seed=seed):
+        plan += batches
+        if len(plan) >= steps:
+            return plan[:steps]
+
+
 @dataclass
 class Batches:
-    """A plan over window tensors; ``at(step)`` gathers one padded batch on the device."""
+    """A plan over window tensors; ``at(step)`` gathers one padded batch on the device.
+
+    ``of_windows`` adds to a batch what is known of each window, one value each (gathered to B), ``of_tokens`` what is
+    known of each real token, all windows' one after another (gathered to B×L).
+    """
 
     tensors: WindowTensors
     plan: list[np.ndarray]
+    of_windows: dict[str, torch.Tensor] = field(default_factory=dict)
+    of_tokens: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -95,4 +121,9 @@ class Batches:
     def at(self, step: int, part: int = 0, parts: int = 1) -> dict[str, torch.Tensor]:
         """The batch of ``step``, or this process's share of it. ``window`` holds the window numbers."""
         index = self.plan[step][part::parts]
-        return {**self.tensors.gather(index), "window": torch.as_tensor(index)}
+        batch = {**self.tensors.gather(index), "window": torch.as_tensor(index)}
+        for name, values in self.of_windows.items():
+            batch[name] = values[batch["window"].to(values.device)]
+        for name, flat in self.of_tokens.items():
+            batch[name] = self.tensors.gather_tokens(flat, index, batch["input_ids"].shape[1])
+        return batch

@@ -26,6 +26,11 @@ def load_one(data: Data, name: str) -> Domain:
 @cache
 def _load(settings: str, name: str) -> Domain:
     data = Data.model_validate_json(settings)
+    domain = _all_of(data, name)
+    return replace(domain, train=domain.train[: max(1, round(data.train_share * len(domain.train)))])
+
+
+def _all_of(data: Data, name: str) -> Domain:
     source = data.domains[name]
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
@@ -38,14 +43,20 @@ def _load(settings: str, name: str) -> Domain:
         parts = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
         given = {part: load_hub(dataset, split, subset=subset or None) for part, split in parts.items()}
         return _capped(qa.load_domain(name, given, seed=data.seed, **sizes), data)
-    places = [Path(data.folder).expanduser(), paths.ROOT / data.folder] if data.folder else []
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        raise DataError(
-            f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
-            "such as -p data_dir path/to/data"
-        )
+    folder = locate_folder(data)
     return _capped(qa.load_domain(name, folder / source, seed=data.seed, **sizes), data)
+
+
+def locate_folder(data: Data) -> Path:
+    """The folder that a preset's files lie in, from here or from the repository's root. Raises DataError."""
+    places = [Path(data.folder).expanduser(), paths.ROOT / data.folder] if data.folder else []
+    for place in places:
+        if place.is_dir():
+            return place
+    raise DataError(
+        f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
+        "such as -p data_dir path/to/data"
+    )
 
 
 def _capped(domain: Domain, data: Data) -> Domain:

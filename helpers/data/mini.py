@@ -1,6 +1,6 @@
 """The miniature world: five small question-answering domains about invented people, towns and companies.
 
-Everything follows from one seed. A passage states 6-10 facts about three subjects of one type, so that every
+Everything follows from one seed. A passage states 6 or 7 facts about three subjects of one type, so that every
 question has at least two distractors of its answer's type. Domains differ in wording, in style, in the
 relations that they ask about and in size, but share all relations: what one domain asks often, another asks
 seldom. Names fall into two halves by checksum, one for pretraining and one for the domains.
@@ -123,11 +123,18 @@ def _choose(rng: np.random.Generator, relations: list[Relation], number: int, fa
 
 
 def passage(
-    rng: np.random.Generator, style: Style, pool: dict, *, facts: int | None = None, favourites: bool = True
+    rng: np.random.Generator,
+    style: Style,
+    pool: dict,
+    *,
+    facts: int | None = None,
+    favourites: bool = True,
+    relations: tuple[int, int] = (2, 2),
 ) -> Passage:
-    """One passage in a domain's style: three subjects (six for chains) with the same relations, 6-10 facts.
+    """One passage in a domain's style: three subjects (six for chains) with the same relations, 6 facts or 7.
 
-    For pretraining, ``facts`` keeps only that many and ``favourites=False`` draws all relations alike.
+    For pretraining, ``relations`` says from how many to how many there are of each subject, ``facts`` keeps only
+    that many facts and ``favourites=False`` draws all relations alike.
     """
     liked = style.favourites if favourites else ()
     used: set[str] = set()
@@ -142,7 +149,7 @@ def passage(
         stated += [(p, second, _draw(rng, pool[second.object], used)) for p in persons]
     else:
         of_topic = [r for r in words.RELATIONS if r.subject == topic]
-        chosen = _choose(rng, of_topic, int(rng.integers(2, 4)), liked)
+        chosen = _choose(rng, of_topic, int(rng.integers(relations[0], relations[1] + 1)), liked)
         stated = [(s, r, _draw(rng, pool[r.object], used)) for r in chosen for s in subjects]
     for _ in range(int(rng.integers(0, 2))):  # now and then a stray fact about somebody else
         relation = words.RELATIONS[rng.integers(len(words.RELATIONS))]

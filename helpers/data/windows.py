@@ -37,6 +37,12 @@ class Ragged:
             values[start : start + len(row)] = row
         return cls(values, starts)
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[Ragged]) -> Ragged:
+        shifts = np.cumsum([0, *(part.starts[-1] for part in parts)])
+        starts = [part.starts[:-1] + shift for part, shift in zip(parts, shifts, strict=False)]
+        return cls(np.concatenate([part.values for part in parts]), np.concatenate([*starts, shifts[-1:]]))
+
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.starts)
@@ -72,6 +78,27 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.example_W)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Windows]) -> Windows:
+        """The windows of all parts one after another, such as those of several domains. One tokenizer is assumed."""
+        if len(parts) == 1:
+            return parts[0]
+        pools = ("questions", "contexts", "context_chars")
+        joined = {name: Ragged.concatenate([getattr(part, name) for part in parts]) for name in pools}
+        for name, sizes in (
+            ("question_W", [len(part.questions) for part in parts]),
+            ("context_W", [len(part.contexts) for part in parts]),
+            ("example_W", [len(part.examples) for part in parts]),
+        ):
+            shifts = np.cumsum([0, *sizes[:-1]])
+            joined[name] = np.concatenate(
+                [getattr(part, name) + np.int32(shift) for part, shift in zip(parts, shifts, strict=True)]
+            )
+        for name in ("first_W", "count_W", "start_W", "end_W"):
+            joined[name] = np.concatenate([getattr(part, name) for part in parts])
+        examples, notes = ([one for part in parts for one in getattr(part, name)] for name in ("examples", "notes"))
+        return cls(examples=examples, notes=notes, special_ids=parts[0].special_ids, **joined)
 
     @property
     def prefix_W(self) -> np.ndarray:
@@ -240,6 +267,7 @@ class WindowTensors:
         self.question_start, self.context_start = as_tensor(question_start), as_tensor(context_start)
         self.prefix, self.lengths = as_tensor(windows.prefix_W), as_tensor(windows.lengths_W)
         self.lengths_cpu = windows.lengths_W
+        self.token_start = as_tensor(np.cumsum(windows.lengths_W, dtype=np.int64) - windows.lengths_W)
         self.start, self.end = as_tensor(windows.start_W).long(), as_tensor(windows.end_W).long()
 
     def gather(self, index: np.ndarray, multiple_of: int = 8) -> dict[str, torch.Tensor]:
@@ -267,3 +295,10 @@ class WindowTensors:
             "start": self.start[rows],
             "end": self.end[rows],
         }
+
+    def gather_tokens(self, flat: torch.Tensor, index: np.ndarray, length: int) -> torch.Tensor:
+        """The rows of ``flat``, one value a real token of every window in window order, as B×L, padded with 0."""
+        rows = torch.as_tensor(index, device=flat.device)
+        position = torch.arange(length, device=flat.device)[None]
+        mask = position < self.lengths[rows][:, None]
+        return torch.where(mask, flat[torch.where(mask, self.token_start[rows][:, None] + position, 0)], 0)

@@ -92,9 +92,21 @@ def encoder_fingerprint(encoder: str) -> str:
 
 
 def save_reader(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Save in Hugging Face format; ``AutoModelForQuestionAnswering.from_pretrained(folder)`` loads it."""
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    """Save in Hugging Face format; ``AutoModelForQuestionAnswering.from_pretrained(folder)`` loads it. Raises OSError
+    on a full disk."""
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except (OSError, SafetensorError) as error:
+        raise OSError(f"cannot save the reader {folder}: {error}; free some space and run again") from error
+
+
+def weights_digest(folder: Path) -> str:
+    """Sixteen hex digits that stand for a saved reader's weights; empty where there are none."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):  # large ones are saved in several
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16] if any(folder.glob("*.safetensors")) else ""
 
 
 @contextlib.contextmanager

@@ -1,163 +1,210 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020).
 
-So far the two baselines without transfer: Single (Algorithm 1, line 1) and Mix (section 5.2).
+Algorithm 1 and the methods it is compared with, as plans: each yields waves of trainings, parents first, and goes on
+when they are done (``helpers.engine.run_plans``).
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
-import exca
-import pydantic
-
-from helpers import paths, records
-from helpers.data.domains import load_domains, load_one
+from helpers import paths
+from helpers.data.domains import load_domains
 from helpers.data.similarity import question_similarity
-from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader
-from helpers.presets import Preset
-from helpers.readers import answers, batches_of, effective, example_scores, span_loss, validation, windows_over
-from helpers.training import fit, training_device
+from helpers.engine import Plan
+from helpers.papers.imm_tasks import Outputs, Reader, scores_on
+from helpers.presets import Imm, Preset
+from helpers.readers import budget, effective
+
+METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
+# s_ij as the released code has them, row by row (multi_iter.sh); rounded there, so that rows sum to 1 within 0.01.
+RELEASED = {
+    "SQuAD": {"NewsQA": 0.46, "HotpotQA": 0.26, "NQ": 0.01, "TriviaQA": 0.27},
+    "NewsQA": {"SQuAD": 0.50, "HotpotQA": 0.24, "NQ": 0.01, "TriviaQA": 0.25},
+    "HotpotQA": {"SQuAD": 0.34, "NewsQA": 0.29, "NQ": 0.03, "TriviaQA": 0.35},
+    "NQ": {"SQuAD": 0.22, "NewsQA": 0.12, "HotpotQA": 0.35, "TriviaQA": 0.31},
+    "TriviaQA": {"SQuAD": 0.34, "NewsQA": 0.30, "HotpotQA": 0.34, "NQ": 0.02},
+}
+# The rows of Table 3 by what they switch off, and below them what else of the teacher can be matched.
+VARIANTS = {
+    "IMM": {},
+    "-SIMI": {"similarity": "uniform"},
+    "-KD1": {"teach_multi_domain": False},
+    "-KD2": {"teach_target": False},
+    "-KD1, KD2": {"teach_multi_domain": False, "teach_target": False},
+    "all probabilities": {"kd_space": "probabilities"},
+    "raw logits": {"kd_space": "logits"},
+}
+Readers = dict[str, Reader]  # by domain
+Weights = dict[str, dict[str, float]]  # s_ij by target i and source j
 
 
-class Reader(pydantic.BaseModel):
-    """One trained reader. Cached by everything that its scores depend on; ``preset`` only carries the settings."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-    method: Literal["Single", "Mix"]
-    domains: list[str]  # trained on, validated on and tested on
-    seed: int
-    settings: dict
-    preset: Preset
-    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
-
-    @infra.apply(exclude_from_cache_uid=("preset",))
-    def fit(self) -> dict:
-        """Train, select, save; returns test F1 per example and domain, validation scores, steps and seconds."""
-        preset, folder = self.preset, self.infra.uid_folder(create=True)
-        model = load_reader(
-            preset.encoder,
-            seed=self.seed,
-            random_layers=preset.random_layers,
-            max_length=preset.windows.max_length,
-        )
-        done = fit(
-            model,
-            batches_of(preset, self.domains, self.seed, training_device()),
-            span_loss,
-            preset.training,
-            seed=self.seed,
-            validate=validation(preset, self.domains),
-            checkpoint=folder / "checkpoint.safetensors",
-            label=self.label,
-        )
-        scores = {name: example_scores(preset, model, name, "test") for name in self.domains}
-        save_reader(model, load_tokenizer(preset.encoder), folder / "model")
-        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
-        return {
-            "f1": {name: score.f1.tolist() for name, score in scores.items()},
-            "exact": {name: score.em.tolist() for name, score in scores.items()},
-            "validation": done.history,
-            "steps": done.steps,
-            "seconds": done.seconds,
-        }
-
-    @property
-    def label(self) -> str:
-        """What a person calls this training."""
-        domain = self.domains[0] if self.method == "Single" else f"{len(self.domains)} domains"
-        return f"{self.method}, {domain}, seed {self.seed}"
+class SwitchError(ValueError):
+    """A switch of IMM that does not fit the domains."""
 
 
-def reader(preset: Preset, method: str, domains: list[str], seed: int) -> Reader:
-    """The task of one reader; nothing is trained before its ``fit``."""
-    return Reader(
-        method=method,
-        domains=domains,
-        seed=seed,
-        settings=effective(preset, domains),
-        preset=preset,
-        infra={"folder": paths.models(preset.name)},
-    )
+def algorithm1(preset: Preset, seed: int, switches: Imm, rounds: int) -> Plan:
+    """Algorithm 1. Returns theta^(0) ... theta^(K) for K = ``rounds``; fewer once no domain improves."""
+    theta = singles(preset, seed)  # line 1
+    yield theta.values()
+    s = yield from similarities(preset, seed, switches.similarity)  # line 2
+    history = [theta]
+    for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
+        if switches.teach_multi_domain or switches.teach_target:
+            yield [outputs(theta[j], j) for j in theta]  # once for all targets
+        phi = {i: multi_domain_reader(i, theta, s, switches, k) for i in theta}  # lines 5, 6
+        yield phi.values()
+        new = {i: fine_tuned(i, phi[i], theta, switches, k) for i in theta}  # lines 7, 8
+        yield new.values()
+        improved = any(valid(new[i]) > valid(theta[i]) for i in theta)
+        theta = {i: theta[i] if valid(new[i]) < valid(theta[i]) else new[i] for i in theta}  # lines 9 to 11
+        history.append(theta)
+        if not improved:
+            break
+    return history
 
 
-def table1_readers(preset: Preset) -> dict[tuple[str, str, int], Reader]:
-    """The readers of Table 1 by (method, domain, seed). Mix has one reader for all domains."""
-    domains = list(preset.data.domains)
-    tasks = {}
-    for seed in range(preset.seeds):
-        mix = reader(preset, "Mix", domains, seed)
-        for domain in domains:
-            tasks["Single", domain, seed] = reader(preset, "Single", [domain], seed)
-            tasks["Mix", domain, seed] = mix
-    return tasks
+def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
+    """What Table 1 needs, by ("baselines" or "IMM", seed)."""
+    seeds = range(preset.seeds)
+    compared = {("baselines", seed): baselines(preset, seed) for seed in seeds}
+    return compared | {("IMM", seed): algorithm1(preset, seed, preset.imm, rounds) for seed in seeds}
 
 
-def questions(preset: Preset) -> dict[str, list[str]]:
-    """The training questions of each domain."""
-    return {name: [e.question for e in domain.train] for name, domain in load_domains(preset.data).items()}
-
-
-def similarity(preset: Preset) -> tuple[list[records.Score], dict]:
-    """Section 4, step 1: s_ij of every two domains as scores (row i, column j), and the cosines as payload."""
-    cosines, weights = question_similarity(questions(preset))
-    names = list(preset.data.domains)
-    scores = [
-        records.Score(method=one, column=other, seed=0, value=float(weights[i, j]))
-        for i, one in enumerate(names)
-        for j, other in enumerate(names)
-    ]
-    return scores, {
-        "cosines": {
-            one: dict(zip(names, map(float, row), strict=True)) for one, row in zip(names, cosines, strict=True)
-        }
+def ablation_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
+    """What Table 3 needs, by (row, seed). Every row switches something of the preset's own IMM."""
+    return {
+        (name, seed): algorithm1(preset, seed, preset.imm.model_copy(update=changes), preset.imm.rounds)
+        for name, changes in VARIANTS.items()
+        for seed in range(preset.seeds)
     }
 
 
-def table1(tasks: dict[tuple[str, str, int], Reader]) -> dict:
-    """Table 1 from trained readers: F1 of every method, domain and seed, with every example's score."""
-    scores, examples = [], {}
-    for (method, domain, seed), task in tasks.items():
-        each = task.fit()["f1"][domain]
-        scores.append(records.Score(method=method, column=domain, seed=seed, value=sum(each) / len(each)))
-        examples[records.example_key(method, domain, seed)] = each
-    preset = next(iter(tasks.values())).preset
-    tested = {name: domain.test for name, domain in load_domains(preset.data).items()}
-    ids = {name: records.fingerprint([e.id for e in test]) for name, test in tested.items()}
-    return {"scores": scores, "examples": examples, "examples_of": ids}
+def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: Imm, k: int) -> Reader:
+    """phi_i^(k): trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
+    others = [j for j in theta if j != i]
+    taught = {"teachers": keys(theta, others), **divergence(switches)} if switches.teach_multi_domain else {}
+    start = theta[i].infra.uid() if switches.multi_domain_start == "theta" else ""
+    return reader(theta[i], f"IMM phi {i}, round {k + 1}", others, start=start, weights=s[i], **taught)
 
 
-def sample_answers(tasks: dict[tuple[str, str, int], Reader], method: str, number: int = 3) -> list[dict[str, str]]:
-    """The first test questions of each domain with the answers of the method's reader of seed 0."""
-    rows = []
-    for (which, name, seed), task in tasks.items():
-        if which == method and seed == 0:
-            model = load_saved(task.infra.uid_folder() / "model")
-            windows = windows_over(task.preset, load_one(task.preset.data, name).test[:number])
-            for example, answer in zip(windows.examples, answers(task.preset, model, windows), strict=True):
-                gold = " / ".join(example.answers)
-                rows.append({"domain": name, "question": example.question, "answer": answer.text, "expected": gold})
-    return rows
+def fine_tuned(i: str, phi: Reader, theta: Readers, switches: Imm, k: int) -> Reader:
+    """theta_i^(k+1): goes on from phi_i^(k) on its own domain, taught by theta_i^(k) (Eqs. 8 to 11)."""
+    taught = {"teachers": keys(theta, [i]), **divergence(switches)} if switches.teach_target else {}
+    return reader(theta[i], f"IMM theta {i}, round {k + 1}", [i], [i], start=phi.infra.uid(), **taught)
 
 
-def notes(tasks: dict[tuple[str, str, int], Reader]) -> list[str]:
-    """What a reader of Table 1 has to know about how it was made."""
-    preset = next(iter(tasks.values())).preset
-    return [budget(tasks)] + [f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()]
+def baselines(preset: Preset, seed: int) -> Plan:
+    """The rows of Table 1 beside IMM (section 5.2): for each method its reader of each domain."""
+    names = list(preset.data.domains)
+    theta = singles(preset, seed)
+    like = next(iter(theta.values()))
+    s = tfidf(preset)
+    nearest = {i: max(s[i], key=s[i].__getitem__) for i in names}
+    ordered = {i: [j for j in names if j in (i, nearest[i])] for i in names}
+    mix = reader(like, "Mix", names, names, steps=like.steps)
+    others = {i: reader(like, f"mix without {i}", [j for j in names if j != i]) for i in names}
+    source = {j: reader(like, f"source {j}", [j]) for j in sorted(set(nearest.values()))}
+    yield [*theta.values(), mix, *others.values(), *source.values()]
+    yield [outputs(theta[j], j) for j in names]
+    unified = reader(like, "BAM, unified", names, teachers=keys(theta, names), **divergence(preset.imm))
+    yield [unified]
+
+    def second(method: str, first: Readers, domains: dict[str, list[str]]) -> Readers:
+        return {i: reader(like, f"{method}, {i}", domains[i], [i], start=first[i].infra.uid()) for i in names}
+
+    own, everything = {i: [i] for i in names}, {i: names for i in names}
+    found = {
+        "Single": theta,
+        "Mix": {i: mix for i in names},
+        "FT": second("FT", others, own),
+        "MS-FT": second("MS-FT", {i: source[nearest[i]] for i in names}, own),
+        "MFT": second("MFT", others, everything),
+        "MS-MFT": second("MS-MFT", {i: source[nearest[i]] for i in names}, ordered),
+        "BAM": second("BAM", {i: unified for i in names}, own),
+    }
+    yield [one for method in found.values() for one in method.values()]
+    return found
 
 
-def training_seconds(tasks: dict[tuple[str, str, int], Reader]) -> float:
-    """Seconds that all the readers took to train, now or in an earlier run."""
-    return sum(task.fit()["seconds"] for task in {task.infra.uid(): task for task in tasks.values()}.values())
+def singles(preset: Preset, seed: int) -> Readers:
+    """theta^(0): a reader of each domain, trained on it alone with the whole budget."""
+    steps = budget(preset)
+    if steps < 2:
+        raise SwitchError(f"training.epochs = {preset.training.epochs:g} makes {steps} step; two stages need two")
+    return {
+        i: Reader(
+            preset=preset,
+            label=f"Single, {i}, seed {seed}",
+            domains=[i],
+            target=[i],
+            seed=seed,
+            steps=steps,
+            settings=effective(preset, [i]),
+            infra={"folder": paths.models(preset.name)},
+        )
+        for i in preset.data.domains
+    }
 
 
-def budget(tasks: dict[tuple[str, str, int], Reader]) -> str:
-    """What each method's readers cost, in optimiser steps over all domains of one seed."""
-    preset = next(iter(tasks.values())).preset
-    steps: dict[str, dict[str, int]] = {}
-    for (method, _, seed), task in tasks.items():
-        if seed == 0:
-            steps.setdefault(method, {})[task.infra.uid()] = task.fit()["steps"]
-    each = ", ".join(f"{method} {sum(of.values()):,}" for method, of in steps.items())
-    return (
-        f"{preset.training.epochs:g} epochs over every domain, batches of {preset.training.batch_size}; steps: {each}"
+def reader(
+    like: Reader, label: str, domains: list[str], target: list[str] | None = None, steps: int = 0, **parts
+) -> Reader:
+    """A reader with the preset and seed of ``like``, and unless told otherwise half the budget: one of two stages."""
+    return Reader(
+        preset=like.preset,
+        label=f"{label}, seed {like.seed}",
+        domains=domains,
+        target=target or [],
+        seed=like.seed,
+        steps=steps or budget(like.preset) // 2,
+        settings=effective(like.preset, sorted({*domains, *(target or [])})),
+        infra={"folder": like.infra.folder},
+        **parts,
     )
+
+
+def outputs(teacher: Reader, domain: str) -> Outputs:
+    """What a reader says of a domain's training windows."""
+    label = f"outputs of {teacher.label}"
+    where = {"folder": teacher.infra.folder}
+    return Outputs(reader=teacher.infra.uid(), domain=domain, preset=teacher.preset, label=label, infra=where)
+
+
+def keys(readers: Readers, domains: list[str]) -> dict[str, str]:
+    """The cache keys by which a training names its parents."""
+    return {j: readers[j].infra.uid() for j in domains}
+
+
+def divergence(switches: Imm) -> dict[str, str]:
+    """What of the switches the losses of Eqs. 5, 6, 9 and 11 depend on."""
+    return {"kd_space": switches.kd_space, "annealing": switches.annealing}
+
+
+def valid(reader: Reader) -> float:
+    """Best F1 on the validation set (EvalModel of Algorithm 1)."""
+    return reader.fit()["best"]
+
+
+def tfidf(preset: Preset) -> Weights:
+    """Section 4, step 1: s_ij from the TF-IDF of the training questions."""
+    names = list(preset.data.domains)
+    asked = {name: [e.question for e in domain.train] for name, domain in load_domains(preset.data).items()}
+    _, s = question_similarity(asked)
+    return {i: {j: float(s[a, b]) for b, j in enumerate(names) if a != b} for a, i in enumerate(names)}
+
+
+def similarities(preset: Preset, seed: int, which: str) -> Plan:
+    """s_ij: as the paper has it ("tf-idf"), all 1 (-SIMI, "uniform"), by how well the readers of the others do on
+    the domain ("measured"), or as in the released code ("released"). Raises SwitchError."""
+    names = list(preset.data.domains)
+    if which == "tf-idf":
+        return tfidf(preset)
+    if which == "uniform":
+        return {i: {j: 1.0 for j in names if j != i} for i in names}
+    if which == "released":
+        if set(names) != set(RELEASED):
+            raise SwitchError(f"imm.similarity = 'released' is for the domains {', '.join(RELEASED)}, not {names}")
+        return {i: {j: RELEASED[i][j] for j in names if j != i} for i in names}
+    theta = singles(preset, seed)
+    yield theta.values()
+    f1 = {i: {j: scores_on(preset, theta[j], i, "valid") for j in names if j != i} for i in names}
+    return {i: {j: value / sum(row.values()) for j, value in row.items()} for i, row in f1.items()}

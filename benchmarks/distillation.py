@@ -1,0 +1,126 @@
+"""What a distilling step costs against a plain one, in one run.
+
+    python benchmarks/distillation.py --data ../shared/data/qa/wikipedia --encoder ../shared/models/all-MiniLM-L6-v2
+
+Trainings of the same reader on the same windows and batches, after a short warm-up: on the labels alone; with the
+teacher's outputs read from a store (``--spaces`` names what is compared with them); and with the teacher in the loop,
+asked anew at every step. They take turns, every other turn in the opposite order, so that a machine whose speed
+drifts is fair to all; the median of the turns counts. The teacher is as large as the student. Filling the store is
+timed by itself: it is paid once, and every student of this teacher reads it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from helpers.checkpoints import load_tensors, save_tensors
+from helpers.data import qa
+from helpers.data.batches import Batches, length_buckets
+from helpers.data.windows import Windows, WindowTensors, make_windows
+from helpers.models.reader import load_reader, load_tokenizer
+from helpers.papers.imm_tasks import DIVERGENCES, joint_loss, weighted_likelihood
+from helpers.presets import Training
+from helpers.training import INPUTS, Batch, Loss, fit, is_bf16, predict, training_device
+
+BATCH = 16
+LENGTH = 384
+SETTINGS = Training(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
+PLAIN = "plain"
+
+
+def fill_store(path: Path, teacher: nn.Module, windows: Windows) -> dict[str, Tensor]:
+    """The teacher's logits as float16, computed, written and read back, each timed and printed."""
+    begun = time.perf_counter()
+    logits = predict(teacher, windows, precision=SETTINGS.precision)
+    computed = time.perf_counter()
+    tensors = {f"teacher_{side}": torch.from_numpy(getattr(logits, side)).half() for side in ("start", "end")}
+    save_tensors(path, tensors, {}, "teacher's outputs")
+    written = time.perf_counter()
+    stored, _ = load_tensors(path)
+    read = time.perf_counter()
+    print(
+        f"once: {computed - begun:.2f} s to compute the store, {written - computed:.3f} s to write and "
+        f"{read - written:.3f} s to load its {path.stat().st_size / 2**20:.2f} MiB"
+    )
+    return stored
+
+
+def asking(teacher: nn.Module, loss: Loss) -> Loss:
+    """``loss`` with the teacher's logits computed at every step, without dropout."""
+
+    def asked(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+        device = batch["input_ids"].device
+        bf16 = is_bf16(SETTINGS.precision, device)
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            said = teacher(**{name: batch[name] for name in INPUTS})
+        return loss(output, {**batch, "teacher_start": said.start_logits, "teacher_end": said.end_logits}, progress)
+
+    return asked
+
+
+def seconds_a_step(encoder: str, batches: Batches, loss: Loss, seed: int) -> float:
+    """Of one training of a fresh reader; loading it does not count."""
+    model = load_reader(encoder, seed=seed, max_length=LENGTH).to(training_device())
+    return fit(model, batches, loss, SETTINGS, seed=seed).seconds / len(batches)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="../shared/data/qa/wikipedia")
+    parser.add_argument("--encoder", default="../shared/models/all-MiniLM-L6-v2")
+    parser.add_argument("--windows", type=int, default=96, help="windows a training")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--spaces", nargs="+", choices=list(DIVERGENCES), default=["gold"])
+    given = parser.parse_args()
+    device = training_device()
+    examples = qa.load_domain("benchmark", given.data, seed=0).train[: given.windows]
+    windows = make_windows(examples, load_tokenizer(given.encoder), max_length=LENGTH)
+    windows = windows.select(np.arange(given.windows))
+    tensors = WindowTensors(windows, device)
+    mean = windows.lengths_W.mean()
+    print(f"{len(windows)} windows, mean {mean:.0f} tokens, batches of {BATCH}, turns: {given.turns}")
+
+    teacher = load_reader(given.encoder, seed=99, max_length=LENGTH).to(device).eval()
+    predict(
+        teacher, windows.select(np.arange(len(windows))[:BATCH]), precision=SETTINGS.precision
+    )  # imports, thread pools, caches
+    with tempfile.TemporaryDirectory() as folder:
+        stored = fill_store(Path(folder) / "outputs.safetensors", teacher, windows)
+    stored = {name: flat.to(device) for name, flat in stored.items()}
+    ways = {PLAIN: (weighted_likelihood, {})}
+    ways |= {f"stored, {space}": (joint_loss(space, "linear"), stored) for space in given.spaces}
+    ways["in the loop, gold"] = (asking(teacher, joint_loss("gold", "linear")), {})
+
+    for loss, of_tokens in ways.values():  # warm-up
+        plan = length_buckets(windows.lengths_W[: 2 * BATCH], BATCH, np.random.default_rng(0))
+        seconds_a_step(given.encoder, Batches(tensors, plan, of_tokens=of_tokens), loss, 0)
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(given.turns):
+        plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(turn))
+        for name in list(ways)[:: -1 if turn % 2 else 1]:
+            loss, of_tokens = ways[name]
+            seconds[name].append(seconds_a_step(given.encoder, Batches(tensors, plan, of_tokens=of_tokens), loss, turn))
+
+    for name, took in seconds.items():
+        print(f"{name:<21} {np.median(took):.4f} s a step   ({min(took):.4f} to {max(took):.4f})")
+    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    precision = "bf16" if is_bf16(SETTINGS.precision, device) else "fp32"
+    print(f"device {device.type} ({kind}), {torch.get_num_threads()} threads, {precision}")
+    plain = np.median(seconds[PLAIN])
+    ratios = [f"{name} {np.median(took) / plain:.2f}x" for name, took in seconds.items() if name != PLAIN]
+    print(f"a step against a plain one: {'; '.join(ratios)}")
+
+
+if __name__ == "__main__":
+    main()

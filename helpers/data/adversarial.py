@@ -1,0 +1,56 @@
+"""Adversarial questions beside a domain's own: the same question on a passage with a misleading sentence (Jia and
+Liang 2017). AddSent has several such passages a question, AddOneSent one."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from helpers.data import mini, qa
+from helpers.data.domains import locate_folder
+from helpers.data.examples import DataError, Example
+from helpers.presets import Data
+
+SETS = ("clean", "AddSent", "AddOneSent")
+
+
+def load_adversarial(data: Data) -> dict[str, list[Example]]:
+    """The clean questions, and both adversarial sets with the clean ones among them, by name (``SETS``).
+
+    A question's variants share its ``group``; their score is the least of the group. Empty where the preset names
+    no adversarial files. Raises DataError where a file cannot be used.
+    """
+    return _load(data.model_dump_json())
+
+
+@cache
+def _load(settings: str) -> dict[str, list[Example]]:
+    data = Data.model_validate_json(settings)
+    given = data.adversarial
+    if given is None:
+        return {}
+    if data.source == "mini":
+        many = mini.adversarial(data.domains[given.domain], size=data.test_size or mini.TEST, seed=data.seed)
+        clean = [example for example in many if example.id == example.group]
+        # One variant each; the first of one question, the second of the next, so that all wordings occur.
+        variants = [[e for e in many if e.group == one.id != e.id] for one in clean]
+        single = [several[number % len(several)] for number, several in enumerate(variants)]
+        one_each = [example for pair in zip(clean, single, strict=True) for example in pair]
+        return dict(zip(SETS, (clean, many, one_each), strict=True))
+    sets = {name: _examples(data, getattr(given, name)) for name in SETS[1:]}
+    clean = [example for example in sets["AddSent"] if example.id == example.group]
+    if not clean or len(clean) == len(sets["AddSent"]):
+        raise DataError(
+            f"{given.AddSent}: {len(clean)} of {len(sets['AddSent'])} questions are clean; expected the original "
+            "questions and, with ids such as <original>-high-conf-turk0, their adversarial variants"
+        )
+    return {"clean": clean, **sets}
+
+
+def _examples(data: Data, place: str) -> list[Example]:
+    """A file below the preset's folder, or dataset:configuration on the Hub."""
+    if data.source == "files":
+        return qa.read(locate_folder(data) / place).examples
+    from helpers.data.hub import load_hub  # imports `datasets`, which takes a second
+
+    dataset, _, config = place.partition(":")
+    return load_hub(dataset, "validation", config=config or None).examples

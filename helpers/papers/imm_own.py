@@ -1,0 +1,119 @@
+"""Your own domains in, better readers out: IMM on 2 to 16 files of questions, and what it is worth beside Single."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from helpers import notebook, provenance, records, tables
+from helpers.data.domains import load_domains
+from helpers.data.examples import DataError
+from helpers.engine import run_plans
+from helpers.papers import imm, imm_results, imm_runs
+from helpers.papers.imm_runs import Histories
+from helpers.presets import Preset, load
+from helpers.readers import budget
+
+MOST = 16  # domains; every round trains two readers for each
+NAME = "own"  # of the preset, and so of the folder of its trainings and of its record
+
+
+def preset_for(domains: dict[str, str], parameters: dict[str, object]) -> Preset:
+    """The settings of the preset that ``parameters`` name, for domains by name and file. Raises DataError."""
+    if not 2 <= len(domains) <= MOST:
+        raise DataError(f"IMM needs 2 to {MOST} domains, not {len(domains)}: give --domain NAME=FILE for each")
+    overrides = {key: parameters[name] for name, key in notebook.PRESET_KEYS.items() if parameters.get(name)}
+    places = {name: str(Path(file).expanduser().resolve()) for name, file in domains.items()}
+    data = {"data.source": "files", "data.folder": str(Path.cwd()), "data.domains": places, "data.adversarial": None}
+    return load(str(parameters["preset"]), "imm", **{**overrides, **data, "data.train_share": 1.0, "name": NAME})
+
+
+def improve(preset: Preset, out: Path) -> records.Record:
+    """Train Single and IMM readers of every domain, save each domain's best with a model card, return the scores."""
+    started, code = time.perf_counter(), provenance.code()
+    load_domains(preset.data)  # bad data is found before anything is trained
+    plans = {seed: imm.algorithm1(preset, seed, preset.imm, preset.imm.rounds) for seed in range(preset.seeds)}
+    outcomes = run_plans(plans, preset.engine)
+    histories: Histories = {seed: outcome.value for seed, outcome in outcomes.items()}
+    rows = {
+        "Single": {seed: history[0] for seed, history in histories.items()},
+        "IMM": {seed: history[-1] for seed, history in histories.items()},
+    }
+    everything = imm_runs.readers_of([task for outcome in outcomes.values() for task in outcome.tasks])
+    seconds = sum(reader.fit()["seconds"] for reader in everything)
+    parameters = preset.model_dump(mode="json", exclude={"cpu": True, "encoder": True, "data": {"folder", "domains"}})
+    record = records.Record(
+        artefact="imm/own",
+        preset=NAME,
+        title="F1 of each domain's reader, alone and with the others",
+        unit="F1",
+        baselines=["Single"],
+        notes=[f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()],
+        run=provenance.run_info(parameters, started, code, training_seconds=seconds),
+        **imm_results.table(rows),
+    )
+    records.write(record)
+    for domain in preset.data.domains:
+        seed = max(histories, key=lambda seed: imm.valid(histories[seed][-1][domain]))
+        reader = histories[seed][-1][domain]
+        folder = out / domain
+        if folder.is_dir() and not (folder / "config.json").is_file() and any(folder.iterdir()):
+            raise DataError(f"{folder} holds something that is no reader; give another --out")
+        shutil.copytree(reader.folder(), folder, dirs_exist_ok=True)
+        made_in = next(k for k, theta in enumerate(histories[seed]) if theta[domain] is reader)
+        (folder / "README.md").write_text(card(preset, record, domain, seed, made_in), encoding="utf-8")
+    return record
+
+
+def card(preset: Preset, record: records.Record, domain: str, seed: int, made_in: int) -> str:
+    """The model card: how the reader was made and what it scores."""
+    loaded = load_domains(preset.data)
+    sizes = ", ".join(f"{name} {len(one.train):,}" for name, one in loaded.items())
+    scores = {s.method: s.value for s in record.scores if (s.column, s.seed) == (domain, seed)}
+    encoder = Path(preset.encoder).name if Path(preset.encoder).exists() else preset.encoder
+    history = (
+        f"trained on {domain} alone: no round of IMM was better on its validation questions"
+        if made_in == 0
+        else f"of round {made_in} of IMM: trained on the other domains, taught by their readers in the measure that "
+        f"their questions are alike, then on {domain}, taught by its predecessor"
+    )
+    versions = ", ".join(f"{name} {number}" for name, number in record.run.versions.items())
+    return f"""---
+pipeline_tag: question-answering
+tags: [knowledge-distillation, reading-comprehension]
+---
+# A reader of {domain}
+
+Finds the answer to a question in a passage. It starts from the encoder {encoder} and is the reader
+{history} (iterative multi-source mutual knowledge transfer, Liu et al. 2020).
+
+| | F1 on {len(loaded[domain].test):,} test questions of {domain} |
+|---|---|
+| this reader | {scores["IMM"]:.1f} |
+| trained on {domain} alone, same seed and number of steps | {scores["Single"]:.1f} |
+
+It is the best on validation questions of {preset.seeds} trained with different seeds. Over all of them, with 95 %
+intervals:
+
+{compared(record, domain)}
+
+Training questions: {sizes}. Rounds: at most {preset.imm.rounds}. Optimiser steps behind the reader: {budget(preset):,}
+of {preset.training.batch_size} windows at a learning rate of {preset.training.learning_rate:g}. Seed {seed}.
+Device: {record.run.device}. Versions: {versions}.
+
+```
+python -m helpers answer path/to/this/folder "your question" passage.txt
+```
+"""
+
+
+def compared(record: records.Record, domain: str) -> str:
+    """Single, IMM and their difference on one domain, in a line."""
+    table = tables.frame(record)[domain].str.replace("*", "")
+    found = tables.compare(record, "IMM", "Single", [domain])
+    text = f"{domain}: Single {table['Single']}, IMM {table['IMM']}, difference {tables.signed(found.difference)}"
+    if found.low is None:
+        return text
+    interval = f"{tables.signed(found.low)} to {tables.signed(found.high)}"
+    return f"{text} ({interval} over {found.over}; P(IMM > Single) {tables.chance(found.probability)})"

@@ -1,0 +1,214 @@
+"""The cached trainings of IMM: a reader, what it says as a teacher, and how it does on adversarial questions.
+
+Configs are flat. One that builds on readers names them by their cache keys, so that whatever is trained in the same way
+is trained once, under whichever method's name, and what changes upstream changes the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import exca
+import numpy as np
+import pydantic
+import torch
+from torch import Tensor
+
+from helpers import losses, metrics
+from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
+from helpers.data.adversarial import load_adversarial
+from helpers.data.batches import Batches
+from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader, weights_digest
+from helpers.presets import Preset
+from helpers.readers import answers, batches_of, example_scores, validation, windows_of, windows_over
+from helpers.training import Batch, Loss, fit, predict, training_device
+
+DIVERGENCES: dict[str, Callable] = {
+    "gold": losses.gold_divergence,
+    "probabilities": losses.probability_divergence,
+    "logits": losses.logit_divergence,
+}
+
+
+class _Task(pydantic.BaseModel):
+    """What all three have: ``preset`` carries the settings, ``label`` is what a person calls it; neither is a key."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    preset: Preset
+    label: str
+
+
+class Reader(_Task):
+    """One trained reader. Cached by everything that its weights and scores depend on."""
+
+    domains: list[str]  # trained on
+    target: list[str]  # validated and tested on; a first stage has none and keeps its last weights
+    seed: int
+    steps: int
+    settings: dict
+    start: str = ""  # key of the reader whose weights it starts from, or the pretrained encoder
+    teachers: dict[str, str] = {}  # domain -> key of the reader whose outputs on it are to be matched
+    weights: dict[str, float] = {}  # domain -> s_ij of Eq. 7; 1 without
+    kd_space: Literal["gold", "probabilities", "logits"] = "gold"
+    annealing: Literal["linear", "constant"] = "linear"
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="2")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict:
+        """Train, select, save; returns test F1 and EM per example and domain, validation scores, steps and seconds."""
+        preset, folder, device = self.preset, self.infra.uid_folder(create=True), training_device()
+        done = fit(
+            model := self._initial(),
+            self._batches(device),
+            joint_loss(self.kd_space, self.annealing) if self.teachers else weighted_likelihood,
+            preset.training,
+            seed=self.seed,
+            validate=validation(preset, self.target) if self.target else None,
+            checkpoint=folder / "checkpoint.safetensors",
+            label=self.label,
+        )
+        model.eval()
+        scores = {name: example_scores(preset, model, name, "test") for name in self.target}
+        save_reader(model, load_tokenizer(preset.encoder), folder / "model")
+        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        return {
+            "f1": {name: score.f1.tolist() for name, score in scores.items()},
+            "exact": {name: score.em.tolist() for name, score in scores.items()},
+            "best": done.best_score,
+            "validation": done.history,
+            "steps": done.steps,
+            "seconds": done.seconds,
+            "weights": weights_digest(folder / "model"),
+        }
+
+    def folder(self) -> Path:
+        """Where the trained reader lies, in Hugging Face format."""
+        return self.infra.uid_folder() / "model"
+
+    def check(self) -> None:
+        """Raises DamagedFile where the stored weights are not those that were trained."""
+        if weights_digest(self.folder()) != self.fit()["weights"]:
+            raise DamagedFile(f"{self.folder()} is damaged or gone")
+
+    def _initial(self) -> torch.nn.Module:
+        preset = self.preset
+        source = str(Path(self.infra.folder) / self.start / "model") if self.start else preset.encoder
+        return load_reader(
+            source,
+            seed=self.seed,
+            random_layers=0 if self.start else preset.random_layers,
+            max_length=preset.windows.max_length,
+        )
+
+    def _batches(self, device: torch.device) -> Batches:
+        batches = batches_of(self.preset, self.domains, self.steps, self.seed, device)
+        sizes = [len(windows_of(self.preset, [name], "train")) for name in self.domains]
+        if self.weights:
+            each = torch.tensor([self.weights[name] for name in self.domains], device=device)
+            batches.of_windows["weight"] = each.repeat_interleave(torch.tensor(sizes, device=device))
+        if self.teachers:
+            stored = [self._outputs(name).load() for name in self.domains]
+            for side in ("start", "end"):
+                flat = torch.cat([outputs[side] for outputs in stored])
+                batches.of_tokens[f"teacher_{side}"] = flat.to(device)
+        return batches
+
+    def _outputs(self, domain: str) -> Outputs:
+        where = {"folder": self.infra.folder}
+        return Outputs(reader=self.teachers[domain], domain=domain, preset=self.preset, label=self.label, infra=where)
+
+
+class Outputs(_Task):
+    """A teacher's start and end logits for every token of a domain's training windows, stored as float16.
+
+    All students that learn from the teacher on this domain read them.
+    """
+
+    reader: str  # key of the teacher
+    domain: str
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict:
+        """Compute and store; returns the number of windows."""
+        model = load_saved(Path(self.infra.folder) / self.reader / "model").to(training_device())
+        windows = windows_of(self.preset, [self.domain], "train")
+        logits = predict(model, windows, precision=self.preset.training.precision)
+        tensors = {side: torch.from_numpy(getattr(logits, side)).half() for side in ("start", "end")}
+        facts = {"teacher": self.reader, "windows": windows.fingerprint()}
+        save_tensors(self.infra.uid_folder(create=True) / "outputs.safetensors", tensors, facts, "teacher's outputs")
+        return {"windows": len(windows)}
+
+    def load(self) -> dict[str, Tensor]:
+        """The stored logits, ``start`` and ``end``. Raises DamagedFile, also where they are another teacher's or
+        of other windows."""
+        path = self.infra.uid_folder() / "outputs.safetensors"
+        tensors, facts = load_tensors(path)
+        windows = windows_of(self.preset, [self.domain], "train")
+        if facts.get("teacher") != self.reader or facts.get("windows") != windows.fingerprint():
+            raise DamagedFile(f"{path} holds another teacher's outputs, or those for other windows")
+        return tensors
+
+    def check(self) -> None:
+        """Raises DamagedFile where the stored outputs are not those that were computed."""
+        self.load()
+
+
+class Adversarial(_Task):
+    """How a reader answers the preset's adversarial questions: F1 of each, the least over a question's variants."""
+
+    reader: str  # key of the reader
+    questions: str  # their fingerprint
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict:
+        """F1 of each question by set: the clean ones, AddSent, AddOneSent."""
+        model = load_saved(Path(self.infra.folder) / self.reader / "model").to(training_device())
+        scores = {}
+        for name, examples in load_adversarial(self.preset.data).items():
+            found = answers(self.preset, model, windows_over(self.preset, examples))
+            scores[name] = metrics.group_minima(examples, metrics.score(examples, found)).f1.tolist()
+        return {"f1": scores}
+
+    def check(self) -> None:
+        """Nothing is stored beside the result."""
+
+
+def weighted_likelihood(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+    """Eq. 3, and Eqs. 4 and 7 without a teacher where the batch has weights."""
+    likelihood_B = losses.span_negative_log_likelihood(
+        output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
+    )
+    return {"likelihood": losses.mean(likelihood_B, batch.get("weight"))}
+
+
+def joint_loss(kd_space: str, annealing: str) -> Loss:
+    """Eqs. 6 and 11, averaged as in Eqs. 7 and 10: lambda likelihood + (1 - lambda) divergence from the teacher.
+
+    lambda rises from 0 to 1 over the training ("linear"), or is 1/2 ("constant").
+    """
+    divergence = DIVERGENCES[kd_space]
+
+    def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+        rising = progress if annealing == "linear" else 0.5
+        divergence_B = divergence(
+            (output.start_logits, output.end_logits),
+            (batch["teacher_start"], batch["teacher_end"]),
+            (batch["start"], batch["end"]),
+            batch["attention_mask"],
+        )
+        likelihood = weighted_likelihood(output, batch, progress)["likelihood"]
+        return {
+            "likelihood": rising * likelihood,
+            "divergence": (1 - rising) * losses.mean(divergence_B, batch.get("weight")),
+        }
+
+    return loss
+
+
+def scores_on(preset: Preset, reader: Reader, domain: str, part: str) -> float:
+    """Mean F1 of a trained reader on one part of any domain."""
+    return float(np.mean(example_scores(preset, load_saved(reader.folder()), domain, part).f1))

@@ -1,0 +1,179 @@
+"""Tensors on disk: what is written is read, what was damaged is refused, what does not fit leaves nothing behind."""
+
+import struct
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from helpers.checkpoints import DamagedFile, digest, load_tensors, save_tensors
+
+TENSORS = {
+    "start": torch.tensor([[0.5, -2.0, 65504.0], [0.0, 6e-8, 1.0]], dtype=torch.float16),
+    "scalar": torch.tensor(3.5),
+    "step": torch.tensor(7),
+    "empty": torch.zeros(0, 4),
+    "bf16": torch.tensor([1.0, 3.0], dtype=torch.bfloat16),
+}
+FACTS = {"progress": '{"steps": 12}', "teacher": "Ωmega"}
+
+
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "outputs.safetensors"
+    save_tensors(path, TENSORS, FACTS, "teacher's outputs")
+    return path
+
+
+def parts(path):
+    """The file's bytes, and how many of them are its header: eight for the length, then JSON."""
+    content = path.read_bytes()
+    return content, 8 + struct.unpack("<Q", content[:8])[0]
+
+
+def facts_of(path):
+    """The places of the facts, which stand in the header like a tensor of the name __metadata__."""
+    content, header = parts(path)
+    begin = content.index(b'"__metadata__"')
+    return range(begin, content.index(b"},", begin, header))
+
+
+def survivors(path, places):
+    """The places among ``places`` where a byte may change (in its lowest bit) and the file still be read."""
+    content, found = path.read_bytes(), []
+    for place in places:
+        changed = bytearray(content)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        try:
+            load_tensors(path)
+            found.append((place, chr(content[place])))
+        except DamagedFile as error:
+            assert str(path) in str(error) and "\n" not in str(error)
+    path.write_bytes(content)
+    return found
+
+
+def test_what_is_written_is_read(stored):
+    tensors, facts = load_tensors(stored)
+    assert set(tensors) == set(TENSORS) and FACTS.items() <= facts.items()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype and tensors[name].shape == tensor.shape
+        assert torch.equal(tensors[name], tensor), name
+    assert [path.name for path in stored.parent.iterdir()] == ["outputs.safetensors"]  # and no temporary
+
+
+def test_a_view_is_written_as_it_looks(tmp_path):
+    grid = torch.arange(6).reshape(2, 3)
+    save_tensors(tmp_path / "new" / "a.safetensors", {"turned": grid.T, "every second": grid[:, ::2]}, {}, "grid")
+    tensors, _ = load_tensors(tmp_path / "new" / "a.safetensors")
+    assert tensors["turned"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert tensors["every second"].tolist() == [[0, 2], [3, 5]]
+
+
+def test_the_digest_stands_for_names_and_values():
+    one = digest({"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3)})
+    assert len(one) == 16 and one == digest({"b": torch.tensor(3), "a": torch.tensor([1.0, 2.0])})
+    others = [
+        {"a": torch.tensor([2.0, 1.0]), "b": torch.tensor(3)},
+        {"a": torch.tensor([1.0, 2.0]), "c": torch.tensor(3)},
+        {"a": torch.tensor([1.0, 2.0])},
+    ]
+    assert len({one, *map(digest, others)}) == 4
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(DamagedFile, match=r"gone\.safetensors cannot be read"):
+        load_tensors(tmp_path / "gone.safetensors")
+
+
+@pytest.mark.parametrize("left", [0.0, 0.02, 0.5, 0.99])
+def test_a_file_cut_short_is_named(stored, left):
+    content, _ = parts(stored)
+    stored.write_bytes(content[: int(left * len(content))])
+    with pytest.raises(DamagedFile, match=r"outputs\.safetensors cannot be read") as error:
+        load_tensors(stored)
+    assert str(stored) in str(error.value)
+
+
+def test_a_flipped_byte_of_a_tensor_is_named(stored):
+    content, header = parts(stored)
+    assert len(content) - header == 12 + 4 + 8 + 0 + 4
+    changed = bytearray(content)
+    changed[-1] ^= 255
+    stored.write_bytes(changed)
+    with pytest.raises(DamagedFile, match=r"outputs\.safetensors is damaged") as error:
+        load_tensors(stored)
+    assert str(stored) in str(error.value)
+
+
+def test_no_byte_of_a_tensor_can_change_unnoticed(stored):
+    content, header = parts(stored)
+    assert survivors(stored, range(header, len(content))) == []
+
+
+def test_no_byte_of_the_header_can_change_unnoticed(stored):
+    _, header = parts(stored)
+    assert survivors(stored, [place for place in range(header) if place not in facts_of(stored)]) == []
+
+
+def test_no_byte_of_a_fact_can_change_unnoticed(stored):
+    assert survivors(stored, facts_of(stored)) == []
+
+
+def test_a_file_of_somebody_else_is_refused(tmp_path):
+    path = tmp_path / "other.safetensors"
+    for facts in (None, {"format": "pt"}):
+        save_file(TENSORS, path, metadata=facts)
+        with pytest.raises(DamagedFile, match=r"other\.safetensors cannot be read"):
+            load_tensors(path)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+import torch
+from helpers.checkpoints import save_tensors
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write fails as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+try:
+    save_tensors(Path(sys.argv[1]), {"start": torch.ones(100_000)}, {"teacher": "new"}, "teacher's outputs")
+except OSError as error:
+    print(error)
+else:
+    print("saved")
+"""
+
+
+def on_a_disk_of(size, path):
+    """What a process says that saves 400,000 bytes where no file can be larger than ``size``."""
+    done = subprocess.run([sys.executable, "-c", FULL, str(path), str(size)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
+@pytest.mark.parametrize("size", [0, 200_000])
+def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, size):
+    said = on_a_disk_of(size, tmp_path / "outputs.safetensors")
+    assert said.startswith("cannot save the teacher's outputs outputs.safetensors: ")
+    assert said.endswith("; free some space and run again") and "\n" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_keeps_no_temporary(tmp_path):
+    (tmp_path / "outputs.safetensors").mkdir()
+    with pytest.raises(OSError, match=r"cannot save the teacher's outputs outputs\.safetensors: "):
+        save_tensors(tmp_path / "outputs.safetensors", TENSORS, FACTS, "teacher's outputs")
+    assert [path.name for path in tmp_path.iterdir()] == ["outputs.safetensors"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
+def test_a_full_disk_leaves_the_file_that_was_there(stored):
+    before = stored.read_bytes()
+    assert "free some space" in on_a_disk_of(200_000, stored)
+    assert stored.read_bytes() == before and len(list(stored.parent.iterdir())) == 1
+    assert on_a_disk_of(1_000_000, stored) == "saved"  # the limit is what it was about
+    assert load_tensors(stored)[1]["teacher"] == "new"

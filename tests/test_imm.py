@@ -1,0 +1,236 @@
+"""IMM: Algorithm 1's wiring without training, its losses by hand, and what is shared."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from helpers import claims, engine, provenance, records
+from helpers.papers import imm, imm_runs, imm_tasks
+from helpers.presets import load
+
+NAMES = ["encyclopedia", "news", "search"]
+
+
+@pytest.fixture
+def preset(results):
+    return load("smoke", "imm", seeds=1)
+
+
+def drive(monkeypatch, plan, valid):
+    """All waves of a plan, with F1 on validation as ``valid`` says instead of trained; and what the plan returns."""
+    monkeypatch.setattr(imm, "valid", valid)
+    waves = []
+    while True:
+        try:
+            waves.append(list(next(plan)))
+        except StopIteration as stop:
+            return waves, stop.value
+
+
+def better_every_round(reader):
+    return float(reader.label.split("round ")[1][0]) if "round" in reader.label else 0.0
+
+
+def key(reader):
+    return reader.infra.uid()
+
+
+def test_a_round_of_algorithm_1(monkeypatch, preset):
+    waves, history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 2), better_every_round)
+    singles, outputs, phi, theta, outputs2, phi2, theta2 = waves
+    assert [one.domains for one in singles] == [[name] for name in NAMES] == [one.target for one in singles]
+    assert [(one.reader, one.domain) for one in outputs] == [(key(s), s.domains[0]) for s in singles]
+    old = dict(zip(NAMES, map(key, singles), strict=True))
+    for i, one in zip(NAMES, phi, strict=True):
+        others = [j for j in NAMES if j != i]
+        assert one.domains == others and one.start == "" and one.target == []
+        assert one.teachers == {j: old[j] for j in others}  # all targets of a round learn from the same theta^(k)
+        assert one.weights.keys() == set(others) and math.isclose(sum(one.weights.values()), 1)
+    for i, one, first in zip(NAMES, theta, phi, strict=True):
+        assert one.domains == one.target == [i] and one.start == key(first) and one.teachers == {i: old[i]}
+        assert one.weights == {}
+    new = dict(zip(NAMES, map(key, theta), strict=True))
+    assert [one.reader for one in outputs2] == list(new.values())
+    assert phi2[0].teachers == {"news": new["news"], "search": new["search"]}
+    assert theta2[1].teachers == {"news": new["news"]}
+    assert [{i: key(one) for i, one in round.items()} for round in history[:2]] == [old, new] and len(history) == 3
+
+
+def test_the_better_of_new_and_old_is_kept_and_it_stops_when_none_improves(monkeypatch, preset):
+    scores = {"Single": 50.0, "theta news, round 1": 60.0, "theta search, round 1": 40.0, "theta news, round 2": 60.0}
+
+    def valid(reader):
+        return next((score for name, score in scores.items() if name in reader.label), 10.0)
+
+    _, history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 5), valid)
+    kept = [{i: reader.label for i, reader in theta.items()} for theta in history]
+    assert kept[1]["news"] == "IMM theta news, round 1, seed 0"
+    assert kept[1]["search"] == kept[1]["search"] == kept[0]["search"] and "Single" in kept[1]["encyclopedia"]
+    assert kept[2]["news"] == "IMM theta news, round 2, seed 0"  # as good as the old one: the paper takes the new
+    assert len(history) == 3  # the second round improved none
+
+
+def test_what_the_switches_change(monkeypatch, preset):
+    def first(**changes):
+        switches = preset.imm.model_copy(update=changes)
+        waves, _ = drive(monkeypatch, imm.algorithm1(preset, 0, switches, 1), better_every_round)
+        readers = [one for wave in waves for one in wave if isinstance(one, imm_tasks.Reader)]
+        return readers[3], readers[6], waves
+
+    phi, theta, _ = first()
+    assert first(similarity="uniform")[0].weights == {"news": 1.0, "search": 1.0}
+    without, _, _ = first(teach_multi_domain=False)
+    assert without.teachers == {} and without.weights == phi.weights
+    unchanged, without, _ = first(teach_target=False)
+    assert without.teachers == {} and key(unchanged) == key(phi) and without.start == theta.start
+    _, _, waves = first(teach_multi_domain=False, teach_target=False)
+    assert len(waves) == 3  # nobody has to be asked
+    assert first(kd_space="logits")[0].kd_space == "logits" and first(annealing="constant")[1].annealing == "constant"
+    single = imm.singles(preset, 0)["encyclopedia"]
+    assert first(multi_domain_start="theta")[0].start == key(single)
+    with pytest.raises(imm.SwitchError, match=r"'released' is for the domains SQuAD, .* not \['encyclopedia'"):
+        first(similarity="released")
+
+
+def test_released_similarities_are_rows_that_sum_to_one(results):
+    preset = load("paper")
+    assert set(preset.data.domains) == set(imm.RELEASED)
+    for target, row in imm.RELEASED.items():
+        assert set(row) == set(imm.RELEASED) - {target} and abs(sum(row.values()) - 1) < 0.011
+
+
+def test_table_1_gives_every_reader_the_same_number_of_steps(monkeypatch, preset):
+    waves, methods = drive(monkeypatch, imm.baselines(preset, 0), better_every_round)
+    assert tuple(methods) == imm.METHODS[:-1]
+    rounds, history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
+    methods["IMM"] = history[-1]
+    known = imm_runs.by_key([one for wave in [*waves, *rounds] for one in wave])
+    for readers in methods.values():
+        for i, reader in readers.items():
+            stages = imm_runs.history(reader, known)
+            assert abs(sum(one.steps for one in stages) - imm.budget(preset)) <= 1
+            assert i in reader.target and reader.settings["training"] == methods["Mix"][i].settings["training"]
+    assert methods["FT"]["news"].start == methods["MFT"]["news"].start
+    assert methods["FT"]["news"].domains == ["news"] and methods["MFT"]["news"].domains == NAMES
+    nearest = max((row := imm.tfidf(preset)["news"]), key=row.get)
+    assert set(methods["MS-MFT"]["news"].domains) == {"news", nearest}
+    assert known[methods["MS-FT"]["news"].start].domains == [nearest]
+    unified = known[methods["BAM"]["news"].start]
+    assert unified.domains == NAMES and list(unified.teachers) == NAMES and unified.weights == {}
+    assert methods["BAM"]["news"].teachers == {}
+
+
+def test_the_same_training_is_one_under_any_name(monkeypatch, preset):
+    _, imm_history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
+    _, methods = drive(monkeypatch, imm.baselines(preset, 0), better_every_round)
+    assert key(imm_history[0]["news"]) == key(methods["Single"]["news"])
+    _, longer = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 3), better_every_round)
+    assert key(longer[1]["news"]) == key(imm_history[1]["news"]) != key(longer[2]["news"])
+    _, other = drive(monkeypatch, imm.algorithm1(preset, 1, preset.imm, 1), better_every_round)
+    assert key(other[1]["news"]) != key(imm_history[1]["news"])
+
+
+def loss_of(kd_space, progress, weight=None, annealing="linear"):
+    """Two positions, all probabilities chosen: student 0.5 and 0.5, teacher 0.8 and 0.2 at the gold first position."""
+    student = SimpleNamespace(start_logits=torch.zeros(1, 2), end_logits=torch.zeros(1, 2))
+    teacher = torch.tensor([[0.8, 0.2]]).log()
+    zero = torch.zeros(1, dtype=torch.long)
+    batch = {"start": zero, "end": zero, "attention_mask": torch.ones(1, 2), "teacher_start": teacher}
+    batch |= {"teacher_end": teacher} | ({} if weight is None else {"weight": torch.tensor([weight])})
+    terms = imm_tasks.joint_loss(kd_space, annealing)(student, batch, progress)
+    return {name: round(float(term), 4) for name, term in terms.items()}
+
+
+def test_joint_loss_by_hand():
+    likelihood = round(2 * math.log(2), 4)
+    assert loss_of("gold", 0.0) == {"likelihood": 0.0, "divergence": 0.18}  # 2 x 0.3 squared
+    assert loss_of("gold", 1.0) == {"likelihood": likelihood, "divergence": 0.0}
+    assert loss_of("gold", 0.25) == {"likelihood": round(0.5 * math.log(2), 4), "divergence": 0.135}
+    assert loss_of("gold", 0.9, annealing="constant") == {"likelihood": round(math.log(2), 4), "divergence": 0.09}
+    assert loss_of("probabilities", 0.0)["divergence"] == 0.36  # both positions count
+    logits = (math.log(0.8) ** 2 + math.log(0.2) ** 2) / 2
+    assert loss_of("logits", 0.0)["divergence"] == round(2 * logits, 4)
+    weighted = loss_of("gold", 0.25, weight=0.5)
+    assert weighted == {"likelihood": round(0.25 * math.log(2), 4), "divergence": 0.0675}  # Eq. 7
+
+
+def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypatch, preset, capsys):
+    preset = preset.model_copy(update={"imm": preset.imm.model_copy(update={"rounds": 1})})
+    monkeypatch.setattr(engine, "_checked", set())
+    done = engine.run_plans({0: imm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
+    before = {i: reader.fit() for i, reader in done.value[-1].items()}
+    single = done.tasks[0]
+    store = next(task for task in done.tasks if isinstance(task, imm_tasks.Outputs))
+    flip(single.folder() / "model.safetensors")
+    flip(store.infra.uid_folder() / "outputs.safetensors")
+    phi = next(task for task in done.tasks if "phi" in task.label)
+    cut = phi.infra.uid_folder() / "job.pkl"
+    cut.write_bytes(cut.read_bytes()[:40])
+    engine._checked.clear()
+    capsys.readouterr()
+    again = engine.run_plans({0: imm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
+    said = capsys.readouterr().out
+    assert single.label in said and store.label in said and phi.label in said and said.count("is made again") == 3
+    assert "model is damaged" in said and "outputs.safetensors is damaged" in said
+    for i, reader in again.value[-1].items():
+        result = reader.fit()
+        assert {**result, "seconds": 0} == {**before[i], "seconds": 0}
+
+
+def test_outputs_of_another_teacher_or_of_other_windows_are_refused(preset):
+    done = engine.run_plans({0: imm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
+    store = next(task for task in done.tasks if isinstance(task, imm_tasks.Outputs))
+    tensors, facts = imm_tasks.load_tensors(store.infra.uid_folder() / "outputs.safetensors")
+    for wrong in ({"teacher": "another"}, {"windows": "others"}):
+        imm_tasks.save_tensors(store.infra.uid_folder() / "outputs.safetensors", tensors, {**facts, **wrong}, "outputs")
+        with pytest.raises(imm_tasks.DamagedFile, match=r"outputs\.safetensors holds another teacher's outputs"):
+            store.load()
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def record(values, claim):
+    scores = [
+        records.Score(method=method, column=column, seed=seed, value=value)
+        for (method, column), seeds in values.items()
+        for seed, value in enumerate(seeds)
+    ]
+    run = provenance.run_info({}, 0.0, provenance.Code("0", False))
+    paper = [records.Printed(method="A", column="x", value=3.0), records.Printed(method="B", column="x", value=1.0)]
+    kind = {"artefact": "imm/table1", "preset": "smoke", "title": "t", "unit": "F1"}
+    return records.Record(**kind, scores=scores, paper=paper, claims=[claim], run=run)
+
+
+def test_claims_hold_fail_or_stay_open():
+    claim = records.Claim(text="A beats B", above="A", below="B")
+    clear = record({("A", "x"): [10, 11, 12], ("B", "x"): [1, 2, 3]}, claim)
+    found = claims.judge(clear, claim)
+    assert found.outcome == claims.HOLDS and found.found.difference == 9
+    assert found.sentence.startswith("A beats B: holds. Difference +9.0 F1 (95 % interval +")
+    assert found.sentence.endswith("; in the paper +2.00.")
+    other = claims.judge(clear, records.Claim(text="B beats A", above="B", below="A"))
+    assert (
+        other.outcome == claims.FAILS and "does not hold" in other.sentence and "in the paper −2.00" in other.sentence
+    )
+    close = record({("A", "x"): [1, 5], ("B", "x"): [2, 4]}, claim)
+    assert claims.judge(close, claim).outcome == claims.OPEN
+    single = record({("A", "x"): [9], ("B", "x"): [1]}, claim)
+    assert (
+        claims.judge(single, claim).outcome == claims.OPEN
+        and "without an interval" in claims.judge(single, claim).sentence
+    )
+
+
+def test_a_claim_may_be_about_two_differences():
+    values = {("A", "x"): [5, 6], ("B", "x"): [4, 5], ("A", "y"): [8, 9], ("B", "y"): [2, 3]}
+    claim = records.Claim(text="more", above="A", below="B", columns=["y"], than=["A", "B"], than_columns=["x"])
+    found = claims.judge(record(values, claim), claim)
+    assert found.outcome == claims.HOLDS and found.found.difference == 5  # 6 on y, 1 on x
+    with pytest.raises(ValueError, match="is about 'C', but no score is of that row"):
+        record(values, claim.model_copy(update={"above": "C"}))
