@@ -17,11 +17,11 @@ class DamagedFile(ValueError):
     """A file that was cut short or changed after it was written; the message names it."""
 
 
-def digest(tensors: dict[str, torch.Tensor]) -> str:
-    """Sixteen hex digits that stand for these tensors' names and bytes."""
-    found = hashlib.sha256()
+def digest(tensors: dict[str, torch.Tensor], facts: dict[str, str]) -> str:
+    """Sixteen hex digits that stand for these tensors, their names, types and shapes, and the facts about them."""
+    found = hashlib.sha256(repr(sorted(facts.items())).encode())
     for name in sorted(tensors):
-        found.update(name.encode() + b"\0")
+        found.update(repr((name, tensors[name].dtype, tuple(tensors[name].shape))).encode())
         found.update(tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()[:16]
 
@@ -32,7 +32,7 @@ def save_tensors(path: Path, tensors: dict[str, torch.Tensor], facts: dict[str, 
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     try:
-        save_file(tensors, temporary, metadata={**facts, "digest": digest(tensors)})
+        save_file(tensors, temporary, metadata={**facts, "digest": digest(tensors, facts)})
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:  # a full disk is either
         temporary.unlink(missing_ok=True)
@@ -45,7 +45,7 @@ def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         with safe_open(path, framework="pt", device="cpu") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
             facts = dict(file.metadata())
-        whole = digest(tensors) == facts["digest"]
+        whole = facts.pop("digest") == digest(tensors, facts)
     except (SafetensorError, OSError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} cannot be read ({error})") from error
     if not whole:

@@ -72,6 +72,8 @@ def own_domains(given: argparse.Namespace) -> int:
     settings = {"encoder": given.encoder, "rounds": given.rounds}
     parameters = {**notebook.of_a_preset(given.parameters), **{k: v for k, v in settings.items() if v}}
     record = imm_own.improve(imm_own.preset_for(domains, parameters), given.out)
+    for note in record.notes:
+        print(note)
     for name in domains:
         print(imm_own.compared(record, name))
     print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in domains))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Generator, Hashable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -102,8 +103,12 @@ def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
             note(task, _fit(task))
         torch.set_num_threads(before)
     else:
-        pool = _pool(processes(engine), engine.threads or max(1, cores() // processes(engine)))
-        futures = {pool.submit(_fit, task): task for task in missing}
+        sizes = processes(engine), engine.threads or max(1, cores() // processes(engine))
+        try:
+            futures = {_pool(*sizes).submit(_fit, task): task for task in missing}
+        except BrokenProcessPool:  # a worker died since the last wave
+            _pool.cache_clear()
+            futures = {_pool(*sizes).submit(_fit, task): task for task in missing}
         for future in as_completed(futures):
             error = future.exception() or future.result()
             if isinstance(error, BrokenProcessPool):
@@ -152,6 +157,7 @@ def _pool(workers: int, threads: int) -> ProcessPoolExecutor:
 
 def _start_worker(threads: int) -> None:
     torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # an interrupt ends it at once and without a traceback
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -57,6 +57,5 @@ def logit_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor)
 
     As in the released code of IMM, for every token of the window, before any softmax. ``gold`` plays no part.
     """
-    mask = mask_BxL.float()
-    pairs = zip(student, teacher, strict=True)
-    return sum(((s.float() - t.float()).square() * mask).sum(-1) / mask.sum(-1) for s, t in pairs)
+    gaps = [(s.float() - t.float()).masked_fill(mask_BxL == 0, 0.0) for s, t in zip(student, teacher, strict=True)]
+    return sum(gap.square().sum(-1) for gap in gaps) / mask_BxL.sum(-1)

@@ -73,15 +73,17 @@ def test_a_view_is_written_as_it_looks(tmp_path):
     assert tensors["every second"].tolist() == [[0, 2], [3, 5]]
 
 
-def test_the_digest_stands_for_names_and_values():
-    one = digest({"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3)})
-    assert len(one) == 16 and one == digest({"b": torch.tensor(3), "a": torch.tensor([1.0, 2.0])})
+def test_the_digest_stands_for_names_values_and_facts():
+    one = digest({"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3)}, {"x": "1"})
+    assert len(one) == 16 and one == digest({"b": torch.tensor(3), "a": torch.tensor([1.0, 2.0])}, {"x": "1"})
     others = [
-        {"a": torch.tensor([2.0, 1.0]), "b": torch.tensor(3)},
-        {"a": torch.tensor([1.0, 2.0]), "c": torch.tensor(3)},
-        {"a": torch.tensor([1.0, 2.0])},
+        ({"a": torch.tensor([2.0, 1.0]), "b": torch.tensor(3)}, {"x": "1"}),
+        ({"a": torch.tensor([1.0, 2.0]), "c": torch.tensor(3)}, {"x": "1"}),
+        ({"a": torch.tensor([1.0, 2.0])}, {"x": "1"}),
+        ({"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3)}, {"x": "2"}),
+        ({"a": torch.tensor([[1.0, 2.0]]), "b": torch.tensor(3)}, {"x": "1"}),
     ]
-    assert len({one, *map(digest, others)}) == 4
+    assert len({one, *(digest(*other) for other in others)}) == 6
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -88,7 +88,7 @@ def test_bars_stand_for_means_and_intervals():
 
 
 def test_curve_runs_along_x():
-    ax = figures.curve(curve())
+    ax = figures.curve(curve(), "all")
     assert ax.lines[0].get_xydata().tolist() == [[0, 51], [1, 52], [2, 53]]
     band = ax.collections[0].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == (50, 54)
@@ -128,7 +128,7 @@ def test_question_words_are_percentages():
 def test_functions_draw_on_axes_that_they_are_given():
     given = Figure().subplots(1, 2)
     assert figures.bar_table(table(), ax=given[0]) is given[0]
-    assert figures.curve(curve(), ax=given[1]) is given[1]
+    assert figures.curve(curve(), "all", ax=given[1]) is given[1]
     cosines = figures.similarity_heatmap(similarity(), raw=True)
     assert [text.get_text() for text in cosines.texts] == ["0.50"] * 6
 

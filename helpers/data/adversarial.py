@@ -16,8 +16,9 @@ SETS = ("clean", "AddSent", "AddOneSent")
 def load_adversarial(data: Data) -> dict[str, list[Example]]:
     """The clean questions, and both adversarial sets with the clean ones among them, by name (``SETS``).
 
-    A question's variants share its ``group``; their score is the least of the group. Empty where the preset names
-    no adversarial files. Raises DataError where a file cannot be used.
+    A question's variants share its ``group``; their score is the least of the group. All sets are about the same
+    questions, at most ``test_size``. Empty where the preset names no adversarial files. Raises DataError where a
+    file cannot be used.
     """
     return _load(data.model_dump_json())
 
@@ -37,12 +38,23 @@ def _load(settings: str) -> dict[str, list[Example]]:
         one_each = [example for pair in zip(clean, single, strict=True) for example in pair]
         return dict(zip(SETS, (clean, many, one_each), strict=True))
     sets = {name: _examples(data, getattr(given, name)) for name in SETS[1:]}
-    clean = [example for example in sets["AddSent"] if example.id == example.group]
-    if not clean or len(clean) == len(sets["AddSent"]):
-        raise DataError(
-            f"{given.AddSent}: {len(clean)} of {len(sets['AddSent'])} questions are clean; expected the original "
-            "questions and, with ids such as <original>-high-conf-turk0, their adversarial variants"
-        )
+    for name, examples in sets.items():
+        original = sum(example.id == example.group for example in examples)
+        if original in (0, len(examples)):
+            raise DataError(
+                f"{getattr(given, name)}: {original} of {len(examples)} questions are clean; expected the original "
+                "questions and, with ids such as <original>-high-conf-turk0, their adversarial variants"
+            )
+    # The same questions in the same order everywhere, so that the sets can be compared question by question.
+    both = {example.group for example in sets["AddOneSent"]}
+    clean = [example for example in sets["AddSent"] if example.id == example.group and example.group in both]
+    if not clean:
+        raise DataError(f"{given.AddSent} and {given.AddOneSent} have no question in common")
+    if data.test_size:
+        clean = qa.sample(clean, min(data.test_size, len(clean)), data.seed)
+    order = {example.group: number for number, example in enumerate(clean)}
+    for name, examples in sets.items():
+        sets[name] = sorted((e for e in examples if e.group in order), key=lambda example: order[example.group])
     return {"clean": clean, **sets}
 
 

@@ -32,7 +32,10 @@ def preset_for(domains: dict[str, str], parameters: dict[str, object]) -> Preset
 def improve(preset: Preset, out: Path) -> records.Record:
     """Train Single and IMM readers of every domain, save each domain's best with a model card, return the scores."""
     started, code = time.perf_counter(), provenance.code()
-    load_domains(preset.data)  # bad data is found before anything is trained
+    load_domains(preset.data)  # what is wrong is found before anything is trained
+    for folder in (out / domain for domain in preset.data.domains):
+        if folder.is_dir() and not (folder / "config.json").is_file() and any(folder.iterdir()):
+            raise DataError(f"{folder} holds something that is no reader; give another --out")
     plans = {seed: imm.algorithm1(preset, seed, preset.imm, preset.imm.rounds) for seed in range(preset.seeds)}
     outcomes = run_plans(plans, preset.engine)
     histories: Histories = {seed: outcome.value for seed, outcome in outcomes.items()}
@@ -58,8 +61,6 @@ def improve(preset: Preset, out: Path) -> records.Record:
         seed = max(histories, key=lambda seed: imm.valid(histories[seed][-1][domain]))
         reader = histories[seed][-1][domain]
         folder = out / domain
-        if folder.is_dir() and not (folder / "config.json").is_file() and any(folder.iterdir()):
-            raise DataError(f"{folder} holds something that is no reader; give another --out")
         shutil.copytree(reader.folder(), folder, dirs_exist_ok=True)
         made_in = next(k for k, theta in enumerate(histories[seed]) if theta[domain] is reader)
         (folder / "README.md").write_text(card(preset, record, domain, seed, made_in), encoding="utf-8")
