@@ -26,6 +26,7 @@ PRESET_KEYS = {
     "train_size": "data.train_size",
     "test_size": "data.test_size",
     "rounds": "imm.rounds",
+    "ablation_rounds": "imm.ablation_rounds",
     "curve": "imm.curve",
     "kd_space": "imm.kd_space",
     "similarity": "imm.similarity",

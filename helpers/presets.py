@@ -97,7 +97,8 @@ class Engine(_Strict):
 class Imm(_Strict):
     """IMM's switches (Liu et al. 2020); the defaults are the paper's, or the released code's where it is silent."""
 
-    rounds: int = pydantic.Field(3, ge=1)  # K of Tables 1, 2 and 3
+    rounds: int = pydantic.Field(3, ge=1)  # K of Tables 1 and 2
+    ablation_rounds: int = pydantic.Field(3, ge=1)  # K of Table 3
     curve: int = pydantic.Field(6, ge=1)  # the largest K of Figure 3
     kd_space: Literal["gold", "probabilities", "logits"] = "gold"  # what is compared with the teacher's (Eqs. 5, 9)
     similarity: Literal["tf-idf", "uniform", "measured", "released"] = "tf-idf"  # s_ij of Eq. 7

@@ -77,10 +77,10 @@ class Claim(BaseModel):
 class Record(BaseModel):
     """One table, figure or case study.
 
-    ``baselines`` are methods that the others are compared with, ``claims`` what the paper says. ``examples`` holds,
-    for ``method|column|seed``, each example's score in ``unit`` to one decimal, so that intervals can be over examples
-    as well; the examples of a column stand in the same order everywhere, and ``examples_of`` has the fingerprint of
-    their ids.
+    ``average`` says whether a mean over the columns means anything. ``baselines`` are methods that the others are
+    compared with, ``claims`` what the paper says. ``examples`` holds, for ``method|column|seed``, each example's score
+    in ``unit`` to one decimal, so that intervals can be over examples as well; the examples of a column stand in the
+    same order everywhere, and ``examples_of`` has the fingerprint of their ids.
     """
 
     model_config = STRICT
@@ -89,6 +89,7 @@ class Record(BaseModel):
     title: str
     unit: str
     notes: list[str] = []
+    average: bool = True
     baselines: list[Name] = []
     claims: list[Claim] = []
     scores: list[Score] = []
@@ -163,6 +164,8 @@ def write(record: Record) -> Path:
         for key in ("columns", "than", "than_columns"):
             if not claim[key]:
                 del claim[key]
+    if record.average:
+        del content["average"]
     empty = [key for key in ("notes", "baselines", "claims", "payload", "examples_of", "examples") if not content[key]]
     text = _layout({key: value for key, value in content.items() if key not in empty}) + "\n"
     path = paths.record(record.preset, record.artefact)

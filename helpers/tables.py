@@ -108,7 +108,7 @@ def printed_frame(record: Record, metric: str | None = None) -> pd.DataFrame:
     means = pd.DataFrame(np.nan, _unique(row_label(score) for score in rows), columns)
     for score in rows:
         means.loc[row_label(score), score.column] = score.value
-    if len(columns) > 1 and AVERAGE not in columns:
+    if record.average and len(columns) > 1 and AVERAGE not in columns:
         means[AVERAGE] = means.mean(axis=1, skipna=False)
     return _texts(means, 2)
 
@@ -213,7 +213,9 @@ def _groups(record: Record, scores: list[Score]) -> dict[str, list[str]]:
     columns = _unique(score.column for score in scores)
     if is_matrix(record):
         return {row: [row] for row in _unique(score.method for score in scores)}  # the diagonal may have no score
-    return {column: [column] for column in columns} | ({AVERAGE: columns} if len(columns) > 1 else {})
+    return {column: [column] for column in columns} | (
+        {AVERAGE: columns} if record.average and len(columns) > 1 else {}
+    )
 
 
 def _unique(values: Iterable) -> list:

@@ -72,7 +72,7 @@ def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
 def ablation_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
     """What Table 3 needs, by (row, seed). Every row switches something of the preset's own IMM."""
     return {
-        (name, seed): algorithm1(preset, seed, preset.imm.model_copy(update=changes), preset.imm.rounds)
+        (name, seed): algorithm1(preset, seed, preset.imm.model_copy(update=changes), preset.imm.ablation_rounds)
         for name, changes in VARIANTS.items()
         for seed in range(preset.seeds)
     }
