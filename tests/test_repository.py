@@ -68,7 +68,8 @@ def test_answer_prints_text_and_probability(tmp_path):
 
 def test_status_counts_trainings(results):
     done = helpers("status", "--preset", "smoke")
-    assert "8 distinct, 0 done" in done.stdout, done.stderr
+    assert "02_imm_main: 0 of " in done.stdout and "done: 0; " in done.stdout, done.stderr
+    assert "the time is known once one is done" in done.stdout
 
 
 def test_data_prints_sizes_and_fails_on_bad_data(tmp_path):
@@ -94,7 +95,10 @@ def test_the_lock_pins_every_dependency():
 
 def test_every_figure_of_the_records_is_there():
     found = report.records.read_all("mini")
-    assert {record.artefact for record in found} >= {"corpora/overview", "imm/similarity", "imm/table1"}
+    assert {record.artefact for record in found} >= {
+        "corpora/overview",
+        *(f"imm/{name}" for name in ("similarity", "table1", "figure3", "table2", "table3")),
+    }
     for record in found:
         if report.figures.drawable(record):
             assert paths.figure("mini", record.artefact, "png").is_file()

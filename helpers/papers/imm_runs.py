@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from helpers.data.domains import load_domains
 from helpers.engine import Outcome, replay, run_plans
 from helpers.papers import imm
 from helpers.papers.imm import Readers
@@ -95,15 +96,17 @@ def budget(trained: Trained) -> pd.DataFrame:
 
 
 def notes(trained: Trained) -> list[str]:
-    """What one has to know about how the rows were made: the budget, and what there being no GPU changed."""
+    """What one has to know about how the rows were made: budget, questions, and what there being no GPU changed."""
     preset, table = preset_of(trained.rows), budget(trained)
     least, most = table["steps of a reader"].min(), table["steps of a reader"].max()
     steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(preset.data).items())
     trainings = ", ".join(f"{row} {number}" for row, number in table["trainings"].items())
     return [
         f"every reader has {steps} steps of {preset.training.batch_size} windows behind it "
         f"({preset.training.epochs:g} epochs over all domains)",
         f"trainings for one seed of a row by itself: {trainings}",
+        f"training questions: {sizes}",
         *(f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()),
     ]
 
