@@ -29,8 +29,9 @@ from helpers.data import qa
 from helpers.data.batches import Batches, length_buckets
 from helpers.data.windows import Windows, WindowTensors, make_windows
 from helpers.models.reader import load_reader, load_tokenizer
-from helpers.papers.imm_tasks import DIVERGENCES, joint_loss, weighted_likelihood
+from helpers.papers.imm_tasks import DIVERGENCES, joint_loss
 from helpers.presets import Training
+from helpers.readers import span_loss
 from helpers.training import INPUTS, Batch, Loss, fit, is_bf16, predict, training_device
 
 BATCH = 16
@@ -98,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         stored = fill_store(Path(folder) / "outputs.safetensors", teacher, windows)
     stored = {name: flat.to(device) for name, flat in stored.items()}
-    ways = {PLAIN: (weighted_likelihood, {})}
+    ways = {PLAIN: (span_loss, {})}
     ways |= {f"stored, {space}": (joint_loss(space, "linear"), stored) for space in given.spaces}
     ways["in the loop, gold"] = (asking(teacher, joint_loss("gold", "linear")), {})
 

@@ -10,6 +10,7 @@ from helpers import statistics, tables
 from helpers.records import Claim, Record
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "is not decided"
+SEEDS = 3  # fewer runs show nothing that another seed may not undo
 
 
 class Judgement(NamedTuple):
@@ -22,14 +23,15 @@ class Judgement(NamedTuple):
 
 
 def judge(record: Record, claim: Claim) -> Judgement:
-    """A claim holds where the whole interval of the difference lies above zero, fails where it lies below."""
+    """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
+    not decided otherwise, or with fewer than ``SEEDS`` seeds."""
     columns = claim.columns or _columns(record)
     if claim.than:
-        ours = _gaps(record, claim.above, claim.below, columns)
-        found = statistics.compare(ours, _gaps(record, *claim.than, claim.than_columns or columns))
+        found = _excess(record, claim, columns)
     else:
         found = tables.compare(record, claim.above, claim.below, columns)
-    if found.low is None or found.low <= 0 <= found.high:
+    few = len({score.seed for score in record.scores}) < SEEDS
+    if few or found.low is None or found.low <= 0 <= found.high:
         outcome = OPEN
     else:
         outcome = HOLDS if found.low > 0 else FAILS
@@ -43,15 +45,23 @@ def judge(record: Record, claim: Claim) -> Judgement:
         chance = chance if chance[0] in "<>" else f"= {chance}"
         text += f" (95 % interval {interval} over {found.over}; P {chance})"
     printed = _printed(record, claim)
-    return Judgement(claim, outcome, found, text + (f"; in the paper {tables.signed(printed, 2)}." if printed else "."))
+    return Judgement(
+        claim, outcome, found, text + (f"; in the paper {tables.signed(printed, 2)}." if printed is not None else ".")
+    )
 
 
-def _gaps(record: Record, above: str, below: str, columns: list[str]) -> list[np.ndarray]:
-    """``above`` minus ``below``, seed by seed and example by example, a matrix for each column."""
-    sides = [tables.matrices(record, row, columns) for row in (above, below)]
-    if any(side is None for side in sides):
-        raise ValueError(f"{record.artefact}: {above} and {below} share no seed on {', '.join(columns)}")
-    return [one - other for one, other in zip(*sides, strict=True)]
+def _excess(record: Record, claim: Claim, columns: list[str]) -> statistics.Comparison:
+    """By how much one difference is above the other. All four terms may share trainings and questions, so it is taken
+    seed by seed and question by question, and then resampled once."""
+    terms = [(claim.above, columns), (claim.below, columns)]
+    terms += [(row, claim.than_columns or columns) for row in claim.than]
+    found = [tables.matrices(record, row, own) for row, own in terms]
+    if any(one is None for one in found) or len({len(one) for one in found}) > 1:
+        raise ValueError(f"{record.artefact}: {claim.text!r} needs the same seeds and as many columns on both sides")
+    if len({matrix.shape for one in found for matrix in one}) > 1:  # not the same questions: one number a seed
+        found = [[matrix.mean(axis=1, keepdims=True) for matrix in one] for one in found]
+    excess = [a - b - (c - d) for a, b, c, d in zip(*found, strict=True)]
+    return statistics.compare(excess, [np.zeros_like(matrix) for matrix in excess])
 
 
 def _printed(record: Record, claim: Claim) -> float | None:

@@ -66,14 +66,19 @@ def own_domains(given: argparse.Namespace) -> int:
     domains: dict[str, str] = {}
     for text in given.domain:
         name, _, file = text.partition("=")
-        if not name or not file or name in domains or "/" in name:
-            raise DataError(f"--domain {text}: write NAME=FILE, each name once and without a slash")
+        if not name or not file or name in domains:
+            raise DataError(f"--domain {text}: write NAME=FILE, each name once")
         domains[name] = file
+    if given.rounds is not None and given.rounds < 1:
+        raise DataError(f"--rounds {given.rounds}: at least 1")
+    parameters = notebook.of_a_preset(given.parameters)
+    if "data_dir" in parameters:
+        raise DataError("-p data_dir has no meaning here: --domain names the files")
     settings = {"encoder": given.encoder, "rounds": given.rounds}
-    parameters = {**notebook.of_a_preset(given.parameters), **{k: v for k, v in settings.items() if v}}
-    record = imm_own.improve(imm_own.preset_for(domains, parameters), given.out)
-    for note in record.notes:
-        print(note)
+    preset = imm_own.preset_for(domains, parameters | {key: value for key, value in settings.items() if value})
+    for key, value in preset.cpu.items():
+        print(f"no GPU, hence {key} = {value}")
+    record = imm_own.improve(preset, given.out)
     for name in domains:
         print(imm_own.compared(record, name))
     print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in domains))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Generator, Hashable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -13,9 +13,10 @@ from multiprocessing import connection, get_all_start_methods, get_context, pare
 from typing import NamedTuple
 
 import torch
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
+from helpers.checkpoints import DamagedFile
 from helpers.presets import Engine
 
 # Yields waves of tasks, parents first, each of which is done when it goes on; returns what it made of them.
@@ -88,59 +89,86 @@ def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
     if not missing:
         return
     bar = tqdm(total=len(distinct), initial=len(distinct) - len(missing), desc=label, leave=False)
-    failed: list[str] = []
     workers = min(processes(engine), len(missing))
-
-    def note(task, error: BaseException | None) -> None:
-        bar.update()
-        if error is not None:
-            failed.append(f"{task.label}: {type(error).__name__}: {error}")
-
-    if workers <= 1:
-        before = torch.get_num_threads()
-        torch.set_num_threads(engine.threads or cores())
-        for task in missing:
-            note(task, _fit(task))
-        torch.set_num_threads(before)
-    else:
-        sizes = processes(engine), engine.threads or max(1, cores() // processes(engine))
-        try:
-            futures = {_pool(*sizes).submit(_fit, task): task for task in missing}
-        except BrokenProcessPool:  # a worker died since the last wave
-            _pool.cache_clear()
-            futures = {_pool(*sizes).submit(_fit, task): task for task in missing}
-        for future in as_completed(futures):
-            error = future.exception() or future.result()
-            if isinstance(error, BrokenProcessPool):
-                _pool.cache_clear()  # the next wave starts a new one
-            note(futures[future], error)
+    failed: dict[str, str] = {}
+    # First what is free; then what another run was training, or what a worker died of, once more.
+    for wait in (False, True):
+        again = []
+        for task, error in _fit_here(missing, engine, wait) if workers <= 1 else _fit_there(missing, engine, wait):
+            if isinstance(error, Timeout | BrokenProcessPool) and not wait:
+                again.append(task)
+                continue
+            bar.update()
+            if error is not None:
+                failed[task.label] = f"{type(error).__name__}: {error}"
+        missing = again
     bar.close()
     if failed:
-        raise TrainingsFailed(f"{len(failed)} of {len(distinct)} trainings failed:\n  " + "\n  ".join(failed))
+        lines = "\n  ".join(f"{name}: {error}" for name, error in failed.items())
+        raise TrainingsFailed(f"{len(failed)} of {len(distinct)} trainings failed:\n  {lines}")
+
+
+def _fit_here(tasks: list, engine: Engine, wait: bool) -> Iterator[tuple]:
+    """Each task with what went wrong, or None."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(engine.threads or cores())
+    try:
+        for task in tasks:
+            yield task, _fit(task, wait)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _fit_there(tasks: list, engine: Engine, wait: bool) -> Iterator[tuple]:
+    """The same from worker processes, in the order in which they end."""
+    sizes = processes(engine), engine.threads or max(1, cores() // processes(engine))
+    try:
+        futures = {_pool(*sizes).submit(_fit, task, wait): task for task in tasks}
+    except BrokenProcessPool:  # a worker died since the last wave
+        _pool.cache_clear()
+        futures = {_pool(*sizes).submit(_fit, task, wait): task for task in tasks}
+    for future in as_completed(futures):
+        error = future.exception() or future.result()
+        if isinstance(error, BrokenProcessPool):  # killed, often for memory
+            _pool.cache_clear()
+        yield futures[future], error
 
 
 _checked: set[str] = set()  # folders whose content was looked at by this process
 
 
-def is_done(task) -> bool:
+def is_done(task, say: bool = True) -> bool:
     """Whether a task is cached whole. What is damaged is named and counts as not done."""
+    folder = str(task.infra.uid_folder())
     try:
-        if task.infra.status() != "completed":
+        if _status(task) != "completed":
             return False
-        if str(task.infra.uid_folder()) not in _checked:
+        if folder not in _checked:
             task.check()
-    except Exception as error:  # a damaged pickle can raise anything
-        print(f"{task.label}: {error or type(error).__name__}; it is made again")
-        task.infra.clear_job()
+    except DamagedFile as error:
+        if say:
+            print(f"{task.label}: {error}; it has to be made again")
         return False
-    _checked.add(str(task.infra.uid_folder()))
+    _checked.add(folder)
     return True
 
 
-def _fit(task) -> Exception | None:
+def _status(task) -> str:
     try:
-        with FileLock(task.infra.uid_folder(create=True) / "lock"):  # two runs of one preset at once share the work
-            task.fit()
+        return task.infra.status()
+    except OSError:
+        raise
+    except Exception as error:  # a damaged pickle can raise anything
+        raise DamagedFile(f"{task.infra.uid_folder()}/job.pkl cannot be read") from error
+
+
+def _fit(task, wait: bool = True) -> Exception | None:
+    try:
+        # Two runs of one preset at once share the work.
+        with FileLock(task.infra.uid_folder(create=True) / "lock", timeout=-1 if wait else 0):
+            if not is_done(task, say=False):  # it may have been looked at before another run mended it
+                task.infra.clear_job()
+                task.fit()
     except Exception as error:  # reported for all tasks together
         return error
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import tomllib
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import pydantic
 import torch
@@ -17,6 +17,10 @@ NAMES = ("smoke", "mini", "lab", "paper")
 
 class PresetError(ValueError):
     """A preset that cannot be used; the message names file and key."""
+
+
+# It names folders and is part of cache keys.
+DomainName = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 
 
 class _Strict(pydantic.BaseModel):
@@ -37,7 +41,7 @@ class Data(_Strict):
 
     source: Literal["mini", "files", "hub"]
     folder: str = ""  # source "files": one subfolder a domain
-    domains: dict[str, str]  # name -> miniature domain, subfolder or Hub name
+    domains: dict[DomainName, str]  # name -> miniature domain, subfolder or Hub name
     train_size: int = pydantic.Field(0, ge=0)
     train_share: float = pydantic.Field(1.0, gt=0, le=1)  # of each domain's training questions, as some are larger
     valid_size: int = pydantic.Field(300, ge=1)
@@ -140,6 +144,8 @@ def load(preset: str, paper: str = "", **overrides: object) -> Preset:
     if path.parent != paths.PRESETS and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
     values = _changed(values, _flat(values.pop("papers", {}).get(paper, {})))
+    if overrides.get("data.train_size"):  # who asks for so many questions means so many
+        overrides = {"data.train_share": 1.0, **overrides}
     on_cpu = _flat(values.pop("cpu", {}))
     applied = {key: value for key, value in on_cpu.items() if key not in overrides}
     try:

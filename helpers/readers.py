@@ -93,11 +93,12 @@ def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], 
 
 
 def span_loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-    """Negative log-likelihood of the answer's first and last token (IMM Eq. 3)."""
+    """Negative log-likelihood of the answer's first and last token (IMM Eqs. 3, 4, 8), weighted where the batch has
+    weights (Eq. 7)."""
     values_B = span_negative_log_likelihood(
         output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
     )
-    return {"likelihood": mean(values_B)}
+    return {"likelihood": mean(values_B, batch.get("weight"))}
 
 
 def effective(preset: Preset, domains: Sequence[str]) -> dict:

@@ -176,9 +176,10 @@ def write(record: Record) -> Path:
             file.write(text)
         os.chmod(temporary, 0o644)  # mkstemp makes files that only their owner can read
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error}; free some space and run again") from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
     return path
 
 

@@ -26,7 +26,6 @@ PAPERS = {
     "mtdnn_kd": "Liu et al. 2019: MT-DNN with knowledge distillation",
     "mtdnn": "He 2019: a multi-task network for SQuAD 2.0",
 }
-CLAIM_SEEDS = 3  # fewer runs show nothing that another seed may not undo
 
 # Only inside the report: in a notebook the rest of the page is not ours to style.
 STYLE = """
@@ -175,9 +174,9 @@ def _paper_says(record: Record, row: str, baseline: str, metric: str | None) -> 
 
 def _few_seeds(record: Record) -> list[str]:
     number = len(seeds(record))
-    if not (record.baselines or record.claims) or number >= CLAIM_SEEDS:
+    if not (record.baselines or record.claims) or number >= claims.SEEDS:
         return []
-    return [f"{number} seed{'s' if number > 1 else ''}: fewer than the {CLAIM_SEEDS} that a claim needs."]
+    return [f"{number} seed{'s' if number > 1 else ''}: fewer than the {claims.SEEDS} that a claim needs."]
 
 
 def _commit(record: Record) -> str:

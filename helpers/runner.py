@@ -11,9 +11,11 @@ from pathlib import Path
 
 import nbformat
 import papermill
+from filelock import FileLock
 from tqdm.auto import tqdm
 
 from helpers import notebook, paths, report
+from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint
 from helpers.models.reader import encoder_fingerprint
 
@@ -44,6 +46,8 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     digest.update(encoder_fingerprint(preset.encoder).encode())
     for domain in preset.data.domains:
         digest.update(fingerprint(preset.data, domain).encode())
+    if name.endswith("adversarial"):
+        digest.update(repr(load_adversarial(preset.data)).encode())
     return digest.hexdigest()[:16]
 
 
@@ -100,12 +104,21 @@ class Keys:
         self.path = path
 
     def stored(self, name: str) -> str | None:
-        return json.loads(self.path.read_text()).get(name) if self.path.is_file() else None
+        try:
+            return json.loads(self.path.read_text()).get(name)
+        except (FileNotFoundError, json.JSONDecodeError):  # a notebook run once too often does no harm
+            return None
 
     def store(self, name: str, key: str) -> None:
-        keys = json.loads(self.path.read_text()) if self.path.is_file() else {}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps({**keys, name: key}, indent=1) + "\n")
+        with FileLock(self.path.with_suffix(".lock")):
+            try:
+                keys = json.loads(self.path.read_text())
+            except (FileNotFoundError, json.JSONDecodeError):
+                keys = {}
+            new = self.path.with_suffix(".new")
+            new.write_text(json.dumps({**keys, name: key}, indent=1) + "\n")
+            os.replace(new, self.path)
 
 
 def _execute(name: str, parameters: dict[str, object], output: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_killed_run_leaves_no_process_and_two_at_once_go_on_to_the_same_scores
     assert process.stdout.readline() == "started\n"
     while len(stored(results)) < 2 and time.time() < deadline:
         time.sleep(0.02)
-    before = marked(mark)
+    before, finished = marked(mark), {path: path.stat().st_mtime_ns for path in results.rglob("job.pkl")}
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert len(before) >= 4  # driver, fork server, two workers
@@ -170,6 +170,7 @@ def test_a_killed_run_leaves_no_process_and_two_at_once_go_on_to_the_same_scores
     runs = [start(results, mark), start(results, mark), start(results / "straight", mark)]
     said = [run.communicate(timeout=200)[0] for run in runs]
     assert said[0] == said[1] == said[2] and "news" in said[0]
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished  # none was trained again
 
 
 def stored(results):

@@ -54,7 +54,7 @@ def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys)
         scored = [s.value for s in record.scores if (s.method, s.column) == ("IMM", name)]
         assert any(f"| this reader | {value:.1f} |" in card for value in scored)
         assert "news 24, trivia 24" in card and str(tmp_path) not in card and "pipeline_tag: question-answering" in card
-        assert "question" in card and "12 test questions" in card
+        assert f"12 test questions of {name}" in card
     before = {path: path.stat().st_mtime_ns for path in paths.models("own").rglob("job.pkl")}
     assert run(files, out) == 0  # nothing is trained again
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -67,6 +67,12 @@ def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
     assert "none.json: no such file" in capsys.readouterr().err
     assert cli.main(["imm", "--domain", "news", "--out", str(tmp_path / "out")]) == 1
     assert "error: --domain news: write NAME=FILE" in capsys.readouterr().err
+    for name in ("..", "a.b", "a|b"):
+        assert run({"news": files["news"], name: files["trivia"]}, tmp_path / "out") == 1
+        assert f"data.domains.{name}" in capsys.readouterr().err
+    assert (
+        run(files, tmp_path / "out", "-p", "data_dir", "x") == 1 and run(files, tmp_path / "out", "--rounds", "0") == 1
+    )
     assert not (tmp_path / "out").exists() and not list(results.rglob("job.pkl"))
 
 
@@ -74,6 +80,6 @@ def test_a_folder_of_something_else_is_left_alone(results, files, tmp_path, caps
     (tmp_path / "out/news").mkdir(parents=True)
     (tmp_path / "out/news/thesis.tex").write_text("important")
     assert run(files, tmp_path / "out", "-p", "seeds", "1") == 1
-    assert "holds something that is no reader" in capsys.readouterr().err
+    assert "holds something that is no reader of ours" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "out/news").iterdir()] == ["thesis.tex"]
     assert not list(results.rglob("job.pkl"))

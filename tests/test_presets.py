@@ -24,10 +24,10 @@ def copy(tmp_path, old, new):
             "batchsize = 16",
             "mine.toml: training.batch_size: Field required .*training.batchsize: unknown key",
         ),
-        ("seeds = 3", 'seeds = "three"', "mine.toml: seeds: Input should be a valid integer .got 'three'"),
+        ("seeds = 5", 'seeds = "three"', "mine.toml: seeds: Input should be a valid integer .got 'three'"),
         ("learning_rate = ", "learning_rate = -", "training.learning_rate: Input should be greater than 0"),
         ('source = "mini"', 'source = "web"', "data.source: Input should be 'mini', 'files' or 'hub'"),
-        ("seeds = 3", "seeds = ", "mine.toml: not valid TOML: .*line"),
+        ("seeds = 5", "seeds = ", "mine.toml: not valid TOML: .*line"),
     ],
 )
 def test_a_wrong_key_is_one_clear_line(tmp_path, old, new, words):

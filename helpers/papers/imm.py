@@ -10,7 +10,7 @@ from helpers import paths
 from helpers.data.domains import load_domains
 from helpers.data.similarity import question_similarity
 from helpers.engine import Plan
-from helpers.papers.imm_tasks import Outputs, Reader, scores_on
+from helpers.papers.imm_tasks import Elsewhere, Outputs, Reader
 from helpers.presets import Imm, Preset
 from helpers.readers import budget, effective
 
@@ -33,6 +33,7 @@ VARIANTS = {
     "all probabilities": {"kd_space": "probabilities"},
     "raw logits": {"kd_space": "logits"},
 }
+OURS = ("all probabilities", "raw logits")  # which the paper does not have
 Readers = dict[str, Reader]  # by domain
 Weights = dict[str, dict[str, float]]  # s_ij by target i and source j
 
@@ -43,6 +44,7 @@ class SwitchError(ValueError):
 
 def algorithm1(preset: Preset, seed: int, switches: Imm, rounds: int) -> Plan:
     """Algorithm 1. Returns theta^(0) ... theta^(K) for K = ``rounds``; fewer once no domain improves."""
+    check_similarity(preset, switches)
     theta = singles(preset, seed)  # line 1
     yield theta.values()
     s = yield from similarities(preset, seed, switches.similarity)  # line 2
@@ -70,9 +72,10 @@ def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
 
 
 def ablation_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
-    """What Table 3 needs, by (row, seed). Every row switches something of the preset's own IMM."""
+    """What Table 3 needs, by (row, seed). Every row switches something of the preset's IMM with Eqs. 5 and 9."""
+    paper = preset.imm.model_copy(update={"kd_space": "gold"})
     return {
-        (name, seed): algorithm1(preset, seed, preset.imm.model_copy(update=changes), preset.imm.ablation_rounds)
+        (name, seed): algorithm1(preset, seed, paper.model_copy(update=changes), paper.ablation_rounds)
         for name, changes in VARIANTS.items()
         for seed in range(preset.seeds)
     }
@@ -189,22 +192,41 @@ def tfidf(preset: Preset) -> Weights:
     names = list(preset.data.domains)
     asked = {name: [e.question for e in domain.train] for name, domain in load_domains(preset.data).items()}
     _, s = question_similarity(asked)
-    return {i: {j: float(s[a, b]) for b, j in enumerate(names) if a != b} for a, i in enumerate(names)}
+    # Rounded, as they are part of cache keys and another machine may add them up in another order.
+    return {i: {j: round(float(s[a, b]), 6) for b, j in enumerate(names) if a != b} for a, i in enumerate(names)}
 
 
 def similarities(preset: Preset, seed: int, which: str) -> Plan:
     """s_ij: as the paper has it ("tf-idf"), all 1 (-SIMI, "uniform"), by how well the readers of the others do on
-    the domain ("measured"), or as in the released code ("released"). Raises SwitchError."""
+    the domain's validation questions ("measured"), or as in the released code ("released")."""
     names = list(preset.data.domains)
     if which == "tf-idf":
         return tfidf(preset)
     if which == "uniform":
         return {i: {j: 1.0 for j in names if j != i} for i in names}
     if which == "released":
-        if set(names) != set(RELEASED):
-            raise SwitchError(f"imm.similarity = 'released' is for the domains {', '.join(RELEASED)}, not {names}")
         return {i: {j: RELEASED[i][j] for j in names if j != i} for i in names}
     theta = singles(preset, seed)
-    yield theta.values()
-    f1 = {i: {j: scores_on(preset, theta[j], i, "valid") for j in names if j != i} for i in names}
-    return {i: {j: value / sum(row.values()) for j, value in row.items()} for i, row in f1.items()}
+    tasks = {i: {j: elsewhere(theta[j], i) for j in names if j != i} for i in names}
+    yield [task for row in tasks.values() for task in row.values()]
+    f1 = {i: {j: task.fit()["f1"] for j, task in row.items()} for i, row in tasks.items()}
+    # Where nobody scores anything, all are alike.
+    return {
+        i: {j: round(value / sum(row.values()) if any(row.values()) else 1 / len(row), 6) for j, value in row.items()}
+        for i, row in f1.items()
+    }
+
+
+def check_similarity(preset: Preset, switches: Imm) -> None:
+    """Raises SwitchError where the released table is asked for and does not fit the domains."""
+    names = list(preset.data.domains)
+    if switches.similarity == "released" and set(names) != set(RELEASED):
+        raise SwitchError(f"imm.similarity = 'released' is for the domains {', '.join(RELEASED)}, not {names}")
+
+
+def elsewhere(reader: Reader, domain: str) -> Elsewhere:
+    """The task that scores a reader on another domain."""
+    where = {"folder": reader.infra.folder}
+    known = effective(reader.preset, [domain])["data"]
+    label = f"{reader.label} on {domain}"
+    return Elsewhere(reader=reader.infra.uid(), domain=known, preset=reader.preset, label=label, infra=where)

@@ -16,6 +16,7 @@ from helpers.presets import Preset, load
 from helpers.readers import budget
 
 MOST = 16  # domains; every round trains two readers for each
+TITLE = "# A reader of "  # of a card, by which our own folders are known
 NAME = "own"  # of the preset, and so of the folder of its trainings and of its record
 
 
@@ -33,9 +34,11 @@ def improve(preset: Preset, out: Path) -> records.Record:
     """Train Single and IMM readers of every domain, save each domain's best with a model card, return the scores."""
     started, code = time.perf_counter(), provenance.code()
     load_domains(preset.data)  # what is wrong is found before anything is trained
+    out.mkdir(parents=True, exist_ok=True)
     for folder in (out / domain for domain in preset.data.domains):
-        if folder.is_dir() and not (folder / "config.json").is_file() and any(folder.iterdir()):
-            raise DataError(f"{folder} holds something that is no reader; give another --out")
+        card_of = folder / "README.md"
+        if folder.exists() and not (card_of.is_file() and TITLE in card_of.read_text(encoding="utf-8")):
+            raise DataError(f"{folder} holds something that is no reader of ours; give another --out")
     plans = {seed: imm.algorithm1(preset, seed, preset.imm, preset.imm.rounds) for seed in range(preset.seeds)}
     outcomes = run_plans(plans, preset.engine)
     histories: Histories = {seed: outcome.value for seed, outcome in outcomes.items()}
@@ -60,11 +63,21 @@ def improve(preset: Preset, out: Path) -> records.Record:
     for domain in preset.data.domains:
         seed = max(histories, key=lambda seed: imm.valid(histories[seed][-1][domain]))
         reader = histories[seed][-1][domain]
-        folder = out / domain
-        shutil.copytree(reader.folder(), folder, dirs_exist_ok=True)
         made_in = next(k for k, theta in enumerate(histories[seed]) if theta[domain] is reader)
-        (folder / "README.md").write_text(card(preset, record, domain, seed, made_in), encoding="utf-8")
+        text = card(preset, record, domain, seed, made_in)
+        put(reader.folder(), text, out / domain)
     return record
+
+
+def put(reader: Path, text: str, folder: Path) -> None:
+    """A copy of a reader with its card in place of ``folder``, whole or not at all."""
+    new = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    shutil.copytree(reader, new)
+    (new / "README.md").write_text(text, encoding="utf-8")
+    if folder.exists():
+        shutil.rmtree(folder)
+    new.rename(folder)
 
 
 def card(preset: Preset, record: records.Record, domain: str, seed: int, made_in: int) -> str:
@@ -76,15 +89,15 @@ def card(preset: Preset, record: records.Record, domain: str, seed: int, made_in
     history = (
         f"trained on {domain} alone: no round of IMM was better on its validation questions"
         if made_in == 0
-        else f"of round {made_in} of IMM: trained on the other domains, taught by their readers in the measure that "
-        f"their questions are alike, then on {domain}, taught by its predecessor"
+        else f"of round {made_in} of IMM: trained on the other domains, taught by their readers, "
+        f"weighted by similarity ({preset.imm.similarity}), then on {domain}, taught by its predecessor"
     )
     versions = ", ".join(f"{name} {number}" for name, number in record.run.versions.items())
     return f"""---
 pipeline_tag: question-answering
 tags: [knowledge-distillation, reading-comprehension]
 ---
-# A reader of {domain}
+{TITLE}{domain}
 
 Finds the answer to a question in a passage. It starts from the encoder {encoder} and is the reader
 {history} (iterative multi-source mutual knowledge transfer, Liu et al. 2020).
@@ -92,15 +105,16 @@ Finds the answer to a question in a passage. It starts from the encoder {encoder
 | | F1 on {len(loaded[domain].test):,} test questions of {domain} |
 |---|---|
 | this reader | {scores["IMM"]:.1f} |
-| trained on {domain} alone, same seed and number of steps | {scores["Single"]:.1f} |
+| trained on {domain} alone, same seed | {scores["Single"]:.1f} |
 
 It is the best on validation questions of {preset.seeds} trained with different seeds. Over all of them, with 95 %
 intervals:
 
 {compared(record, domain)}
 
-Training questions: {sizes}. Rounds: at most {preset.imm.rounds}. Optimiser steps behind the reader: {budget(preset):,}
-of {preset.training.batch_size} windows at a learning rate of {preset.training.learning_rate:g}. Seed {seed}.
+Training questions: {sizes}. Rounds: at most {preset.imm.rounds}. Optimiser steps of a reader trained alone:
+{budget(preset):,} of {preset.training.batch_size} windows, learning rate {preset.training.learning_rate:g}.
+Seed {seed}.
 Device: {record.run.device}. Versions: {versions}.
 
 ```

@@ -53,12 +53,12 @@ def table(rows: Rows) -> dict:
     preset = preset_of(rows)
     tested = {name: domain.test for name, domain in load_domains(preset.data).items()}
     ids = {name: records.fingerprint([e.id for e in test]) for name, test in tested.items()}
-    beaten = [row for row in rows if row != "IMM"]
+    beaten = [row for row in rows if row not in ("IMM", *imm.OURS)]
     claims = [Claim(text=f"IMM beats {row}", above="IMM", below=row) for row in beaten]
     return {"scores": scores, "examples": examples, "examples_of": ids, "claims": claims}
 
 
-def figure3(histories: Histories, rows: Rows) -> dict:
+def figure3(histories: Histories, rows: Rows, notes: list[str]) -> dict:
     """Figure 3: F1 on validation sets (as in the paper) and on test sets, averaged over domains, against K.
 
     Readers that are kept because they are best on validation cannot get worse there; only the test sets tell.
@@ -93,7 +93,7 @@ def figure3(histories: Histories, rows: Rows) -> dict:
         "average": False,
         "claims": [rises, *flattens],
         "payload": {"x": "largest number of rounds K"},
-        "notes": [note],
+        "notes": [*notes, note],
     }
 
 
@@ -134,10 +134,12 @@ def adversarial(reader: Reader, known: str) -> Adversarial:
 
 
 def misled(sets: dict[str, list[Example]]) -> pd.DataFrame | None:
-    """The first adversarial question: the end of its passage, and its answer."""
+    """The first adversarial question: what was added to its passage, and its answer."""
+    clean = {example.group: example for example in sets.get("clean", [])}
     for example in sets.get("AddSent", []):
         if example.id != example.group:
-            row = {"question": example.question, "answer": " / ".join(example.answers), "passage": example.context}
+            added = example.context.removeprefix(clean[example.group].context).strip()
+            row = {"question": example.question, "answer": " / ".join(example.answers), "added": added}
             return pd.DataFrame.from_dict(row, orient="index", columns=[""]).style.set_properties(**LEFT)
     return None
 

@@ -95,7 +95,7 @@ def budget(trained: Trained) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def notes(trained: Trained) -> list[str]:
+def notes(trained: Trained, rounds: int) -> list[str]:
     """What one has to know about how the rows were made: budget, questions, and what there being no GPU changed."""
     preset, table = preset_of(trained.rows), budget(trained)
     least, most = table["steps of a reader"].min(), table["steps of a reader"].max()
@@ -107,6 +107,7 @@ def notes(trained: Trained) -> list[str]:
         f"({preset.training.epochs:g} epochs over all domains)",
         f"trainings for one seed of a row by itself: {trainings}",
         f"training questions: {sizes}",
+        f"IMM with at most {rounds} round{'s' if rounds > 1 else ''}",
         *(f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()),
     ]
 

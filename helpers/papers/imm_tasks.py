@@ -1,4 +1,4 @@
-"""The cached trainings of IMM: a reader, what it says as a teacher, and how it does on adversarial questions.
+"""The cached work of IMM: training a reader, what it says as a teacher, and how it does on questions of other kinds.
 
 Configs are flat. One that builds on readers names them by their cache keys, so that whatever is trained in the same way
 is trained once, under whichever method's name, and what changes upstream changes the key.
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 import exca
-import numpy as np
 import pydantic
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from helpers.data.adversarial import load_adversarial
 from helpers.data.batches import Batches
 from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader, weights_digest
 from helpers.presets import Preset
-from helpers.readers import answers, batches_of, example_scores, validation, windows_of, windows_over
+from helpers.readers import answers, batches_of, example_scores, span_loss, validation, windows_of, windows_over
 from helpers.training import Batch, Loss, fit, predict, training_device
 
 DIVERGENCES: dict[str, Callable] = {
@@ -33,7 +32,7 @@ DIVERGENCES: dict[str, Callable] = {
 
 
 class _Task(pydantic.BaseModel):
-    """What all three have: ``preset`` carries the settings, ``label`` is what a person calls it; neither is a key."""
+    """What all have: ``preset`` carries the settings, ``label`` is what a person calls it; neither is a key."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     preset: Preset
@@ -62,7 +61,7 @@ class Reader(_Task):
         done = fit(
             model := self._initial(),
             self._batches(device),
-            joint_loss(self.kd_space, self.annealing) if self.teachers else weighted_likelihood,
+            joint_loss(self.kd_space, self.annealing) if self.teachers else span_loss,
             preset.training,
             seed=self.seed,
             validate=validation(preset, self.target) if self.target else None,
@@ -156,6 +155,24 @@ class Outputs(_Task):
         self.load()
 
 
+class Elsewhere(_Task):
+    """How a reader does on another domain's validation questions, for the similarity "measured"."""
+
+    reader: str  # key of the reader
+    domain: dict[str, str]  # the other domain's name and fingerprint
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict:
+        """Mean F1."""
+        (name,) = self.domain
+        model = load_saved(Path(self.infra.folder) / self.reader / "model").to(training_device())
+        return {"f1": float(example_scores(self.preset, model, name, "valid").f1.mean())}
+
+    def check(self) -> None:
+        """Nothing is stored beside the result."""
+
+
 class Adversarial(_Task):
     """How a reader answers the preset's adversarial questions: F1 of each, the least over a question's variants."""
 
@@ -177,14 +194,6 @@ class Adversarial(_Task):
         """Nothing is stored beside the result."""
 
 
-def weighted_likelihood(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-    """Eq. 3, and Eqs. 4 and 7 without a teacher where the batch has weights."""
-    likelihood_B = losses.span_negative_log_likelihood(
-        output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
-    )
-    return {"likelihood": losses.mean(likelihood_B, batch.get("weight"))}
-
-
 def joint_loss(kd_space: str, annealing: str) -> Loss:
     """Eqs. 6 and 11, averaged as in Eqs. 7 and 10: lambda likelihood + (1 - lambda) divergence from the teacher.
 
@@ -200,15 +209,10 @@ def joint_loss(kd_space: str, annealing: str) -> Loss:
             (batch["start"], batch["end"]),
             batch["attention_mask"],
         )
-        likelihood = weighted_likelihood(output, batch, progress)["likelihood"]
+        likelihood = span_loss(output, batch, progress)["likelihood"]
         return {
             "likelihood": rising * likelihood,
             "divergence": (1 - rising) * losses.mean(divergence_B, batch.get("weight")),
         }
 
     return loss
-
-
-def scores_on(preset: Preset, reader: Reader, domain: str, part: str) -> float:
-    """Mean F1 of a trained reader on one part of any domain."""
-    return float(np.mean(example_scores(preset, load_saved(reader.folder()), domain, part).f1))
