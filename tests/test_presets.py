@@ -37,7 +37,7 @@ def test_a_wrong_key_is_one_clear_line(tmp_path, old, new, words):
 
 
 def test_a_copy_with_another_value(tmp_path):
-    path = copy(tmp_path, "seeds = 3", "seeds = 1")
+    path = copy(tmp_path, "seeds = 5", "seeds = 1")
     assert load(path).seeds == 1 and load(path, **{"training.epochs": 9.0}).training.epochs == 9.0
 
 
