@@ -71,7 +71,7 @@ class Session:
         """Write the record of ``artefact`` and its figure, and return the record."""
         effective = {**self.parameters, "preset": self.preset.model_dump(mode="json", exclude={"cpu"})}
         effective["preset"]["data"]["folder"] = Path(self.preset.data.folder).name
-        effective["preset"]["encoder"] = _public(self.preset.encoder)
+        effective["preset"]["encoder"] = public_name(self.preset.encoder)
         effective = {key: value for key, value in effective.items() if key not in ("data_dir", "encoder")}
         record = records.Record(
             artefact=artefact,
@@ -89,7 +89,7 @@ class Session:
         return record
 
 
-def _public(folder: str) -> str:
+def public_name(folder: str) -> str:
     """A path without the parts that only this machine has."""
     path = Path(folder)
     return path.name if path.is_absolute() or ".." in path.parts else folder

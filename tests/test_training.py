@@ -13,7 +13,7 @@ from transformers import AutoModelForQuestionAnswering
 from helpers import checkpoints, training
 from helpers.checkpoints import weights
 from helpers.data import mini
-from helpers.data.batches import Batches, plan_epochs
+from helpers.data.batches import Batches, plan_steps
 from helpers.data.windows import WindowTensors, make_windows
 from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader
 from helpers.presets import Training
@@ -38,7 +38,8 @@ def reader(seed=0, dropout=0.1):
 
 
 def batches(windows, seed=0, epochs=2.0):
-    plan = plan_epochs(windows, np.zeros(len(windows.examples), int), epochs=epochs, batch_size=8, seed=seed)
+    steps = round(epochs * -(-len(windows) // 8))
+    plan = plan_steps(windows, np.zeros(len(windows.examples), int), steps=steps, batch_size=8, seed=seed)
     return Batches(WindowTensors(windows), plan)
 
 

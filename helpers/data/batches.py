@@ -50,7 +50,7 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
 
 
 def epochs_of(
-    windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int, upsampled: bool = True
+    windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int
 ) -> Iterator[list[np.ndarray]]:
     """Epoch after epoch, without end, the batches of one pass over all questions, domains up-sampled to equal size.
 
@@ -64,27 +64,10 @@ def epochs_of(
     lengths = windows.lengths_W
     for epoch in count():
         rng = np.random.default_rng([seed, epoch])
-        rows = upsample([len(m) for m in members], rng) if upsampled else [np.arange(len(m)) for m in members]
+        rows = upsample([len(m) for m in members], rng)
         asked = np.concatenate([m[r] for m, r in zip(members, rows, strict=True)])
         picked = np.concatenate([order[starts[e] : starts[e + 1]] for e in asked])
         yield [picked[b] for b in length_buckets(lengths[picked], batch_size, rng)]
-
-
-def plan_epochs(
-    windows: Windows,
-    domain_of_example: np.ndarray,
-    *,
-    epochs: float,
-    batch_size: int,
-    seed: int,
-    upsampled: bool = True,
-) -> list[np.ndarray]:
-    """Batches of window numbers for so many epochs; a fraction of an epoch takes that share of its batches."""
-    plan: list[np.ndarray] = []
-    each = epochs_of(windows, domain_of_example, batch_size=batch_size, seed=seed, upsampled=upsampled)
-    for epoch, batches in zip(range(int(np.ceil(epochs))), each, strict=False):
-        plan += batches[: max(1, round(len(batches) * min(1.0, epochs - epoch)))]
-    return plan
 
 
 def plan_steps(

@@ -48,7 +48,8 @@ def improve(preset: Preset, out: Path) -> records.Record:
     }
     everything = imm_runs.readers_of([task for outcome in outcomes.values() for task in outcome.tasks])
     seconds = sum(reader.fit()["seconds"] for reader in everything)
-    parameters = preset.model_dump(mode="json", exclude={"cpu": True, "encoder": True, "data": {"folder", "domains"}})
+    parameters = preset.model_dump(mode="json", exclude={"cpu": True, "data": {"folder", "domains"}})
+    parameters["encoder"] = notebook.public_name(preset.encoder)
     record = records.Record(
         artefact="imm/own",
         preset=NAME,
