@@ -20,6 +20,7 @@ from helpers.data.domains import fingerprint
 from helpers.models.reader import encoder_fingerprint
 
 REPORT = "99_report"
+WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel's warnings are not about our notebooks
 
 
@@ -122,12 +123,15 @@ class Keys:
 
 
 def _execute(name: str, parameters: dict[str, object], output: Path) -> None:
-    """Execute one notebook and keep the copy without what only this machine has."""
+    """Execute one notebook and keep the copy without what only this machine has, and without its progress bars."""
     source = str(paths.NOTEBOOKS / f"{name}.ipynb")
     made = papermill.execute_notebook(
         source, str(output), parameters, kernel_name="python3", progress_bar=False, extra_arguments=QUIET
     )
-    made.metadata.pop("papermill", None)
+    for key in ("papermill", "widgets"):
+        made.metadata.pop(key, None)
     for cell in made.cells:
         cell.metadata.pop("papermill", None)
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
     nbformat.write(made, output)

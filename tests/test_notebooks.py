@@ -76,6 +76,7 @@ def test_files_of_ones_own_in_a_preset_of_ones_own(results, tmp_path, capsys):
     smoke = (paths.PRESETS / "smoke.toml").read_text()
     smoke = smoke.replace('name = "smoke"', 'name = "mine"').replace('source = "mini"', 'source = "files"')
     smoke = smoke.replace('encyclopedia = "encyclopedia"', 'trivia = "trivia"').replace('search = "search"', "")
+    smoke = smoke.replace('[data.adversarial]\ndomain = "encyclopedia"\n', "")
     (tmp_path / "mine.toml").write_text(smoke)
     given = {"preset": str(tmp_path / "mine.toml"), "data_dir": str(tmp_path / "files")}
     assert runner.run(["00_corpora", "99_report"], dict(given)) == 0
