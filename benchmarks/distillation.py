@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from helpers.checkpoints import load_tensors, save_tensors
 from helpers.data import qa
 from helpers.data.batches import Batches, length_buckets
-from helpers.data.windows import Windows, WindowTensors, make_windows
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import Windows, make_windows
 from helpers.models.reader import load_reader, load_tokenizer
 from helpers.papers.imm_tasks import DIVERGENCES, joint_loss
 from helpers.presets import Training

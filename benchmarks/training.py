@@ -24,7 +24,8 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from helpers.data import qa
 from helpers.data.batches import Batches, length_buckets
-from helpers.data.windows import Windows, WindowTensors, make_windows
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import Windows, make_windows
 from helpers.models.reader import load_reader, load_tokenizer
 from helpers.presets import Training
 from helpers.readers import span_loss

@@ -16,7 +16,8 @@ from dataclasses import replace
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from helpers.data import qa
-from helpers.data.windows import WindowTensors, make_windows
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import make_windows
 from helpers.models.reader import load_tokenizer
 
 LENGTH = 384

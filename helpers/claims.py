@@ -16,7 +16,6 @@ SEEDS = 3  # fewer runs show nothing that another seed may not undo
 class Judgement(NamedTuple):
     """A claim's outcome (``HOLDS``, ``FAILS`` or ``OPEN``), what was found, and both in a sentence."""
 
-    claim: Claim
     outcome: str
     found: statistics.Comparison
     sentence: str
@@ -25,7 +24,7 @@ class Judgement(NamedTuple):
 def judge(record: Record, claim: Claim) -> Judgement:
     """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
     not decided otherwise, or with fewer than ``SEEDS`` seeds."""
-    columns = claim.columns or _columns(record)
+    columns = claim.columns or list(dict.fromkeys(score.column for score in record.scores))
     if claim.than:
         found = _excess(record, claim, columns)
     else:
@@ -40,14 +39,10 @@ def judge(record: Record, claim: Claim) -> Judgement:
     if found.low is None:
         text += f" ({found.over}, so without an interval)"
     else:
-        interval = f"{tables.signed(found.low, digits)} to {tables.signed(found.high, digits)}"
-        chance = tables.chance(found.probability)
-        chance = chance if chance[0] in "<>" else f"= {chance}"
-        text += f" (95 % interval {interval} over {found.over}; P {chance})"
+        text += f" (95 % interval {tables.interval(found, digits)}; {tables.likely('P', found.probability)})"
     printed = _printed(record, claim)
-    return Judgement(
-        claim, outcome, found, text + (f"; in the paper {tables.signed(printed, 2)}." if printed is not None else ".")
-    )
+    text += "." if printed is None else f"; in the paper {tables.signed(printed, 2)}."
+    return Judgement(outcome, found, text)
 
 
 def _excess(record: Record, claim: Claim, columns: list[str]) -> statistics.Comparison:
@@ -76,7 +71,3 @@ def _printed(record: Record, claim: Claim) -> float | None:
         columns = claim.than_columns or claim.columns
         gap -= mean(claim.than[0], columns) - mean(claim.than[1], columns)
     return None if np.isnan(gap) else float(gap)
-
-
-def _columns(record: Record) -> list[str]:
-    return list(dict.fromkeys(score.column for score in record.scores))

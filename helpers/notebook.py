@@ -140,10 +140,10 @@ def paper_of(notebook: str) -> str:
     return max((paper for paper in records.ORDER if f"{name}_".startswith(f"{paper}_")), key=len, default="")
 
 
-def load_preset(parameters: dict[str, object], paper: str = "") -> Preset:
-    """The preset that a notebook's parameters ask for, with what it has for the paper alone."""
-    overrides = {key: parameters[name] for name, key in PRESET_KEYS.items() if parameters.get(name)}
-    return load(str(parameters["preset"]), paper, **overrides)
+def load_preset(parameters: dict[str, object], paper: str = "", **overrides: object) -> Preset:
+    """The preset that a notebook's parameters ask for, with what it has for the paper alone and ``overrides``."""
+    asked = {key: parameters[name] for name, key in PRESET_KEYS.items() if parameters.get(name)}
+    return load(str(parameters["preset"]), paper, **{**asked, **overrides})
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:

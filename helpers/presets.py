@@ -127,6 +127,10 @@ class Preset(_Strict):
     imm: Imm = Imm()
     cpu: dict[str, pydantic.JsonValue] = {}  # "section.key" = value where there is no GPU; loaded, what applied
 
+    def without_gpu(self) -> list[str]:
+        """What applied because there was no GPU, a note each."""
+        return [f"{key} = {value} because there was no GPU" for key, value in self.cpu.items()]
+
 
 def load(preset: str, paper: str = "", **overrides: object) -> Preset:
     """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.

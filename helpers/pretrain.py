@@ -25,7 +25,8 @@ from helpers import metrics, provenance, spans
 from helpers.data import mini
 from helpers.data.examples import Example
 from helpers.data.mini_words import RELATIONS
-from helpers.data.windows import WindowTensors, make_windows
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import make_windows
 from helpers.losses import mean, span_negative_log_likelihood
 from helpers.presets import Training
 from helpers.training import fit, predict, training_device

@@ -12,7 +12,8 @@ from helpers import metrics, spans
 from helpers.data.batches import Batches, plan_steps
 from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import Example
-from helpers.data.windows import Windows, WindowTensors, make_windows
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import Windows, make_windows
 from helpers.losses import mean, span_negative_log_likelihood
 from helpers.models.reader import encoder_fingerprint, load_tokenizer
 from helpers.presets import Data, Preset, Windowing
@@ -25,6 +26,8 @@ def windows_of(preset: Preset, domains: Sequence[str], part: str) -> Windows:
     Each domain is tokenised once a process, and cut the same way alone and among others.
     """
     data, windowing = preset.data.model_dump_json(), preset.windows.model_dump_json()
+    if len(domains) == 1:  # is kept for good, and must not push a mixture out
+        return _windows(data, windowing, preset.encoder, domains[0], part)
     return _joined(data, windowing, preset.encoder, tuple(domains), part)
 
 

@@ -110,7 +110,7 @@ class Record(BaseModel):
         for baseline in self.baselines:
             if all(score.method != baseline for score in self.scores):
                 raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
-        rows = {score.method if score.x is None else f"{score.method}, {score.x:g}" for score in self.scores}
+        rows = {row_label(score) for score in self.scores}
         for claim in self.claims:
             for row in (claim.above, claim.below, *claim.than):
                 if row not in rows:
@@ -129,6 +129,11 @@ class Record(BaseModel):
             if abs(sum(scores) / len(scores) - found[0]) > 0.06:  # each is rounded by at most 0.05
                 raise ValueError(f"examples[{key!r}] averages {sum(scores) / len(scores):.2f}, its score {found[0]}")
         return self
+
+
+def row_label(score: Score | Printed) -> str:
+    """A row's name: the method, and the position where it is on a curve."""
+    return score.method if score.x is None else f"{score.method}, {score.x:g}"
 
 
 def example_key(method: str, column: str, seed: int) -> str:
@@ -160,10 +165,7 @@ def write(record: Record) -> Path:
     for part in ("scores", "paper"):
         content[part] = [{k: v for k, v in row.items() if v is not None} for row in content[part]]
     content["examples"] = {k: [int(v) if v == int(v) else v for v in vs] for k, vs in record.examples.items()}
-    for claim in content["claims"]:
-        for key in ("columns", "than", "than_columns"):
-            if not claim[key]:
-                del claim[key]
+    content["claims"] = [claim.model_dump(exclude_defaults=True) for claim in record.claims]
     if record.average:
         del content["average"]
     empty = [key for key in ("notes", "baselines", "claims", "payload", "examples_of", "examples") if not content[key]]

@@ -153,9 +153,8 @@ def _against(record: Record, row: str, baseline: str, metric: str | None) -> str
     text = f"{row} is {place} {baseline} {'on average' if len(columns) > 1 else f'on {columns[0]}'}"
     if found.low is None:
         return f"{text} (one run each, so without an interval). {_paper_says(record, row, baseline, metric)}".strip()
-    chance = tables.chance(found.probability)
-    interval = f"{tables.signed(found.low, digits)} to {tables.signed(found.high, digits)} over {found.over}"
-    text += f" (95 % interval {interval}; P({row} > {baseline}) {chance if chance[0] in '<>' else f'= {chance}'})"
+    likely = tables.likely(f"P({row} > {baseline})", found.probability)
+    text += f" (95 % interval {tables.interval(found, digits)}; {likely})"
     if found.low <= 0 <= found.high:
         text += "; the interval includes zero, so this does not tell them apart"
     return f"{text}. {_paper_says(record, row, baseline, metric)}".strip()

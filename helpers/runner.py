@@ -105,21 +105,20 @@ class Keys:
         self.path = path
 
     def stored(self, name: str) -> str | None:
-        try:
-            return json.loads(self.path.read_text()).get(name)
-        except (FileNotFoundError, json.JSONDecodeError):  # a notebook run once too often does no harm
-            return None
+        return self._all().get(name)
 
     def store(self, name: str, key: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path.with_suffix(".lock")):
-            try:
-                keys = json.loads(self.path.read_text())
-            except (FileNotFoundError, json.JSONDecodeError):
-                keys = {}
             new = self.path.with_suffix(".new")
-            new.write_text(json.dumps({**keys, name: key}, indent=1) + "\n")
+            new.write_text(json.dumps({**self._all(), name: key}, indent=1) + "\n")
             os.replace(new, self.path)
+
+    def _all(self) -> dict[str, str]:
+        try:
+            return json.loads(self.path.read_text())
+        except (FileNotFoundError, json.JSONDecodeError):  # a notebook run once too often does no harm
+            return {}
 
 
 def _execute(name: str, parameters: dict[str, object], output: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from helpers import statistics
-from helpers.records import Printed, Record, Score, example_key
+from helpers.records import Printed, Record, Score, example_key, row_label
 
 AVERAGE = "AVE."
 NONE = "–"  # a cell without a number
@@ -28,11 +28,6 @@ def metrics(record: Record) -> list[str | None]:
 def is_matrix(record: Record) -> bool:
     """Whether rows and columns are the same things (similarities), so that neither average nor rank makes sense."""
     return {score.method for score in record.scores} == {score.column for score in record.scores} != set()
-
-
-def row_label(score: Score | Printed) -> str:
-    """A row's name: the method, and the position where it is on a curve."""
-    return score.method if score.x is None else f"{score.method}, {score.x:g}"
 
 
 def matrices(record: Record, row: str, columns: list[str], metric: str | None = None) -> list[np.ndarray] | None:
@@ -141,9 +136,20 @@ def signed(value: float, digits: int = 1) -> str:
     return text if float(text) == 0 else ("+" if value > 0 else "\N{MINUS SIGN}") + text
 
 
+def interval(found: statistics.Comparison, digits: int = 1) -> str:
+    """Between what a difference lies, and over what that was resampled."""
+    return f"{signed(found.low, digits)} to {signed(found.high, digits)} over {found.over}"
+
+
 def chance(probability: float) -> str:
     """A probability to two decimals; resampling makes nothing certain, so never 0 or 1."""
     return "<0.01" if probability < 0.005 else ">0.99" if probability > 0.995 else f"{probability:.2f}"
+
+
+def likely(what: str, probability: float) -> str:
+    """``what`` and its probability, such as "P(A > B) = 0.97"."""
+    number = chance(probability)
+    return f"{what} {number if number[0] in '<>' else f'= {number}'}"
 
 
 def parts(record: Record, metric: str | None = None) -> list[tuple[str, pd.DataFrame]]:

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from .checkpoints import load_checkpoint, save_checkpoint, weights
-from .data.windows import Windows, WindowTensors
+from .data.tensors import WindowTensors
+from .data.windows import Windows
 from .presets import Training
 from .spans import Logits
 

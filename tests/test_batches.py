@@ -4,7 +4,8 @@ import torch
 
 from helpers.data import mini
 from helpers.data.batches import Batches, epochs_of, length_buckets, plan_steps, upsample
-from helpers.data.windows import WindowTensors, make_windows
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import make_windows
 from helpers.models.reader import load_tokenizer
 
 

@@ -214,7 +214,7 @@ def test_outputs_of_another_teacher_or_of_other_windows_are_refused(preset):
     for wrong in ({"teacher": "another"}, {"windows": "others"}):
         imm_tasks.save_tensors(store.infra.uid_folder() / "outputs.safetensors", tensors, {**facts, **wrong}, "outputs")
         with pytest.raises(imm_tasks.DamagedFile, match=r"outputs\.safetensors holds another teacher's outputs"):
-            store.load()
+            store.stored()
 
 
 def flip(path):

@@ -14,7 +14,8 @@ from helpers import checkpoints, training
 from helpers.checkpoints import weights
 from helpers.data import mini
 from helpers.data.batches import Batches, plan_steps
-from helpers.data.windows import WindowTensors, make_windows
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import make_windows
 from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader
 from helpers.presets import Training
 from helpers.readers import span_loss

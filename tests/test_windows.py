@@ -5,7 +5,8 @@ import torch
 from helpers.data import mini, qa
 from helpers.data.domains import load_one
 from helpers.data.examples import DataError, Example
-from helpers.data.windows import Windows, WindowTensors, make_windows, window_starts
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import Windows, make_windows, window_starts
 from helpers.models.reader import load_tokenizer
 from helpers.presets import load
 from helpers.readers import windows_of, windows_over

@@ -13,7 +13,8 @@ from itertools import count
 import numpy as np
 import torch
 
-from .windows import Windows, WindowTensors
+from .tensors import WindowTensors
+from .windows import Windows
 
 POOL = 50  # batches sorted by length together; more leaves less padding and less chance
 

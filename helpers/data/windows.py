@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from transformers import PreTrainedTokenizerFast
 
 from .examples import DataError, Example
@@ -252,53 +251,3 @@ def _token_span(chars: np.ndarray, start: int, end: int) -> tuple[int, int]:
     first = int(np.searchsorted(chars[:, 1], start, side="right"))
     last = int(np.searchsorted(chars[:, 0], end, side="left")) - 1
     return min(first, len(chars) - 1), last
-
-
-class WindowTensors:
-    """The token pools on a device, from which padded batches are gathered."""
-
-    def __init__(self, windows: Windows, device: torch.device | str = "cpu"):
-        cls, sep, pad = windows.special_ids
-        pools = (np.asarray([cls, sep, pad], np.int32), windows.questions.values, windows.contexts.values)
-        as_tensor = lambda array: torch.as_tensor(np.ascontiguousarray(array), device=device)  # noqa: E731
-        self.pool = as_tensor(np.concatenate(pools))
-        question_start = 3 + windows.questions.starts[windows.question_W]
-        context_start = 3 + len(pools[1]) + windows.contexts.starts[windows.context_W] + windows.first_W
-        self.question_start, self.context_start = as_tensor(question_start), as_tensor(context_start)
-        self.prefix, self.lengths = as_tensor(windows.prefix_W), as_tensor(windows.lengths_W)
-        self.lengths_cpu = windows.lengths_W
-        self.token_start = as_tensor(np.cumsum(windows.lengths_W, dtype=np.int64) - windows.lengths_W)
-        self.start, self.end = as_tensor(windows.start_W).long(), as_tensor(windows.end_W).long()
-
-    def gather(self, index: np.ndarray, multiple_of: int = 8) -> dict[str, torch.Tensor]:
-        """Padded batch of the windows ``index``: input_ids, token_type_ids, attention_mask (B×L), start, end (B).
-
-        L is the longest window's length, rounded up to ``multiple_of``.
-        """
-        length = -(-int(self.lengths_cpu[index].max()) // multiple_of) * multiple_of
-        rows = torch.as_tensor(index, device=self.pool.device)
-        position = torch.arange(length, device=self.pool.device)[None]
-        prefix, total = self.prefix[rows][:, None], self.lengths[rows][:, None]
-        source = torch.where(
-            position < prefix,
-            self.question_start[rows][:, None] + position - 1,
-            self.context_start[rows][:, None] + position - prefix,
-        )
-        source = torch.where(position == 0, 0, source)
-        source = torch.where((position == prefix - 1) | (position == total - 1), 1, source)
-        mask = position < total
-        source = torch.where(mask, source, 2)
-        return {
-            "input_ids": self.pool[source].long(),
-            "token_type_ids": ((position >= prefix) & mask).long(),
-            "attention_mask": mask.long(),
-            "start": self.start[rows],
-            "end": self.end[rows],
-        }
-
-    def gather_tokens(self, flat: torch.Tensor, index: np.ndarray, length: int) -> torch.Tensor:
-        """The rows of ``flat``, one value a real token of every window in window order, as B×L, padded with 0."""
-        rows = torch.as_tensor(index, device=flat.device)
-        position = torch.arange(length, device=flat.device)[None]
-        mask = position < self.lengths[rows][:, None]
-        return torch.where(mask, flat[torch.where(mask, self.token_start[rows][:, None] + position, 0)], 0)

@@ -167,9 +167,7 @@ def reader(
 
 def outputs(teacher: Reader, domain: str) -> Outputs:
     """What a reader says of a domain's training windows."""
-    label = f"outputs of {teacher.label}"
-    where = {"folder": teacher.infra.folder}
-    return Outputs(reader=teacher.infra.uid(), domain=domain, preset=teacher.preset, label=label, infra=where)
+    return teacher.ask(Outputs, f"outputs of {teacher.label}", domain=domain)
 
 
 def keys(readers: Readers, domains: list[str]) -> dict[str, str]:
@@ -187,11 +185,15 @@ def valid(reader: Reader) -> float:
     return reader.fit()["best"]
 
 
+def questions(preset: Preset) -> dict[str, list[str]]:
+    """The training questions of each domain."""
+    return {name: [e.question for e in domain.train] for name, domain in load_domains(preset.data).items()}
+
+
 def tfidf(preset: Preset) -> Weights:
     """Section 4, step 1: s_ij from the TF-IDF of the training questions."""
     names = list(preset.data.domains)
-    asked = {name: [e.question for e in domain.train] for name, domain in load_domains(preset.data).items()}
-    _, s = question_similarity(asked)
+    _, s = question_similarity(questions(preset))
     # Rounded, as they are part of cache keys and another machine may add them up in another order.
     return {i: {j: round(float(s[a, b]), 6) for b, j in enumerate(names) if a != b} for a, i in enumerate(names)}
 
@@ -226,7 +228,5 @@ def check_similarity(preset: Preset, switches: Imm) -> None:
 
 def elsewhere(reader: Reader, domain: str) -> Elsewhere:
     """The task that scores a reader on another domain."""
-    where = {"folder": reader.infra.folder}
     known = effective(reader.preset, [domain])["data"]
-    label = f"{reader.label} on {domain}"
-    return Elsewhere(reader=reader.infra.uid(), domain=known, preset=reader.preset, label=label, infra=where)
+    return reader.ask(Elsewhere, f"{reader.label} on {domain}", domain=known)

@@ -10,9 +10,9 @@ from helpers import notebook, provenance, records, tables
 from helpers.data.domains import load_domains
 from helpers.data.examples import DataError
 from helpers.engine import run_plans
-from helpers.papers import imm, imm_results, imm_runs
-from helpers.papers.imm_runs import Histories
-from helpers.presets import Preset, load
+from helpers.papers import imm, imm_results
+from helpers.papers.imm_runs import Histories, Trained, readers_of
+from helpers.presets import Preset
 from helpers.readers import budget
 
 MOST = 16  # domains; every round trains two readers for each
@@ -24,10 +24,9 @@ def preset_for(domains: dict[str, str], parameters: dict[str, object]) -> Preset
     """The settings of the preset that ``parameters`` name, for domains by name and file. Raises DataError."""
     if not 2 <= len(domains) <= MOST:
         raise DataError(f"IMM needs 2 to {MOST} domains, not {len(domains)}: give --domain NAME=FILE for each")
-    overrides = {key: parameters[name] for name, key in notebook.PRESET_KEYS.items() if parameters.get(name)}
     places = {name: str(Path(file).expanduser().resolve()) for name, file in domains.items()}
     data = {"data.source": "files", "data.folder": str(Path.cwd()), "data.domains": places, "data.adversarial": None}
-    return load(str(parameters["preset"]), "imm", **{**overrides, **data, "data.train_share": 1.0, "name": NAME})
+    return notebook.load_preset(parameters, "imm", **data, **{"data.train_share": 1.0, "name": NAME})
 
 
 def improve(preset: Preset, out: Path) -> records.Record:
@@ -46,8 +45,7 @@ def improve(preset: Preset, out: Path) -> records.Record:
         "Single": {seed: history[0] for seed, history in histories.items()},
         "IMM": {seed: history[-1] for seed, history in histories.items()},
     }
-    everything = imm_runs.readers_of([task for outcome in outcomes.values() for task in outcome.tasks])
-    seconds = sum(reader.fit()["seconds"] for reader in everything)
+    trained = Trained(rows, {"IMM": {seed: readers_of(outcome.tasks) for seed, outcome in outcomes.items()}})
     parameters = preset.model_dump(mode="json", exclude={"cpu": True, "data": {"folder", "domains"}})
     parameters["encoder"] = notebook.public_name(preset.encoder)
     record = records.Record(
@@ -56,8 +54,8 @@ def improve(preset: Preset, out: Path) -> records.Record:
         title="F1 of each domain's reader, alone and with the others",
         unit="F1",
         baselines=["Single"],
-        notes=[f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()],
-        run=provenance.run_info(parameters, started, code, training_seconds=seconds),
+        notes=preset.without_gpu(),
+        run=provenance.run_info(parameters, started, code, training_seconds=trained.seconds),
         **imm_results.table(rows),
     )
     records.write(record)
@@ -131,5 +129,4 @@ def compared(record: records.Record, domain: str) -> str:
     text = f"{domain}: Single {table['Single']}, IMM {table['IMM']}, difference {tables.signed(found.difference)}"
     if found.low is None:
         return text
-    interval = f"{tables.signed(found.low)} to {tables.signed(found.high)}"
-    return f"{text} ({interval} over {found.over}; P(IMM > Single) {tables.chance(found.probability)})"
+    return f"{text} ({tables.interval(found)}; P(IMM > Single) {tables.chance(found.probability)})"

@@ -14,7 +14,7 @@ from helpers.models.reader import load_saved
 from helpers.papers import imm
 from helpers.papers.imm import Readers
 from helpers.papers.imm_runs import Histories, Rows, each, preset_of
-from helpers.papers.imm_tasks import Adversarial, Reader
+from helpers.papers.imm_tasks import Adversarial
 from helpers.presets import Preset
 from helpers.readers import answers, windows_over
 from helpers.records import Claim, Score
@@ -22,14 +22,9 @@ from helpers.records import Claim, Score
 LEFT = {"text-align": "left", "white-space": "normal"}
 
 
-def questions(preset: Preset) -> dict[str, list[str]]:
-    """The training questions of each domain."""
-    return {name: [e.question for e in domain.train] for name, domain in load_domains(preset.data).items()}
-
-
 def similarity(preset: Preset) -> tuple[list[Score], dict]:
     """Section 4, step 1: s_ij of every two domains as scores (row i, column j), and the cosines as payload."""
-    cosines, weights = question_similarity(questions(preset))
+    cosines, weights = question_similarity(imm.questions(preset))
     names = list(preset.data.domains)
     scores = [
         Score(method=one, column=other, seed=0, value=float(weights[i, j]))
@@ -45,17 +40,22 @@ def similarity(preset: Preset) -> tuple[list[Score], dict]:
 
 def table(rows: Rows) -> dict:
     """Tables 1 and 3 as parts of a record: F1 of every row, domain and seed, with every example's score."""
-    scores, examples = [], {}
-    for row, seed, domain, reader in each(rows):
-        f1 = reader.fit()["f1"][domain]
-        scores.append(Score(method=row, column=domain, seed=seed, value=float(np.mean(f1))))
-        examples[records.example_key(row, domain, seed)] = f1
+    f1 = {(row, domain, seed): reader.fit()["f1"][domain] for row, seed, domain, reader in each(rows)}
     preset = preset_of(rows)
     tested = {name: domain.test for name, domain in load_domains(preset.data).items()}
     ids = {name: records.fingerprint([e.id for e in test]) for name, test in tested.items()}
     beaten = [row for row in rows if row not in ("IMM", *imm.OURS)]
     claims = [Claim(text=f"IMM beats {row}", above="IMM", below=row) for row in beaten]
-    return {"scores": scores, "examples": examples, "examples_of": ids, "claims": claims}
+    return {**scored(f1), "examples_of": ids, "claims": claims}
+
+
+def scored(f1: dict[tuple[str, str, int], list[float]]) -> dict:
+    """Scores, each the mean of its examples, and the examples, from those of every row, column and seed."""
+    scores = [
+        Score(method=row, column=column, seed=seed, value=float(np.mean(values)))
+        for (row, column, seed), values in f1.items()
+    ]
+    return {"scores": scores, "examples": {records.example_key(*key): values for key, values in f1.items()}}
 
 
 def figure3(histories: Histories, rows: Rows, notes: list[str]) -> dict:
@@ -103,13 +103,13 @@ def table2(rows: Rows) -> dict:
     sets = load_adversarial(preset.data)
     known = records.fingerprint([repr((e.id, e.question, e.context, e.answers)) for s in sets.values() for e in s])
     domain = preset.data.adversarial.domain
-    tasks = {(row, seed): adversarial(one, known) for row, seed, name, one in each(rows) if name == domain}
+    tasks = {
+        (row, seed): one.ask(Adversarial, f"adversarial questions, {one.label}", questions=known)
+        for row, seed, name, one in each(rows)
+        if name == domain
+    }
     engine.run(tasks.values(), preset.engine, "adversarial")
-    scores, examples = [], {}
-    for (row, seed), task in tasks.items():
-        for name, f1 in task.fit()["f1"].items():
-            scores.append(Score(method=row, column=name, seed=seed, value=float(np.mean(f1))))
-            examples[records.example_key(row, name, seed)] = f1
+    f1 = {(row, name, seed): values for (row, seed), task in tasks.items() for name, values in task.fit()["f1"].items()}
     ids = {name: records.fingerprint(list(dict.fromkeys(e.group for e in s))) for name, s in sets.items()}
     clean, *attacks = SETS
     claims = [Claim(text=f"IMM beats Single on {a}", above="IMM", below="Single", columns=[a]) for a in attacks] + [
@@ -123,14 +123,7 @@ def table2(rows: Rows) -> dict:
         )
         for attack in attacks
     ]
-    parts = {"scores": scores, "average": False, "claims": claims}
-    return {**parts, "examples": examples, "examples_of": ids}
-
-
-def adversarial(reader: Reader, known: str) -> Adversarial:
-    """The task that asks a reader the adversarial questions."""
-    where, label = {"folder": reader.infra.folder}, f"adversarial questions, {reader.label}"
-    return Adversarial(reader=reader.infra.uid(), questions=known, preset=reader.preset, label=label, infra=where)
+    return {**scored(f1), "examples_of": ids, "average": False, "claims": claims}
 
 
 def misled(sets: dict[str, list[Example]]) -> pd.DataFrame | None:

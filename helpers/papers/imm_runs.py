@@ -108,7 +108,7 @@ def notes(trained: Trained, rounds: int) -> list[str]:
         f"trainings for one seed of a row by itself: {trainings}",
         f"training questions: {sizes}",
         f"IMM with at most {rounds} round{'s' if rounds > 1 else ''}",
-        *(f"{key} = {value} because there was no GPU" for key, value in preset.cpu.items()),
+        *preset.without_gpu(),
     ]
 
 

@@ -38,6 +38,17 @@ class _Task(pydantic.BaseModel):
     preset: Preset
     label: str
 
+    def check(self) -> None:
+        """Raises DamagedFile where what is stored beside the result is not what was made; here nothing is."""
+
+    def folder_of(self, reader: str) -> Path:
+        """Where the reader with this key lies, in Hugging Face format."""
+        return Path(self.infra.folder) / reader / "model"
+
+    def load(self, reader: str) -> torch.nn.Module:
+        """The trained reader with this key, in evaluation mode, where it can be asked."""
+        return load_saved(self.folder_of(reader)).to(training_device())
+
 
 class Reader(_Task):
     """One trained reader. Cached by everything that its weights and scores depend on."""
@@ -83,8 +94,13 @@ class Reader(_Task):
         }
 
     def folder(self) -> Path:
-        """Where the trained reader lies, in Hugging Face format."""
-        return self.infra.uid_folder() / "model"
+        """Where it lies once it is trained."""
+        return self.folder_of(self.infra.uid())
+
+    def ask(self, kind: type[_Task], label: str, **parts) -> _Task:
+        """The task of another kind about this reader."""
+        where = {"folder": self.infra.folder}
+        return kind(reader=self.infra.uid(), preset=self.preset, label=label, infra=where, **parts)
 
     def check(self) -> None:
         """Raises DamagedFile where the stored weights are not those that were trained."""
@@ -93,7 +109,7 @@ class Reader(_Task):
 
     def _initial(self) -> torch.nn.Module:
         preset = self.preset
-        source = str(Path(self.infra.folder) / self.start / "model") if self.start else preset.encoder
+        source = str(self.folder_of(self.start)) if self.start else preset.encoder
         return load_reader(
             source,
             seed=self.seed,
@@ -108,7 +124,7 @@ class Reader(_Task):
             each = torch.tensor([self.weights[name] for name in self.domains], device=device)
             batches.of_windows["weight"] = each.repeat_interleave(torch.tensor(sizes, device=device))
         if self.teachers:
-            stored = [self._outputs(name).load() for name in self.domains]
+            stored = [self._outputs(name).stored() for name in self.domains]
             for side in ("start", "end"):
                 flat = torch.cat([outputs[side] for outputs in stored])
                 batches.of_tokens[f"teacher_{side}"] = flat.to(device)
@@ -132,7 +148,7 @@ class Outputs(_Task):
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
         """Compute and store; returns the number of windows."""
-        model = load_saved(Path(self.infra.folder) / self.reader / "model").to(training_device())
+        model = self.load(self.reader)
         windows = windows_of(self.preset, [self.domain], "train")
         logits = predict(model, windows, precision=self.preset.training.precision)
         tensors = {side: torch.from_numpy(getattr(logits, side)).half() for side in ("start", "end")}
@@ -140,7 +156,7 @@ class Outputs(_Task):
         save_tensors(self.infra.uid_folder(create=True) / "outputs.safetensors", tensors, facts, "teacher's outputs")
         return {"windows": len(windows)}
 
-    def load(self) -> dict[str, Tensor]:
+    def stored(self) -> dict[str, Tensor]:
         """The stored logits, ``start`` and ``end``. Raises DamagedFile, also where they are another teacher's or
         of other windows."""
         path = self.infra.uid_folder() / "outputs.safetensors"
@@ -152,7 +168,7 @@ class Outputs(_Task):
 
     def check(self) -> None:
         """Raises DamagedFile where the stored outputs are not those that were computed."""
-        self.load()
+        self.stored()
 
 
 class Elsewhere(_Task):
@@ -166,11 +182,8 @@ class Elsewhere(_Task):
     def fit(self) -> dict:
         """Mean F1."""
         (name,) = self.domain
-        model = load_saved(Path(self.infra.folder) / self.reader / "model").to(training_device())
+        model = self.load(self.reader)
         return {"f1": float(example_scores(self.preset, model, name, "valid").f1.mean())}
-
-    def check(self) -> None:
-        """Nothing is stored beside the result."""
 
 
 class Adversarial(_Task):
@@ -183,15 +196,12 @@ class Adversarial(_Task):
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
         """F1 of each question by set: the clean ones, AddSent, AddOneSent."""
-        model = load_saved(Path(self.infra.folder) / self.reader / "model").to(training_device())
+        model = self.load(self.reader)
         scores = {}
         for name, examples in load_adversarial(self.preset.data).items():
             found = answers(self.preset, model, windows_over(self.preset, examples))
             scores[name] = metrics.group_minima(examples, metrics.score(examples, found)).f1.tolist()
         return {"f1": scores}
-
-    def check(self) -> None:
-        """Nothing is stored beside the result."""
 
 
 def joint_loss(kd_space: str, annealing: str) -> Loss:
