@@ -179,7 +179,7 @@ def _pool(workers: int, threads: int) -> ProcessPoolExecutor:
     """Worker processes that stay until this process ends, so that corpora are tokenised once in each."""
     # A fork server imports torch once for all workers; Windows has only spawn.
     context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
-    context.set_forkserver_preload(["helpers.papers.imm_tasks"])
+    context.set_forkserver_preload(["helpers.papers.imm_tasks", "helpers.papers.a2d_tasks"])
     return ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(threads,))
 
 

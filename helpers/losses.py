@@ -59,3 +59,34 @@ def logit_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor)
     """
     gaps = [(s.float() - t.float()).masked_fill(mask_BxL == 0, 0.0) for s, t in zip(student, teacher, strict=True)]
     return sum(gap.square().sum(-1) for gap in gaps) / mask_BxL.sum(-1)
+
+
+def soft_cross_entropy(student: Span, teacher: Span, mask_BxL: Tensor, temperature: float) -> Tensor:
+    """-sum q log softmax(student / temperature) of start and of end, summed, shape B (A2D section 3.1, L_KD).
+
+    ``student`` are logits, ``teacher`` probabilities at the same temperature (B×L each), 0 where masked.
+    """
+    return -sum(
+        (q.float() * log_probabilities(s.float() / temperature, mask_BxL)).sum(-1)
+        for s, q in zip(student, teacher, strict=True)
+    )
+
+
+def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
+    """max(0, 1 - gold logit + confusing logit) of start and of end, summed, shape B (A2D section 3.2, L_ANS).
+
+    ``student`` are logits (B×L), ``gold`` and ``confusing`` positions (B each); 0 where there is no confusing answer,
+    which stands as position 0.
+    """
+    at = [
+        [side.float().gather(1, one[:, None])[:, 0] for one in pair]
+        for side, *pair in zip(student, gold, confusing, strict=True)
+    ]
+    hinge = sum((1 - right + wrong).clamp_min(0) for right, wrong in at)
+    return hinge * (confusing[0] > 0)
+
+
+def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:
+    """Half the squared distance between two attentions over the question, summed over the passage's tokens, shape B
+    (A2D section 3.3, L_ATT). Both are 0 at padding."""
+    return (student_BxPxQ.float() - teacher_BxPxQ.float()).square().sum((1, 2)) / 2

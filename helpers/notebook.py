@@ -32,6 +32,11 @@ PRESET_KEYS = {
     "similarity": "imm.similarity",
     "annealing": "imm.annealing",
     "multi_domain_start": "imm.multi_domain_start",
+    "members": "a2d.members",
+    "temperature": "a2d.temperature",
+    "answer_weight": "a2d.answer_weight",
+    "attention_weight": "a2d.attention_weight",
+    "glove": "mnemonic.glove",
 }
 
 
@@ -134,16 +139,16 @@ def of_a_preset(parameters: dict[str, object]) -> dict[str, object]:
     return parameters
 
 
-def paper_of(notebook: str) -> str:
-    """The paper that a notebook such as 02_imm_main is about; empty for those about none."""
+def topics_of(notebook: str) -> list[str]:
+    """What a preset may have settings for: of 02_imm_main its paper, imm, and then itself, imm_main."""
     name = notebook.partition("_")[2]
-    return max((paper for paper in records.ORDER if f"{name}_".startswith(f"{paper}_")), key=len, default="")
+    return [*sorted((paper for paper in records.ORDER if f"{name}_".startswith(f"{paper}_")), key=len)[-1:], name]
 
 
-def load_preset(parameters: dict[str, object], paper: str = "", **overrides: object) -> Preset:
-    """The preset that a notebook's parameters ask for, with what it has for the paper alone and ``overrides``."""
+def load_preset(parameters: dict[str, object], *topics: str, **overrides: object) -> Preset:
+    """The preset that a notebook's parameters ask for, with what it has for these topics alone and ``overrides``."""
     asked = {key: parameters[name] for name, key in PRESET_KEYS.items() if parameters.get(name)}
-    return load(str(parameters["preset"]), paper, **{**asked, **overrides})
+    return load(str(parameters["preset"]), *topics, **{**asked, **overrides})
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:
@@ -158,7 +163,7 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
         names = {node.targets[0].id: None for node in ast.parse(source).body if isinstance(node, ast.Assign)}
         check({name: namespace[name] for name in names}, known, notebook)
     values = check({name: namespace[name] for name in known}, known, notebook)
-    preset = load_preset(values, paper_of(notebook))
+    preset = load_preset(values, *topics_of(notebook))
     seed_everything(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     changed = {name: value for name, value in values.items() if name != "preset" and value != known[name].default}

@@ -42,6 +42,7 @@ class Data(_Strict):
     source: Literal["mini", "files", "hub"]
     folder: str = ""  # source "files": one subfolder a domain
     domains: dict[DomainName, str]  # name -> miniature domain, subfolder or Hub name
+    narrative: str = ""  # A2D's Table 3, free answers: miniature "stories", NarrativeQA's subfolder or its Hub name
     train_size: int = pydantic.Field(0, ge=0)
     train_share: float = pydantic.Field(1.0, gt=0, le=1)  # of each domain's training questions, as some are larger
     valid_size: int = pydantic.Field(300, ge=1)
@@ -112,6 +113,32 @@ class Imm(_Strict):
     teach_target: bool = True  # False: -KD2, Eq. 11 without its divergence
 
 
+class Mnemonic(_Strict):
+    """The reader RMR, made new for every training; the defaults are those of its paper (Hu et al. 2018, IJCAI-18)."""
+
+    word_width: int = pydantic.Field(300, ge=1)
+    letter_width: int = pydantic.Field(50, ge=2)
+    hidden: int = pydantic.Field(100, ge=1)  # of one direction
+    blocks: int = pydantic.Field(3, ge=1)  # aligning layers
+    reattention: bool = True  # False, with fusion = "tanh": the earlier version of the paper
+    fusion: Literal["relu", "tanh"] = "relu"
+    gamma: float = 3.0  # weight of the reattention, where it starts
+    dropout: float = pydantic.Field(0.3, ge=0, lt=1)
+    glove: str = ""  # a text file of GloVe vectors of word_width; empty: all are learned
+    learning_rate: float = pydantic.Field(8e-4, gt=0)
+    clip: float = pydantic.Field(5.0, gt=0)
+
+
+class A2d(_Strict):
+    """A2D's settings (Hu et al. 2018); the defaults are the paper's, section 4.2."""
+
+    members: int = pydantic.Field(12, ge=2)  # readers of the ensemble
+    temperature: float = pydantic.Field(2.0, gt=0)  # tau; its square weighs L_KD
+    answer_weight: float = pydantic.Field(0.3, ge=0)  # gamma, of L_ANS
+    attention_weight: float = pydantic.Field(0.1, ge=0)  # delta, of L_ATT
+    top_k: int = pydantic.Field(4, ge=1)  # answers of each member among which the confusing one is looked for
+
+
 class Preset(_Strict):
     """All settings of one run; ``encoder`` is a folder (absolute, or from the repository's root) or a Hub name."""
 
@@ -125,6 +152,8 @@ class Preset(_Strict):
     answers: Answers = Answers()
     engine: Engine = Engine()
     imm: Imm = Imm()
+    mnemonic: Mnemonic = Mnemonic()
+    a2d: A2d = A2d()
     cpu: dict[str, pydantic.JsonValue] = {}  # "section.key" = value where there is no GPU; loaded, what applied
 
     def without_gpu(self) -> list[str]:
@@ -132,11 +161,11 @@ class Preset(_Strict):
         return [f"{key} = {value} because there was no GPU" for key, value in self.cpu.items()]
 
 
-def load(preset: str, paper: str = "", **overrides: object) -> Preset:
+def load(preset: str, *topics: str, **overrides: object) -> Preset:
     """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
 
-    First apply the preset's ``[papers.<paper>]`` table and, where there is no GPU, its ``[cpu]`` table. Raises
-    PresetError.
+    First apply the preset's ``[papers.<topic>]`` tables, in the order given, and, where there is no GPU, its ``[cpu]``
+    table. Raises PresetError.
     """
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
@@ -147,7 +176,9 @@ def load(preset: str, paper: str = "", **overrides: object) -> Preset:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
     if path.parent != paths.PRESETS and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
-    values = _changed(values, _flat(values.pop("papers", {}).get(paper, {})))
+    papers = values.pop("papers", {})
+    for topic in topics:
+        values = _changed(values, _flat(papers.get(topic, {})))
     if overrides.get("data.train_size"):  # who asks for so many questions means so many
         overrides = {"data.train_share": 1.0, **overrides}
     on_cpu = _flat(values.pop("cpu", {}))

@@ -32,7 +32,7 @@ def names() -> list[str]:
 def key_of(name: str, parameters: dict[str, object]) -> str:
     """Names what an executed notebook depends on: its source, the package's, and the settings and data, or for the
     report the records."""
-    preset = notebook.load_preset(parameters, notebook.paper_of(name))
+    preset = notebook.load_preset(parameters, *notebook.topics_of(name))
     digest = hashlib.sha256()
     sources = [*paths.PACKAGE.rglob("*.py"), paths.PRESETS / "paper_results.toml"]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):

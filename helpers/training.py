@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from pathlib import Path
@@ -182,25 +182,30 @@ def _check_finite(pending: tuple | None) -> None:
         )
 
 
-@torch.inference_mode()
 def predict(model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto") -> Logits:
     """Start and end logits of every real token of every window, in window order, float32.
 
     The model must be in evaluation mode: a teacher or a scored reader has no dropout.
     """
+    read = outputs(model, windows, batch_size=batch_size, precision=precision)
+    return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in read))
+
+
+@torch.inference_mode()
+def outputs(
+    model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto"
+) -> Iterator[tuple[np.ndarray, Batch, object]]:
+    """Window numbers, batch and the model's output, for windows of like length together. Raises ValueError where the
+    model is not in evaluation mode."""
     if model.training:
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
     device = next(model.parameters()).device
     bf16 = is_bf16(precision, device)
     tensors = WindowTensors(windows, device)
     order = np.argsort(windows.lengths_W, kind="stable")
-
-    def outputs():
-        for begin in range(0, len(order), batch_size):
-            index = order[begin : begin + batch_size]
-            batch = tensors.gather(index)
-            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                output = model(**{name: batch[name] for name in INPUTS})
-            yield index, output.start_logits, output.end_logits
-
-    return Logits.collect(windows, outputs())
+    for begin in range(0, len(order), batch_size):
+        index = order[begin : begin + batch_size]
+        batch = tensors.gather(index)
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            output = model(**{name: batch[name] for name in INPUTS})
+        yield index, batch, output

@@ -1,5 +1,7 @@
 """Scores by hand; where a number is not obvious, the comment beside it works it out."""
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +18,8 @@ from helpers.metrics import (
     normalize_answer,
     score,
 )
+
+STORIES = Path(__file__).parents[2] / "shared/data/qa/stories"
 
 
 def question(name: str, *answers: str, group: str = "") -> Example:
@@ -207,3 +211,68 @@ def test_free_answers_need_references():
         free_answers(["a", "b"], [["a"], []])
     with pytest.raises(DataError, match="1 predictions for 2 questions"):
         free_answers(["a"], [["a"], ["b"]])
+
+
+def longest_common_subsequence(one: list[str], other: list[str]) -> int:
+    """By the textbook's table, a row at a time."""
+    row = [0] * (len(other) + 1)
+    for word in one:
+        last, row = row, [0]
+        for column, rival in enumerate(other, 1):
+            row.append(last[column - 1] + 1 if word == rival else max(last[column], row[-1]))
+    return row[-1]
+
+
+def rouge_l(prediction: str, reference: str) -> float:
+    """Lin 2004 with precision and recall weighing the same, in percent; words are of ASCII letters and digits."""
+    said, wanted = (re.findall("[a-z0-9]+", text.lower()) for text in (prediction, reference))
+    common = longest_common_subsequence(said, wanted)
+    return 100 * 2 * common / (len(said) + len(wanted)) if common else 0.0
+
+
+def real_pairs(number: int, brief: bool) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Stretches of real summaries beside the free answers: the nearest one, moved and widened by some words.
+
+    Each has four words or more, as nltk counts four words in a row even of an answer that has fewer. ``brief`` takes
+    four words beside long answers alone, so that BLEU's brevity penalty applies.
+    """
+    from helpers.data.qa import read
+
+    examples = [example for example in read(STORIES).examples if example.span]
+    if brief:
+        examples = [example for example in examples if min(len(text.split()) for text in example.answers) > 5]
+    predictions, references = [], []
+    for turn, example in enumerate(examples[:: len(examples) // number][:number]):
+        words = [match.span() for match in re.finditer(r"\S+", example.context)]
+        first = next(i for i, (_, end) in enumerate(words) if end > example.span[0])
+        last = next(i for i, (_, end) in enumerate(words) if end >= example.span[1])
+        first = max(0, min(first + turn % 5 - 3, len(words) - 4))
+        last = first + 3 if brief else min(len(words) - 1, max(last + turn % 3 - 1, first + 3))
+        predictions.append(example.context[words[first][0] : words[last][1]])
+        references.append(example.answers)
+    return predictions, references
+
+
+@pytest.mark.skipif(not STORIES.is_dir(), reason=f"no real data at {STORIES}")
+@pytest.mark.parametrize("brief", [False, True])
+def test_free_answers_agree_with_other_implementations_on_real_pairs(brief):
+    from nltk.translate.bleu_score import corpus_bleu
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    predictions, references = real_pairs(200, brief)
+    assert len(predictions) == 200
+    scores = free_answers(predictions, references)
+    each = [max(rouge_l(text, one) for one in answers) for text, answers in zip(predictions, references, strict=True)]
+    assert scores["rouge_l_each"] == pytest.approx(each, abs=1e-4)
+    assert scores["rouge_l"] == pytest.approx(np.mean(each), abs=1e-4)
+    assert len({round(value) for value in each}) > 20  # the pairs are of all qualities
+
+    tokenize = Tokenizer13a()
+    said = [tokenize(text.lower()).split() for text in predictions]
+    wanted = [[tokenize(text.lower()).split() for text in answers] for answers in references]
+    for order in (1, 4):
+        expected = 100 * corpus_bleu(wanted, said, weights=[1 / order] * order)
+        assert scores[f"bleu_{order}"] == pytest.approx(expected, abs=1e-4)
+        assert 1 < expected < 80
+    penalised = sum(map(len, said)) < sum(min(map(len, answers)) for answers in wanted)
+    assert penalised == brief

@@ -87,13 +87,15 @@ class Batches:
     """A plan over window tensors; ``at(step)`` gathers one padded batch on the device.
 
     ``of_windows`` adds to a batch what is known of each window, one value each (gathered to B), ``of_tokens`` what is
-    known of each real token, all windows' one after another (gathered to B×L).
+    known of each real token, all windows' one after another (gathered to B×L), ``of_pairs`` what is known of each pair
+    of a passage token and a question token (gathered to B×P×Q).
     """
 
     tensors: WindowTensors
     plan: list[np.ndarray]
     of_windows: dict[str, torch.Tensor] = field(default_factory=dict)
     of_tokens: dict[str, torch.Tensor] = field(default_factory=dict)
+    of_pairs: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -110,4 +112,6 @@ class Batches:
             batch[name] = values[batch["window"].to(values.device)]
         for name, flat in self.of_tokens.items():
             batch[name] = self.tensors.gather_tokens(flat, index, batch["input_ids"].shape[1])
+        for name, flat in self.of_pairs.items():
+            batch[name] = self.tensors.gather_pairs(flat, index)
         return batch

@@ -23,6 +23,19 @@ def load_one(data: Data, name: str) -> Domain:
     return _load(data.model_dump_json(), name)
 
 
+def narrative(data: Data) -> Data:
+    """The same settings with ``data.narrative`` as their only domain, "stories", and no adversarial questions.
+
+    Raises DataError where the preset names none.
+    """
+    if not data.narrative:
+        raise DataError(
+            "data.narrative is empty; name there, as data.source has it, the miniature world's stories, a subfolder "
+            "with NarrativeQA's two CSV files, or a dataset on the Hub with free answers"
+        )
+    return data.model_copy(update={"domains": {"stories": data.narrative}, "adversarial": None})
+
+
 @cache
 def _load(settings: str, name: str) -> Domain:
     data = Data.model_validate_json(settings)

@@ -63,6 +63,7 @@ STYLES = {
     ),
 }  # fmt: skip
 DOMAINS = tuple(STYLES)
+STORIES = "stories"  # with free answers, and no part of the encoder's pretraining
 TYPES = ("person", "company", "town")
 
 
@@ -210,9 +211,13 @@ def _examples(domain: str, part: str, size: int, seed: int, per_passage: int = 4
 def load_domain(
     name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = TEST
 ) -> Domain:
-    """One miniature domain; ``train_size`` 0 takes the domain's own size (400 to 600 questions)."""
+    """One miniature domain, or the stories; ``train_size`` 0 takes the domain's own size (400 to 600 questions)."""
+    if name == STORIES:
+        from .mini_stories import load_stories  # here, as it is made of this module's names
+
+        return load_stories(seed=seed, train_size=train_size, valid_size=valid_size, test_size=test_size)
     if name not in STYLES:
-        raise DataError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}")
+        raise DataError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)} and {STORIES}")
     sizes = {"train": train_size or STYLES[name].size, "valid": valid_size, "test": test_size}
     return Domain(name, **{part: [row[0] for row in _examples(name, part, n, seed)] for part, n in sizes.items()})
 
@@ -232,6 +237,8 @@ def adversarial(domain: str = "encyclopedia", *, size: int = 200, variants: int 
     relation about a subject of a similar name, with a wrong value of the right type. Variants share the
     original's ``group``; take one variant a question for AddOneSent.
     """
+    if domain not in STYLES:
+        raise DataError(f"{domain!r} has no adversarial questions; there are some for {', '.join(DOMAINS)}")
     rng = np.random.default_rng([seed, 99])
     pool = pools(pretraining=False)
     rows = []

@@ -130,6 +130,13 @@ class Windows:
         context = self.examples[self.example_W[window]].context
         return context[chars[start + shift][0] : chars[end + shift][1]]
 
+    def positions(self, window: int, span: tuple[int, int]) -> tuple[int, int]:
+        """The first and last position in a window of the tokens that the characters ``span`` of its passage cover."""
+        chars = self.context_chars[self.context_W[window]]
+        first, last = _token_span(chars, *span)
+        shift = self.prefix_W[window] - self.first_W[window]
+        return first + shift, last + shift
+
     def fingerprint(self) -> str:
         """Names the exact token sequences and labels; stored beside anything computed from them."""
         digest = hashlib.sha256()

@@ -38,8 +38,11 @@ class QuickDropout(nn.Dropout):
 def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **others):
     """transformers' SDPA attention; with dropout on a CPU, where SDPA has no fused kernel for it, spelt out.
 
-    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None.
+    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that has a place for them
+    (``helpers.models.attention``) is left query, key and scaling.
     """
+    if hasattr(module, "kept"):
+        module.kept = query, key, scaling
     if dropout == 0.0 or query.device.type != "cpu":
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
     scores = (query * scaling) @ key.transpose(2, 3)

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenize
 from transformers.utils import logging
 
 from helpers import paths
-from helpers.models import dropout
+from helpers.models import dropout, mnemonic  # noqa: F401  registers RMR, so that it loads like any other
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
 

@@ -1,13 +1,8 @@
-"""The cached work of IMM: training a reader, what it says as a teacher, and how it does on questions of other kinds.
-
-Configs are flat. One that builds on readers names them by their cache keys, so that whatever is trained in the same way
-is trained once, under whichever method's name, and what changes upstream changes the key.
-"""
+"""The cached work of IMM: training a reader, what it says as a teacher, and how it does on questions of other kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 import exca
@@ -19,8 +14,8 @@ from helpers import losses, metrics
 from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
 from helpers.data.adversarial import load_adversarial
 from helpers.data.batches import Batches
-from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader, weights_digest
-from helpers.presets import Preset
+from helpers.models.reader import load_reader
+from helpers.papers.tasks import Task, Training
 from helpers.readers import answers, batches_of, example_scores, span_loss, validation, windows_of, windows_over
 from helpers.training import Batch, Loss, fit, predict, training_device
 
@@ -31,36 +26,14 @@ DIVERGENCES: dict[str, Callable] = {
 }
 
 
-class _Task(pydantic.BaseModel):
-    """What all have: ``preset`` carries the settings, ``label`` is what a person calls it; neither is a key."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-    preset: Preset
-    label: str
-
-    def check(self) -> None:
-        """Raises DamagedFile where what is stored beside the result is not what was made; here nothing is."""
-
-    def folder_of(self, reader: str) -> Path:
-        """Where the reader with this key lies, in Hugging Face format."""
-        return Path(self.infra.folder) / reader / "model"
-
-    def load(self, reader: str) -> torch.nn.Module:
-        """The trained reader with this key, in evaluation mode, where it can be asked."""
-        return load_saved(self.folder_of(reader)).to(training_device())
-
-
-class Reader(_Task):
+class Reader(Training):
     """One trained reader. Cached by everything that its weights and scores depend on."""
 
     domains: list[str]  # trained on
     target: list[str]  # validated and tested on; a first stage has none and keeps its last weights
-    seed: int
-    steps: int
-    settings: dict
     start: str = ""  # key of the reader whose weights it starts from, or the pretrained encoder
-    teachers: dict[str, str] = {}  # domain -> key of the reader whose outputs on it are to be matched
-    weights: dict[str, float] = {}  # domain -> s_ij of Eq. 7; 1 without
+    teachers: dict[str, str] = pydantic.Field(default_factory=dict)  # by domain, key of the reader to learn from
+    weights: dict[str, float] = pydantic.Field(default_factory=dict)  # domain -> s_ij of Eq. 7; 1 without
     kd_space: Literal["gold", "probabilities", "logits"] = "gold"
     annealing: Literal["linear", "constant"] = "linear"
     infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="2")
@@ -68,7 +41,7 @@ class Reader(_Task):
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
         """Train, select, save; returns test F1 and EM per example and domain, validation scores, steps and seconds."""
-        preset, folder, device = self.preset, self.infra.uid_folder(create=True), training_device()
+        preset, device = self.preset, training_device()
         done = fit(
             model := self._initial(),
             self._batches(device),
@@ -76,13 +49,11 @@ class Reader(_Task):
             preset.training,
             seed=self.seed,
             validate=validation(preset, self.target) if self.target else None,
-            checkpoint=folder / "checkpoint.safetensors",
+            checkpoint=self.checkpoint(),
             label=self.label,
         )
         model.eval()
         scores = {name: example_scores(preset, model, name, "test") for name in self.target}
-        save_reader(model, load_tokenizer(preset.encoder), folder / "model")
-        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return {
             "f1": {name: score.f1.tolist() for name, score in scores.items()},
             "exact": {name: score.em.tolist() for name, score in scores.items()},
@@ -90,22 +61,8 @@ class Reader(_Task):
             "validation": done.history,
             "steps": done.steps,
             "seconds": done.seconds,
-            "weights": weights_digest(folder / "model"),
+            "weights": self.keep(model),
         }
-
-    def folder(self) -> Path:
-        """Where it lies once it is trained."""
-        return self.folder_of(self.infra.uid())
-
-    def ask(self, kind: type[_Task], label: str, **parts) -> _Task:
-        """The task of another kind about this reader."""
-        where = {"folder": self.infra.folder}
-        return kind(reader=self.infra.uid(), preset=self.preset, label=label, infra=where, **parts)
-
-    def check(self) -> None:
-        """Raises DamagedFile where the stored weights are not those that were trained."""
-        if weights_digest(self.folder()) != self.fit()["weights"]:
-            raise DamagedFile(f"{self.folder()} is damaged or gone")
 
     def _initial(self) -> torch.nn.Module:
         preset = self.preset
@@ -135,7 +92,7 @@ class Reader(_Task):
         return Outputs(reader=self.teachers[domain], domain=domain, preset=self.preset, label=self.label, infra=where)
 
 
-class Outputs(_Task):
+class Outputs(Task):
     """A teacher's start and end logits for every token of a domain's training windows, stored as float16.
 
     All students that learn from the teacher on this domain read them.
@@ -171,7 +128,7 @@ class Outputs(_Task):
         self.stored()
 
 
-class Elsewhere(_Task):
+class Elsewhere(Task):
     """How a reader does on another domain's validation questions, for the similarity "measured"."""
 
     reader: str  # key of the reader
@@ -186,7 +143,7 @@ class Elsewhere(_Task):
         return {"f1": float(example_scores(self.preset, model, name, "valid").f1.mean())}
 
 
-class Adversarial(_Task):
+class Adversarial(Task):
     """How a reader answers the preset's adversarial questions: F1 of each, the least over a question's variants."""
 
     reader: str  # key of the reader

@@ -1,0 +1,193 @@
+"""The cached work of A2D: training a reader, what an ensemble knows of its training questions, and answering."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Literal
+
+import exca
+import numpy as np
+import pydantic
+import torch
+
+from helpers import spans
+from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
+from helpers.data.adversarial import load_adversarial
+from helpers.data.batches import Batches
+from helpers.data.domains import load_domains
+from helpers.data.examples import Example
+from helpers.data.windows import Windows
+from helpers.models.attention import keep_attention
+from helpers.models.mnemonic import make_reader
+from helpers.models.reader import load_reader, load_saved, load_tokenizer
+from helpers.papers import a2d
+from helpers.papers.tasks import Task, Training
+from helpers.presets import Preset
+from helpers.presets import Training as Settings
+from helpers.readers import batches_of, validation, windows_of, windows_over
+from helpers.spans import Logits
+from helpers.training import fit, predict, training_device
+
+Kind = Literal["RMR", "BERT"]
+PARTS = {"Dev": "valid", "Test": "test"}  # as the paper calls them
+
+
+class Reader(Training):
+    """One trained reader: a member of an ensemble, or a student of one."""
+
+    kind: Kind
+    start: str = ""  # key of the reader whose weights it goes on from
+    teacher: str = ""  # key of the knowledge that it learns from
+    temperature: float = 1.0  # of that knowledge
+    terms: dict[str, float] = pydantic.Field(default_factory=lambda: {"CE": 1.0})  # of Eq. 1, with their weights
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict:
+        """Train, select (without CE, as in a first stage, keep the last weights), save; returns the best validation
+        F1, all of them, steps, seconds and the number of trained parameters."""
+        preset, domains = self.preset, list(self.preset.data.domains)
+        model = self._initial()
+        done = fit(
+            model,
+            self._batches(domains),
+            a2d.joint_loss(self.terms, self.temperature),
+            settings_for(preset, self.kind),
+            seed=self.seed,
+            validate=validation(preset, domains) if "CE" in self.terms else None,
+            checkpoint=self.checkpoint(),
+            label=self.label,
+        )
+        model.config.trained_on = trained_on(preset)
+        return {
+            "best": done.best_score,
+            "validation": done.history,
+            "steps": done.steps,
+            "seconds": done.seconds,
+            "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+            "weights": self.keep(model.eval()),
+        }
+
+    def _initial(self) -> torch.nn.Module:
+        preset = self.preset
+        if self.start:
+            model = load_saved(self.folder_of(self.start))
+        elif self.kind == "RMR":
+            settings = preset.mnemonic.model_dump(exclude={"learning_rate", "clip"})
+            model = make_reader(load_tokenizer(preset.encoder), self.seed, **settings)
+        else:
+            longest = preset.windows.max_length
+            model = load_reader(preset.encoder, seed=self.seed, random_layers=preset.random_layers, max_length=longest)
+        return keep_attention(model) if "ATT" in self.terms else model
+
+    def _batches(self, domains: list[str]) -> Batches:
+        device = training_device()
+        batches = batches_of(self.preset, domains, self.steps, self.seed, device)
+        if not self.teacher:
+            return batches
+        stored = stored_knowledge(self.infra.folder, self.teacher, self.preset)
+        for side in ("start", "end"):
+            batches.of_tokens[f"teacher_{side}"] = stored[side].to(device)
+            batches.of_windows[f"confusing_{side}"] = stored[f"confusing_{side}"].long().to(device)
+        if "ATT" in self.terms:
+            batches.of_pairs["teacher_attention"] = stored["attention"].to(device)
+        return batches
+
+
+class Knowledge(Task):
+    """What an ensemble knows of its training questions, computed once and read by all its students."""
+
+    members: list[str]  # keys of the readers
+    temperature: float
+    top_k: int
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict:
+        """Compute and store; returns the number of windows, of those with a confusing answer, and of bytes. Raises
+        OSError before anything is computed where the disk cannot hold it."""
+        preset, windows = self.preset, training_windows(self.preset)
+        folder = self.infra.uid_folder(create=True)
+        needed, free = a2d.knowledge_bytes(windows), shutil.disk_usage(folder).free
+        if needed > free:
+            raise OSError(
+                f"the ensemble's outputs on {len(windows):,} windows take {needed / 1e6:,.0f} MB, the disk of "
+                f"{folder} has {free / 1e6:,.0f} MB: free some space, or set HELPERS_RESULTS to another disk"
+            )
+        settings = preset.a2d.model_copy(update={"temperature": self.temperature, "top_k": self.top_k})
+        members = a2d.load_members(map(self.folder_of, self.members), trained_on(preset))
+        tensors = a2d.knowledge_of(members, windows, settings, preset.answers, preset.training.precision)
+        facts = {"ensemble": self.infra.uid(), "windows": windows.fingerprint()}
+        save_tensors(folder / "knowledge.safetensors", tensors, facts, "ensemble's outputs")
+        confused = int((tensors["confusing_start"] > 0).sum())
+        return {"windows": len(windows), "confused": confused, "bytes": needed}
+
+    def check(self) -> None:
+        """Raises DamagedFile where what is stored is not what was computed."""
+        stored_knowledge(self.infra.folder, self.infra.uid(), self.preset)
+
+
+class Answers(Task):
+    """What one reader, or several together, answers to sets of questions."""
+
+    readers: list[str]  # keys
+    questions: dict[str, str]  # set -> fingerprint
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict[str, list[str]]:
+        """The answer's text to each question of each set."""
+        preset, sets = self.preset, question_sets(self.preset)
+        distinct = {(e.id, e.context): e for name in self.questions for e in sets[name]}
+        members = a2d.load_members(map(self.folder_of, self.readers), trained_on(preset))
+        found = joint_answers(members, preset, list(distinct.values()))
+        texts = dict(zip(distinct, (prediction.text for prediction in found), strict=True))
+        return {name: [texts[e.id, e.context] for e in sets[name]] for name in self.questions}
+
+
+def joint_answers(members, preset: Preset, examples: list[Example]) -> list[spans.Prediction]:
+    """The answers of readers together: decoded from the mean of their distributions (section 3.4), for each window."""
+    windows, precision = windows_over(preset, examples), preset.training.precision
+    each = [a2d.distributions(windows, predict(model, windows, precision=precision)) for model in members]
+    logs = Logits(*np.log(np.maximum(np.mean(each, axis=0), np.finfo(np.float32).tiny)))
+    return spans.decode(windows, logs, n_best=preset.answers.n_best, max_answer_tokens=preset.answers.max_tokens)
+
+
+def question_sets(preset: Preset) -> dict[str, list[Example]]:
+    """All that readers are asked: the validation questions (Dev) and test questions (Test) of all domains, and the
+    adversarial sets if there are any."""
+    domains = load_domains(preset.data).values()
+    parts = {name: [e for domain in domains for e in getattr(domain, part)] for name, part in PARTS.items()}
+    return parts | load_adversarial(preset.data)
+
+
+def training_windows(preset: Preset) -> Windows:
+    """The windows that readers are trained on and an ensemble is asked about."""
+    return windows_of(preset, list(preset.data.domains), "train")
+
+
+def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, torch.Tensor]:
+    """What the ``Knowledge`` with this key stored. Raises DamagedFile, also where it is another ensemble's or of other
+    windows."""
+    path = Path(folder) / key / "knowledge.safetensors"
+    tensors, facts = load_tensors(path)
+    if facts.get("ensemble") != key or facts.get("windows") != training_windows(preset).fingerprint():
+        raise DamagedFile(f"{path} holds another ensemble's outputs, or those for other windows")
+    return tensors
+
+
+def trained_on(preset: Preset) -> dict[str, str]:
+    """Names the vocabulary and the windows that a reader is trained with; members of an ensemble share both."""
+    vocabulary = load_tokenizer(preset.encoder).get_vocab()
+    words = hashlib.sha256("\n".join(sorted(vocabulary, key=vocabulary.get)).encode()).hexdigest()[:16]
+    return {"vocabulary": words, "windows": training_windows(preset).fingerprint()}
+
+
+def settings_for(preset: Preset, kind: Kind) -> Settings:
+    """How a reader is trained: RMR has a learning rate and a clipping of its own and no weight decay."""
+    if kind == "BERT":
+        return preset.training
+    own = {"learning_rate": preset.mnemonic.learning_rate, "clip": preset.mnemonic.clip, "weight_decay": 0.0}
+    return preset.training.model_copy(update=own)
