@@ -39,7 +39,11 @@ class Drawing(Figure):
 
 def draw(record: Record) -> Figure:
     """The whole figure of a record. Raises ValueError when the record has nothing to draw."""
-    with _plain_style():
+    if "readers" in (record.payload or {}):
+        from helpers import attention_maps  # draws with what is here
+
+        return attention_maps.draw(record.payload)
+    with plain_style():
         if record.artefact == "corpora/overview":
             figure = Drawing(figsize=(WIDTH, 7.2), layout="constrained")
             grid = figure.add_gridspec(2, 2)
@@ -61,8 +65,8 @@ def draw(record: Record) -> Figure:
 
 
 def drawable(record: Record) -> bool:
-    """Whether a record has a figure; a case study has none."""
-    return bool(record.scores) or record.artefact == "corpora/overview"
+    """Whether a record has a figure; a case study has one where it shows readers."""
+    return bool(record.scores) or record.artefact == "corpora/overview" or "readers" in (record.payload or {})
 
 
 def redraw(preset: str | Path) -> list[Path]:
@@ -226,7 +230,7 @@ def _interval(table: pd.DataFrame) -> str:
 
 def _render(figure: Figure, suffix: str, metadata: dict) -> bytes:
     content = BytesIO()
-    with _plain_style():
+    with plain_style():
         matplotlib.rcParams["svg.hashsalt"] = "helpers"  # else the ids inside an SVG are random
         figure.savefig(content, format=suffix, dpi=DPI, metadata=metadata)
     return content.getvalue()
@@ -256,7 +260,8 @@ def _colors(number: int) -> list:
 
 
 @contextmanager
-def _plain_style() -> Iterator[None]:
+def plain_style() -> Iterator[None]:
+    """Draw as matplotlib does by itself."""
     # Someone's matplotlibrc, or a notebook's inline settings, must not change what a record looks like.
     with matplotlib.rc_context():
         matplotlib.rcdefaults()

@@ -186,8 +186,8 @@ def seed_everything(seed: int) -> None:
 
 
 def show(record: records.Record) -> None:
-    """Show a record's table, if it has one, and its figure."""
+    """Show a record's tables, one a metric, if it has any, and its figure."""
     if record.scores and not tables.is_matrix(record):
-        display(HTML(tables.html(record)))
+        display(HTML("".join(tables.html(record, metric) for metric in tables.metrics(record))))
     if figures.drawable(record):
         display(figures.draw(record))

@@ -1,7 +1,7 @@
 """Tables from records: methods × columns with intervals, the paper's numbers beside them, and differences.
 
 Nothing here is stored: means, intervals and tests are computed from the raw scores (``helpers.statistics``). Higher is
-taken to be better.
+taken to be better, unless ``LESS_IS_BETTER`` says otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from helpers.records import Printed, Record, Score, example_key, row_label
 
 AVERAGE = "AVE."
 NONE = "–"  # a cell without a number
+LESS_IS_BETTER = ("seconds", "thousand parameters")  # metrics of which no best is marked
 
 
 def metrics(record: Record) -> list[str | None]:
@@ -82,7 +83,7 @@ def frame(record: Record, metric: str | None = None) -> pd.DataFrame:
     table = estimates(record, metric)
     means = table.map(lambda cell: np.nan if cell is None else cell.mean).astype(float)
     digits = decimals(means.to_numpy().ravel())
-    texts = _texts(means, digits, emphasise=not is_matrix(record))
+    texts = _texts(means, digits, emphasise=not is_matrix(record) and metric not in LESS_IS_BETTER)
     for row in table.index:
         for column in table.columns:
             cell = table.loc[row, column]
@@ -105,7 +106,7 @@ def printed_frame(record: Record, metric: str | None = None) -> pd.DataFrame:
         means.loc[row_label(score), score.column] = score.value
     if record.average and len(columns) > 1 and AVERAGE not in columns:
         means[AVERAGE] = means.mean(axis=1, skipna=False)
-    return _texts(means, 2)
+    return _texts(means, 2, emphasise=metric not in LESS_IS_BETTER)
 
 
 def differences(record: Record, baseline: str, metric: str | None = None) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Stories of the miniature world: summaries with free answers, two to a question, as NarrativeQA has them.
 
-A story tells 5 to 9 facts about two people, two companies and two towns, in words of its own. Answers are worded
+A story tells 4 to 6 facts about two people, two companies and two towns, in words of its own. Answers are worded
 freely, so part of them does not stand in the story: as in NarrativeQA, the stretch that comes nearest is trained on.
 """
 
@@ -171,7 +171,7 @@ def story(rng: np.random.Generator) -> tuple[str, list[tuple[str, str, str]]]:
     pool = pools(pretraining=False)
     told: set[str] = set()
     cast = {kind: [_draw(rng, pool[kind], told) for _ in range(2)] for kind in TYPES}
-    number = int(rng.integers(5, 10))
+    number = int(rng.integers(4, 7))
     relations = [words.RELATIONS[i] for i in rng.permutation(len(words.RELATIONS))]
     facts = [(s.split()[0], r, _draw(rng, pool[r.object], told)) for r in relations for s in cast[r.subject]][:number]
     sentences = [_pick(rng, OPENINGS).format(*cast["person"])]

@@ -133,13 +133,12 @@ class Fusion(nn.Module):
 
     def __init__(self, width: int, activation: str):
         super().__init__()
-        self.candidate, self.gate = nn.Linear(4 * width, width), nn.Linear(4 * width, width)
+        self.both = nn.Linear(4 * width, 2 * width)  # candidate and gate
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[activation]
 
     def forward(self, old: Tensor, new: Tensor) -> Tensor:
-        both = torch.cat([old, new, old * new, old - new], -1)
-        gate = self.gate(both).sigmoid()
-        return gate * self.activation(self.candidate(both)) + (1 - gate) * old
+        candidate, gate = self.both(torch.cat([old, new, old * new, old - new], -1)).chunk(2, -1)
+        return old + gate.sigmoid() * (self.activation(candidate) - old)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
@@ -255,7 +254,7 @@ class MnemonicReader(PreTrainedModel):
             passage = self.dropout(passage)
             if self.config.reattention and not last:
                 memory = [self.gamma * one for one in reattend(*alignments, p)]
-        attention = torch.stack(maps).mean(0).transpose(1, 2)[:, 1:]
+        attention = torch.stack(maps).mean(0).transpose(1, 2)[:, 1:] * p[:, 1:, None]
         start, end = self.pointer(passage, question, p, q)
         # One column more takes what is written for padding.
         empty = torch.full((len(p), input_ids.shape[1] + 1), NEVER, device=p.device)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 
 import pandas as pd
 
-from helpers import engine, paths, records
+from helpers import paths
 from helpers.data import domains
-from helpers.engine import Plan, run_plans
+from helpers.engine import Plan, replay, run_plans
 from helpers.papers import a2d
-from helpers.papers.a2d_tasks import Answers, Kind, Knowledge, Reader, question_sets, training_windows
+from helpers.papers.a2d_tasks import Kind, Knowledge, Reader, training_windows
 from helpers.presets import Preset
 from helpers.readers import budget, effective
 
@@ -82,5 +83,93 @@ Runs = dict[tuple[Kind, int], Distilled]  # by reader and seed
 
 def distil(preset: Preset, rows: tuple[str, ...] = ("A2D",), kinds: tuple[Kind, ...] = KINDS) -> Runs:
     """Train all that the rows need, for every seed, if it is not there."""
-    plans = {(k, seed): distillation(preset, k, seed, rows) for k in kinds for seed in range(preset.seeds)}
-    return {key: outcome.value for key, outcome in run_plans(plans, preset.engine).items()}
+    outcomes = run_plans(_plans(preset, rows, kinds), preset.engine)
+    return {key: outcome.value for key, outcome in outcomes.items()}
+
+
+def narrative(preset: Preset) -> Preset:
+    """The preset for Table 3: free answers about summaries, for which another ensemble and student are trained."""
+    return preset.model_copy(update={"data": domains.narrative(preset.data)})
+
+
+def row_name(kind: Kind, student: str) -> str:
+    """What a student's row is called; the paper's rows of Table 5 bear no reader's name."""
+    return f"{kind} + A2D" if student == "A2D" else student if kind == "RMR" else f"{kind}, {student}"
+
+
+def trainings(runs: Runs) -> dict[str, Reader]:
+    """All readers by key, first stages left out."""
+    return {one.infra.uid(): one for run in runs.values() for one in [*run.members, *run.students.values()]}
+
+
+def seconds(runs: Runs) -> float:
+    """Seconds that all these trainings took, now or in an earlier run, each counted once."""
+    return sum(reader.fit()["seconds"] for reader in trainings(runs).values())
+
+
+def stored(preset: Preset) -> pd.DataFrame:
+    """What an ensemble's outputs on the training questions will take on the disk, and what is free there."""
+    windows = training_windows(preset)
+    folder = paths.models(preset.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    megabytes = {
+        "outputs of one ensemble": a2d.knowledge_bytes(windows),
+        "free": shutil.disk_usage(folder).free,
+    }
+    table = {name: f"{size / 1e6:,.1f} MB" for name, size in megabytes.items()}
+    return pd.DataFrame([{"windows": f"{len(windows):,}", **table}], index=[", ".join(preset.data.domains)])
+
+
+def knowledge(runs: Runs) -> pd.DataFrame:
+    """What the ensembles know: training windows, and in how many they have a confusing answer."""
+    rows = {
+        f"{kind}, seed {seed}": {
+            "members": len(run.members),
+            "windows": run.knowledge.fit()["windows"],
+            "with a confusing answer": run.knowledge.fit()["confused"],
+            "best validation F1 of a member": round(max(one.fit()["best"] for one in run.members), 1),
+            "of the student": round(run.students["A2D"].fit()["best"], 1),
+        }
+        for (kind, seed), run in runs.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def notes(preset: Preset) -> list[str]:
+    """What one has to know about how the rows were made."""
+    sizes = ", ".join(f"{name} {len(one.train):,}" for name, one in domains.load_domains(preset.data).items())
+    settings = preset.a2d
+    return [
+        f"every reader, member or student, has {budget(preset):,} steps of {preset.training.batch_size} windows "
+        f"({preset.training.epochs:g} epochs)",
+        f"ensembles of {settings.members}; a reader's own row is the mean over its ensemble's members",
+        f"temperature {settings.temperature:g}, gamma {settings.answer_weight:g}, delta {settings.attention_weight:g}",
+        f"training questions: {sizes}",
+        *preset.without_gpu(),
+    ]
+
+
+def notebooks(preset: Preset, stories: Preset) -> dict[str, list[list[Reader]]]:
+    """For each notebook, row by row, the readers that it would train if nothing were shared, as far as they are known
+    before all is trained; ``stories`` is the preset of Table 3."""
+    main = _alone(preset, ("A2D",), KINDS)
+    return {
+        "06_a2d_main": main,
+        "07_a2d_ablation": _alone(preset, tuple(ABLATIONS), ("RMR",)),
+        "08_a2d_attention": main[: len(main) // 2],
+        "09_a2d_narrativeqa": _alone(narrative(stories), ("A2D",), ("RMR",)),
+    }
+
+
+def _alone(preset: Preset, rows: tuple[str, ...], kinds: tuple[Kind, ...]) -> list[list[Reader]]:
+    found = []
+    for plan in _plans(preset, rows, kinds).values():
+        value, tasks = replay(plan)
+        members = [task for task in tasks if isinstance(task, Reader) and not task.teacher]
+        found.append(members)
+        found += [[*members, student] for student in (value.students.values() if value else ())]
+    return found
+
+
+def _plans(preset: Preset, rows: tuple[str, ...], kinds: tuple[Kind, ...]) -> dict[tuple[Kind, int], Plan]:
+    return {(kind, seed): distillation(preset, kind, seed, rows) for kind in kinds for seed in range(preset.seeds)}

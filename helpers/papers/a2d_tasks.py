@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ import exca
 import numpy as np
 import pydantic
 import torch
+from torch import nn
 
 from helpers import spans
 from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
@@ -70,7 +72,7 @@ class Reader(Training):
             "weights": self.keep(model.eval()),
         }
 
-    def _initial(self) -> torch.nn.Module:
+    def _initial(self) -> nn.Module:
         preset = self.preset
         if self.start:
             model = load_saved(self.folder_of(self.start))
@@ -142,14 +144,14 @@ class Answers(Task):
         preset, sets = self.preset, question_sets(self.preset)
         distinct = {(e.id, e.context): e for name in self.questions for e in sets[name]}
         members = a2d.load_members(map(self.folder_of, self.readers), trained_on(preset))
-        found = joint_answers(members, preset, list(distinct.values()))
+        found = joint_answers(members, preset, windows_over(preset, list(distinct.values())))
         texts = dict(zip(distinct, (prediction.text for prediction in found), strict=True))
         return {name: [texts[e.id, e.context] for e in sets[name]] for name in self.questions}
 
 
-def joint_answers(members, preset: Preset, examples: list[Example]) -> list[spans.Prediction]:
-    """The answers of readers together: decoded from the mean of their distributions (section 3.4), for each window."""
-    windows, precision = windows_over(preset, examples), preset.training.precision
+def joint_answers(members: Iterable[nn.Module], preset: Preset, windows: Windows) -> list[spans.Prediction]:
+    """What readers answer together: decoded from the mean of their distributions over each window (section 3.4)."""
+    precision = preset.training.precision
     each = [a2d.distributions(windows, predict(model, windows, precision=precision)) for model in members]
     logs = Logits(*np.log(np.maximum(np.mean(each, axis=0), np.finfo(np.float32).tiny)))
     return spans.decode(windows, logs, n_best=preset.answers.n_best, max_answer_tokens=preset.answers.max_tokens)

@@ -1,0 +1,74 @@
+"""The figure of a case: how two readers align a passage with its question, and how sure they are of two answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from helpers.figures import WIDTH, Drawing, plain_style
+
+MOST = 56  # passage tokens in a picture
+CAPTIONS = {"before": "The reader by itself", "after": "Distilled (A2D)"}
+COLORS = {"gold": "#0173b2", "confusing": "#de8f05"}
+
+
+def draw(case: dict[str, Any]) -> Figure:
+    """The whole figure: an attention map for each reader, and the probabilities of both answers."""
+    with plain_style():
+        height = 0.17 * len(case["question"]) + 0.9
+        figure = Drawing(figsize=(WIDTH, 2 * height + 2.4), layout="constrained")
+        axes = figure.subplots(3, 1, height_ratios=[height, height, 1.7])
+        tokens = shown(case)
+        for ax, name in zip(axes, CAPTIONS, strict=False):
+            attention_map(case, name, tokens, ax)
+        probabilities(case, axes[2])
+    return figure
+
+
+def shown(case: dict[str, Any]) -> list[int]:
+    """Which passage tokens fit a picture: all, or those nearest to the answers."""
+    number = len(case["passage"])
+    if number <= MOST or not case["answers"]:
+        return list(range(min(number, MOST)))
+    far = [min(abs(token - at) for ends in case["answers"].values() for at in ends) for token in range(number)]
+    return sorted(sorted(range(number), key=lambda token: (far[token], token))[:MOST])
+
+
+def attention_map(case: dict[str, Any], name: str, tokens: list[int], ax: Axes) -> Axes:
+    """Question tokens by passage tokens, darker where a passage token attends more; answers in colour on the axis."""
+    attention = np.asarray(case["readers"][name]["attention"])[tokens].T
+    ax.imshow(attention, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    gaps = ["…" if after - before > 1 else "" for before, after in zip([-1, *tokens], tokens, strict=False)]
+    ax.set_xticks(
+        range(len(tokens)), [gap + case["passage"][t] for gap, t in zip(gaps, tokens, strict=True)], rotation=90
+    )
+    ax.set_yticks(range(len(case["question"])), case["question"])
+    ax.tick_params(length=0, labelsize=7)
+    for label, token in zip(ax.get_xticklabels(), tokens, strict=True):
+        for which, (first, last) in case["answers"].items():
+            if first <= token <= last:
+                label.set(color=COLORS[which], weight="bold")
+    ax.set_title(f"{CAPTIONS[name]}: “{case['readers'][name]['answer']}”", loc="left", fontsize=10)
+    return ax
+
+
+def probabilities(case: dict[str, Any], ax: Axes) -> Axes:
+    """How sure each reader is of the gold answer and of the confusing one."""
+    names = [name for name in CAPTIONS if name in case["readers"]]
+    kinds = [kind for kind in COLORS if kind in case["answers"]]
+    for place, kind in enumerate(kinds):
+        values = [case["readers"][name]["probabilities"][kind] for name in names]
+        rows = np.arange(len(names)) + (place - (len(kinds) - 1) / 2) * 0.36
+        bars = ax.barh(rows, values, 0.32, color=COLORS[kind], label=f"{kind} answer")
+        ax.bar_label(bars, [f"{value:.2f}" for value in values], padding=3, fontsize=8)
+    ax.set_yticks(range(len(names)), [CAPTIONS[name] for name in names], fontsize=9)
+    ax.set_xlim(0, 1.08)
+    ax.invert_yaxis()
+    ax.set_xlabel("probability of the answer's start times that of its end")
+    ax.spines[["top", "right"]].set_visible(False)
+    if kinds:
+        ax.legend(frameon=False, fontsize=9, loc="lower right")
+    return ax

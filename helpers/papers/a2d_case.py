@@ -1,0 +1,126 @@
+"""One question as two readers see it: attention and probabilities before and after distillation (A2D, Figure 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from IPython.display import display
+from torch import nn
+
+from helpers import attention_maps, metrics
+from helpers.data.examples import DataError, Example
+from helpers.models.reader import load_tokenizer
+from helpers.papers import a2d
+from helpers.papers.a2d_runs import Distilled
+from helpers.papers.a2d_tasks import joint_answers, question_sets, trained_on
+from helpers.presets import Preset
+from helpers.readers import windows_over
+
+RULE = (
+    "of the {where} questions that the reader by itself answers wrong and the distilled one right, the one where the "
+    "former is surest of its wrong answer"
+)
+Pair = dict[str, nn.Module]  # the reader by itself and the distilled one, by name
+
+
+def pair(preset: Preset, run: Distilled) -> Pair:
+    """The ensemble's first member and its student, loaded."""
+    readers = {"before": run.members[0], "after": run.students["A2D"]}
+    models = a2d.load_members([reader.folder() for reader in readers.values()], trained_on(preset))
+    return dict(zip(readers, models, strict=True))
+
+
+def candidates(preset: Preset) -> tuple[str, list[Example]]:
+    """The questions that a case is chosen from: the adversarial ones, or the test questions where there are none."""
+    sets = question_sets(preset)
+    if "AddSent" in sets:
+        return "AddSent", [example for example in sets["AddSent"] if example.id != example.group]
+    return "Test", sets["Test"]
+
+
+def choose(preset: Preset, readers: Pair) -> tuple[Example, str]:
+    """A case by ``RULE``, and the rule in words. Where no question fits, the first that the reader by itself answers
+    wrong; where it answers all right, the first."""
+    where, examples = candidates(preset)
+    windows = windows_over(preset, examples)
+    found = {name: joint_answers([model], preset, windows) for name, model in readers.items()}
+    right = {name: metrics.score(examples, answers).f1 for name, answers in found.items()}
+    fits = (right["before"] == 0) & (right["after"] == 100)
+    rule = RULE.format(where=where)
+    if not fits.any():
+        fits, rule = right["before"] == 0, rule + " (there is none, so the first that the former answers wrong)"
+    sure = np.where(fits, [answer.score for answer in found["before"]], -np.inf)
+    return examples[int(sure.argmax()) if fits.any() else 0], rule
+
+
+def explain(preset: Preset, readers: Pair, example: Example) -> dict:
+    """What both readers do with one question, as a record's payload: tokens, attention (passage × question, of each
+    reader), the gold answer, and the confusing one, which is the first reader's wrong answer, with each reader's
+    probability p1(k) p2(l | k) of both."""
+    windows = windows_over(preset, [example])
+    number = int(np.argmax(windows.start_W > 0))  # a long passage: the window with the answer
+    windows = windows.select(np.array([number]))
+    tokenizer, prefix, asked = load_tokenizer(preset.encoder), int(windows.prefix_W[0]), int(windows.prefix_W[0]) - 2
+    tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0).tolist())
+    answers = {"gold": _positions(windows, example.span)}
+    views = {}
+    for name, model in readers.items():
+        logits, attention = a2d.ask(model, windows, preset.training.precision)
+        start, end = a2d.distributions(windows, logits)
+        (answer,) = joint_answers([model], preset, windows)
+        if "confusing" not in answers:
+            wrong = metrics.f1(answer.text, example.answers) == 0 if example.answers else True
+            answers["confusing"] = _positions(windows, answer.span) if wrong else None
+        views[name] = {
+            "answer": answer.text,
+            "attention": attention.reshape(-1, asked).round(3).tolist(),
+            "probabilities": {
+                which: round(float(start[at[0]] * end[at[1]]), 4) for which, at in answers.items() if at is not None
+            },
+        }
+    return {
+        "question": tokens[1 : prefix - 1],
+        "passage": tokens[prefix:-1],
+        "answers": {which: [at[0] - prefix, at[1] - prefix] for which, at in answers.items() if at is not None},
+        "gold": list(example.answers),
+        "readers": views,
+    }
+
+
+def browser(preset: Preset, readers: Pair, examples: list[Example], most: int = 200):
+    """A widget to pick another question, or to type one's own about the passage shown, and see what both readers do."""
+    import ipywidgets  # only notebooks that are open need it
+
+    examples = examples[:most]
+    names = [(f"{number}: {example.question}", number) for number, example in enumerate(examples)]
+    picked = ipywidgets.Dropdown(options=names, description="question", layout={"width": "90%"})
+    typed = ipywidgets.Text(
+        description="or your own",
+        placeholder="a question about the same passage, then Enter",
+        continuous_update=False,
+        layout={"width": "90%"},
+    )
+    shown = ipywidgets.Output()
+
+    def show(_=None) -> None:
+        example = examples[picked.value]
+        if typed.value.strip():
+            example = Example("typed", typed.value, example.context, (), None, "typed")
+        shown.clear_output(wait=True)
+        with shown:
+            try:
+                case = explain(preset, readers, example)
+            except DataError as error:
+                print(error)
+                return
+            print(example.context)
+            print("; ".join(f"{name}: {view['answer']!r}" for name, view in case["readers"].items()))
+            display(attention_maps.draw(case))
+
+    picked.observe(show, names="value")
+    typed.observe(show, names="value")
+    show()
+    return ipywidgets.VBox([picked, typed, shown])
+
+
+def _positions(windows, span: tuple[int, int] | None) -> tuple[int, int] | None:
+    return None if span is None else tuple(map(int, windows.positions(0, span)))

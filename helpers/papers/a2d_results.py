@@ -1,0 +1,227 @@
+"""A2D's tables and figures as records, from trained readers."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from statistics import median
+
+import numpy as np
+import pandas as pd
+
+from helpers import engine, metrics, paths, records, tables
+from helpers.data.examples import Example
+from helpers.data.profile import QUESTION_TYPES, question_type
+from helpers.papers import a2d
+from helpers.papers.a2d_runs import Runs, row_name
+from helpers.papers.a2d_tasks import Answers, Reader, joint_answers, question_sets, trained_on
+from helpers.presets import Preset
+from helpers.readers import windows_over
+from helpers.records import Claim, Record, Score
+
+FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L"}  # as the paper calls them
+FEW = 10  # questions of a type that are too few to speak of it
+Rows = dict[tuple[str, int], list[list[Reader]]]  # by row and seed: readers that answer together
+Found = dict[tuple[str, int], list[dict[str, list[str]]]]  # by row and seed: the answers of each of these
+
+
+def rows_of(runs: Runs) -> Rows:
+    """Each table row's readers by seed: every member by itself (the row's score is their mean), the ensemble, and the
+    students."""
+    rows: Rows = {}
+    for (kind, seed), run in runs.items():
+        rows[kind, seed] = [[member] for member in run.members]
+        rows[f"{kind} (E)", seed] = [run.members]
+        rows |= {(row_name(kind, name), seed): [[student]] for name, student in run.students.items()}
+    return rows
+
+
+def answered(preset: Preset, rows: Rows, sets: list[str]) -> Found:
+    """What every row answers to these sets of questions; asked once, and kept."""
+    asked = question_sets(preset)
+    known = {name: records.fingerprint([repr((e.id, e.question, e.context)) for e in asked[name]]) for name in sets}
+    tasks = {
+        key: [
+            Answers(
+                preset=preset,
+                label=f"answers of {key[0]}, seed {key[1]}",
+                readers=[reader.infra.uid() for reader in together],
+                questions=known,
+                infra={"folder": paths.models(preset.name)},
+            )
+            for together in groups
+        ]
+        for key, groups in rows.items()
+    }
+    engine.run([task for group in tasks.values() for task in group], preset.engine, "answers")
+    return {key: [task.fit() for task in group] for key, group in tasks.items()}
+
+
+def table(preset: Preset, found: Found, sets: list[str]) -> dict:
+    """Tables 1, 2 and 5 as parts of a record: F1 and EM of every row, set and seed, and every question's F1."""
+    asked, scores, examples = question_sets(preset), [], {}
+    for (row, seed), groups in found.items():
+        for name in sets:
+            each = [metrics.group_minima(asked[name], metrics.score(asked[name], one[name])) for one in groups]
+            for metric, of in (("F1", "f1"), ("EM", "em")):
+                values = np.mean([getattr(one, of) for one in each], axis=0)
+                scores.append(Score(method=row, column=name, seed=seed, value=float(values.mean()), metric=metric))
+                if metric == "F1":
+                    examples[records.example_key(row, name, seed)] = values.tolist()
+    scores.sort(key=lambda score: score.metric == "EM")  # F1 first, as most is said of it
+    return {"scores": scores, "examples": examples, "examples_of": _ids(asked, sets), "unit": "F1", "average": False}
+
+
+def table3(preset: Preset, found: Found) -> dict:
+    """Table 3: BLEU and ROUGE-L of free answers; the mean over the members for a row of several readers."""
+    test = question_sets(preset)["Test"]
+    references, scores = [example.answers for example in test], []
+    for (row, seed), groups in found.items():
+        each = [metrics.free_answers(one["Test"], references) for one in groups]
+        for key, column in FREE.items():
+            value = float(np.mean([one[key] for one in each]))
+            scores.append(Score(method=row, column=column, seed=seed, value=value))
+    return {"scores": scores, "unit": "score", "average": False}
+
+
+def table4(preset: Preset, rows: Rows, repeats: int = 3) -> dict:
+    """Table 4: how long ensemble and student take for the test questions, turn by turn in one run, and their sizes.
+
+    Tokenised text to answers, readers loaded; the median of ``repeats``.
+    """
+    test = windows_over(preset, question_sets(preset)["Test"])
+    scores = []
+    for (row, seed), ((*together,),) in [(key, groups) for key, groups in rows.items() if len(groups) == 1]:
+        size = sum(reader.fit()["parameters"] for reader in together) / 1000
+        scores.append(Score(method=row, column=INFERENCE, seed=seed, value=size, metric="thousand parameters"))
+    for kind, seed in [key for key, groups in rows.items() if len(groups) > 1]:
+        of = {name: list(_loaded(preset, rows[name, seed][0])) for name in (f"{kind} (E)", f"{kind} + A2D")}
+        seconds = defaultdict(list)
+        for _ in range(repeats + 1):
+            for name, members in of.items():
+                begun = time.perf_counter()
+                joint_answers(members, preset, test)
+                seconds[name].append(time.perf_counter() - begun)
+        slow, fast = (median(values[1:]) for values in seconds.values())  # the first warms up
+        scores += [
+            Score(method=name, column=INFERENCE, seed=seed, value=value, metric="seconds")
+            for name, value in zip(of, (slow, fast), strict=True)
+        ]
+        student = f"{kind} + A2D"
+        scores.append(Score(method=student, column=INFERENCE, seed=seed, value=slow / fast, metric=FASTER))
+    order = (FASTER, "seconds", "thousand parameters")
+    scores.sort(key=lambda score: order.index(score.metric))
+    return {"scores": scores, "unit": FASTER, "average": False}
+
+
+INFERENCE, FASTER = "inference", "times faster than its ensemble"
+
+
+def figure4(preset: Preset, found: Found, name: str) -> dict:
+    """Figure 4: F1 by the question's type on one set of questions, for the reader alone and the distilled one."""
+    asked = question_sets(preset)[name]
+    first = list({example.group: example for example in asked}.values())
+    types = np.asarray([question_type(example.question) for example in first])
+    shown = [one for one in QUESTION_TYPES if np.count_nonzero(types == one) >= FEW]
+    ids = {one: [e.id for e, own in zip(first, types, strict=True) if own == one] for one in shown}
+    scores, examples = [], {}
+    for (row, seed), groups in found.items():
+        each = [metrics.group_minima(asked, metrics.score(asked, one[name])).f1 for one in groups]
+        for one in shown:
+            values = np.mean(each, axis=0)[types == one]
+            scores.append(Score(method=row, column=one, seed=seed, value=float(values.mean())))
+            examples[records.example_key(row, one, seed)] = values.tolist()
+    counts = ", ".join(f"{one} {np.count_nonzero(types == one)}" for one in QUESTION_TYPES if one in types)
+    return {
+        "scores": scores,
+        "examples": examples,
+        "examples_of": {one: records.fingerprint(of) for one, of in ids.items()},
+        "unit": "F1",
+        "average": False,
+        "notes": [f"questions on {name}: {counts}; types with fewer than {FEW} are not shown"],
+        "claims": [
+            Claim(text=f"A2D helps with questions of {one!r}", above="RMR + A2D", below="RMR", columns=[one])
+            for one in shown
+        ],
+    }
+
+
+def claims(runs: Runs, sets: list[str]) -> list[Claim]:
+    """What the paper says of Tables 1 and 2: the student is better than a reader by itself, keeps at least 80 % of
+    what the ensemble gains (section 4.3), and gains more where there are confusing answers, above the ensemble."""
+    said = []
+    for kind in dict.fromkeys(kind for kind, _ in runs):
+        one, together, student = kind, f"{kind} (E)", f"{kind} + A2D"
+        for name in sets:
+            on = {"columns": [name]}
+            said.append(Claim(text=f"{student} beats {one} on {name}", above=student, below=one, **on))
+            if name == "Test":
+                kept = {"than": [together, one], "times": 0.8}
+                text = f"{student} keeps 80 % of what {together} gains on {name}"
+                said.append(Claim(text=text, above=student, below=one, **on, **kept))
+            if name.startswith("Add"):
+                said.append(Claim(text=f"{student} beats {together} on {name}", above=student, below=together, **on))
+                more = {"than": [student, one], "than_columns": ["clean"]}
+                text = f"{student} gains more over {one} on {name} than on clean questions"
+                said.append(Claim(text=text, above=student, below=one, **on, **more))
+    return said
+
+
+def story_claims(runs: Runs) -> list[Claim]:
+    """What the paper says of Table 3: the student is above a reader by itself, and in Bleu-1 above the ensemble."""
+    said = []
+    for kind in dict.fromkeys(kind for kind, _ in runs):
+        student = f"{kind} + A2D"
+        for column in FREE.values():
+            text = f"{student} beats {kind} in {column}"
+            said.append(Claim(text=text, above=student, below=kind, columns=[column]))
+        text = f"{student} beats {kind} (E) in Bleu-1"
+        said.append(Claim(text=text, above=student, below=f"{kind} (E)", columns=["Bleu-1"]))
+    return said
+
+
+def ablation_claims(rows: list[str], sets: list[str]) -> list[Claim]:
+    """What the paper says of Table 5: every part helps."""
+    return [
+        Claim(text=f"A2D is better than {row} on {name}", above="RMR + A2D", below=row, columns=[name])
+        for row in rows
+        if row.startswith("-")
+        for name in sets
+    ]
+
+
+def kept(record: Record) -> pd.DataFrame:
+    """How much of the ensemble's gain over a single reader the student has, by set of questions; where the ensemble
+    gains nothing, no share."""
+    lines = {}
+    for row in dict.fromkeys(score.method for score in record.scores):
+        if not row.endswith(" + A2D"):
+            continue
+        kind = row.removesuffix(" + A2D")
+        for column in dict.fromkeys(score.column for score in record.scores):
+            metric = tables.metrics(record)[0]
+            together = tables.compare(record, f"{kind} (E)", kind, [column], metric).difference
+            student = tables.compare(record, row, kind, [column], metric).difference
+            share = f"{100 * student / together:.0f} %" if together > 0 else "–"
+            line = {"ensemble's gain": tables.signed(together), "student's gain": tables.signed(student)}
+            lines[f"{kind}, {column}"] = line | {"share": share}
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+def sample_answers(preset: Preset, found: Found, number: int = 6) -> pd.DataFrame:
+    """The first test questions with the distilled reader's answers."""
+    test = question_sets(preset)["Test"][:number]
+    answers = found["RMR + A2D", 0][0]["Test"]
+    rows = [
+        {"question": example.question, "answer": answer, "expected": " / ".join(example.answers)}
+        for example, answer in zip(test, answers, strict=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _loaded(preset: Preset, together: list[Reader]):
+    return a2d.load_members([reader.folder() for reader in together], trained_on(preset))
+
+
+def _ids(asked: dict[str, list[Example]], sets: list[str]) -> dict[str, str]:
+    return {name: records.fingerprint(list(dict.fromkeys(e.group for e in asked[name]))) for name in sets}

@@ -1,0 +1,209 @@
+"""A2D's wiring: what is trained for which row, what is shared, and what becomes of damaged stores."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import engine, paths
+from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
+from helpers.papers import a2d, a2d_runs, a2d_tasks
+from helpers.presets import load
+from helpers.readers import budget
+
+SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1, "data.narrative": ""}
+ROWS = tuple(a2d_runs.ABLATIONS)
+
+
+def small(**changes):
+    return load("smoke", "a2d", **SMALL, **changes)
+
+
+@pytest.fixture
+def preset(results, monkeypatch):
+    monkeypatch.setattr(engine, "_checked", set())
+    return small()
+
+
+def waves(preset, rows=ROWS, kind="RMR"):
+    """All waves of a plan, nothing trained, and what it returns."""
+    plan, found = a2d_runs.distillation(preset, kind, 0, rows), []
+    while True:
+        try:
+            found.append(list(next(plan)))
+        except StopIteration as stop:
+            return found, stop.value
+
+
+def key(task):
+    return task.infra.uid()
+
+
+def test_the_rows_of_table_5(preset):
+    (members, (knowledge,), (first,), students), done = waves(preset)
+    assert len({key(one) for one in members}) == preset.a2d.members and members == done.members
+    assert knowledge.members == [key(one) for one in members]
+    assert all(one.terms == {"CE": 1.0} and one.teacher == "" for one in members)
+    weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
+    left_out = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", "- Joint Training": "ATT"}
+    assert list(done.students) == list(left_out)
+    for row, student in done.students.items():
+        assert student.terms == {name: weight for name, weight in weights.items() if name != left_out[row]}
+        assert student.teacher == key(knowledge) and student.temperature == 2.0
+        assert student.settings == members[0].settings
+    assert list(done.students.values()) == students
+    # the attention alone, half of the time, and then the rest
+    staged = done.students["- Joint Training"]
+    assert first.terms == {"ATT": 0.1} and first.start == "" and staged.start == key(first)
+    assert first.steps == budget(preset) // 2 and first.steps + staged.steps == budget(preset)
+    others = [one for one in [*members, *students] if one is not staged]
+    assert all(one.steps == budget(preset) and one.start == "" for one in others)
+
+
+def test_an_odd_budget_is_divided_without_loss(preset):
+    odd = next(p for e in (1.0, 1.2, 1.4, 1.6) if budget(p := small(**{"training.epochs": e})) % 2)
+    (*_, (first,), _), done = waves(odd)
+    assert first.steps + 1 == done.students["- Joint Training"].steps and first.steps * 2 + 1 == budget(odd)
+
+
+def test_a_students_key_follows_its_teacher_and_a_single_readers_does_not(preset):
+    def keys(**changes):
+        _, done = waves(small(**changes), ("A2D",))
+        return [key(one) for one in done.members], key(done.knowledge), key(done.students["A2D"])
+
+    members, knowledge, student = keys()
+    assert keys() == (members, knowledge, student)
+    for changes in ({"a2d.temperature": 3.0}, {"a2d.members": 3}, {"a2d.top_k": 2}):
+        others, other_knowledge, other_student = keys(**changes)
+        assert others[:2] == members and other_knowledge != knowledge and other_student != student
+    # the weights concern the student alone
+    assert keys(**{"a2d.answer_weight": 0.5})[:2] == (members, knowledge)
+    assert keys(**{"a2d.answer_weight": 0.5})[2] != student
+    assert not set(keys(**{"mnemonic.hidden": 6})[0]) & set(members)
+    _, bert = waves(preset, ("A2D",), "BERT")
+    _, same = waves(small(**{"mnemonic.hidden": 6}), ("A2D",), "BERT")
+    assert key(bert.students["A2D"]) == key(same.students["A2D"]) != student
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """All rows of Table 5 for RMR, trained once for this module."""
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HELPERS_RESULTS", str(folder))
+        preset = small()
+        outcome = engine.run_plans({0: a2d_runs.distillation(preset, "RMR", 0, ROWS)}, preset.engine)[0]
+    return SimpleNamespace(folder=folder, preset=preset, done=outcome.value, tasks=outcome.tasks)
+
+
+@pytest.fixture
+def stored(trained, monkeypatch):
+    """The same, with its results folder in place and nothing looked at yet."""
+    monkeypatch.setenv("HELPERS_RESULTS", str(trained.folder))
+    monkeypatch.setattr(engine, "_checked", set())
+    return trained
+
+
+def times(folder):
+    found = [*folder.rglob("*.safetensors"), *folder.rglob("job.pkl")]
+    return {path: path.stat().st_mtime_ns for path in found}
+
+
+def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
+    members = stored.preset.a2d.members
+    assert len(stored.tasks) == members + 1 + 1 + len(ROWS)
+    steps = {row: student.fit()["steps"] for row, student in stored.done.students.items()}
+    assert steps == {
+        row: budget(stored.preset) - (row == "- Joint Training") * (budget(stored.preset) // 2) for row in ROWS
+    }
+    assert len({student.fit()["weights"] for student in stored.done.students.values()}) == len(ROWS)
+    first = next(task for task in stored.tasks if "first stage" in task.label)
+    assert first.fit()["validation"] == []  # nothing to select by
+    before = times(stored.folder)
+    assert len([path for path in before if path.name == "model.safetensors"]) == members + 1 + len(ROWS)
+    again = engine.run_plans({0: a2d_runs.distillation(stored.preset, "RMR", 0, ROWS)}, stored.preset.engine)[0]
+    assert times(stored.folder) == before and len(again.tasks) == len(stored.tasks)
+
+
+def test_what_is_stored_is_what_the_members_say(stored):
+    knowledge, preset = stored.done.knowledge, stored.preset
+    windows, tensors = (
+        a2d_tasks.training_windows(preset),
+        a2d_tasks.stored_knowledge(knowledge.infra.folder, key(knowledge), preset),
+    )
+    assert knowledge.fit() == {
+        "windows": len(windows),
+        "confused": int((tensors["confusing_start"] > 0).sum()),
+        "bytes": sum(values.numel() * values.element_size() for values in tensors.values()),
+    }
+    expected = 0
+    for member in stored.done.members:
+        logits, attention = a2d.ask(member.load(key(member)), windows, "fp32")
+        expected = expected + a2d.distributions(windows, logits, preset.a2d.temperature)[0] / preset.a2d.members
+    assert np.allclose(tensors["start"].float(), expected, atol=1e-3)
+    firsts = np.cumsum(windows.lengths_W) - windows.lengths_W
+    assert np.allclose(np.add.reduceat(tensors["end"].float().numpy(), firsts), 1, atol=2e-3)
+    # each passage token's attention sums to 1 over its question
+    asked = np.repeat(windows.prefix_W - 2, windows.count_W)
+    assert np.allclose(np.add.reduceat(attention, np.cumsum(asked) - asked), 1, atol=1e-4)
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def other_windows(path):
+    tensors, facts = load_tensors(path)
+    save_tensors(path, tensors, {**facts, "windows": "others"}, "ensemble's outputs")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [(flip, "is damaged"), (cut, "cannot be read"), (other_windows, "holds another ensemble's outputs")],
+)
+def test_damaged_knowledge_is_named_and_made_again(stored, capsys, damage, said):
+    knowledge = stored.done.knowledge
+    path = knowledge.infra.uid_folder() / "knowledge.safetensors"
+    whole, _ = load_tensors(path)
+    assert engine.is_done(knowledge)
+    damage(path)
+    engine._checked.clear()
+    with pytest.raises(DamagedFile, match=rf"knowledge\.safetensors {said}"):
+        knowledge.check()
+    assert not engine.is_done(knowledge)
+    assert f"knowledge.safetensors {said}" in capsys.readouterr().out
+    engine.run([knowledge], stored.preset.engine)
+    assert engine.is_done(knowledge)
+    again, _ = load_tensors(path)
+    assert all(torch.equal(values, again[name]) for name, values in whole.items())
+
+
+def test_a_disk_that_is_too_small_is_named_before_anything_is_computed(preset, monkeypatch):
+    (_, (knowledge,), *_), _ = waves(preset)  # its members are not trained, and not asked for
+    needed = a2d.knowledge_bytes(a2d_tasks.training_windows(preset))
+    monkeypatch.setattr(a2d_tasks.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
+    with pytest.raises(OSError, match=r"the ensemble's outputs on \d+ windows take \d+ MB, .* has \d+ MB: free some"):
+        knowledge.fit()
+    monkeypatch.setattr(a2d_tasks.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
+    with pytest.raises(Exception, match="cannot be loaded"):
+        engine.run([knowledge], preset.engine)
+
+
+def test_several_answer_together_by_the_mean_of_their_distributions(stored):
+    preset, members = stored.preset, stored.done.members
+    task = a2d_tasks.Answers(
+        preset=preset,
+        label="answers",
+        readers=[key(one) for one in members],
+        questions={"Test": "any"},
+        infra={"folder": paths.models(preset.name)},
+    )
+    texts, test = task.fit()["Test"], a2d_tasks.question_sets(preset)["Test"]
+    assert len(texts) == len(test) and all(text in e.context for text, e in zip(texts, test, strict=True))

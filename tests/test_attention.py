@@ -1,0 +1,171 @@
+"""The attention from passage to question: BERT's against transformers' own, and where stored pairs belong."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForQuestionAnswering, FNetConfig, FNetForQuestionAnswering
+
+from helpers.data import mini
+from helpers.data.batches import Batches
+from helpers.data.tensors import WindowTensors, rows_of
+from helpers.data.windows import Ragged, Windows, make_windows
+from helpers.models.attention import keep_attention
+from helpers.models.mnemonic import make_reader
+from helpers.models.reader import EncoderError, load_reader, load_saved, load_tokenizer, save_reader
+from helpers.training import INPUTS
+
+
+@pytest.fixture(scope="module")
+def windows():
+    examples = mini.load_domain("news", train_size=12).train[:12]
+    return make_windows(examples, load_tokenizer("data/mini"), max_length=96, stride=32)
+
+
+@pytest.fixture(scope="module")
+def batch(windows):
+    """Four windows, the shortest and the longest among them."""
+    found = WindowTensors(windows).gather(np.argsort(windows.lengths_W)[[0, 3, -4, -1]])
+    assert (found["attention_mask"] == 0).any()
+    return {name: found[name] for name in INPUTS}
+
+
+@pytest.fixture
+def bert():
+    torch.set_num_threads(1)
+    return load_reader("data/mini", seed=0, random_layers=2).eval()
+
+
+def expected(model, batch):
+    """Row by row: the last layer's attention, averaged over heads, from passage to question, normalised."""
+    with torch.no_grad():
+        last = model(**batch, output_attentions=True).attentions[-1].mean(1)
+    found = []
+    for row, weights in enumerate(last):
+        length = int(batch["attention_mask"][row].sum())
+        first = length - int(batch["token_type_ids"][row].sum())
+        block = weights[first : length - 1, 1 : first - 1]
+        found.append(block / block.sum(1, keepdim=True))
+    return found
+
+
+def test_berts_attention_is_the_last_layers_averaged_over_heads(bert, batch, tmp_path):
+    for parameter in bert.parameters():  # new weights attend to all alike
+        parameter.data *= 8 if parameter.dim() > 1 else 1
+    save_reader(keep_attention(bert), load_tokenizer("data/mini"), tmp_path / "model")
+    eager = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model", attn_implementation="eager").eval()
+    blocks = expected(eager, batch)
+    assert max(float(block.max()) for block in blocks) > 0.2
+    for model in (bert, keep_attention(load_saved(tmp_path / "model"))):
+        with torch.no_grad():
+            attention = model(**batch).attention
+        assert attention.shape == (4, max(len(b) for b in blocks), max(b.shape[1] for b in blocks))
+        for found, block in zip(attention, blocks, strict=True):
+            count, asked = block.shape
+            assert torch.allclose(found[:count, :asked], block, atol=1e-5)
+            assert found[:count].sum(1).tolist() == pytest.approx([1.0] * count, abs=1e-5)
+            assert found[count:].abs().sum() == 0 and found[:, asked:].abs().sum() == 0
+
+
+def test_it_is_kept_in_training_too_and_passes_a_gradient_on(bert, batch):
+    quiet, model = bert, keep_attention(load_reader("data/mini", seed=0, random_layers=2)).train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    attention = model(**batch).attention
+    with torch.no_grad():
+        assert torch.allclose(attention, keep_attention(quiet)(**batch).attention, atol=1e-6)
+    attention.square().sum().backward()
+    query, value = (getattr(model.bert.encoder.layer[-1].attention.self, name).weight for name in ("query", "value"))
+    assert query.grad.abs().max() > 0 and value.grad is None  # of the last layer, only what the attention is made of
+
+
+def test_kept_twice_is_kept_once_and_the_logits_stay(bert, batch):
+    with torch.no_grad():
+        before = bert(**batch).start_logits
+        once = keep_attention(bert)(**batch)
+        twice = keep_attention(keep_attention(bert))(**batch)
+    assert len(bert._forward_hooks) == 1
+    assert torch.equal(once.attention, twice.attention) and torch.allclose(before, twice.start_logits, atol=1e-6)
+    rmr = make_reader(load_tokenizer("data/mini"), 0, word_width=4, letter_width=2, hidden=2)
+    assert keep_attention(rmr) is rmr and not rmr._forward_hooks  # it has its attention already
+
+
+def test_an_encoder_without_attention_is_refused():
+    config = FNetConfig(vocab_size=10, hidden_size=4, num_hidden_layers=1, intermediate_size=4)
+    with pytest.raises(EncoderError, match="no self-attention found in a fnet"):
+        keep_attention(FNetForQuestionAnswering(config))
+
+
+def test_positions_of_question_and_passage():
+    # [CLS] q q [SEP] p p p [SEP], and [CLS] q [SEP] p [SEP] with three of padding
+    mask = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
+    kinds = torch.tensor([[0] * 4 + [1] * 4, [0, 0, 0, 1, 1, 0, 0, 0]])
+    at_q, q, at_p, p = rows_of(mask, kinds)
+    assert at_q.tolist() == [[1, 2], [1, 0]] and q.tolist() == [[True, True], [True, False]]
+    assert at_p.tolist() == [[4, 5, 6], [3, 0, 0]] and p.tolist() == [[True] * 3, [True, False, False]]
+
+
+def test_a_window_without_passage_has_one_row_of_padding():
+    mask, kinds = torch.ones(1, 4, dtype=torch.long), torch.tensor([[0, 0, 0, 1]])  # [CLS] q [SEP] [SEP]
+    at_q, q, at_p, p = rows_of(mask, kinds)
+    assert at_q.tolist() == [[1]] and q.all() and at_p.tolist() == [[0]] and not p.any()
+
+
+def small_windows():
+    """Windows of 2 × 3, 1 × 1 and 1 × 2 question × passage tokens, the last the end of the first one's passage."""
+    return Windows(
+        examples=[],
+        questions=Ragged.of([[10, 11], [12]], np.int32),
+        contexts=Ragged.of([[20, 21, 22], [23]], np.int32),
+        context_chars=Ragged.of([[(0, 1)] * 3, [(0, 1)]], np.int32, (2,)),
+        question_W=np.array([0, 1, 1]),
+        context_W=np.array([0, 1, 0]),
+        example_W=np.array([0, 1, 2]),
+        first_W=np.array([0, 0, 1]),
+        count_W=np.array([3, 1, 2]),
+        start_W=np.zeros(3, int),
+        end_W=np.zeros(3, int),
+        special_ids=(1, 2, 0),
+        notes=[],
+    )
+
+
+# For each window, passage token after passage token, what is known of its pairs.
+FLAT = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+FIRST, SECOND, THIRD = [[1, 2], [3, 4], [5, 6]], [[7]], [[8], [9]]
+
+
+def test_pairs_go_where_they_belong():
+    tensors, flat = WindowTensors(small_windows()), torch.tensor(FLAT)
+    assert tensors.gather_pairs(flat, np.array([0])).tolist() == [FIRST]
+    assert tensors.gather_pairs(flat, np.array([1])).tolist() == [SECOND]
+    assert tensors.gather_pairs(flat, np.array([2, 1])).tolist() == [THIRD, [*SECOND, [0]]]
+    assert tensors.gather_pairs(flat, np.array([2, 0, 2])).tolist() == [
+        [[8, 0], [9, 0], [0, 0]],
+        FIRST,
+        [[8, 0], [9, 0], [0, 0]],
+    ]
+    assert tensors.gather_pairs(flat.half(), np.array([0])).dtype == torch.float16
+
+
+@pytest.mark.parametrize(("part", "expected"), [(0, [[[8, 0], [9, 0], [0, 0]], FIRST]), (1, [SECOND])])
+def test_a_part_of_a_batch_has_its_own_pairs(part, expected):
+    batches = Batches(
+        WindowTensors(small_windows()), [np.array([2, 1, 0])], of_pairs={"teacher_attention": torch.tensor(FLAT)}
+    )
+    batch = batches.at(0, part, 2)
+    assert batch["teacher_attention"].tolist() == expected
+    at_q, _, at_p, _ = rows_of(batch["attention_mask"], batch["token_type_ids"])
+    assert batch["teacher_attention"].shape == (len(at_q), at_p.shape[1], at_q.shape[1])  # as a reader's attention
+
+
+def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
+    tokenizer = load_tokenizer("data/mini")
+    example = mini.load_domain("news", train_size=1).train[0]
+    windows = make_windows([example], tokenizer, max_length=48, stride=8)
+    held = np.flatnonzero(windows.start_W)
+    assert len(held) > 1 and len(set(windows.start_W[held])) > 1  # at different places
+    for window in held:
+        labels = int(windows.start_W[window]), int(windows.end_W[window])
+        assert windows.positions(window, example.span) == labels
+        assert windows.text(window, *labels) == example.context[slice(*example.span)]

@@ -1,0 +1,140 @@
+"""RMR as a whole: padding that changes nothing, its switches, saving, and learning."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForQuestionAnswering
+
+from helpers import metrics, spans
+from helpers.answering import answer
+from helpers.data import mini
+from helpers.data.batches import Batches
+from helpers.data.tensors import WindowTensors
+from helpers.data.windows import make_windows
+from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader
+from helpers.models.reader import load_saved, load_tokenizer, save_reader
+from helpers.presets import Training
+from helpers.readers import span_loss
+from helpers.training import INPUTS, fit, predict
+
+
+def reader(seed=0, **changes):
+    torch.set_num_threads(1)
+    settings = {"word_width": 8, "letter_width": 4, "hidden": 4, "blocks": 2, "dropout": 0.0, **changes}
+    return make_reader(load_tokenizer("data/mini"), seed, **settings).eval()
+
+
+@pytest.fixture(scope="module")
+def windows():
+    examples = mini.load_domain("news", train_size=12).train[:12]
+    return make_windows(examples, load_tokenizer("data/mini"), max_length=48, stride=16)
+
+
+def batch_of(windows, *index):
+    return WindowTensors(windows).gather(np.asarray(index))
+
+
+def outputs(model, batch):
+    with torch.no_grad():
+        return model(**{name: batch[name] for name in INPUTS})
+
+
+def test_a_word_piece_is_spelt_without_its_mark():
+    model, vocabulary = reader(), load_tokenizer("data/mini").get_vocab()
+    for piece in ("ing", "er", "a"):
+        letters = [*piece.encode(), *[0] * (16 - len(piece))]
+        pieces = [vocabulary[name] for name in (piece, f"##{piece}") if name in vocabulary]
+        assert pieces and all(model.words.spelling[one].tolist() == letters for one in pieces)
+
+
+def test_a_window_reads_the_same_alone_and_among_longer_ones(windows):
+    lengths, model = windows.lengths_W, reader()
+    order = np.argsort(lengths)
+    chosen = [int(order[0]), int(order[len(order) // 2]), int(order[-1])]
+    assert len(set(lengths[chosen])) > 1
+    batch = batch_of(windows, *chosen)
+    together = outputs(model, batch)
+    for row, window in enumerate(chosen):
+        length, prefix, count = int(lengths[window]), int(windows.prefix_W[window]), int(windows.count_W[window])
+        alone = outputs(model, batch_of(windows, window))
+        for side in ("start_logits", "end_logits"):
+            one, other = getattr(alone, side)[0], getattr(together, side)[row]
+            assert torch.allclose(one[:length], other[:length], atol=1e-5)
+            # only [CLS] and the passage can be an answer, the question, [SEP] and padding never
+            never = (other == NEVER).tolist()
+            expected = [0 < place < prefix or place >= length - 1 for place in range(len(other))]
+            assert never == expected
+        attention = together.attention[row]
+        assert torch.allclose(alone.attention[0], attention[:count, : prefix - 2], atol=1e-5)
+        assert attention[:count].sum(1).tolist() == pytest.approx([1.0] * count, abs=1e-5)
+        assert attention[count:].abs().sum() == 0 and attention[:, prefix - 2 :].abs().sum() == 0
+    assert together.attention.shape == (3, windows.count_W[chosen].max(), windows.prefix_W[chosen].max() - 2)
+
+
+def test_what_stands_in_the_padding_is_of_no_account(windows):
+    batch = batch_of(windows, *np.argsort(windows.lengths_W)[[0, -1]].tolist())
+    padding = batch["attention_mask"] == 0
+    assert padding.any()
+    other = {**batch, "input_ids": batch["input_ids"].masked_fill(padding, 100)}
+    one, same = (outputs(reader(), values) for values in (batch, other))
+    assert torch.equal(one.start_logits, same.start_logits) and torch.equal(one.attention, same.attention)
+
+
+def test_what_the_switches_change(windows):
+    batch = batch_of(windows, 0, 1)
+
+    def start(**changes):
+        return outputs(reader(**changes), batch).start_logits
+
+    plain = start()
+    assert torch.equal(start(), plain) and not torch.equal(start(seed=1), plain)
+    assert not torch.allclose(start(fusion="tanh"), plain, atol=1e-6)
+    # the new reader's alignments are nearly even, so that it takes a large weight to see what is remembered of them
+    without = start(reattention=False)
+    assert (start(gamma=1e5) - without).abs().max() > 5e-5 and torch.allclose(start(gamma=0.0), without)
+    assert torch.equal(start(gamma=1e5, reattention=False), without)
+    # a single block has no other to remember
+    assert torch.equal(start(blocks=1), start(blocks=1, reattention=False))
+    assert not reader(blocks=1).gamma.requires_grad and reader().gamma.requires_grad
+
+
+def test_every_parameter_learns(windows):
+    model, batch = reader(blocks=3).train(), batch_of(windows, *range(8))
+    span_loss(model(**{name: batch[name] for name in INPUTS}), batch, 0.0)["likelihood"].backward()
+    # what is added to all logits alike cannot matter
+    idle = {"pointer.start.2.bias", "pointer.end.2.bias"}
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and (name in idle or parameter.grad.abs().max() > 1e-9), name
+
+
+def test_saved_and_loaded_it_reads_the_same(windows, tmp_path):
+    glove = tmp_path / "glove.txt"
+    glove.write_text("the " + " ".join(["0.25"] * 8) + "\n")
+    model, batch = reader(blocks=3, gamma=1.5, glove=glove), batch_of(windows, 0, 1, 2)
+    save_reader(model, load_tokenizer("data/mini"), tmp_path / "model")
+    expected = outputs(model, batch)
+    theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model")
+    assert type(theirs) is MnemonicReader and theirs.words.is_given.sum() == 1
+    for loaded in (load_saved(tmp_path / "model"), theirs.eval()):
+        found = outputs(loaded, batch)
+        for name in ("start_logits", "end_logits", "attention"):
+            assert torch.equal(found[name], expected[name])
+
+
+def test_it_learns_eight_questions_by_heart():
+    examples = mini.load_domain("encyclopedia", train_size=8).train[:8]
+    windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
+    model = reader(word_width=16, letter_width=8, hidden=16)
+    settings = Training(learning_rate=2e-2, batch_size=8, epochs=1.0, weight_decay=0.0, clip=5.0, precision="fp32")
+    fit(model, Batches(WindowTensors(windows), [np.arange(len(windows))] * 60), span_loss, settings, seed=0)
+    found = spans.decode(windows, predict(model, windows, precision="fp32"))
+    assert metrics.score(examples, [one.text for one in found]).f1.mean() == 100
+
+
+def test_once_saved_it_answers_a_question(tmp_path):
+    model, tokenizer = reader(), load_tokenizer("data/mini")
+    save_reader(model, tokenizer, tmp_path / "model")
+    example = mini.load_domain("news", train_size=1).train[0]
+    windows = make_windows([example], tokenizer, max_length=384)
+    expected = spans.decode(windows, predict(model, windows, precision="fp32"))[0].text
+    assert expected and answer(str(tmp_path / "model"), example.question, example.context).text == expected
