@@ -32,11 +32,14 @@ def redraw(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     from helpers import engine, notebook
-    from helpers.papers import imm_runs
+    from helpers.papers import a2d_runs, imm_runs
 
-    preset = notebook.load_preset(notebook.of_a_preset(given.parameters), "imm")
+    parameters = notebook.of_a_preset(given.parameters)
+    preset = notebook.load_preset(parameters, "imm")
+    stories = notebook.load_preset(parameters, "a2d", "a2d_narrativeqa")
+    needed = imm_runs.notebooks(preset) | a2d_runs.notebooks(notebook.load_preset(parameters, "a2d"), stories)
     distinct, by_row, by_notebook = {}, 0, 0
-    for name, rows in imm_runs.notebooks(preset).items():
+    for name, rows in needed.items():
         unique = {reader.infra.uid(): reader for row in rows for reader in row}
         done = sum(engine.is_done(reader) for reader in unique.values())
         print(f"{name}: {done} of {len(unique)} trainings done")

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from helpers import notebook, paths, report
 from helpers.data.adversarial import load_adversarial
-from helpers.data.domains import fingerprint
+from helpers.data.domains import fingerprint, narrative
 from helpers.models.reader import encoder_fingerprint
 
 REPORT = "99_report"
@@ -47,8 +47,10 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     digest.update(encoder_fingerprint(preset.encoder).encode())
     for domain in preset.data.domains:
         digest.update(fingerprint(preset.data, domain).encode())
-    if name.endswith("adversarial"):
+    if name.endswith("adversarial") or "_a2d_" in name:
         digest.update(repr(load_adversarial(preset.data)).encode())
+    if name.endswith("narrativeqa"):
+        digest.update(fingerprint(narrative(preset.data), "stories").encode())
     return digest.hexdigest()[:16]
 
 

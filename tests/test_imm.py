@@ -262,3 +262,46 @@ def test_a_claim_may_be_about_two_differences():
     assert found.outcome == claims.HOLDS and (found.found.low, found.found.high) == (1, 1)
     with pytest.raises(ValueError, match="is about 'C', but no score is of that row"):
         record(values, claim.model_copy(update={"above": "C"}))
+
+
+def test_a_claim_may_be_about_a_multiple_of_another_difference():
+    # A - B is 6, 6 and 7, and B - C 2, 2 and 3: more than twice by 2, 2 and 1, more than three times by 0, 0 and -2.
+    values = {("A", "x"): [10, 10, 12], ("B", "x"): [4, 4, 5], ("C", "x"): [2, 2, 2]}
+    claim = records.Claim(text="most of it", above="A", below="B", than=["B", "C"], times=2.0)
+    found = claims.judge(record(values, claim), claim)
+    assert found.outcome == claims.HOLDS and math.isclose(found.found.difference, 5 / 3)
+    more = claim.model_copy(update={"times": 3.0})
+    assert math.isclose(claims.judge(record(values, more), more).found.difference, -2 / 3)
+    # "half of what A gains over C is not lost": B - C against half of A - C, 2 - 4, 2 - 4 and 3 - 5
+    half = records.Claim(text="half", above="B", below="C", than=["A", "C"], times=0.5)
+    assert claims.judge(record(values, half), half).outcome == claims.FAILS
+    # the paper prints A 3 and B 1: 1 is taken off twice the other way round
+    both = records.Claim(text="all", above="A", below="B", than=["A", "B"], times=2.0)
+    assert claims.judge(record(values, both), both).sentence.endswith("; in the paper −2.00.")  # 2 - 2 x 2
+
+
+def test_a_claim_on_a_record_of_several_metrics_is_about_the_first():
+    claim = records.Claim(text="A beats B", above="A", below="B")
+    f1 = record({("A", "x"): [10, 11, 12], ("B", "x"): [1, 2, 3]}, claim)
+    em = record({("A", "x"): [1, 2, 3], ("B", "x"): [60, 60, 60], ("A", "y"): [0, 0, 0], ("B", "y"): [9, 9, 9]}, claim)
+
+    def of(metric, rows):
+        return [row.model_copy(update={"metric": metric}) for row in rows]
+
+    # the paper: 3 - 1 in F1, as above, and 7 - 9 in EM
+    printed = [records.Printed(method=m, column="x", value=v, metric="EM") for m, v in (("A", 7.0), ("B", 9.0))]
+    both = f1.model_copy(
+        update={
+            "scores": of("F1", f1.scores) + of("EM", em.scores),
+            "paper": printed + of("F1", f1.paper),
+        }
+    )
+    found = claims.judge(both, claim)
+    assert found.outcome == claims.HOLDS and found.found.difference == 9  # column y, which has no F1, is left alone
+    assert found.sentence.startswith("A beats B: holds. Difference +9.0 F1 (")
+    assert found.sentence.endswith("; in the paper +2.00.")
+    turned = both.model_copy(update={"scores": both.scores[::-1]})
+    other = claims.judge(turned, claim.model_copy(update={"columns": ["x"]}))
+    assert other.outcome == claims.FAILS and "−58.0 EM" in other.sentence and "in the paper −2.00" in other.sentence
+    than = records.Claim(text="more", above="A", below="B", than=["B", "A"], than_columns=["x"])
+    assert claims.judge(both, than).found.difference == 18  # 9 - (-9), of F1 alone

@@ -36,6 +36,11 @@ def rows_of(runs: Runs) -> Rows:
     return rows
 
 
+def present(preset: Preset, names: list[str]) -> list[str]:
+    """Those of these sets of questions that the preset has; not all have adversarial ones."""
+    return [name for name in names if name in question_sets(preset)]
+
+
 def answered(preset: Preset, rows: Rows, sets: list[str]) -> Found:
     """What every row answers to these sets of questions; asked once, and kept."""
     asked = question_sets(preset)

@@ -1,0 +1,129 @@
+"""What a step of A2D's student costs against a plain one, in one run.
+
+    python benchmarks/attention_store.py --preset mini --steps 20 --turns 7
+
+Trainings of the same reader on the same windows and batches, after a short warm-up: on the labels alone, and with the
+ensemble's distributions (KD), its confusing answers and its attention (ANS + ATT), or all of them, read from a store.
+They take turns, every other turn in the opposite order, so that a machine whose speed drifts is fair to all; each is
+held against the plain one of its own turn, and the median of the turns counts. Filling the store is timed by itself:
+it is paid once, and every student of this ensemble reads it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from helpers.checkpoints import load_tensors, save_tensors
+from helpers.data.batches import Batches
+from helpers.models.attention import keep_attention
+from helpers.models.mnemonic import make_reader
+from helpers.models.reader import load_reader, load_tokenizer
+from helpers.papers import a2d
+from helpers.papers.a2d_tasks import settings_for, training_windows
+from helpers.presets import Preset, load
+from helpers.readers import batches_of
+from helpers.training import fit, is_bf16, training_device
+
+PLAIN = "plain"
+WAYS = {PLAIN: ("CE",), "KD": ("CE", "KD"), "ANS + ATT": ("CE", "ANS", "ATT"), "all": ("CE", "KD", "ANS", "ATT")}
+
+
+def new_reader(preset: Preset, kind: str, seed: int) -> nn.Module:
+    """A reader as a member of an ensemble starts."""
+    if kind == "RMR":
+        settings = preset.mnemonic.model_dump(exclude={"learning_rate", "clip"})
+        return make_reader(load_tokenizer(preset.encoder), seed, **settings)
+    return load_reader(
+        preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=preset.windows.max_length
+    )
+
+
+def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
+    """What an untrained ensemble of two knows, computed, written and read back, each timed and printed."""
+    windows = training_windows(preset)
+    members = [keep_attention(new_reader(preset, kind, 90 + m)).to(training_device()).eval() for m in range(2)]
+    begun = time.perf_counter()
+    tensors = a2d.knowledge_of(members, windows, preset.a2d, preset.answers, preset.training.precision)
+    computed = time.perf_counter()
+    save_tensors(path, tensors, {}, "ensemble's outputs")
+    written = time.perf_counter()
+    stored, _ = load_tensors(path)
+    read = time.perf_counter()
+    print(
+        f"{kind}, once: {computed - begun:.2f} s to ask {len(members)} members about {len(windows)} windows, "
+        f"{written - computed:.3f} s to write and {read - written:.3f} s to load the {path.stat().st_size / 2**20:.2f} MiB"
+    )
+    return stored
+
+
+def batches_for(preset: Preset, steps: int, seed: int, terms: tuple[str, ...], stored: dict[str, Tensor]) -> Batches:
+    """The batches of a training, with what its terms read."""
+    device = training_device()
+    batches = batches_of(preset, list(preset.data.domains), steps, seed, device)
+    for side in ("start", "end"):
+        if "KD" in terms:
+            batches.of_tokens[f"teacher_{side}"] = stored[side].to(device)
+        if "ANS" in terms:
+            batches.of_windows[f"confusing_{side}"] = stored[f"confusing_{side}"].long().to(device)
+    if "ATT" in terms:
+        batches.of_pairs["teacher_attention"] = stored["attention"].to(device)
+    return batches
+
+
+def seconds_a_step(preset: Preset, kind: str, batches: Batches, terms: tuple[str, ...], seed: int) -> float:
+    """Of one training of a fresh reader; making it does not count."""
+    model = new_reader(preset, kind, seed).to(training_device())
+    if "ATT" in terms:
+        model = keep_attention(model)
+    weights = {name: weight for name, weight in a2d.weights_of_terms(preset.a2d).items() if name in terms}
+    loss = a2d.joint_loss(weights, preset.a2d.temperature)
+    return fit(model, batches, loss, settings_for(preset, kind), seed=seed).seconds / len(batches)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="mini")
+    parser.add_argument("--kinds", nargs="+", choices=["RMR", "BERT"], default=["RMR", "BERT"])
+    parser.add_argument("--steps", type=int, default=20, help="steps a training")
+    parser.add_argument("--turns", type=int, default=7)
+    given = parser.parse_args()
+    preset, device = load(given.preset, "a2d"), training_device()
+    if preset.engine.threads:
+        torch.set_num_threads(preset.engine.threads)
+    lengths = training_windows(preset).lengths_W
+    print(f"{len(lengths)} windows, mean {lengths.mean():.0f} tokens, batches of {preset.training.batch_size}")
+    bf16 = is_bf16(preset.training.precision, device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    print(f"device {device.type} ({name}), {torch.get_num_threads()} threads, {'bf16' if bf16 else 'fp32'}")
+
+    for kind in given.kinds:
+        with tempfile.TemporaryDirectory() as folder:
+            stored = fill_store(Path(folder) / "knowledge.safetensors", preset, kind)
+        for terms in WAYS.values():  # warm-up
+            seconds_a_step(preset, kind, batches_for(preset, 3, 0, terms, stored), terms, 0)
+        seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+        for turn in range(given.turns):
+            for way in list(WAYS)[:: -1 if turn % 2 else 1]:
+                batches = batches_for(preset, given.steps, turn, WAYS[way], stored)
+                seconds[way].append(seconds_a_step(preset, kind, batches, WAYS[way], turn))
+        for way, took in seconds.items():
+            print(
+                f"{kind}, {way:<10} {1000 * np.median(took):7.1f} ms a step ({1000 * min(took):.1f} to {1000 * max(took):.1f})"
+            )
+        ratios = {way: np.median(np.divide(took, seconds[PLAIN])) for way, took in seconds.items() if way != PLAIN}
+        print(f"{kind}, a step against a plain one: " + "; ".join(f"{way} {r:.2f}x" for way, r in ratios.items()))
+
+
+if __name__ == "__main__":
+    main()
