@@ -61,8 +61,8 @@ def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
     stored, _ = load_tensors(path)
     read = time.perf_counter()
     print(
-        f"{kind}, once: {computed - begun:.2f} s to ask {len(members)} members about {len(windows)} windows, "
-        f"{written - computed:.3f} s to write and {read - written:.3f} s to load the {path.stat().st_size / 2**20:.2f} MiB"
+        f"{kind}, once: {computed - begun:.2f} s to ask {len(members)} members about all windows, "
+        f"{written - computed:.3f} s to write and {read - written:.3f} s to load its {path.stat().st_size / 2**20:.2f} MiB"
     )
     return stored
 
@@ -118,9 +118,8 @@ def main() -> None:
                 batches = batches_for(preset, given.steps, turn, WAYS[way], stored)
                 seconds[way].append(seconds_a_step(preset, kind, batches, WAYS[way], turn))
         for way, took in seconds.items():
-            print(
-                f"{kind}, {way:<10} {1000 * np.median(took):7.1f} ms a step ({1000 * min(took):.1f} to {1000 * max(took):.1f})"
-            )
+            middle, least, most = (1000 * value for value in (np.median(took), min(took), max(took)))
+            print(f"{kind}, {way:<10} {middle:7.1f} ms a step   ({least:.1f} to {most:.1f})")
         ratios = {way: np.median(np.divide(took, seconds[PLAIN])) for way, took in seconds.items() if way != PLAIN}
         print(f"{kind}, a step against a plain one: " + "; ".join(f"{way} {r:.2f}x" for way, r in ratios.items()))
 

@@ -40,8 +40,9 @@ def shown(case: dict[str, Any]) -> list[int]:
 def attention_map(case: dict[str, Any], name: str, tokens: list[int], ax: Axes) -> Axes:
     """Question tokens by passage tokens, darker where a passage token attends more; answers in colour on the axis."""
     attention = np.asarray(case["readers"][name]["attention"])[tokens].T
-    image = ax.imshow(attention, cmap="Greys", vmin=0, vmax=1, aspect="auto")
-    ax.figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, ticks=[0, 0.5, 1]).ax.tick_params(labelsize=7, length=2)
+    most = max(value for view in case["readers"].values() for row in view["attention"] for value in row)
+    image = ax.imshow(attention, cmap="Greys", vmin=0, vmax=most, aspect="auto")  # one scale for all maps
+    ax.figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01).ax.tick_params(labelsize=7, length=2)
     gaps = ["…" if after - before > 1 else "" for before, after in zip([-1, *tokens], tokens, strict=False)]
     ax.set_xticks(
         range(len(tokens)), [gap + case["passage"][t] for gap, t in zip(gaps, tokens, strict=True)], rotation=90

@@ -106,7 +106,8 @@ def printed_frame(record: Record, metric: str | None = None) -> pd.DataFrame:
         means.loc[row_label(score), score.column] = score.value
     if record.average and len(columns) > 1 and AVERAGE not in columns:
         means[AVERAGE] = means.mean(axis=1, skipna=False)
-    return _texts(means, 2, emphasise=metric not in LESS_IS_BETTER)
+    whole = all(score.value == int(score.value) for score in rows)  # such as a number of parameters
+    return _texts(means, 0 if whole else 2, emphasise=metric not in LESS_IS_BETTER)
 
 
 def differences(record: Record, baseline: str, metric: str | None = None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from helpers import engine, metrics, paths, records, tables
 from helpers.data.examples import Example
 from helpers.data.profile import QUESTION_TYPES, question_type
 from helpers.papers import a2d
-from helpers.papers.a2d_runs import Runs, row_name
+from helpers.papers.a2d_runs import ABLATIONS, Runs, row_name
 from helpers.papers.a2d_tasks import Answers, Reader, joint_answers, question_sets, trained_on
 from helpers.presets import Preset
 from helpers.readers import windows_over
@@ -34,6 +34,11 @@ def rows_of(runs: Runs) -> Rows:
         rows[f"{kind} (E)", seed] = [run.members]
         rows |= {(row_name(kind, name), seed): [[student]] for name, student in run.students.items()}
     return rows
+
+
+def kinds_of(runs: Runs) -> list[str]:
+    """The kinds of readers that were distilled."""
+    return list(dict.fromkeys(kind for kind, _ in runs))
 
 
 def present(preset: Preset, names: list[str]) -> list[str]:
@@ -124,6 +129,8 @@ INFERENCE, FASTER = "inference", "times faster than its ensemble"
 
 def figure4(preset: Preset, found: Found, name: str) -> dict:
     """Figure 4: F1 by the question's type on one set of questions, for the reader alone and the distilled one."""
+    kinds = [row.removesuffix(" + A2D") for row in dict.fromkeys(row for row, _ in found) if row.endswith(" + A2D")]
+    found = {key: groups for key, groups in found.items() if key[0].removesuffix(" + A2D") in kinds}
     asked = question_sets(preset)[name]
     first = list({example.group: example for example in asked}.values())
     types = np.asarray([question_type(example.question) for example in first])
@@ -145,7 +152,8 @@ def figure4(preset: Preset, found: Found, name: str) -> dict:
         "average": False,
         "notes": [f"questions on {name}: {counts}; types with fewer than {FEW} are not shown"],
         "claims": [
-            Claim(text=f"A2D helps with questions of {one!r}", above="RMR + A2D", below="RMR", columns=[one])
+            Claim(text=f"A2D helps {kind} with {one!r}", above=f"{kind} + A2D", below=kind, columns=[one])
+            for kind in kinds
             for one in shown
         ],
     }
@@ -155,7 +163,7 @@ def claims(runs: Runs, sets: list[str]) -> list[Claim]:
     """What the paper says of Tables 1 and 2: the student is better than a reader by itself, keeps at least 80 % of
     what the ensemble gains (section 4.3), and gains more where there are confusing answers, above the ensemble."""
     said = []
-    for kind in dict.fromkeys(kind for kind, _ in runs):
+    for kind in kinds_of(runs):
         one, together, student = kind, f"{kind} (E)", f"{kind} + A2D"
         for name in sets:
             on = {"columns": [name]}
@@ -175,7 +183,7 @@ def claims(runs: Runs, sets: list[str]) -> list[Claim]:
 def story_claims(runs: Runs) -> list[Claim]:
     """What the paper says of Table 3: the student is above a reader by itself, and in Bleu-1 above the ensemble."""
     said = []
-    for kind in dict.fromkeys(kind for kind, _ in runs):
+    for kind in kinds_of(runs):
         student = f"{kind} + A2D"
         for column in FREE.values():
             text = f"{student} beats {kind} in {column}"
@@ -185,13 +193,19 @@ def story_claims(runs: Runs) -> list[Claim]:
     return said
 
 
-def ablation_claims(rows: list[str], sets: list[str]) -> list[Claim]:
+def ablation_claims(runs: Runs, sets: list[str]) -> list[Claim]:
     """What the paper says of Table 5: every part helps."""
     return [
-        Claim(text=f"A2D is better than {row} on {name}", above="RMR + A2D", below=row, columns=[name])
-        for row in rows
-        if row.startswith("-")
-        for name in sets
+        Claim(
+            text=f"{kind} + A2D is better than {row_name(kind, name)} on {column}",
+            above=f"{kind} + A2D",
+            below=row_name(kind, name),
+            columns=[column],
+        )
+        for kind in kinds_of(runs)
+        for name in ABLATIONS
+        if name != "A2D"
+        for column in sets
     ]
 
 
@@ -216,7 +230,8 @@ def kept(record: Record) -> pd.DataFrame:
 def sample_answers(preset: Preset, found: Found, number: int = 6) -> pd.DataFrame:
     """The first test questions with the distilled reader's answers."""
     test = question_sets(preset)["Test"][:number]
-    answers = found["RMR + A2D", 0][0]["Test"]
+    row = next(key for key in found if key[0].endswith(" + A2D"))
+    answers = found[row][0]["Test"]
     rows = [
         {"question": example.question, "answer": answer, "expected": " / ".join(example.answers)}
         for example, answer in zip(test, answers, strict=False)

@@ -21,6 +21,10 @@ ABLATIONS = {"A2D": (), "- Vanilla KD": ("KD",), "- ATT": ("ATT",), "- ANS": ("A
 STAGED = "- Joint Training"
 
 
+class KindError(ValueError):
+    """A kind of reader that there is not."""
+
+
 @dataclass
 class Distilled:
     """One seed's ensemble, what it knows, and its students by row of Table 5."""
@@ -81,8 +85,12 @@ def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **
 Runs = dict[tuple[Kind, int], Distilled]  # by reader and seed
 
 
-def distil(preset: Preset, rows: tuple[str, ...] = ("A2D",), kinds: tuple[Kind, ...] = KINDS) -> Runs:
-    """Train all that the rows need, for every seed, if it is not there."""
+def distil(preset: Preset, readers: str = " ".join(KINDS), rows: tuple[str, ...] = ("A2D",)) -> Runs:
+    """Train all that the rows need, for every seed and kind of reader ("RMR", "BERT" or "RMR BERT"), if it is not
+    there. Raises KindError for another kind."""
+    kinds = tuple(readers.split())
+    if not kinds or set(kinds) - set(KINDS):
+        raise KindError(f"readers is {readers!r}; write {' or '.join(KINDS)}, or several with a space between")
     outcomes = run_plans(_plans(preset, rows, kinds), preset.engine)
     return {key: outcome.value for key, outcome in outcomes.items()}
 
