@@ -62,7 +62,7 @@ def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
     read = time.perf_counter()
     print(
         f"{kind}, once: {computed - begun:.2f} s to ask {len(members)} members about all windows, "
-        f"{written - computed:.3f} s to write and {read - written:.3f} s to load its {path.stat().st_size / 2**20:.2f} MiB"
+        f"{written - computed:.3f} s to write and {read - written:.3f} s to load {path.stat().st_size / 2**20:.2f} MiB"
     )
     return stored
 

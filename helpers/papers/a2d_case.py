@@ -38,8 +38,8 @@ def candidates(preset: Preset) -> tuple[str, list[Example]]:
 
 
 def choose(preset: Preset, readers: Pair) -> tuple[Example, str]:
-    """A case by ``RULE``, and the rule in words. Where no question fits, the first that the reader by itself answers
-    wrong; where it answers all right, the first."""
+    """A case by ``RULE``, and the rule in words. Where no question fits, of all that the reader by itself answers wrong
+    the one it is surest of; where it answers all right, the first."""
     where, examples = candidates(preset)
     windows = windows_over(preset, examples)
     found = {name: joint_answers([model], preset, windows) for name, model in readers.items()}
@@ -47,7 +47,7 @@ def choose(preset: Preset, readers: Pair) -> tuple[Example, str]:
     fits = (right["before"] == 0) & (right["after"] == 100)
     rule = RULE.format(where=where)
     if not fits.any():
-        fits, rule = right["before"] == 0, rule + " (there is none, so the first that the former answers wrong)"
+        fits, rule = right["before"] == 0, rule + " (there is none, so of all that the former answers wrong)"
     sure = np.where(fits, [answer.score for answer in found["before"]], -np.inf)
     return examples[int(sure.argmax()) if fits.any() else 0], rule
 

@@ -1,0 +1,133 @@
+"""A2D's tables and the case of Figure 3, from made-up answers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from helpers import attention_maps, notebook
+from helpers.data.examples import Example
+from helpers.papers import a2d_case, a2d_results, a2d_runs
+from helpers.presets import load
+from helpers.records import Record, Score
+
+
+@pytest.fixture
+def preset():
+    return load("smoke", "a2d")
+
+
+def example(name: str, question: str, answer: str = "Rome", group: str = "") -> Example:
+    context = f"They met in {answer} ."
+    start = context.index(answer)
+    return Example(name, question, context, (answer,), (start, start + len(answer)), group or name)
+
+
+def ask(monkeypatch, **sets) -> None:
+    for module in (a2d_results, a2d_case):
+        monkeypatch.setattr(module, "question_sets", lambda preset: sets)
+
+
+def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkeypatch, preset):
+    ask(monkeypatch, AddSent=[example("a", "Where ?"), example("a-1", "Where ?", group="a"), example("b", "Where ?")])
+    found = {
+        ("RMR", 0): [{"AddSent": ["Rome", "Rome", "Paris"]}, {"AddSent": ["Rome", "Paris", "Rome"]}],
+        ("RMR + A2D", 0): [{"AddSent": ["in Rome", "Rome", "Rome"]}],
+    }
+    parts = a2d_results.table(preset, found, ["AddSent"])
+    values = {(score.method, score.metric): score.value for score in parts["scores"]}
+    # Members: a is right and b wrong, then a is wrong (a variant is) and b right: half of each.
+    assert values["RMR", "F1"] == values["RMR", "EM"] == 50
+    assert parts["examples"]["RMR|AddSent|0"] == [50, 50]
+    assert values["RMR + A2D", "F1"] == pytest.approx((200 / 3 + 100) / 2) and values["RMR + A2D", "EM"] == 50
+    assert [score.metric for score in parts["scores"]] == ["F1", "F1", "EM", "EM"]
+
+
+def test_figure4_shows_types_of_which_there_are_enough(monkeypatch, preset):
+    asked = [example(f"w{i}", "Where ?") for i in range(10)] + [example(f"h{i}", "How ?") for i in range(9)]
+    ask(monkeypatch, Test=asked)
+    right, wrong = ["Rome"] * 19, ["Paris"] * 19
+    found = {("RMR", 0): [{"Test": wrong}], ("RMR + A2D", 0): [{"Test": right}], ("- ATT", 0): [{"Test": wrong}]}
+    parts = a2d_results.figure4(preset, found, "Test")
+    assert {(score.method, score.column, score.value) for score in parts["scores"]} == {
+        ("RMR", "where", 0),
+        ("RMR + A2D", "where", 100),
+    }
+    assert parts["notes"] == ["questions on Test: where 10, how 9; types with fewer than 10 are not shown"]
+    assert [(claim.above, claim.below, claim.columns) for claim in parts["claims"]] == [("RMR + A2D", "RMR", ["where"])]
+
+
+def test_the_share_of_the_gain_that_is_kept():
+    values = {"RMR": 60, "RMR (E)": 70, "RMR + A2D": 69, "BERT": 80, "BERT (E)": 79, "BERT + A2D": 81}
+    scores = [Score(method=row, column="Test", seed=0, value=value, metric="F1") for row, value in values.items()]
+    run = {"commit": "0" * 40, "dirty": False, "device": "CPU", "versions": {}, "seconds": 1.0, "peak_memory_mb": 1}
+    run["parameters"] = {}
+    record = Record(artefact="a2d/table1", preset="mini", title="t", unit="F1", scores=scores, run=run)
+    table = a2d_results.kept(record)
+    assert table.loc["RMR, Test"].tolist() == ["+10.0", "+9.0", "90 %"]
+    assert table.loc["BERT, Test"].tolist() == ["\N{MINUS SIGN}1.0", "+1.0", "–"]  # nothing gained, nothing to keep
+
+
+def answers_of(texts: dict[str, list[str]], scores: list[float]):
+    def joint_answers(members, preset, windows):
+        rows = zip("abcd", texts[members[0]], scores, strict=True)
+        return [SimpleNamespace(id=name, text=text, score=score) for name, text, score in rows]
+
+    return joint_answers
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "chosen"),
+    [
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], "c"),  # of b and c the surer
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Kiel", "Kiel", "Kiel"], "d"),  # none is mended: the surest wrong
+        (["Rome"] * 4, ["Rome"] * 4, "a"),
+    ],
+)
+def test_the_case_is_chosen_by_the_rule(monkeypatch, preset, before, after, chosen):
+    asked = [example(name, "Where ?") for name in "abcd"]
+    ask(monkeypatch, Test=asked)
+    monkeypatch.setattr(a2d_case, "windows_over", lambda preset, examples: None)
+    texts = {"before": before, "after": after}
+    monkeypatch.setattr(a2d_case, "joint_answers", answers_of(texts, [-0.1, -0.9, -0.3, -0.2]))
+    found, rule = a2d_case.choose(preset, {name: name for name in texts})
+    assert found.id == chosen
+    assert ("there is none" in rule) == (chosen != "c") and rule.startswith("of the Test questions")
+
+
+def test_a_case_is_drawn_around_its_answers():
+    words = [f"w{number}" for number in range(90)]
+    view = {
+        "answer": "w80",
+        "attention": np.full((90, 2), 0.5).tolist(),
+        "probabilities": {"gold": 0.25, "confusing": 0.5},
+    }
+    answers = {"gold": [5, 6], "confusing": [80, 80]}
+    case = {"question": ["who", "?"], "passage": words, "answers": answers, "readers": {"before": view, "after": view}}
+    tokens = attention_maps.shown(case)
+    assert len(tokens) == attention_maps.MOST and {0, 5, 6, 20, 80, 89} <= set(tokens) and 45 not in tokens
+    figure = attention_maps.draw(case)
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert sum(label.startswith("…") for label in labels) == 1  # where tokens are left out
+    bars = [bar.get_width() for bar in figure.axes[2].patches]
+    assert bars == [0.25, 0.25, 0.5, 0.5]
+
+
+def test_a_case_without_a_gold_answer_is_drawn():
+    view = {"answer": "a", "attention": [[1.0], [1.0]], "probabilities": {"confusing": 0.5}}
+    case = {"question": ["q"], "passage": ["a", "b"], "answers": {"confusing": [0, 0]}}
+    assert attention_maps.draw({**case, "readers": {"before": view, "after": view}}).axes
+
+
+def test_another_kind_of_reader_is_refused(preset):
+    with pytest.raises(a2d_runs.KindError, match="readers is 'QANet'; write RMR or BERT"):
+        a2d_runs.distil(preset, "QANet")
+
+
+def test_settings_for_a_paper_and_for_one_notebook():
+    assert notebook.topics_of("09_a2d_narrativeqa") == ["a2d", "a2d_narrativeqa"]
+    assert notebook.topics_of("10_mtdnn_kd_glue") == ["mtdnn_kd", "mtdnn_kd_glue"]
+    assert notebook.topics_of("99_report") == ["report"]
+    both = load("mini", "a2d", "a2d_narrativeqa")
+    assert load("mini", "a2d").seeds == both.seeds == 3
+    assert both.training.epochs != load("mini", "a2d").training.epochs
