@@ -49,7 +49,7 @@ def test_the_gradient_of_soft_cross_entropy_shrinks_with_the_square_of_the_tempe
 
 def test_confusion_margin_by_hand():
     # start: 1 - 2 + 0.5 < 0 counts nothing; end: 1 - 1 + 3
-    student = span([0.0, 2.0, 0.5], [0.0, 1.0, 3.0])
+    student = span([9.0, 2.0, 0.5], [9.0, 1.0, 3.0])  # [CLS], where no answer stands, and two tokens
     gold, confusing = (torch.tensor([1]), torch.tensor([1])), (torch.tensor([2]), torch.tensor([2]))
     assert losses.confusion_margin(student, gold, confusing).tolist() == [3]
     assert losses.confusion_margin(student, confusing, gold).tolist() == [1 - 0.5 + 2]  # 1 - 3 + 1 < 0

@@ -40,7 +40,8 @@ def key(task):
     return task.infra.uid()
 
 
-def test_the_rows_of_table_5(preset):
+def test_the_rows_of_table_5(results):
+    preset = small(**{"training.epochs": 4.0})
     (members, (knowledge,), (first,), students), done = waves(preset)
     assert len({key(one) for one in members}) == preset.a2d.members and members == done.members
     assert knowledge.members == [key(one) for one in members]
@@ -53,6 +54,7 @@ def test_the_rows_of_table_5(preset):
         assert student.teacher == key(knowledge) and student.temperature == 2.0
         assert student.settings == members[0].settings
     assert list(done.students.values()) == students
+    assert budget(preset) > 6
     # the attention alone, half of the time, and then the rest
     staged = done.students["- Joint Training"]
     assert first.terms == {"ATT": 0.1} and first.start == "" and staged.start == key(first)

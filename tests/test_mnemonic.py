@@ -100,11 +100,13 @@ def test_what_the_switches_change(windows):
 
 def test_every_parameter_learns(windows):
     model, batch = reader(blocks=3).train(), batch_of(windows, *range(8))
+    for parameter in model.parameters():  # as new, all alignments are nearly even
+        parameter.data *= 3 if parameter.dim() > 1 else 1
     span_loss(model(**{name: batch[name] for name in INPUTS}), batch, 0.0)["likelihood"].backward()
     # what is added to all logits alike cannot matter
     idle = {"pointer.start.2.bias", "pointer.end.2.bias"}
     for name, parameter in model.named_parameters():
-        assert parameter.grad is not None and (name in idle or parameter.grad.abs().max() > 1e-9), name
+        assert parameter.grad is not None and (name in idle or parameter.grad.abs().max() > 1e-7), name
 
 
 def test_saved_and_loaded_it_reads_the_same(windows, tmp_path):
