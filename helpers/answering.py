@@ -19,7 +19,7 @@ def answer(model: str, question: str, passage: str, *, no_answer: bool = False) 
         raise DataError("question and passage must not be empty")
     tokenizer = load_tokenizer(model)
     reader = load_saved(model)
-    longest = min(384, reader.config.max_position_embeddings)
+    longest = min(384, getattr(reader.config, "max_position_embeddings", 384))  # RMR reads any length
     example = Example("question", question, passage, (), None, "question")
     windows = make_windows([example], tokenizer, max_length=longest, stride=longest // 3)
     return spans.decode(windows, predict(reader, windows, precision="fp32"), no_answer=no_answer)[0]

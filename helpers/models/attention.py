@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 
 from helpers.data.tensors import rows_of
@@ -22,7 +21,7 @@ def keep_attention(model: nn.Module) -> nn.Module:
     if not layers:
         raise EncoderError(f"no self-attention found in a {model.config.model_type}: its attention cannot be matched")
     model.set_attn_implementation(dropout.NAME)
-    layers[-1].kept = None  # tells helpers.models.dropout.attention to leave query and key here
+    layers[-1].kept = None  # where helpers.models.dropout.attention leaves its weights
     model.register_forward_hook(_add_attention, with_kwargs=True)
     model.keeps_attention = True
     return model
@@ -30,11 +29,8 @@ def keep_attention(model: nn.Module) -> nn.Module:
 
 def _add_attention(model: nn.Module, _: tuple, inputs: dict, output) -> None:
     (layer,) = [module for module in model.modules() if hasattr(module, "kept")]
-    (query, key, scaling), layer.kept = layer.kept, None
-    mask = inputs["attention_mask"].bool()
-    at_q, q, at_p, p = rows_of(inputs["attention_mask"], inputs["token_type_ids"])
-    scores = (query.float() * scaling) @ key.float().transpose(2, 3)
-    weights = scores.masked_fill(~mask[:, None, None], torch.finfo(torch.float32).min).softmax(-1).mean(1)
-    rows = torch.arange(len(mask), device=mask.device)[:, None, None]
-    block = weights[rows, at_p[:, :, None], at_q[:, None]] * (p[:, :, None] & q[:, None])
+    weights, layer.kept = layer.kept, None
+    _, q, at_p, p = rows_of(inputs["attention_mask"], inputs["token_type_ids"])
+    weights = weights[..., 1 : 1 + q.shape[1]].float().mean(1)  # the question's columns
+    block = weights.gather(1, at_p[:, :, None].expand(-1, -1, q.shape[1])) * (p[:, :, None] & q[:, None])
     output.attention = block / block.sum(-1, keepdim=True).clamp_min(1e-9)

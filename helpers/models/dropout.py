@@ -38,18 +38,20 @@ class QuickDropout(nn.Dropout):
 def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **others):
     """transformers' SDPA attention; with dropout on a CPU, where SDPA has no fused kernel for it, spelt out.
 
-    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that has a place for them
-    (``helpers.models.attention``) is left query, key and scaling.
+    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that has a place for its
+    weights (``helpers.models.attention``) is spelt out too, and left them, B×H×L×L.
     """
-    if hasattr(module, "kept"):
-        module.kept = query, key, scaling
-    if dropout == 0.0 or query.device.type != "cpu":
+    is_kept = hasattr(module, "kept")
+    if not is_kept and (dropout == 0.0 or query.device.type != "cpu"):
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
     scores = (query * scaling) @ key.transpose(2, 3)
     if attention_mask is not None:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-    weights = quick_dropout(scores.softmax(-1), dropout)
-    return (weights @ value).transpose(1, 2).contiguous(), None
+    weights = scores.softmax(-1)
+    if is_kept:
+        module.kept = weights
+    drop = quick_dropout if query.device.type == "cpu" else nn.functional.dropout
+    return (drop(weights, dropout).to(value.dtype) @ value).transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register(NAME, attention)
