@@ -195,7 +195,7 @@ def test_a_recurrent_layer_is_pytorchs_bidirectional_lstm_that_never_reads_paddi
 
 def test_words_are_spelt_and_those_of_glove_stay_fixed():
     torch.manual_seed(0)
-    words = Words(MnemonicConfig(vocab_size=5, word_width=2, letter_width=4, given_words=True))
+    words = Words(vocab_size=5, word_width=2, letter_width=4, given=True)
     words.spelling[1, :2] = words.spelling[2, :2] = torch.tensor([7, 8])
     words.spelling[3, :2] = torch.tensor([8, 7])
     words.given[2], words.is_given[2] = torch.tensor([0.5, -0.5]), True

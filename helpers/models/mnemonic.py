@@ -24,8 +24,8 @@ from transformers.utils import ModelOutput
 from helpers.data.glove import read_glove
 from helpers.data.tensors import rows_of
 from helpers.models.dropout import QuickDropout
+from helpers.models.words import LETTERS, Recurrent, Words
 
-LETTERS = 16  # of a word piece that are read
 NEVER = -1e4  # logit of a position that cannot be an answer; small enough for half precision
 
 
@@ -62,59 +62,6 @@ class MnemonicOutput(ModelOutput):
     start_logits: Tensor | None = None
     end_logits: Tensor | None = None
     attention: Tensor | None = None
-
-
-class Words(nn.Module):
-    """Vectors of word pieces: the word's, given (and then fixed) or learned, and one made of its letters."""
-
-    def __init__(self, config: MnemonicConfig):
-        super().__init__()
-        self.learned = nn.Embedding(config.vocab_size, config.word_width)
-        self.letters = nn.Embedding(256, config.letter_width, padding_idx=0)
-        self.speller = Recurrent(config.letter_width, config.letter_width // 2)
-        self.register_buffer("spelling", torch.zeros(config.vocab_size, LETTERS, dtype=torch.uint8))
-        rows = config.vocab_size if config.given_words else 0
-        self.register_buffer("given", torch.zeros(rows, config.word_width))
-        self.register_buffer("is_given", torch.zeros(rows, dtype=torch.bool))
-        nn.init.normal_(self.learned.weight, std=0.1)
-        self.width = config.word_width + 2 * (config.letter_width // 2)
-
-    def forward(self, *ids: Tensor) -> list[Tensor]:
-        """The vectors of each of ``ids`` (B×N), spelling every distinct word once."""
-        distinct, place = torch.cat([one.flatten() for one in ids]).unique(return_inverse=True)
-        vectors = self.learned(distinct)
-        if len(self.given):
-            vectors = torch.where(self.is_given[distinct, None], self.given[distinct], vectors)
-        spelling = self.spelling[distinct].long()
-        is_letter = spelling > 0
-        is_letter[:, 0] = True  # a word of no letters has one, of value 0
-        spelt = self.speller(self.letters(spelling), is_letter)
-        spelt = spelt.masked_fill(~is_letter[..., None], torch.finfo(spelt.dtype).min).amax(1)
-        flat = torch.cat([vectors, spelt], -1)[place]
-        return [part.view(*one.shape, -1) for one, part in zip(ids, flat.split([i.numel() for i in ids]), strict=True)]
-
-
-class Recurrent(nn.Module):
-    """A bidirectional LSTM that never reads padding: values B×N×in and mask B×N to B×N×(2 * hidden).
-
-    The backward half reads each row reversed within its own length, which spares packing and so, on a CPU, half the
-    time. What stands at masked positions is of no account. Computed in float32.
-    """
-
-    def __init__(self, width: int, hidden: int):
-        super().__init__()
-        self.ahead, self.back = (nn.LSTM(width, hidden, batch_first=True) for _ in range(2))
-
-    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        size = mask.shape[1]
-        place = (mask.sum(1)[:, None] - 1 - torch.arange(size, device=mask.device)) % size
-
-        def turned(rows: Tensor) -> Tensor:
-            return rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
-
-        with torch.autocast(values.device.type, enabled=False):
-            values = values.float()
-            return torch.cat([self.ahead(values)[0], turned(self.back(turned(values))[0])], -1)
 
 
 class Similarity(nn.Module):
@@ -220,7 +167,7 @@ class MnemonicReader(PreTrainedModel):
     def __init__(self, config: MnemonicConfig):
         super().__init__(config)
         width = 2 * config.hidden
-        self.words = Words(config)
+        self.words = Words(config.vocab_size, config.word_width, config.letter_width, config.given_words)
         self.encoder = Recurrent(self.words.width + 1, config.hidden)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
         inputs = [width] * (config.blocks - 1) + [config.blocks * width]
