@@ -30,7 +30,7 @@ from helpers.models.attention import keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.reader import load_reader, load_tokenizer
 from helpers.papers import a2d
-from helpers.papers.a2d_tasks import settings_for, training_windows
+from helpers.papers.a2d_tasks import preset_for, training_windows
 from helpers.presets import Preset, load
 from helpers.readers import batches_of
 from helpers.training import fit, is_bf16, training_device
@@ -42,8 +42,7 @@ WAYS = {PLAIN: ("CE",), "KD": ("CE", "KD"), "ANS + ATT": ("CE", "ANS", "ATT"), "
 def new_reader(preset: Preset, kind: str, seed: int) -> nn.Module:
     """A reader as a member of an ensemble starts."""
     if kind == "RMR":
-        settings = preset.mnemonic.model_dump(exclude={"learning_rate", "clip"})
-        return make_reader(load_tokenizer(preset.encoder), seed, **settings)
+        return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.of_the_model())
     return load_reader(
         preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=preset.windows.max_length
     )
@@ -88,7 +87,7 @@ def seconds_a_step(preset: Preset, kind: str, batches: Batches, terms: tuple[str
         model = keep_attention(model)
     weights = {name: weight for name, weight in a2d.weights_of_terms(preset.a2d).items() if name in terms}
     loss = a2d.joint_loss(weights, preset.a2d.temperature)
-    return fit(model, batches, loss, settings_for(preset, kind), seed=seed).seconds / len(batches)
+    return fit(model, batches, loss, preset_for(preset, kind).training, seed=seed).seconds / len(batches)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from helpers.figures import WIDTH, Drawing, plain_style
 
 MOST = 56  # passage tokens in a picture
 CAPTIONS = {"before": "The reader by itself", "after": "Distilled (A2D)"}
-COLORS = {"gold": "#0173b2", "confusing": "#de8f05"}
+COLORS = {"gold": "#0173b2", "confusing": "#de8f05", "given": "#de8f05"}
 
 
 def draw(case: dict[str, Any]) -> Figure:
@@ -50,10 +50,13 @@ def attention_map(case: dict[str, Any], name: str, tokens: list[int], ax: Axes) 
     ax.set_yticks(range(len(case["question"])), case["question"])
     ax.tick_params(length=0, labelsize=7)
     for label, token in zip(ax.get_xticklabels(), tokens, strict=True):
+        label.set_parse_math(False)  # dollars are dollars
         for which, (first, last) in case["answers"].items():
             if first <= token <= last:
                 label.set(color=COLORS[which], weight="bold")
-    ax.set_title(f"{CAPTIONS[name]}: “{case['readers'][name]['answer']}”", loc="left", fontsize=10)
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    ax.set_title(f"{CAPTIONS[name]}: “{case['readers'][name]['answer']}”", loc="left", fontsize=10, parse_math=False)
     return ax
 
 

@@ -31,6 +31,9 @@ def judge(record: Record, claim: Claim) -> Judgement:
     else:
         found = tables.compare(record, claim.above, claim.below, columns, metric)
     few = len({score.seed for score in record.scores}) < SEEDS
+    if claim.than and claim.times != 1 and not few:  # a share of a gain, so there has to be one
+        gain = tables.compare(record, *claim.than, claim.than_columns or columns, metric)
+        few = gain is None or gain.low is None or gain.low <= 0
     if few or found.low is None or found.low <= 0 <= found.high:
         outcome = OPEN
     else:

@@ -39,6 +39,8 @@ PRESET_KEYS = {
     "glove": "mnemonic.glove",
 }
 
+MAY_BE_ZERO = ("answer_weight", "attention_weight")  # a value below zero leaves the preset's
+
 
 class ParameterError(ValueError):
     """A parameter that a notebook does not know, or of the wrong type."""
@@ -77,7 +79,8 @@ class Session:
         effective = {**self.parameters, "preset": self.preset.model_dump(mode="json", exclude={"cpu"})}
         effective["preset"]["data"]["folder"] = Path(self.preset.data.folder).name
         effective["preset"]["encoder"] = public_name(self.preset.encoder)
-        effective = {key: value for key, value in effective.items() if key not in ("data_dir", "encoder")}
+        effective["preset"]["mnemonic"]["glove"] = public_name(self.preset.mnemonic.glove)
+        effective = {key: value for key, value in effective.items() if key not in ("data_dir", "encoder", "glove")}
         record = records.Record(
             artefact=artefact,
             preset=self.preset.name,
@@ -147,7 +150,11 @@ def topics_of(notebook: str) -> list[str]:
 
 def load_preset(parameters: dict[str, object], *topics: str, **overrides: object) -> Preset:
     """The preset that a notebook's parameters ask for, with what it has for these topics alone and ``overrides``."""
-    asked = {key: parameters[name] for name, key in PRESET_KEYS.items() if parameters.get(name)}
+    asked = {
+        key: parameters[name]
+        for name, key in PRESET_KEYS.items()
+        if name in parameters and (parameters[name] >= 0 if name in MAY_BE_ZERO else parameters[name])
+    }
     return load(str(parameters["preset"]), *topics, **{**asked, **overrides})
 
 

@@ -113,6 +113,9 @@ class Imm(_Strict):
     teach_target: bool = True  # False: -KD2, Eq. 11 without its divergence
 
 
+OF_TRAINING = ("learning_rate", "clip", "batch_size", "epochs")  # what Mnemonic says of a training
+
+
 class Mnemonic(_Strict):
     """The reader RMR, made new for every training; the defaults are those of its paper (Hu et al. 2018, IJCAI-18)."""
 
@@ -127,6 +130,17 @@ class Mnemonic(_Strict):
     glove: str = ""  # a text file of GloVe vectors of word_width; empty: all are learned
     learning_rate: float = pydantic.Field(8e-4, gt=0)
     clip: float = pydantic.Field(5.0, gt=0)
+    batch_size: int = pydantic.Field(0, ge=0)  # 0: as in [training]
+    epochs: float = pydantic.Field(0.0, ge=0)  # 0: as in [training]
+
+    def training(self, training: Training) -> Training:
+        """How RMR is trained where an encoder is trained by ``training``: without weight decay."""
+        own = {name: getattr(self, name) for name in OF_TRAINING}
+        return training.model_copy(update={k: v for k, v in own.items() if v} | {"weight_decay": 0.0})
+
+    def of_the_model(self) -> dict:
+        """The settings of the reader itself."""
+        return self.model_dump(exclude=set(OF_TRAINING))
 
 
 class A2d(_Strict):
@@ -143,7 +157,7 @@ class Preset(_Strict):
     """All settings of one run; ``encoder`` is a folder (absolute, or from the repository's root) or a Hub name."""
 
     name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
-    seeds: int = pydantic.Field(ge=1)
+    seeds: int = pydantic.Field(ge=1, le=100)
     encoder: str
     random_layers: int = pydantic.Field(0, ge=0)  # more than 0: that many layers with random weights instead
     data: Data
@@ -164,8 +178,8 @@ class Preset(_Strict):
 def load(preset: str, *topics: str, **overrides: object) -> Preset:
     """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
 
-    First apply the preset's ``[papers.<topic>]`` tables, in the order given, and, where there is no GPU, its ``[cpu]``
-    table. Raises PresetError.
+    First apply the preset's ``[papers.<topic>]`` tables, in the order given, and, where there is no GPU, ``[cpu]`` and
+    ``[papers.<topic>.cpu]``. Raises PresetError.
     """
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
@@ -176,12 +190,13 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
     if path.parent != paths.PRESETS and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
-    papers = values.pop("papers", {})
+    papers, on_cpu = values.pop("papers", {}), _flat(values.pop("cpu", {}))
     for topic in topics:
-        values = _changed(values, _flat(papers.get(topic, {})))
+        table = {**papers.get(topic, {})}
+        on_cpu |= _flat(table.pop("cpu", {}))  # what a paper says for itself wins
+        values = _changed(values, _flat(table))
     if overrides.get("data.train_size"):  # who asks for so many questions means so many
         overrides = {"data.train_share": 1.0, **overrides}
-    on_cpu = _flat(values.pop("cpu", {}))
     applied = {key: value for key, value in on_cpu.items() if key not in overrides}
     try:
         without_gpu = Preset(**_changed(values, {**applied, **overrides}), cpu=applied)

@@ -61,7 +61,10 @@ def _load(settings: str) -> dict[str, list[Example]]:
 def _examples(data: Data, place: str) -> list[Example]:
     """A file below the preset's folder, or dataset:configuration on the Hub."""
     if data.source == "files":
-        return qa.read(locate_folder(data) / place).examples
+        path = locate_folder(data) / place
+        if not path.exists():
+            raise DataError(f"{path}: no such file; correct [data.adversarial] in the preset, or delete that section")
+        return qa.read(path).examples
     from helpers.data.hub import load_hub  # imports `datasets`, which takes a second
 
     dataset, _, config = place.partition(":")

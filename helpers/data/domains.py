@@ -40,6 +40,8 @@ def narrative(data: Data) -> Data:
 def _load(settings: str, name: str) -> Domain:
     data = Data.model_validate_json(settings)
     domain = _all_of(data, name)
+    # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
+    domain = replace(domain, train=[one for one in domain.train if one.span is not None or not one.answers])
     return replace(domain, train=domain.train[: max(1, round(data.train_share * len(domain.train)))])
 
 

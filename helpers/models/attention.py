@@ -15,16 +15,24 @@ def keep_attention(model: nn.Module) -> nn.Module:
     RMR has it already. Of an encoder it is the last layer's attention from passage to question, averaged over the heads
     and normalised. Raises EncoderError where the encoder has no self-attention of BERT's kind.
     """
-    if model.config.model_type == "mnemonic" or getattr(model, "keeps_attention", False):
+    layer = attention_of(model)
+    if layer is None or getattr(model, "keeps_attention", False):
         return model
-    layers = [module for module in model.modules() if type(module).__name__.endswith("SelfAttention")]
-    if not layers:
-        raise EncoderError(f"no self-attention found in a {model.config.model_type}: its attention cannot be matched")
     model.set_attn_implementation(dropout.NAME)
-    layers[-1].kept = None  # where helpers.models.dropout.attention leaves its weights
+    layer.kept = None  # where helpers.models.dropout.attention leaves its weights
     model.register_forward_hook(_add_attention, with_kwargs=True)
     model.keeps_attention = True
     return model
+
+
+def attention_of(model: nn.Module) -> nn.Module | None:
+    """The layer whose attention is kept; None for RMR, which gives it by itself. Raises EncoderError."""
+    if model.config.model_type == "mnemonic":
+        return None
+    layers = [module for module in model.modules() if type(module).__name__.endswith("SelfAttention")]
+    if not layers:
+        raise EncoderError(f"no self-attention found in a {model.config.model_type}: its attention cannot be matched")
+    return layers[-1]
 
 
 def _add_attention(model: nn.Module, _: tuple, inputs: dict, output) -> None:

@@ -7,7 +7,9 @@ It reads the same windows as BERT. Shapes: B windows, Q question tokens, P passa
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -21,6 +23,8 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
+from helpers import paths
+from helpers.data.examples import DataError
 from helpers.data.glove import read_glove
 from helpers.data.tensors import rows_of
 from helpers.models.dropout import QuickDropout
@@ -214,6 +218,24 @@ class MnemonicReader(PreTrainedModel):
         return self.dropout(self.encoder(self.dropout(torch.cat([words, shared[..., None]], -1)), mask))
 
 
+def locate_glove(path: str) -> Path:
+    """A file, given absolute, from here or from the repository's root."""
+    places = [Path(path).expanduser(), paths.ROOT / path]
+    return next((place for place in places if place.is_file()), places[0])
+
+
+@cache
+def glove_digest(path: str) -> str:
+    """Sixteen hex digits that stand for the content of a file of vectors; empty where none is named. Raises
+    DataError where it is missing."""
+    if not path:
+        return ""
+    if not (place := locate_glove(path)).is_file():
+        raise DataError(f"{path}: no such file; -p glove names a text file of GloVe vectors")
+    with open(place, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
 def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str = "", **settings) -> MnemonicReader:
     """A new reader of the tokenizer's word pieces, its weights made from ``seed``; ``settings`` are MnemonicConfig's.
 
@@ -227,7 +249,9 @@ def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str
         letters = piece.removeprefix("##").encode()[:LETTERS]
         reader.words.spelling[row, : len(letters)] = torch.tensor(list(letters), dtype=torch.uint8)
     if glove:
-        reader.words.given, reader.words.is_given = read_glove(glove, pieces, reader.config.word_width)
+        reader.words.given, reader.words.is_given = read_glove(
+            locate_glove(str(glove)), pieces, reader.config.word_width
+        )
     return reader
 
 

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from helpers import losses, spans
 from helpers.data.windows import Windows
 from helpers.metrics import f1
-from helpers.models.attention import keep_attention
 from helpers.models.reader import load_saved
 from helpers.presets import A2d, Answers
 from helpers.readers import span_loss
@@ -62,7 +61,7 @@ def joint_loss(weights: dict[str, float], temperature: float) -> Loss:
 
 
 def load_members(folders: Iterable[Path], trained_on: dict[str, str]) -> Iterable[nn.Module]:
-    """The readers of an ensemble, one after another, in evaluation mode and with their attention.
+    """The readers of an ensemble, one after another, in evaluation mode.
 
     Raises EnsembleError for one that was trained with another vocabulary or other windows than ``trained_on`` says.
     """
@@ -75,7 +74,7 @@ def load_members(folders: Iterable[Path], trained_on: dict[str, str]) -> Iterabl
                     f"{folder} was trained with another {what} ({known.get(what, 'it does not say which')}) than the "
                     f"ensemble's ({expected}); train all its members with the same encoder, data and [windows]"
                 )
-        yield keep_attention(model).to(training_device())
+        yield model.to(training_device())
 
 
 def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +90,8 @@ def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) ->
 
 
 def ask(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.ndarray]:
-    """A reader's logits, and its attention: for every window the passage tokens × question tokens, flat, float32."""
+    """The logits of a reader that keeps its attention, and the attention: for every window its passage tokens ×
+    question tokens, flat, float32."""
     asked, count = windows.prefix_W - 2, windows.count_W
     attention: list[np.ndarray] = [np.empty(0)] * len(windows)
 

@@ -8,6 +8,8 @@ from torch import nn
 
 from helpers import attention_maps, metrics
 from helpers.data.examples import DataError, Example
+from helpers.data.windows import Windows
+from helpers.models.attention import keep_attention
 from helpers.models.reader import load_tokenizer
 from helpers.papers import a2d
 from helpers.papers.a2d_runs import Distilled
@@ -26,7 +28,7 @@ def pair(preset: Preset, run: Distilled) -> Pair:
     """The ensemble's first member and its student, loaded."""
     readers = {"before": run.members[0], "after": run.students["A2D"]}
     models = a2d.load_members([reader.folder() for reader in readers.values()], trained_on(preset))
-    return dict(zip(readers, models, strict=True))
+    return dict(zip(readers, map(keep_attention, models), strict=True))
 
 
 def candidates(preset: Preset) -> tuple[str, list[Example]]:
@@ -53,34 +55,40 @@ def choose(preset: Preset, readers: Pair) -> tuple[Example, str]:
 
 
 def explain(preset: Preset, readers: Pair, example: Example) -> dict:
-    """What both readers do with one question, as a record's payload: tokens, attention (passage × question, of each
-    reader), the gold answer, and the confusing one, which is the first reader's wrong answer, with each reader's
-    probability p1(k) p2(l | k) of both."""
+    """What both readers do with one question, as a record's payload: tokens, each reader's attention (passage ×
+    question), and the gold answer and the confusing one, which is what the reader by itself wrongly answers ("given",
+    where no gold answer is known), with each reader's probability p1(k) p2(l | k) of both.
+
+    Of a long passage the window with the gold answer is shown, or else the one with the given answer; an answer that
+    stands elsewhere is left out.
+    """
     windows = windows_over(preset, [example])
-    number = int(np.argmax(windows.start_W > 0))  # a long passage: the window with the answer
-    windows = windows.select(np.array([number]))
-    tokenizer, prefix, asked = load_tokenizer(preset.encoder), int(windows.prefix_W[0]), int(windows.prefix_W[0]) - 2
+    found = {name: joint_answers([model], preset, windows)[0] for name, model in readers.items()}
+    given = found["before"]
+    spans = {"gold": example.span}
+    if not example.answers or metrics.f1(given.text, example.answers) == 0:
+        spans["confusing" if example.answers else "given"] = given.span
+    held = [number for span in spans.values() for number in range(len(windows)) if _inside(windows, number, span)]
+    windows = windows.select(np.array(held[:1] or [0]))
+    answers = {which: at for which, span in spans.items() if (at := _inside(windows, 0, span))}
+
+    tokenizer, prefix = load_tokenizer(preset.encoder), int(windows.prefix_W[0])
     tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0).tolist())
-    answers = {"gold": _positions(windows, example.span)}
     views = {}
     for name, model in readers.items():
         logits, attention = a2d.ask(model, windows, preset.training.precision)
         start, end = a2d.distributions(windows, logits)
-        (answer,) = joint_answers([model], preset, windows)
-        if "confusing" not in answers:
-            wrong = metrics.f1(answer.text, example.answers) == 0 if example.answers else True
-            answers["confusing"] = _positions(windows, answer.span) if wrong else None
         views[name] = {
-            "answer": answer.text,
-            "attention": attention.reshape(-1, asked).round(3).tolist(),
+            "answer": found[name].text,
+            "attention": attention.reshape(-1, prefix - 2).round(3).tolist(),
             "probabilities": {
-                which: round(float(start[at[0]] * end[at[1]]), 4) for which, at in answers.items() if at is not None
+                which: round(float(start[first] * end[last]), 4) for which, (first, last) in answers.items()
             },
         }
     return {
         "question": tokens[1 : prefix - 1],
         "passage": tokens[prefix:-1],
-        "answers": {which: [at[0] - prefix, at[1] - prefix] for which, at in answers.items() if at is not None},
+        "answers": {which: [first - prefix, last - prefix] for which, (first, last) in answers.items()},
         "gold": list(example.answers),
         "readers": views,
     }
@@ -122,5 +130,10 @@ def browser(preset: Preset, readers: Pair, examples: list[Example], most: int = 
     return ipywidgets.VBox([picked, typed, shown])
 
 
-def _positions(windows, span: tuple[int, int] | None) -> tuple[int, int] | None:
-    return None if span is None else tuple(map(int, windows.positions(0, span)))
+def _inside(windows: Windows, window: int, span: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The first and last position of a stretch of the passage in a window that holds all of it; else None."""
+    if span is None:
+        return None
+    first, last = windows.positions(window, span)
+    prefix = windows.prefix_W[window]
+    return (int(first), int(last)) if prefix <= first <= last < prefix + windows.count_W[window] else None

@@ -25,7 +25,7 @@ Rows = dict[tuple[str, int], list[list[Reader]]]  # by row and seed: readers tha
 Found = dict[tuple[str, int], list[dict[str, list[str]]]]  # by row and seed: the answers of each of these
 
 
-def rows_of(runs: Runs) -> Rows:
+def readers_by_row(runs: Runs) -> Rows:
     """Each table row's readers by seed: every member by itself (the row's score is their mean), the ensemble, and the
     students."""
     rows: Rows = {}
@@ -54,12 +54,12 @@ def answered(preset: Preset, rows: Rows, sets: list[str]) -> Found:
         key: [
             Answers(
                 preset=preset,
-                label=f"answers of {key[0]}, seed {key[1]}",
+                label=f"answers of {key[0]}, seed {key[1]}, {number} of {len(groups)}",
                 readers=[reader.infra.uid() for reader in together],
                 questions=known,
                 infra={"folder": paths.models(preset.name)},
             )
-            for together in groups
+            for number, together in enumerate(groups, 1)
         ]
         for key, groups in rows.items()
     }

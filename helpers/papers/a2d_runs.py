@@ -10,8 +10,9 @@ import pandas as pd
 from helpers import paths
 from helpers.data import domains
 from helpers.engine import Plan, replay, run_plans
+from helpers.models.mnemonic import glove_digest
 from helpers.papers import a2d
-from helpers.papers.a2d_tasks import Kind, Knowledge, Reader, training_windows
+from helpers.papers.a2d_tasks import Kind, Knowledge, Reader, preset_for, training_windows, vocabulary
 from helpers.presets import Preset
 from helpers.readers import budget, effective
 
@@ -32,11 +33,14 @@ class Distilled:
     members: list[Reader]
     knowledge: Knowledge
     students: dict[str, Reader]
+    stages: list[Reader]  # that a student started from
 
 
 def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -> Plan:
     """Section 3.4: train an ensemble, ask it about the training set, train students on what it says."""
-    members = [reader(preset, kind, seed + 100 * m, f"{kind}, member {m + 1}") for m in range(preset.a2d.members)]
+    preset = preset_for(preset, kind)
+    numbers = range(1, preset.a2d.members + 1)
+    members = [reader(preset, kind, seed + 100 * m, f"{kind}, member {m}") for m in numbers]
     yield members  # step 1
     settings, where = preset.a2d, {"folder": paths.models(preset.name)}
     known = Knowledge(
@@ -49,12 +53,11 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
     )
     yield [known]  # steps 2 and 3
     taught = {"teacher": known.infra.uid(), "temperature": settings.temperature}
-    half = budget(preset) // 2
-    start = ""
+    half, stages, start = budget(preset) // 2, [], ""
     if STAGED in rows:  # Romero et al. 2015: first the attention alone
         weight = {"ATT": settings.attention_weight}
         first = reader(preset, kind, seed, f"{kind}, {STAGED}, first stage", steps=half, terms=weight, **taught)
-        yield [first]
+        yield (stages := [first])
         start = first.infra.uid()
     students = {}
     for row in rows:
@@ -62,14 +65,17 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
         staged = {"steps": budget(preset) - half, "start": start} if row == STAGED else {}
         students[row] = reader(preset, kind, seed, f"{kind} + {row}", terms=terms, **staged, **taught)
     yield students.values()  # step 4
-    return Distilled(members, known, students)
+    return Distilled(members, known, students, stages)
 
 
 def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **parts) -> Reader:
-    """A reader with the whole budget, unless told otherwise."""
-    settings = effective(preset, sorted(preset.data.domains))
-    if kind == "RMR":
-        settings = settings | {"mnemonic": preset.mnemonic.model_dump()}
+    """A reader with the whole budget, unless told otherwise. ``preset`` is that of its kind."""
+    domains = sorted(preset.data.domains)
+    settings = effective(preset, domains)
+    if kind == "RMR":  # reads no more of the encoder than its vocabulary
+        own = preset.mnemonic.of_the_model() | {"glove": glove_digest(preset.mnemonic.glove)}
+        settings |= {"encoder": vocabulary(preset), "mnemonic": own}
+    label += f", {domains[0]}" if len(domains) == 1 else ""
     return Reader(
         preset=preset,
         label=f"{label}, seed {seed}",
@@ -106,8 +112,9 @@ def row_name(kind: Kind, student: str) -> str:
 
 
 def trainings(runs: Runs) -> dict[str, Reader]:
-    """All readers by key, first stages left out."""
-    return {one.infra.uid(): one for run in runs.values() for one in [*run.members, *run.students.values()]}
+    """All readers by key."""
+    each = [[*run.members, *run.stages, *run.students.values()] for run in runs.values()]
+    return {one.infra.uid(): one for readers in each for one in readers}
 
 
 def seconds(runs: Runs) -> float:
@@ -143,13 +150,20 @@ def knowledge(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def notes(preset: Preset) -> list[str]:
+def notes(preset: Preset, runs: Runs) -> list[str]:
     """What one has to know about how the rows were made."""
     sizes = ", ".join(f"{name} {len(one.train):,}" for name, one in domains.load_domains(preset.data).items())
-    settings = preset.a2d
+    settings, steps = preset.a2d, []
+    for kind in dict.fromkeys(kind for kind, _ in runs):
+        own = preset_for(preset, kind)
+        training = own.training
+        steps.append(
+            f"every {kind} reader, member or student, has {budget(own):,} steps of {training.batch_size} windows "
+            f"({training.epochs:g} epochs)"
+        )
+        steps += ["no GloVe: RMR learns all its word vectors"] if kind == "RMR" and not preset.mnemonic.glove else []
     return [
-        f"every reader, member or student, has {budget(preset):,} steps of {preset.training.batch_size} windows "
-        f"({preset.training.epochs:g} epochs)",
+        *steps,
         f"ensembles of {settings.members}; a reader's own row is the mean over its ensemble's members",
         f"temperature {settings.temperature:g}, gamma {settings.answer_weight:g}, delta {settings.attention_weight:g}",
         f"training questions: {sizes}",
@@ -160,13 +174,14 @@ def notes(preset: Preset) -> list[str]:
 def notebooks(preset: Preset, stories: Preset) -> dict[str, list[list[Reader]]]:
     """For each notebook, row by row, the readers that it would train if nothing were shared, as far as they are known
     before all is trained; ``stories`` is the preset of Table 3."""
-    main = _alone(preset, ("A2D",), KINDS)
-    return {
-        "06_a2d_main": main,
+    found = {
+        "06_a2d_main": _alone(preset, ("A2D",), KINDS),
         "07_a2d_ablation": _alone(preset, tuple(ABLATIONS), ("RMR",)),
-        "08_a2d_attention": main[: len(main) // 2],
-        "09_a2d_narrativeqa": _alone(narrative(stories), ("A2D",), ("RMR",)),
+        "08_a2d_attention": _alone(preset, ("A2D",), ("RMR",)),
     }
+    if stories.data.narrative:
+        found["09_a2d_narrativeqa"] = _alone(narrative(stories), ("A2D",), ("RMR",))
+    return found
 
 
 def _alone(preset: Preset, rows: tuple[str, ...], kinds: tuple[Kind, ...]) -> list[list[Reader]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import shutil
 from collections.abc import Iterable
@@ -21,13 +22,12 @@ from helpers.data.batches import Batches
 from helpers.data.domains import load_domains
 from helpers.data.examples import Example
 from helpers.data.windows import Windows
-from helpers.models.attention import keep_attention
+from helpers.models.attention import attention_of, keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.reader import load_reader, load_saved, load_tokenizer
 from helpers.papers import a2d
 from helpers.papers.tasks import Task, Training
 from helpers.presets import Preset
-from helpers.presets import Training as Settings
 from helpers.readers import batches_of, validation, windows_of, windows_over
 from helpers.spans import Logits
 from helpers.training import fit, predict, training_device
@@ -50,13 +50,13 @@ class Reader(Training):
     def fit(self) -> dict:
         """Train, select (without CE, as in a first stage, keep the last weights), save; returns the best validation
         F1, all of them, steps, seconds and the number of trained parameters."""
-        preset, domains = self.preset, list(self.preset.data.domains)
+        preset, domains = self.preset, sorted(self.preset.data.domains)
         model = self._initial()
         done = fit(
             model,
             self._batches(domains),
             a2d.joint_loss(self.terms, self.temperature),
-            settings_for(preset, self.kind),
+            preset.training,
             seed=self.seed,
             validate=validation(preset, domains) if "CE" in self.terms else None,
             checkpoint=self.checkpoint(),
@@ -77,11 +77,11 @@ class Reader(Training):
         if self.start:
             model = load_saved(self.folder_of(self.start))
         elif self.kind == "RMR":
-            settings = preset.mnemonic.model_dump(exclude={"learning_rate", "clip"})
-            model = make_reader(load_tokenizer(preset.encoder), self.seed, **settings)
+            model = make_reader(load_tokenizer(preset.encoder), self.seed, **preset.mnemonic.of_the_model())
         else:
             longest = preset.windows.max_length
             model = load_reader(preset.encoder, seed=self.seed, random_layers=preset.random_layers, max_length=longest)
+        attention_of(model)  # an ensemble of readers without is of no use, so say so before it is trained
         return keep_attention(model) if "ATT" in self.terms else model
 
     def _batches(self, domains: list[str]) -> Batches:
@@ -119,7 +119,7 @@ class Knowledge(Task):
                 f"{folder} has {free / 1e6:,.0f} MB: free some space, or set HELPERS_RESULTS to another disk"
             )
         settings = preset.a2d.model_copy(update={"temperature": self.temperature, "top_k": self.top_k})
-        members = a2d.load_members(map(self.folder_of, self.members), trained_on(preset))
+        members = map(keep_attention, a2d.load_members(map(self.folder_of, self.members), trained_on(preset)))
         tensors = a2d.knowledge_of(members, windows, settings, preset.answers, preset.training.precision)
         facts = {"ensemble": self.infra.uid(), "windows": windows.fingerprint()}
         save_tensors(folder / "knowledge.safetensors", tensors, facts, "ensemble's outputs")
@@ -142,11 +142,11 @@ class Answers(Task):
     def fit(self) -> dict[str, list[str]]:
         """The answer's text to each question of each set."""
         preset, sets = self.preset, question_sets(self.preset)
-        distinct = {(e.id, e.context): e for name in self.questions for e in sets[name]}
+        distinct = {(e.question, e.context): e for name in self.questions for e in sets[name]}
         members = a2d.load_members(map(self.folder_of, self.readers), trained_on(preset))
         found = joint_answers(members, preset, windows_over(preset, list(distinct.values())))
         texts = dict(zip(distinct, (prediction.text for prediction in found), strict=True))
-        return {name: [texts[e.id, e.context] for e in sets[name]] for name in self.questions}
+        return {name: [texts[e.question, e.context] for e in sets[name]] for name in self.questions}
 
 
 def joint_answers(members: Iterable[nn.Module], preset: Preset, windows: Windows) -> list[spans.Prediction]:
@@ -161,13 +161,21 @@ def question_sets(preset: Preset) -> dict[str, list[Example]]:
     """All that readers are asked: the validation questions (Dev) and test questions (Test) of all domains, and the
     adversarial sets if there are any."""
     domains = load_domains(preset.data).values()
-    parts = {name: [e for domain in domains for e in getattr(domain, part)] for name, part in PARTS.items()}
+    # Files of different domains may number their questions alike.
+    parts = {
+        name: [
+            dataclasses.replace(example, id=f"{domain.name}/{example.id}", group=f"{domain.name}/{example.group}")
+            for domain in domains
+            for example in getattr(domain, part)
+        ]
+        for name, part in PARTS.items()
+    }
     return parts | load_adversarial(preset.data)
 
 
 def training_windows(preset: Preset) -> Windows:
     """The windows that readers are trained on and an ensemble is asked about."""
-    return windows_of(preset, list(preset.data.domains), "train")
+    return windows_of(preset, sorted(preset.data.domains), "train")
 
 
 def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, torch.Tensor]:
@@ -182,14 +190,17 @@ def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, 
 
 def trained_on(preset: Preset) -> dict[str, str]:
     """Names the vocabulary and the windows that a reader is trained with; members of an ensemble share both."""
-    vocabulary = load_tokenizer(preset.encoder).get_vocab()
-    words = hashlib.sha256("\n".join(sorted(vocabulary, key=vocabulary.get)).encode()).hexdigest()[:16]
-    return {"vocabulary": words, "windows": training_windows(preset).fingerprint()}
+    return {"vocabulary": vocabulary(preset), "windows": training_windows(preset).fingerprint()}
 
 
-def settings_for(preset: Preset, kind: Kind) -> Settings:
-    """How a reader is trained: RMR has a learning rate and a clipping of its own and no weight decay."""
+def vocabulary(preset: Preset) -> str:
+    """Names the word pieces that are read."""
+    pieces = load_tokenizer(preset.encoder).get_vocab()
+    return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]
+
+
+def preset_for(preset: Preset, kind: Kind) -> Preset:
+    """The preset by which readers of a kind are trained: RMR has settings of its own and no weight decay."""
     if kind == "BERT":
-        return preset.training
-    own = {"learning_rate": preset.mnemonic.learning_rate, "clip": preset.mnemonic.clip, "weight_decay": 0.0}
-    return preset.training.model_copy(update=own)
+        return preset
+    return preset.model_copy(update={"training": preset.mnemonic.training(preset.training), "random_layers": 0})
