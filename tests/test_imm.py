@@ -280,6 +280,15 @@ def test_a_claim_may_be_about_a_multiple_of_another_difference():
     assert claims.judge(record(values, both), both).sentence.endswith("; in the paper −2.00.")  # 2 - 2 x 2
 
 
+def test_a_share_of_a_gain_needs_a_gain():
+    # The ensemble loses 5 and the student 2, which is more than 80 % of the former: nothing is kept.
+    values = {("one", "x"): [70, 70, 70], ("E", "x"): [65, 65, 65], ("student", "x"): [68, 68, 68]}
+    claim = records.Claim(text="keeps", above="student", below="one", than=["E", "one"], times=0.8)
+    assert claims.judge(record(values, claim), claim).outcome == claims.OPEN
+    gains = values | {("E", "x"): [75, 75, 75], ("student", "x"): [75, 75, 75]}
+    assert claims.judge(record(gains, claim), claim).outcome == claims.HOLDS
+
+
 def test_a_claim_on_a_record_of_several_metrics_is_about_the_first():
     claim = records.Claim(text="A beats B", above="A", below="B")
     f1 = record({("A", "x"): [10, 11, 12], ("B", "x"): [1, 2, 3]}, claim)

@@ -68,3 +68,12 @@ def test_settings_without_a_gpu_may_be_nested_and_are_checked(tmp_path, monkeypa
     monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
     with pytest.raises(PresetError, match=r"training\.epoch: unknown key"):
         load(copy(tmp_path, "[engine]", "[cpu]\ntraining.epoch = 9.0\n[engine]"))
+
+
+def test_what_a_paper_says_for_itself_without_a_gpu_wins(tmp_path, monkeypatch):
+    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+    own = "[cpu]\ntraining.epochs = 9.0\n[papers.a2d.cpu]\ntraining.epochs = 7.0\n[engine]"
+    path = copy(tmp_path, "[engine]", own)
+    assert load(path).training.epochs == 9.0 and load(path, "a2d").training.epochs == 7.0
+    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
+    assert load(path, "a2d").training.epochs == load("mini", "a2d").training.epochs

@@ -1,0 +1,146 @@
+"""What A2D does with unusual data and settings: several domains, long passages, no gold answer, other keys."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import attention_maps
+from helpers.data import domains
+from helpers.data.examples import Domain, Example
+from helpers.models.mnemonic import glove_digest, make_reader
+from helpers.models.reader import load_tokenizer
+from helpers.papers import a2d_case, a2d_runs, a2d_tasks
+from helpers.presets import load
+from helpers.readers import windows_over
+
+WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
+
+
+def example(name: str, question: str, answer: str) -> Example:
+    start = WORDS.index(answer)
+    return Example(name, question, WORDS, (answer,), (start, start + len(answer)), name)
+
+
+def key(preset, kind="RMR"):
+    return a2d_runs.reader(a2d_tasks.preset_for(preset, kind), kind, 0, "x").infra.uid()
+
+
+def test_questions_of_several_domains_may_have_the_same_id(monkeypatch):
+    rows = {name: [example("1", "Who ?", answer)] for name, answer in (("a", "Ann"), ("b", "Bob"))}
+    monkeypatch.setattr(a2d_tasks, "load_domains", lambda data: {n: Domain(n, [], rows[n], rows[n]) for n in rows})
+    preset = load("smoke", "a2d", **{"data.adversarial": None})
+    sets = a2d_tasks.question_sets(preset)
+    assert [(e.id, e.group) for e in sets["Test"]] == [("a/1", "a/1"), ("b/1", "b/1")]
+
+
+def test_a_free_answer_without_a_span_is_not_trained_on(monkeypatch):
+    free = Example("1", "Why ?", "They met .", ("because of the rain", "rain"), None, "1")
+    unanswerable = Example("2", "Why ?", "They met .", (), None, "2")
+    made = Domain("stories", [free, unanswerable], [free], [free])
+    monkeypatch.setattr(domains, "_all_of", lambda data, name: made)
+    preset = load("smoke", **{"data.seed": 4321})  # a seed of its own, as domains are kept
+    found = domains.load_one(preset.data, "news")
+    assert [e.id for e in found.train] == ["2"] and [e.id for e in found.test] == ["1"]
+
+
+def test_the_order_of_the_domains_changes_nothing():
+    names = {"encyclopedia": "encyclopedia", "search": "search"}
+    one, other = (load("smoke", "a2d", **{"data.domains": d}) for d in (names, dict(reversed(names.items()))))
+    assert key(one) == key(other) and a2d_tasks.trained_on(one) == a2d_tasks.trained_on(other)
+
+
+def test_a_key_changes_with_what_a_reader_depends_on_and_with_nothing_else(tmp_path):
+    small = {"data.domains": {"encyclopedia": "encyclopedia"}}
+    rmr, bert = (key(load("smoke", "a2d", **small), kind) for kind in ("RMR", "BERT"))
+    for idle in ({"training.learning_rate": 5e-3}, {"training.clip": 2.0}, {"training.weight_decay": 0.5}):
+        assert key(load("smoke", "a2d", **small, **idle)) == rmr
+        assert key(load("smoke", "a2d", **small, **idle), "BERT") != bert
+    for own in ({"mnemonic.learning_rate": 5e-3}, {"mnemonic.hidden": 5}, {"mnemonic.batch_size": 3}):
+        assert key(load("smoke", "a2d", **small, **own)) != rmr
+        assert key(load("smoke", "a2d", **small, **own), "BERT") == bert
+    first, second = tmp_path / "first.txt", tmp_path / "second.txt"
+    first.write_text("the 1 2\n")
+    second.write_text("the 1 2\n")
+    vectors = [key(load("smoke", "a2d", **small, **{"mnemonic.glove": str(file)})) for file in (first, second)]
+    assert vectors[0] == vectors[1] != rmr  # the content counts, not the place
+    second.write_text("the 1 3\n")
+    glove_digest.cache_clear()
+    assert key(load("smoke", "a2d", **small, **{"mnemonic.glove": str(second)})) != vectors[0]
+
+
+def test_members_and_student_start_from_different_weights():
+    preset = load("smoke", "a2d", **{"data.domains": {"encyclopedia": "encyclopedia"}})
+    plan = a2d_runs.distillation(preset, "RMR", 0, ("A2D",))
+    members = next(plan)
+    assert sorted(one.seed for one in members) == [100, 200]
+    with pytest.raises(ValueError, match="less than or equal to 100"):
+        load("smoke", "a2d", seeds=101)
+
+
+@pytest.fixture
+def case():
+    """Two untrained readers and a preset whose windows hold a third of the passage."""
+    preset = load("smoke", "a2d", **{"windows.max_length": 40, "windows.stride": 12})
+    readers = {
+        name: make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.of_the_model()).eval()
+        for seed, name in enumerate(("before", "after"))
+    }
+    return preset, readers
+
+
+def answering(monkeypatch, text: str) -> None:
+    start = WORDS.index(text)
+    found = SimpleNamespace(text=text, span=(start, start + len(text)))
+    monkeypatch.setattr(a2d_case, "joint_answers", lambda members, preset, windows: [found])
+
+
+def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(case, monkeypatch):
+    preset, readers = case
+    assert len(windows_over(preset, [example("1", "Who leads Delta ?", "Bob")])) > 2
+    answering(monkeypatch, "Ann")  # wrong, and in another window
+    found = a2d_case.explain(preset, readers, example("1", "Who leads Omega ?", "Cora"))
+    first, last = found["answers"]["gold"]
+    assert "".join(found["passage"][first : last + 1]).replace("##", "") == "cora"
+    assert "confusing" not in found["answers"] and found["readers"]["before"]["answer"] == "Ann"
+    for view in found["readers"].values():
+        assert np.shape(view["attention"]) == (len(found["passage"]), len(found["question"]))
+        assert set(view["probabilities"]) == {"gold"} and 0 <= view["probabilities"]["gold"] <= 1
+
+
+def test_without_a_gold_answer_the_window_with_the_given_one_is_shown(case, monkeypatch):
+    preset, readers = case
+    answering(monkeypatch, "Cora")
+    typed = Example("typed", "Who leads Omega ?", WORDS, (), None, "typed")
+    found = a2d_case.explain(preset, readers, typed)
+    assert set(found["answers"]) == {"given"} and attention_maps.draw(found).axes
+
+
+def test_an_answer_that_no_window_holds_is_left_out(case, monkeypatch):
+    preset, readers = case
+    answering(monkeypatch, WORDS.strip())
+    gold = example("1", "What is said ?", WORDS.strip())
+    found = a2d_case.explain(preset, readers, gold)
+    assert found["answers"] == {} and attention_maps.draw(found).axes
+
+
+def test_prices_are_not_formulas(case, monkeypatch):
+    preset, readers = case
+    answering(monkeypatch, "$5 million to $10 million")
+    found = a2d_case.explain(preset, readers, example("1", "For how much ?", "Bob"))
+    for view in found["readers"].values():
+        view["answer"] = "$100 % & #1_a {x $"  # as a formula, an error
+    figure = attention_maps.draw(found)
+    figure.canvas.draw()
+    assert "$100" in figure.axes[0].get_title(loc="left")
+
+
+def test_the_widget_shows_a_question_and_takes_another(case, capsys):
+    preset, readers = case
+    with torch.inference_mode():
+        box = a2d_case.browser(preset, readers, [example("1", "Who leads Delta ?", "Bob")])
+    picked, typed, shown = box.children
+    assert picked.options[0][0] == "0: Who leads Delta ?"
+    typed.value = "Who leads Gamma ?"
+    assert shown is box.children[2]
