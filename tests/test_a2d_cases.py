@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import attention_maps
+from helpers import attention_maps, figures
 from helpers.data import domains
 from helpers.data.examples import Domain, Example
 from helpers.models.mnemonic import glove_digest, make_reader
@@ -132,7 +132,7 @@ def test_prices_are_not_formulas(case, monkeypatch):
     for view in found["readers"].values():
         view["answer"] = "$100 % & #1_a {x $"  # as a formula, an error
     figure = attention_maps.draw(found)
-    figure.canvas.draw()
+    assert figures.png(figure)
     assert "$100" in figure.axes[0].get_title(loc="left")
 
 
