@@ -8,7 +8,8 @@ import time
 import pytest
 
 from helpers import engine, paths
-from helpers.papers import imm, imm_tasks
+from helpers.papers import imm
+from helpers.papers import tasks as shared
 from helpers.presets import Engine, load
 
 
@@ -68,7 +69,7 @@ def test_one_failure_does_not_stop_the_others(results, preset, monkeypatch):
         raise RuntimeError("no disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(imm_tasks, "save_reader", refuse)
+        patch.setattr(shared, "save_reader", refuse)
         with pytest.raises(
             engine.TrainingsFailed, match=r"3 of 3 trainings failed:\n  Single, news, seed 0: .*no disk"
         ):
