@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from helpers import __main__ as cli
-from helpers import notebook, paths, records, runner
+from helpers import figures, notebook, paths, records, runner
 from helpers.data import mini
 from helpers.presets import PresetError
 
@@ -38,13 +38,20 @@ def test_every_notebook_runs_on_smoke(smoke):
 
 def test_two_smoke_runs_give_identical_records(smoke):
     found = sorted(path.relative_to(smoke[0]) for path in smoke[0].glob("*/*.json"))
+    a2d = [
+        f"a2d/{name}.json" for name in ("figure3", "figure4", "figure4_addsent", *(f"table{n}" for n in range(1, 6)))
+    ]
     imm = [f"imm/{name}.json" for name in ("figure3", "similarity", "table1", "table2", "table3")]
-    assert [str(path) for path in found] == ["corpora/overview.json", *imm]
+    assert [str(path) for path in found] == [*a2d, "corpora/overview.json", *imm]
     for path in found:
         one, other = (records.read(folder / path) for folder in smoke)
-        assert one.model_dump(exclude={"run"}) == other.model_dump(exclude={"run"})
         assert one.run.parameters == other.run.parameters
-        for suffix in ("png", "svg"):
+        if path.stem == "table4":  # its times are measured anew; how many parameters there are is not
+            timeless = [[s for s in each.scores if s.metric == "thousand parameters"] for each in (one, other)]
+            assert timeless[0] == timeless[1] and len(timeless[0]) == 8
+            continue
+        assert one.model_dump(exclude={"run"}) == other.model_dump(exclude={"run"})
+        for suffix in ("png", "svg") if figures.drawable(one) else ():
             first, second = ((folder / path).with_suffix(f".{suffix}").read_bytes() for folder in smoke)
             assert first == second
 
