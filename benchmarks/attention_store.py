@@ -22,30 +22,19 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from helpers.checkpoints import load_tensors, save_tensors
 from helpers.data.batches import Batches
 from helpers.models.attention import keep_attention
-from helpers.models.mnemonic import make_reader
-from helpers.models.reader import load_reader, load_tokenizer
 from helpers.papers import a2d
-from helpers.papers.a2d_tasks import preset_for, training_windows
+from helpers.papers.a2d_tasks import add_knowledge, new_reader, preset_for, training_windows
 from helpers.presets import Preset, load
 from helpers.readers import batches_of
 from helpers.training import fit, is_bf16, training_device
 
 PLAIN = "plain"
 WAYS = {PLAIN: ("CE",), "KD": ("CE", "KD"), "ANS + ATT": ("CE", "ANS", "ATT"), "all": ("CE", "KD", "ANS", "ATT")}
-
-
-def new_reader(preset: Preset, kind: str, seed: int) -> nn.Module:
-    """A reader as a member of an ensemble starts."""
-    if kind == "RMR":
-        return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.of_the_model())
-    return load_reader(
-        preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=preset.windows.max_length
-    )
 
 
 def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
@@ -68,15 +57,8 @@ def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
 
 def batches_for(preset: Preset, steps: int, seed: int, terms: tuple[str, ...], stored: dict[str, Tensor]) -> Batches:
     """The batches of a training, with what its terms read."""
-    device = training_device()
-    batches = batches_of(preset, list(preset.data.domains), steps, seed, device)
-    for side in ("start", "end"):
-        if "KD" in terms:
-            batches.of_tokens[f"teacher_{side}"] = stored[side].to(device)
-        if "ANS" in terms:
-            batches.of_windows[f"confusing_{side}"] = stored[f"confusing_{side}"].long().to(device)
-    if "ATT" in terms:
-        batches.of_pairs["teacher_attention"] = stored["attention"].to(device)
+    batches = batches_of(preset, sorted(preset.data.domains), steps, seed, training_device())
+    add_knowledge(batches, stored, terms)
     return batches
 
 

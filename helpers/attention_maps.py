@@ -40,7 +40,7 @@ def shown(case: dict[str, Any]) -> list[int]:
 def attention_map(case: dict[str, Any], name: str, tokens: list[int], ax: Axes) -> Axes:
     """Question tokens by passage tokens, darker where a passage token attends more; answers in colour on the axis."""
     attention = np.asarray(case["readers"][name]["attention"])[tokens].T
-    most = max(value for view in case["readers"].values() for row in view["attention"] for value in row)
+    most = max(np.max(view["attention"]) for view in case["readers"].values())
     image = ax.imshow(attention, cmap="Greys", vmin=0, vmax=most, aspect="auto")  # one scale for all maps
     ax.figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01).ax.tick_params(labelsize=7, length=2)
     gaps = ["…" if after - before > 1 else "" for before, after in zip([-1, *tokens], tokens, strict=False)]

@@ -27,6 +27,11 @@ def __getattr__(name: str) -> Path:
     raise AttributeError(f"helpers.paths has no {name!r}")
 
 
+def places(name: str) -> list[Path]:
+    """Where a file or folder that a person names may lie: as it is, from here, or from the repository's root."""
+    return [Path(name).expanduser(), ROOT / name]
+
+
 def preset_name(preset: str | Path) -> str:
     """The name of the preset's folder: ``preset`` itself, or the ``name`` in the TOML file that it points to."""
     name = str(preset)

@@ -10,9 +10,11 @@ import json
 import os
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
 
 from helpers import paths
@@ -141,6 +143,16 @@ def row_label(score: Score | Printed) -> str:
 def example_key(method: str, column: str, seed: int) -> str:
     """The key of one run's row in ``Record.examples``."""
     return f"{method}|{column}|{seed}"
+
+
+def scored(values: dict[tuple[str, str, int], Sequence[float]], metric: str | None = None) -> dict[str, Any]:
+    """The parts ``scores``, each the mean of its examples, and ``examples`` of a record, from the examples' scores by
+    method, column and seed."""
+    scores = [
+        Score(method=method, column=column, seed=seed, value=float(np.mean(each)), metric=metric)
+        for (method, column, seed), each in values.items()
+    ]
+    return {"scores": scores, "examples": {example_key(*key): list(map(float, each)) for key, each in values.items()}}
 
 
 def fingerprint(ids: list[str]) -> str:

@@ -10,6 +10,16 @@ ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 
 
+def waves_of(plan):
+    """All waves of a plan, nothing trained, and what it returns."""
+    waves = []
+    while True:
+        try:
+            waves.append(list(next(plan)))
+        except StopIteration as stop:
+            return waves, stop.value
+
+
 @pytest.fixture
 def shared() -> Path:
     """The folder of real data and models beside the repository."""

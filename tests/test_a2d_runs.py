@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from conftest import waves_of
 
 from helpers import engine, paths, records
 from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
@@ -28,12 +29,7 @@ def preset(results, monkeypatch):
 
 def waves(preset, rows=ROWS, kind="RMR"):
     """All waves of a plan, nothing trained, and what it returns."""
-    plan, found = a2d_runs.distillation(preset, kind, 0, rows), []
-    while True:
-        try:
-            found.append(list(next(plan)))
-        except StopIteration as stop:
-            return found, stop.value
+    return waves_of(a2d_runs.distillation(preset, kind, 0, rows))
 
 
 def key(task):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from conftest import waves_of
 
 from helpers import claims, engine, provenance, records
 from helpers.papers import imm, imm_runs, imm_tasks
@@ -21,12 +22,7 @@ def preset(results):
 def drive(monkeypatch, plan, valid):
     """All waves of a plan, with F1 on validation as ``valid`` says instead of trained; and what the plan returns."""
     monkeypatch.setattr(imm, "valid", valid)
-    waves = []
-    while True:
-        try:
-            waves.append(list(next(plan)))
-        except StopIteration as stop:
-            return waves, stop.value
+    return waves_of(plan)
 
 
 def better_every_round(reader):

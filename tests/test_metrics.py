@@ -19,8 +19,6 @@ from helpers.metrics import (
     score,
 )
 
-STORIES = Path(__file__).parents[2] / "shared/data/qa/stories"
-
 
 def question(name: str, *answers: str, group: str = "") -> Example:
     return Example(name, "?", "", answers, None, group or name)
@@ -230,7 +228,7 @@ def rouge_l(prediction: str, reference: str) -> float:
     return 100 * 2 * common / (len(said) + len(wanted)) if common else 0.0
 
 
-def real_pairs(number: int, brief: bool) -> tuple[list[str], list[tuple[str, ...]]]:
+def real_pairs(stories: Path, number: int, brief: bool) -> tuple[list[str], list[tuple[str, ...]]]:
     """Stretches of real summaries beside the free answers: the nearest one, moved and widened by some words.
 
     Each has four words or more, as nltk counts four words in a row even of an answer that has fewer. ``brief`` takes
@@ -238,7 +236,7 @@ def real_pairs(number: int, brief: bool) -> tuple[list[str], list[tuple[str, ...
     """
     from helpers.data.qa import read
 
-    examples = [example for example in read(STORIES).examples if example.span]
+    examples = [example for example in read(stories).examples if example.span]
     if brief:
         examples = [example for example in examples if min(len(text.split()) for text in example.answers) > 5]
     predictions, references = [], []
@@ -253,13 +251,12 @@ def real_pairs(number: int, brief: bool) -> tuple[list[str], list[tuple[str, ...
     return predictions, references
 
 
-@pytest.mark.skipif(not STORIES.is_dir(), reason=f"no real data at {STORIES}")
 @pytest.mark.parametrize("brief", [False, True])
-def test_free_answers_agree_with_other_implementations_on_real_pairs(brief):
+def test_free_answers_agree_with_other_implementations_on_real_pairs(shared, brief):
     from nltk.translate.bleu_score import corpus_bleu
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    predictions, references = real_pairs(200, brief)
+    predictions, references = real_pairs(shared / "data/qa/stories", 200, brief)
     assert len(predictions) == 200
     scores = free_answers(predictions, references)
     each = [max(rouge_l(text, one) for one in answers) for text, answers in zip(predictions, references, strict=True)]

@@ -1,22 +1,17 @@
 """Question types, by hand and on real questions."""
 
 import hashlib
-from pathlib import Path
 
 import pytest
 
 from helpers.data.profile import QUESTION_TYPES, question_type
 from helpers.data.qa import read
 
-REAL = Path(__file__).parents[2] / "shared/data/qa"
 FILES = (
     "wikipedia/new_wiki_v1.0.json",
     "amazon/amazon_reviews_v1.0.json",
     "reddit/reddit_v1.0.json",
     "news/newsqa.json",
-)
-needs_real_data = pytest.mark.skipif(
-    not all((REAL / name).is_file() for name in FILES), reason=f"no real data at {REAL}"
 )
 
 # Of each file the ten questions whose hashes come first, labelled by a reader: sha256 of the text -> type.
@@ -92,11 +87,13 @@ def test_question_type_by_hand(question, kind):
     assert question_type(question) == kind and kind in QUESTION_TYPES
 
 
-@needs_real_data
-def test_question_type_agrees_with_a_reader():
+def test_question_type_agrees_with_a_reader(shared):
     types = {}
     for name in FILES:
-        hashed = {hashlib.sha256(e.question.encode()).hexdigest()[:12]: e.question for e in read(REAL / name).examples}
+        hashed = {
+            hashlib.sha256(e.question.encode()).hexdigest()[:12]: e.question
+            for e in read(shared / "data/qa" / name).examples
+        }
         types |= {key: question_type(hashed[key]) for key in sorted(hashed)[:10]}
     assert set(types) == set(READ), "not the questions that were read"
     differ = {key: (READ[key], kind) for key, kind in types.items() if READ[key] != kind}

@@ -64,8 +64,7 @@ def _all_of(data: Data, name: str) -> Domain:
 
 def locate_folder(data: Data) -> Path:
     """The folder that a preset's files lie in, from here or from the repository's root. Raises DataError."""
-    places = [Path(data.folder).expanduser(), paths.ROOT / data.folder] if data.folder else []
-    for place in places:
+    for place in paths.places(data.folder) if data.folder else ():
         if place.is_dir():
             return place
     raise DataError(

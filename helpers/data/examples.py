@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -25,6 +26,11 @@ class Example:
     answers: tuple[str, ...]
     span: tuple[int, int] | None
     group: str
+
+
+def groups_of(examples: Iterable[Example]) -> list[str]:
+    """The original questions among ``examples``, in order; what adversarial scores stand for."""
+    return list(dict.fromkeys(example.group for example in examples))
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,11 @@ def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
     return scores.softmax(dim) * mask
 
 
+def others(p: Tensor) -> Tensor:
+    """Which positions (B×P) may be aligned with which: real ones, but none with itself; B×P×P."""
+    return p[:, :, None] & p[:, None] & ~torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
+
+
 class Block(nn.Module):
     """One aligning layer: the passage with the question, then with itself, both helped by the block before."""
 
@@ -117,11 +122,10 @@ class Block(nn.Module):
             alignment = alignment + memory[0]
         attention = masked_softmax(alignment, q[:, :, None], 1)
         passage = self.fuse_question(passage, attention.transpose(1, 2) @ question)
-        others = p[:, :, None] & p[:, None] & ~torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
         itself = self.itself(passage, passage).float()
         if memory is not None:
             itself = itself + memory[1]
-        weights = masked_softmax(itself, others, 1)
+        weights = masked_softmax(itself, others(p), 1)
         passage = self.fuse_passage(passage, weights.transpose(1, 2) @ passage)
         return passage, attention, alignment, itself
 
@@ -129,9 +133,8 @@ class Block(nn.Module):
 def reattend(alignment: Tensor, itself: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """What a block remembers of the one before it (IJCAI-18, Eqs. 5 and 6): two words are alike if what they attend
     to overlaps. E (B×Q×P) and B (B×P×P) to tensors of the same shapes."""
-    others = p[:, :, None] & p[:, None] & ~torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
-    columns = masked_softmax(itself, others, 1)
-    return masked_softmax(alignment, p[:, None], 2) @ columns, masked_softmax(itself, others, 2) @ columns
+    columns = masked_softmax(itself, others(p), 1)
+    return masked_softmax(alignment, p[:, None], 2) @ columns, masked_softmax(itself, others(p), 2) @ columns
 
 
 class Pointer(nn.Module):
@@ -220,7 +223,7 @@ class MnemonicReader(PreTrainedModel):
 
 def locate_glove(path: str) -> Path:
     """A file, given absolute, from here or from the repository's root."""
-    places = [Path(path).expanduser(), paths.ROOT / path]
+    places = paths.places(path)
     return next((place for place in places if place.is_file()), places[0])
 
 

@@ -27,7 +27,7 @@ class EncoderError(ValueError):
 
 def locate(encoder: str) -> str:
     """A folder, given absolute, from here or from the repository's root; or else ``encoder``, a name on the Hub."""
-    for folder in (Path(encoder).expanduser(), paths.ROOT / encoder):
+    for folder in paths.places(encoder):
         if (folder / "config.json").is_file():
             return str(folder)
     return encoder

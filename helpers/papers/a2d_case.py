@@ -13,7 +13,7 @@ from helpers.models.attention import keep_attention
 from helpers.models.reader import load_tokenizer
 from helpers.papers import a2d
 from helpers.papers.a2d_runs import Distilled
-from helpers.papers.a2d_tasks import joint_answers, question_sets, trained_on
+from helpers.papers.a2d_tasks import joint_answers, loaded, question_sets
 from helpers.presets import Preset
 from helpers.readers import windows_over
 
@@ -27,8 +27,7 @@ Pair = dict[str, nn.Module]  # the reader by itself and the distilled one, by na
 def pair(preset: Preset, run: Distilled) -> Pair:
     """The ensemble's first member and its student, loaded."""
     readers = {"before": run.members[0], "after": run.students["A2D"]}
-    models = a2d.load_members([reader.folder() for reader in readers.values()], trained_on(preset))
-    return dict(zip(readers, map(keep_attention, models), strict=True))
+    return dict(zip(readers, map(keep_attention, loaded(preset, readers.values())), strict=True))
 
 
 def candidates(preset: Preset) -> tuple[str, list[Example]]:

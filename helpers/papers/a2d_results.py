@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from helpers import engine, metrics, paths, records, tables
-from helpers.data.examples import Example
+from helpers.data.examples import Example, groups_of
 from helpers.data.profile import QUESTION_TYPES, question_type
-from helpers.papers import a2d
-from helpers.papers.a2d_runs import ABLATIONS, Runs, row_name
-from helpers.papers.a2d_tasks import Answers, Reader, joint_answers, question_sets, trained_on
+from helpers.papers.a2d_runs import ABLATIONS, Runs, kinds_of, row_name
+from helpers.papers.a2d_tasks import Answers, Reader, joint_answers, loaded, question_sets
 from helpers.presets import Preset
 from helpers.readers import windows_over
 from helpers.records import Claim, Record, Score
@@ -36,14 +35,10 @@ def readers_by_row(runs: Runs) -> Rows:
     return rows
 
 
-def kinds_of(runs: Runs) -> list[str]:
-    """The kinds of readers that were distilled."""
-    return list(dict.fromkeys(kind for kind, _ in runs))
-
-
 def present(preset: Preset, names: list[str]) -> list[str]:
     """Those of these sets of questions that the preset has; not all have adversarial ones."""
-    return [name for name in names if name in question_sets(preset)]
+    known = question_sets(preset)
+    return [name for name in names if name in known]
 
 
 def answered(preset: Preset, rows: Rows, sets: list[str]) -> Found:
@@ -69,17 +64,14 @@ def answered(preset: Preset, rows: Rows, sets: list[str]) -> Found:
 
 def table(preset: Preset, found: Found, sets: list[str]) -> dict:
     """Tables 1, 2 and 5 as parts of a record: F1 and EM of every row, set and seed, and every question's F1."""
-    asked, scores, examples = question_sets(preset), [], {}
-    for (row, seed), groups in found.items():
+    asked, f1, exact = question_sets(preset), {}, {}
+    for (row, seed), together in found.items():
         for name in sets:
-            each = [metrics.group_minima(asked[name], metrics.score(asked[name], one[name])) for one in groups]
-            for metric, of in (("F1", "f1"), ("EM", "em")):
-                values = np.mean([getattr(one, of) for one in each], axis=0)
-                scores.append(Score(method=row, column=name, seed=seed, value=float(values.mean()), metric=metric))
-                if metric == "F1":
-                    examples[records.example_key(row, name, seed)] = values.tolist()
-    scores.sort(key=lambda score: score.metric == "EM")  # F1 first, as most is said of it
-    return {"scores": scores, "examples": examples, "examples_of": _ids(asked, sets), "unit": "F1", "average": False}
+            f1[row, name, seed], exact[row, name, seed] = _means(asked[name], [one[name] for one in together])
+    ids = {name: records.fingerprint(groups_of(asked[name])) for name in sets}
+    first, second = records.scored(f1, "F1"), records.scored(exact, "EM")  # most is said of F1
+    scores = first["scores"] + second["scores"]
+    return {**first, "scores": scores, "examples_of": ids, "unit": "F1", "average": False}
 
 
 def table3(preset: Preset, found: Found) -> dict:
@@ -105,7 +97,7 @@ def table4(preset: Preset, rows: Rows, repeats: int = 3) -> dict:
         size = sum(reader.fit()["parameters"] for reader in together) / 1000
         scores.append(Score(method=row, column=INFERENCE, seed=seed, value=size, metric="thousand parameters"))
     for kind, seed in [key for key, groups in rows.items() if len(groups) > 1]:
-        of = {name: list(_loaded(preset, rows[name, seed][0])) for name in (f"{kind} (E)", f"{kind} + A2D")}
+        of = {name: list(loaded(preset, rows[name, seed][0])) for name in (f"{kind} (E)", f"{kind} + A2D")}
         seconds = defaultdict(list)
         for _ in range(repeats + 1):
             for name, members in of.items():
@@ -136,17 +128,13 @@ def figure4(preset: Preset, found: Found, name: str) -> dict:
     types = np.asarray([question_type(example.question) for example in first])
     shown = [one for one in QUESTION_TYPES if np.count_nonzero(types == one) >= FEW]
     ids = {one: [e.id for e, own in zip(first, types, strict=True) if own == one] for one in shown}
-    scores, examples = [], {}
-    for (row, seed), groups in found.items():
-        each = [metrics.group_minima(asked, metrics.score(asked, one[name])).f1 for one in groups]
-        for one in shown:
-            values = np.mean(each, axis=0)[types == one]
-            scores.append(Score(method=row, column=one, seed=seed, value=float(values.mean())))
-            examples[records.example_key(row, one, seed)] = values.tolist()
+    values = {}
+    for (row, seed), together in found.items():
+        f1, _ = _means(asked, [one[name] for one in together])
+        values |= {(row, one, seed): f1[types == one].tolist() for one in shown}
     counts = ", ".join(f"{one} {np.count_nonzero(types == one)}" for one in QUESTION_TYPES if one in types)
     return {
-        "scores": scores,
-        "examples": examples,
+        **records.scored(values),
         "examples_of": {one: records.fingerprint(of) for one, of in ids.items()},
         "unit": "F1",
         "average": False,
@@ -239,9 +227,7 @@ def sample_answers(preset: Preset, found: Found, number: int = 6) -> pd.DataFram
     return pd.DataFrame(rows)
 
 
-def _loaded(preset: Preset, together: list[Reader]):
-    return a2d.load_members([reader.folder() for reader in together], trained_on(preset))
-
-
-def _ids(asked: dict[str, list[Example]], sets: list[str]) -> dict[str, str]:
-    return {name: records.fingerprint(list(dict.fromkeys(e.group for e in asked[name]))) for name in sets}
+def _means(asked: list[Example], answers: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """F1 and EM of each question, the least over its variants, averaged over several readers' answers."""
+    each = [metrics.group_minima(asked, metrics.score(asked, texts)) for texts in answers]
+    return np.mean([one.f1 for one in each], axis=0), np.mean([one.em for one in each], axis=0)

@@ -111,15 +111,15 @@ def row_name(kind: Kind, student: str) -> str:
     return f"{kind} + A2D" if student == "A2D" else student if kind == "RMR" else f"{kind}, {student}"
 
 
-def trainings(runs: Runs) -> dict[str, Reader]:
-    """All readers by key."""
-    each = [[*run.members, *run.stages, *run.students.values()] for run in runs.values()]
-    return {one.infra.uid(): one for readers in each for one in readers}
+def kinds_of(runs: Runs) -> list[Kind]:
+    """The kinds of readers that were distilled."""
+    return list(dict.fromkeys(kind for kind, _ in runs))
 
 
 def seconds(runs: Runs) -> float:
-    """Seconds that all these trainings took, now or in an earlier run, each counted once."""
-    return sum(reader.fit()["seconds"] for reader in trainings(runs).values())
+    """Seconds that all these trainings took, now or in an earlier run."""
+    trained = [one for run in runs.values() for one in (*run.members, *run.stages, *run.students.values())]
+    return sum(reader.fit()["seconds"] for reader in trained)
 
 
 def stored(preset: Preset) -> pd.DataFrame:
@@ -127,11 +127,8 @@ def stored(preset: Preset) -> pd.DataFrame:
     windows = training_windows(preset)
     folder = paths.models(preset.name)
     folder.mkdir(parents=True, exist_ok=True)
-    megabytes = {
-        "outputs of one ensemble": a2d.knowledge_bytes(windows),
-        "free": shutil.disk_usage(folder).free,
-    }
-    table = {name: f"{size / 1e6:,.1f} MB" for name, size in megabytes.items()}
+    sizes = {"outputs of one ensemble": a2d.knowledge_bytes(windows), "free": shutil.disk_usage(folder).free}
+    table = {name: f"{size / 1e6:,.1f} MB" for name, size in sizes.items()}
     return pd.DataFrame([{"windows": f"{len(windows):,}", **table}], index=[", ".join(preset.data.domains)])
 
 
@@ -154,7 +151,7 @@ def notes(preset: Preset, runs: Runs) -> list[str]:
     """What one has to know about how the rows were made."""
     sizes = ", ".join(f"{name} {len(one.train):,}" for name, one in domains.load_domains(preset.data).items())
     settings, steps = preset.a2d, []
-    for kind in dict.fromkeys(kind for kind, _ in runs):
+    for kind in kinds_of(runs):
         own = preset_for(preset, kind)
         training = own.training
         steps.append(

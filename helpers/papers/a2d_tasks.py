@@ -76,25 +76,15 @@ class Reader(Training):
         preset = self.preset
         if self.start:
             model = load_saved(self.folder_of(self.start))
-        elif self.kind == "RMR":
-            model = make_reader(load_tokenizer(preset.encoder), self.seed, **preset.mnemonic.of_the_model())
         else:
-            longest = preset.windows.max_length
-            model = load_reader(preset.encoder, seed=self.seed, random_layers=preset.random_layers, max_length=longest)
+            model = new_reader(preset, self.kind, self.seed)
         attention_of(model)  # an ensemble of readers without is of no use, so say so before it is trained
         return keep_attention(model) if "ATT" in self.terms else model
 
     def _batches(self, domains: list[str]) -> Batches:
-        device = training_device()
-        batches = batches_of(self.preset, domains, self.steps, self.seed, device)
-        if not self.teacher:
-            return batches
-        stored = stored_knowledge(self.infra.folder, self.teacher, self.preset)
-        for side in ("start", "end"):
-            batches.of_tokens[f"teacher_{side}"] = stored[side].to(device)
-            batches.of_windows[f"confusing_{side}"] = stored[f"confusing_{side}"].long().to(device)
-        if "ATT" in self.terms:
-            batches.of_pairs["teacher_attention"] = stored["attention"].to(device)
+        batches = batches_of(self.preset, domains, self.steps, self.seed, training_device())
+        if self.teacher:
+            add_knowledge(batches, stored_knowledge(self.infra.folder, self.teacher, self.preset), self.terms)
         return batches
 
 
@@ -147,6 +137,31 @@ class Answers(Task):
         found = joint_answers(members, preset, windows_over(preset, list(distinct.values())))
         texts = dict(zip(distinct, (prediction.text for prediction in found), strict=True))
         return {name: [texts[e.question, e.context] for e in sets[name]] for name in self.questions}
+
+
+def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
+    """A reader that is not trained yet."""
+    if kind == "RMR":
+        return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.of_the_model())
+    longest = preset.windows.max_length
+    return load_reader(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
+
+
+def add_knowledge(batches: Batches, stored: dict[str, torch.Tensor], terms: Iterable[str]) -> None:
+    """Let ``batches`` bring what the terms of Eq. 1 read of an ensemble's knowledge."""
+    device = training_device()
+    for side in ("start", "end"):
+        if "KD" in terms:
+            batches.of_tokens[f"teacher_{side}"] = stored[side].to(device)
+        if "ANS" in terms:
+            batches.of_windows[f"confusing_{side}"] = stored[f"confusing_{side}"].long().to(device)
+    if "ATT" in terms:
+        batches.of_pairs["teacher_attention"] = stored["attention"].to(device)
+
+
+def loaded(preset: Preset, readers: Iterable[Reader]) -> Iterable[nn.Module]:
+    """Trained readers, one after another, in evaluation mode."""
+    return a2d.load_members([reader.folder() for reader in readers], trained_on(preset))
 
 
 def joint_answers(members: Iterable[nn.Module], preset: Preset, windows: Windows) -> list[spans.Prediction]:

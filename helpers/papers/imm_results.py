@@ -8,7 +8,7 @@ import pandas as pd
 from helpers import engine, records
 from helpers.data.adversarial import SETS, load_adversarial
 from helpers.data.domains import load_domains, load_one
-from helpers.data.examples import Example
+from helpers.data.examples import Example, groups_of
 from helpers.data.similarity import question_similarity
 from helpers.models.reader import load_saved
 from helpers.papers import imm
@@ -46,16 +46,7 @@ def table(rows: Rows) -> dict:
     ids = {name: records.fingerprint([e.id for e in test]) for name, test in tested.items()}
     beaten = [row for row in rows if row not in ("IMM", *imm.OURS)]
     claims = [Claim(text=f"IMM beats {row}", above="IMM", below=row) for row in beaten]
-    return {**scored(f1), "examples_of": ids, "claims": claims}
-
-
-def scored(f1: dict[tuple[str, str, int], list[float]]) -> dict:
-    """Scores, each the mean of its examples, and the examples, from those of every row, column and seed."""
-    scores = [
-        Score(method=row, column=column, seed=seed, value=float(np.mean(values)))
-        for (row, column, seed), values in f1.items()
-    ]
-    return {"scores": scores, "examples": {records.example_key(*key): values for key, values in f1.items()}}
+    return {**records.scored(f1), "examples_of": ids, "claims": claims}
 
 
 def figure3(histories: Histories, rows: Rows, notes: list[str]) -> dict:
@@ -110,7 +101,7 @@ def table2(rows: Rows) -> dict:
     }
     engine.run(tasks.values(), preset.engine, "adversarial")
     f1 = {(row, name, seed): values for (row, seed), task in tasks.items() for name, values in task.fit()["f1"].items()}
-    ids = {name: records.fingerprint(list(dict.fromkeys(e.group for e in s))) for name, s in sets.items()}
+    ids = {name: records.fingerprint(groups_of(s)) for name, s in sets.items()}
     clean, *attacks = SETS
     claims = [Claim(text=f"IMM beats Single on {a}", above="IMM", below="Single", columns=[a]) for a in attacks] + [
         Claim(
@@ -123,7 +114,7 @@ def table2(rows: Rows) -> dict:
         )
         for attack in attacks
     ]
-    return {**scored(f1), "examples_of": ids, "average": False, "claims": claims}
+    return {**records.scored(f1), "examples_of": ids, "average": False, "claims": claims}
 
 
 def misled(sets: dict[str, list[Example]]) -> pd.DataFrame | None:
