@@ -120,7 +120,7 @@ def test_a_case_without_a_gold_answer_is_drawn():
 
 
 def test_another_kind_of_reader_is_refused(preset):
-    with pytest.raises(a2d_runs.KindError, match="readers is 'QANet'; write RMR or BERT"):
+    with pytest.raises(a2d_runs.ChoiceError, match="readers is 'QANet'; write RMR or BERT"):
         a2d_runs.distil(preset, "QANet")
 
 
@@ -130,4 +130,4 @@ def test_settings_for_a_paper_and_for_one_notebook():
     assert notebook.topics_of("99_report") == ["report"]
     both = load("mini", "a2d", "a2d_narrativeqa")
     assert load("mini", "a2d").seeds == both.seeds == 3
-    assert both.training.epochs != load("mini", "a2d").training.epochs
+    assert both.mnemonic.epochs != load("mini", "a2d").mnemonic.epochs

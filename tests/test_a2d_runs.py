@@ -59,6 +59,32 @@ def test_the_rows_of_table_5(results):
     assert all(one.steps == budget(preset) and one.start == "" for one in others)
 
 
+def test_the_temperatures_and_the_papers_weights_are_tried(results):
+    preset = small(**{"a2d.temperature": 3.0, "a2d.answer_weight": 1.0, "a2d.attention_weight": 0.5})
+    tried = a2d_runs.weights_tried(preset, "1 2.5")
+    assert list(tried) == [
+        "tau 1, gamma 1, delta 0.5",
+        "tau 2.5, gamma 1, delta 0.5",
+        "tau 2, gamma 0.3, delta 0.1",
+    ]
+    assert [s.temperature for s in tried.values()] == [1.0, 2.5, 2.0]
+    assert all(s.members == preset.a2d.members for s in tried.values())
+    assert len(a2d_runs.weights_tried(small(), "2")) == 1  # the paper's own, once
+
+
+@pytest.mark.parametrize("wrong", ["1 x", "0", "1,2", "nan"])
+def test_what_is_no_temperature_is_refused(preset, wrong):
+    with pytest.raises(a2d_runs.ChoiceError, match=f"temperatures is '{wrong}'; write numbers above 0"):
+        a2d_runs.tuned(preset, "RMR", wrong)
+
+
+def test_what_a_notebook_needs_counts_both_stages(stored):
+    rows = a2d_runs.notebooks(stored.preset, stored.preset)["07_a2d_ablation"]
+    keys = {key(one) for row in rows for one in row}
+    trained = {key(one) for one in (*stored.done.members, *stored.done.students.values(), *stored.done.stages)}
+    assert trained <= keys and len(stored.done.stages) == 1
+
+
 def test_an_odd_budget_is_divided_without_loss(preset):
     odd = next(p for e in (1.0, 1.2, 1.4, 1.6) if budget(p := small(**{"training.epochs": e})) % 2)
     (*_, (first,), _), done = waves(odd)
@@ -161,7 +187,7 @@ def other_windows(path):
 
 @pytest.mark.parametrize(
     ("damage", "said"),
-    [(flip, "is damaged"), (cut, "cannot be read"), (other_windows, "holds another ensemble's outputs")],
+    [(flip, "is damaged"), (cut, "cannot be read"), (other_windows, "holds another teacher's outputs")],
 )
 def test_damaged_knowledge_is_named_and_made_again(stored, capsys, damage, said):
     knowledge = stored.done.knowledge

@@ -47,6 +47,16 @@ def test_a_word_piece_is_spelt_without_its_mark():
         assert pieces and all(model.words.spelling[one].tolist() == letters for one in pieces)
 
 
+def test_linear_layers_start_from_glorots_weights_and_words_from_the_normal_distribution():
+    """Glorot: uniform up to sqrt(6 / (in + out)); PyTorch's own reach 1 / sqrt(in) and have biases."""
+    model = reader(hidden=32)
+    for layer in (model.blocks[0].interactive.one, model.blocks[1].fuse_passage.both, model.pointer.start[0]):
+        most = (6 / (layer.in_features + layer.out_features)) ** 0.5
+        assert 0.95 * most < layer.weight.abs().max() <= most
+        assert layer.bias is None or not layer.bias.any()
+    assert 0.95 < float(model.words.learned.weight.std()) < 1.05
+
+
 def test_a_window_reads_the_same_alone_and_among_longer_ones(windows):
     lengths, model = windows.lengths_W, reader()
     order = np.argsort(lengths)

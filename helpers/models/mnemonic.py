@@ -20,6 +20,7 @@ from transformers import (
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
+    initialization,
 )
 from transformers.utils import ModelOutput
 
@@ -185,7 +186,12 @@ class MnemonicReader(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Every part is initialised where it is made."""
+        """Glorot's uniform weights for linear layers: PyTorch's own are smaller, and alignments, products of two
+        layers, then start flat and stay so for hundreds of steps."""
+        if isinstance(module, nn.Linear):
+            initialization.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                initialization.zeros_(module.bias)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, **_: object) -> MnemonicOutput:
         """As BERT's: padded windows B×L."""

@@ -43,7 +43,6 @@ class Words(nn.Module):
         rows = vocab_size if given else 0
         self.register_buffer("given", torch.zeros(rows, word_width))
         self.register_buffer("is_given", torch.zeros(rows, dtype=torch.bool))
-        nn.init.normal_(self.learned.weight, std=0.1)
         self.width = word_width + 2 * (letter_width // 2)
 
     def forward(self, *ids: Tensor) -> list[Tensor]:

@@ -13,17 +13,18 @@ from helpers.engine import Plan, replay, run_plans
 from helpers.models.mnemonic import glove_digest
 from helpers.papers import a2d
 from helpers.papers.a2d_tasks import Kind, Knowledge, Reader, preset_for, training_windows, vocabulary
-from helpers.presets import Preset
+from helpers.presets import A2d, Preset
 from helpers.readers import budget, effective
 
 KINDS: tuple[Kind, ...] = ("RMR", "BERT")  # the paper's reader, and below it ours
 # The rows of Table 5 by the terms of Eq. 1 that they leave out; "- Joint Training" matches the attention first.
 ABLATIONS = {"A2D": (), "- Vanilla KD": ("KD",), "- ATT": ("ATT",), "- ANS": ("ANS",), "- Joint Training": ("ATT",)}
 STAGED = "- Joint Training"
+TEMPERATURES = "1 2 3 5"  # among which the paper's was chosen (section 4.2)
 
 
-class KindError(ValueError):
-    """A kind of reader that there is not."""
+class ChoiceError(ValueError):
+    """A parameter of a notebook with a value that means nothing."""
 
 
 @dataclass
@@ -93,12 +94,35 @@ Runs = dict[tuple[Kind, int], Distilled]  # by reader and seed
 
 def distil(preset: Preset, readers: str = " ".join(KINDS), rows: tuple[str, ...] = ("A2D",)) -> Runs:
     """Train all that the rows need, for every seed and kind of reader ("RMR", "BERT" or "RMR BERT"), if it is not
-    there. Raises KindError for another kind."""
+    there. Raises ChoiceError for another kind."""
     kinds = tuple(readers.split())
     if not kinds or set(kinds) - set(KINDS):
-        raise KindError(f"readers is {readers!r}; write {' or '.join(KINDS)}, or several with a space between")
+        raise ChoiceError(f"readers is {readers!r}; write {' or '.join(KINDS)}, or several with a space between")
     outcomes = run_plans(_plans(preset, rows, kinds), preset.engine)
     return {key: outcome.value for key, outcome in outcomes.items()}
+
+
+def tuned(preset: Preset, kind: Kind, temperatures: str) -> dict[tuple[str, int], list[list[Reader]]]:
+    """Students of the same ensembles with each of the temperatures ("1 2 3 5") and the preset's other weights, and
+    with all of the paper's (section 4.2): by row and seed. Raises ChoiceError for what is no temperature."""
+    plans = {}
+    for name, settings in weights_tried(preset, temperatures).items():
+        one = preset.model_copy(update={"a2d": settings})
+        plans |= {(name, seed): distillation(one, kind, seed, ("A2D",)) for seed in range(preset.seeds)}
+    outcomes = run_plans(plans, preset.engine)
+    return {key: [[outcome.value.students["A2D"]]] for key, outcome in outcomes.items()}
+
+
+def weights_tried(preset: Preset, temperatures: str) -> dict[str, A2d]:
+    """The settings that ``tuned`` tries, by what a table calls them."""
+    own, paper = preset.a2d.model_dump(), A2d().model_dump(include={"temperature", "answer_weight", "attention_weight"})
+    try:
+        tried = [
+            A2d(**own | change) for change in [*({"temperature": float(one)} for one in temperatures.split()), paper]
+        ]
+    except ValueError:
+        raise ChoiceError(f"temperatures is {temperatures!r}; write numbers above 0 with a space between") from None
+    return {f"tau {s.temperature:g}, gamma {s.answer_weight:g}, delta {s.attention_weight:g}": s for s in tried}
 
 
 def narrative(preset: Preset) -> Preset:
@@ -171,9 +195,14 @@ def notes(preset: Preset, runs: Runs) -> list[str]:
 def notebooks(preset: Preset, stories: Preset) -> dict[str, list[list[Reader]]]:
     """For each notebook, row by row, the readers that it would train if nothing were shared, as far as they are known
     before all is trained; ``stories`` is the preset of Table 3."""
+    tried = [
+        row
+        for settings in weights_tried(preset, TEMPERATURES).values()
+        for row in _alone(preset.model_copy(update={"a2d": settings}), ("A2D",), ("RMR",))
+    ]
     found = {
         "06_a2d_main": _alone(preset, ("A2D",), KINDS),
-        "07_a2d_ablation": _alone(preset, tuple(ABLATIONS), ("RMR",)),
+        "07_a2d_ablation": _alone(preset, tuple(ABLATIONS), ("RMR",)) + tried,
         "08_a2d_attention": _alone(preset, ("A2D",), ("RMR",)),
     }
     if stories.data.narrative:
@@ -187,7 +216,8 @@ def _alone(preset: Preset, rows: tuple[str, ...], kinds: tuple[Kind, ...]) -> li
         value, tasks = replay(plan)
         members = [task for task in tasks if isinstance(task, Reader) and not task.teacher]
         found.append(members)
-        found += [[*members, student] for student in (value.students.values() if value else ())]
+        for name, student in value.students.items() if value else ():
+            found.append([*members, *(value.stages if name == STAGED else ()), student])
     return found
 
 

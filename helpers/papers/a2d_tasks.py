@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from helpers import spans
-from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
+from helpers.checkpoints import save_tensors
 from helpers.data.adversarial import load_adversarial
 from helpers.data.batches import Batches
 from helpers.data.domains import load_domains
@@ -26,7 +26,7 @@ from helpers.models.attention import attention_of, keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.reader import load_reader, load_saved, load_tokenizer
 from helpers.papers import a2d
-from helpers.papers.tasks import Task, Training
+from helpers.papers.tasks import Task, Training, load_outputs
 from helpers.presets import Preset
 from helpers.readers import batches_of, validation, windows_of, windows_over
 from helpers.spans import Logits
@@ -111,7 +111,7 @@ class Knowledge(Task):
         settings = preset.a2d.model_copy(update={"temperature": self.temperature, "top_k": self.top_k})
         members = map(keep_attention, a2d.load_members(map(self.folder_of, self.members), trained_on(preset)))
         tensors = a2d.knowledge_of(members, windows, settings, preset.answers, preset.training.precision)
-        facts = {"ensemble": self.infra.uid(), "windows": windows.fingerprint()}
+        facts = {"teacher": self.infra.uid(), "windows": windows.fingerprint()}
         save_tensors(folder / "knowledge.safetensors", tensors, facts, "ensemble's outputs")
         confused = int((tensors["confusing_start"] > 0).sum())
         return {"windows": len(windows), "confused": confused, "bytes": needed}
@@ -194,13 +194,8 @@ def training_windows(preset: Preset) -> Windows:
 
 
 def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, torch.Tensor]:
-    """What the ``Knowledge`` with this key stored. Raises DamagedFile, also where it is another ensemble's or of other
-    windows."""
-    path = Path(folder) / key / "knowledge.safetensors"
-    tensors, facts = load_tensors(path)
-    if facts.get("ensemble") != key or facts.get("windows") != training_windows(preset).fingerprint():
-        raise DamagedFile(f"{path} holds another ensemble's outputs, or those for other windows")
-    return tensors
+    """What the ``Knowledge`` with this key stored. Raises DamagedFile."""
+    return load_outputs(Path(folder) / key / "knowledge.safetensors", key, training_windows(preset))
 
 
 def trained_on(preset: Preset) -> dict[str, str]:

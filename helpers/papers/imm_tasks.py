@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from helpers import losses, metrics
-from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
+from helpers.checkpoints import save_tensors
 from helpers.data.adversarial import load_adversarial
 from helpers.data.batches import Batches
 from helpers.models.reader import load_reader
-from helpers.papers.tasks import Task, Training
+from helpers.papers.tasks import Task, Training, load_outputs
 from helpers.readers import answers, batches_of, example_scores, span_loss, validation, windows_of, windows_over
 from helpers.training import Batch, Loss, fit, predict, training_device
 
@@ -114,14 +114,9 @@ class Outputs(Task):
         return {"windows": len(windows)}
 
     def stored(self) -> dict[str, Tensor]:
-        """The stored logits, ``start`` and ``end``. Raises DamagedFile, also where they are another teacher's or
-        of other windows."""
-        path = self.infra.uid_folder() / "outputs.safetensors"
-        tensors, facts = load_tensors(path)
+        """The stored logits, ``start`` and ``end``. Raises DamagedFile."""
         windows = windows_of(self.preset, [self.domain], "train")
-        if facts.get("teacher") != self.reader or facts.get("windows") != windows.fingerprint():
-            raise DamagedFile(f"{path} holds another teacher's outputs, or those for other windows")
-        return tensors
+        return load_outputs(self.infra.uid_folder() / "outputs.safetensors", self.reader, windows)
 
     def check(self) -> None:
         """Raises DamagedFile where the stored outputs are not those that were computed."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pydantic
 import torch
 
-from helpers.checkpoints import DamagedFile
+from helpers.checkpoints import DamagedFile, load_tensors
+from helpers.data.windows import Windows
 from helpers.models.reader import load_saved, load_tokenizer, save_reader, weights_digest
 from helpers.presets import Preset
 from helpers.training import training_device
@@ -64,3 +65,12 @@ class Training(Task):
     def checkpoint(self) -> Path:
         """Where a long training leaves its state."""
         return self.infra.uid_folder(create=True) / "checkpoint.safetensors"
+
+
+def load_outputs(path: Path, teacher: str, windows: Windows) -> dict[str, torch.Tensor]:
+    """What the teacher with this key says of ``windows``, as stored with both facts. Raises DamagedFile, also where it
+    is another teacher's, or of other windows."""
+    tensors, facts = load_tensors(path)
+    if facts.get("teacher") != teacher or facts.get("windows") != windows.fingerprint():
+        raise DamagedFile(f"{path} holds another teacher's outputs, or those for other windows")
+    return tensors
