@@ -20,7 +20,6 @@ KINDS: tuple[Kind, ...] = ("RMR", "BERT")  # the paper's reader, and below it ou
 # The rows of Table 5 by the terms of Eq. 1 that they leave out; "- Joint Training" matches the attention first.
 ABLATIONS = {"A2D": (), "- Vanilla KD": ("KD",), "- ATT": ("ATT",), "- ANS": ("ANS",), "- Joint Training": ("ATT",)}
 STAGED = "- Joint Training"
-TEMPERATURES = "1 2 3 5"  # among which the paper's was chosen (section 4.2)
 
 
 class ChoiceError(ValueError):
@@ -114,7 +113,7 @@ def tuned(preset: Preset, kind: Kind, temperatures: str) -> dict[tuple[str, int]
 
 
 def weights_tried(preset: Preset, temperatures: str) -> dict[str, A2d]:
-    """The settings that ``tuned`` tries, by what a table calls them."""
+    """The settings that ``tuned`` tries, by what a table calls them; without the preset's own."""
     own, paper = preset.a2d.model_dump(), A2d().model_dump(include={"temperature", "answer_weight", "attention_weight"})
     try:
         tried = [
@@ -122,7 +121,8 @@ def weights_tried(preset: Preset, temperatures: str) -> dict[str, A2d]:
         ]
     except ValueError:
         raise ChoiceError(f"temperatures is {temperatures!r}; write numbers above 0 with a space between") from None
-    return {f"tau {s.temperature:g}, gamma {s.answer_weight:g}, delta {s.attention_weight:g}": s for s in tried}
+    names = (f"tau {s.temperature:g}, gamma {s.answer_weight:g}, delta {s.attention_weight:g}" for s in tried)
+    return {name: settings for name, settings in zip(names, tried, strict=True) if settings != preset.a2d}
 
 
 def narrative(preset: Preset) -> Preset:
@@ -197,7 +197,7 @@ def notebooks(preset: Preset, stories: Preset) -> dict[str, list[list[Reader]]]:
     before all is trained; ``stories`` is the preset of Table 3."""
     tried = [
         row
-        for settings in weights_tried(preset, TEMPERATURES).values()
+        for settings in weights_tried(preset, "").values()
         for row in _alone(preset.model_copy(update={"a2d": settings}), ("A2D",), ("RMR",))
     ]
     found = {
