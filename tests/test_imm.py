@@ -7,7 +7,7 @@ import pytest
 import torch
 from conftest import waves_of
 
-from helpers import claims, engine, provenance, records
+from helpers import checkpoints, claims, engine, provenance, records
 from helpers.papers import imm, imm_runs, imm_tasks
 from helpers.presets import load
 
@@ -206,10 +206,12 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
 def test_outputs_of_another_teacher_or_of_other_windows_are_refused(preset):
     done = engine.run_plans({0: imm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
     store = next(task for task in done.tasks if isinstance(task, imm_tasks.Outputs))
-    tensors, facts = imm_tasks.load_tensors(store.infra.uid_folder() / "outputs.safetensors")
+    tensors, facts = checkpoints.load_tensors(store.infra.uid_folder() / "outputs.safetensors")
     for wrong in ({"teacher": "another"}, {"windows": "others"}):
-        imm_tasks.save_tensors(store.infra.uid_folder() / "outputs.safetensors", tensors, {**facts, **wrong}, "outputs")
-        with pytest.raises(imm_tasks.DamagedFile, match=r"outputs\.safetensors holds another teacher's outputs"):
+        checkpoints.save_tensors(
+            store.infra.uid_folder() / "outputs.safetensors", tensors, {**facts, **wrong}, "outputs"
+        )
+        with pytest.raises(checkpoints.DamagedFile, match=r"outputs\.safetensors holds another teacher's outputs"):
             store.stored()
 
 
