@@ -61,7 +61,7 @@ def test_the_rows_of_table_5(results):
 
 def test_the_temperatures_and_the_papers_weights_are_tried(results):
     preset = small(**{"a2d.temperature": 3.0, "a2d.answer_weight": 1.0, "a2d.attention_weight": 0.5})
-    tried = a2d_runs.weights_tried(preset, "1 2.5")
+    tried = {name: one.a2d for name, one in a2d_runs.weights_tried(preset, "1 2.5").items()}
     assert list(tried) == [
         "tau 1, gamma 1, delta 0.5",
         "tau 2.5, gamma 1, delta 0.5",

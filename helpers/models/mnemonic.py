@@ -134,8 +134,9 @@ class Block(nn.Module):
 def reattend(alignment: Tensor, itself: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """What a block remembers of the one before it (IJCAI-18, Eqs. 5 and 6): two words are alike if what they attend
     to overlaps. E (B×Q×P) and B (B×P×P) to tensors of the same shapes."""
-    columns = masked_softmax(itself, others(p), 1)
-    return masked_softmax(alignment, p[:, None], 2) @ columns, masked_softmax(itself, others(p), 2) @ columns
+    apart = others(p)
+    columns = masked_softmax(itself, apart, 1)
+    return masked_softmax(alignment, p[:, None], 2) @ columns, masked_softmax(itself, apart, 2) @ columns
 
 
 class Pointer(nn.Module):

@@ -104,25 +104,25 @@ def distil(preset: Preset, readers: str = " ".join(KINDS), rows: tuple[str, ...]
 def tuned(preset: Preset, kind: Kind, temperatures: str) -> dict[tuple[str, int], list[list[Reader]]]:
     """Students of the same ensembles with each of the temperatures ("1 2 3 5") and the preset's other weights, and
     with all of the paper's (section 4.2): by row and seed. Raises ChoiceError for what is no temperature."""
-    plans = {}
-    for name, settings in weights_tried(preset, temperatures).items():
-        one = preset.model_copy(update={"a2d": settings})
-        plans |= {(name, seed): distillation(one, kind, seed, ("A2D",)) for seed in range(preset.seeds)}
+    plans = {
+        (name, seed): distillation(one, kind, seed, ("A2D",))
+        for name, one in weights_tried(preset, temperatures).items()
+        for seed in range(preset.seeds)
+    }
     outcomes = run_plans(plans, preset.engine)
     return {key: [[outcome.value.students["A2D"]]] for key, outcome in outcomes.items()}
 
 
-def weights_tried(preset: Preset, temperatures: str) -> dict[str, A2d]:
-    """The settings that ``tuned`` tries, by what a table calls them; without the preset's own."""
-    own, paper = preset.a2d.model_dump(), A2d().model_dump(include={"temperature", "answer_weight", "attention_weight"})
+def weights_tried(preset: Preset, temperatures: str) -> dict[str, Preset]:
+    """The presets that ``tuned`` tries, by what a table calls them; without ``preset`` itself."""
+    paper = A2d().model_dump(include={"temperature", "answer_weight", "attention_weight"})
     try:
-        tried = [
-            A2d(**own | change) for change in [*({"temperature": float(one)} for one in temperatures.split()), paper]
-        ]
+        changes = [*({"temperature": float(one)} for one in temperatures.split()), paper]
+        tried = [A2d(**preset.a2d.model_dump() | change) for change in changes]
     except ValueError:
         raise ChoiceError(f"temperatures is {temperatures!r}; write numbers above 0 with a space between") from None
-    names = (f"tau {s.temperature:g}, gamma {s.answer_weight:g}, delta {s.attention_weight:g}" for s in tried)
-    return {name: settings for name, settings in zip(names, tried, strict=True) if settings != preset.a2d}
+    name = "tau {0.temperature:g}, gamma {0.answer_weight:g}, delta {0.attention_weight:g}"
+    return {name.format(one): preset.model_copy(update={"a2d": one}) for one in tried if one != preset.a2d}
 
 
 def narrative(preset: Preset) -> Preset:
@@ -195,11 +195,7 @@ def notes(preset: Preset, runs: Runs) -> list[str]:
 def notebooks(preset: Preset, stories: Preset) -> dict[str, list[list[Reader]]]:
     """For each notebook, row by row, the readers that it would train if nothing were shared, as far as they are known
     before all is trained; ``stories`` is the preset of Table 3."""
-    tried = [
-        row
-        for settings in weights_tried(preset, "").values()
-        for row in _alone(preset.model_copy(update={"a2d": settings}), ("A2D",), ("RMR",))
-    ]
+    tried = [row for one in weights_tried(preset, "").values() for row in _alone(one, ("A2D",), ("RMR",))]
     found = {
         "06_a2d_main": _alone(preset, ("A2D",), KINDS),
         "07_a2d_ablation": _alone(preset, tuple(ABLATIONS), ("RMR",)) + tried,
