@@ -43,17 +43,43 @@ def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkey
     assert [score.metric for score in parts["scores"]] == ["F1", "F1", "EM", "EM"]
 
 
+def test_table4_times_ensemble_and_student_on_some_of_many_questions(monkeypatch, preset):
+    ask(monkeypatch, Test=[example(str(number), "Where ?") for number in range(450)])
+    clock, read = [0.0], []
+    monkeypatch.setattr(a2d_results.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(a2d_results, "windows_over", lambda preset, asked: asked)
+    monkeypatch.setattr(a2d_results, "loaded", lambda preset, readers: readers)
+
+    def answer(members, preset, asked):
+        read.append([one.id for one in asked])
+        clock[0] += len(members)
+
+    monkeypatch.setattr(a2d_results, "joint_answers", answer)
+    reader = SimpleNamespace(fit=lambda: {"parameters": 2000})
+    rows = {("RMR", 0): [[reader], [reader]], ("RMR (E)", 0): [[reader, reader]], ("RMR + A2D", 0): [[reader]]}
+    parts = a2d_results.table4(preset, rows, ["one seed"], repeats=3)
+    assert [(score.method, score.metric, score.value) for score in parts["scores"]] == [
+        ("RMR + A2D", "times faster than its ensemble", 2),
+        ("RMR (E)", "seconds", 2),
+        ("RMR + A2D", "seconds", 1),
+        ("RMR (E)", "thousand parameters", 4),
+        ("RMR + A2D", "thousand parameters", 2),
+    ]
+    assert parts["notes"] == ["one seed", "times are for 150 test questions"]  # each third, so that 200 are enough
+    assert len(read) == 2 * (3 + 1) and all(ids == [str(number) for number in range(0, 450, 3)] for ids in read)
+
+
 def test_figure4_shows_types_of_which_there_are_enough(monkeypatch, preset):
     asked = [example(f"w{i}", "Where ?") for i in range(10)] + [example(f"h{i}", "How ?") for i in range(9)]
     ask(monkeypatch, Test=asked)
     right, wrong = ["Rome"] * 19, ["Paris"] * 19
     found = {("RMR", 0): [{"Test": wrong}], ("RMR + A2D", 0): [{"Test": right}], ("- ATT", 0): [{"Test": wrong}]}
-    parts = a2d_results.figure4(preset, found, "Test")
+    parts = a2d_results.figure4(preset, found, "Test", ["one seed"])
     assert {(score.method, score.column, score.value) for score in parts["scores"]} == {
         ("RMR", "where", 0),
         ("RMR + A2D", "where", 100),
     }
-    assert parts["notes"] == ["questions on Test: where 10, how 9; types with fewer than 10 are not shown"]
+    assert parts["notes"] == ["one seed", "questions on Test: where 10, how 9; types with fewer than 10 are not shown"]
     assert [(claim.above, claim.below, claim.columns) for claim in parts["claims"]] == [("RMR + A2D", "RMR", ["where"])]
 
 
