@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 
 from helpers.figures import WIDTH, Drawing, plain_style
 
-MOST = 56  # passage tokens in a picture
+MOST = 84  # passage tokens in a picture
 CAPTIONS = {"before": "The reader by itself", "after": "Distilled (A2D)"}
 COLORS = {"gold": "#0173b2", "confusing": "#de8f05", "given": "#de8f05"}
 
@@ -42,11 +43,14 @@ def attention_map(case: dict[str, Any], name: str, tokens: list[int], ax: Axes) 
     attention = np.asarray(case["readers"][name]["attention"])[tokens].T
     most = max(np.max(view["attention"]) for view in case["readers"].values())
     image = ax.imshow(attention, cmap="Greys", vmin=0, vmax=most, aspect="auto")  # one scale for all maps
-    ax.figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01).ax.tick_params(labelsize=7, length=2)
-    gaps = ["…" if after - before > 1 else "" for before, after in zip([-1, *tokens], tokens, strict=False)]
-    ax.set_xticks(
-        range(len(tokens)), [gap + case["passage"][t] for gap, t in zip(gaps, tokens, strict=True)], rotation=90
-    )
+    bar = ax.figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01)
+    bar.ax.tick_params(labelsize=7, length=2)
+    bar.set_label("attention", size=8)
+    ends = [-1, *tokens, len(case["passage"])]
+    left_out = [after - before > 1 for before, after in itertools.pairwise(ends)]
+    words = ["…" * gap + case["passage"][token] for gap, token in zip(left_out, tokens, strict=False)]
+    words[-1] += "…" * left_out[-1]
+    ax.set_xticks(range(len(tokens)), words, rotation=90)
     ax.set_yticks(range(len(case["question"])), case["question"])
     ax.tick_params(length=0, labelsize=7)
     for label, token in zip(ax.get_xticklabels(), tokens, strict=True):

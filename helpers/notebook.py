@@ -122,13 +122,16 @@ def parameters_of(notebook: Path) -> dict[str, Parameter]:
 
 
 def check(values: dict[str, object], known: dict[str, Parameter], notebook: str) -> dict[str, object]:
-    """``values`` in the declared types (a whole number may stand for a float). Raises ParameterError."""
+    """``values`` in the declared types (a whole number may stand for a float, a number for a text). Raises
+    ParameterError."""
     checked = {}
     for name, value in values.items():
         if name not in known:
             raise ParameterError(f"{notebook} has no parameter {name!r}; it has {', '.join(known)}")
         if known[name].type == "float" and type(value) is int:
             value = float(value)
+        if known[name].type == "str" and type(value) in (int, float):
+            value = str(value)
         if type(value).__name__ != known[name].type:
             raise ParameterError(f"{notebook}: {name} has to be {known[name].type}, not {value!r}")
         checked[name] = value
@@ -170,6 +173,7 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
         names = {node.targets[0].id: None for node in ast.parse(source).body if isinstance(node, ast.Assign)}
         check({name: namespace[name] for name in names}, known, notebook)
     values = check({name: namespace[name] for name in known}, known, notebook)
+    namespace.update(values)
     preset = load_preset(values, *topics_of(notebook))
     seed_everything(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"

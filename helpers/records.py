@@ -24,7 +24,7 @@ from helpers.provenance import STRICT, Run
 ORDER = {
     "corpora": ["overview"],
     "imm": ["similarity", "table1", "figure3", "table2", "table3"],
-    "a2d": ["table1", "table2", "table4", "table5", "figure4", "figure4_addsent", "figure3", "table3"],
+    "a2d": ["table1", "table2", "table4", "table5", "figure4", "figure4_addsent", "weights", "figure3", "table3"],
     "hrkd": [],
     "mtdnn_kd": [],
     "mtdnn": [],

@@ -114,9 +114,10 @@ def verdict(record: Record) -> list[str]:
     return [
         sentence
         for metric in tables.metrics(record)
+        for columns in _together(record, metric)
         for baseline in record.baselines
         for row in tables.estimates(record, metric).index
-        if row != baseline and (sentence := _against(record, row, baseline, metric))
+        if row != baseline and (sentence := _against(record, row, baseline, columns, metric))
     ] + _few_seeds(record)
 
 
@@ -139,8 +140,13 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
     return path
 
 
-def _against(record: Record, row: str, baseline: str, metric: str | None) -> str:
+def _together(record: Record, metric: str | None) -> list[list[str]]:
+    """The columns, in groups of which the average means something."""
     columns = list(dict.fromkeys(score.column for score in record.scores if score.metric == metric))
+    return [columns] if record.average else [[column] for column in columns]
+
+
+def _against(record: Record, row: str, baseline: str, columns: list[str], metric: str | None) -> str:
     found = tables.compare(record, row, baseline, columns, metric)
     if found is None:
         return ""
@@ -151,20 +157,19 @@ def _against(record: Record, row: str, baseline: str, metric: str | None) -> str
     else:
         place = f"{size} {metric or record.unit} {'above' if found.difference > 0 else 'below'}"
     text = f"{row} is {place} {baseline} {'on average' if len(columns) > 1 else f'on {columns[0]}'}"
+    printed = _paper_says(record, row, baseline, columns, metric)
     if found.low is None:
-        return f"{text} (one run each, so without an interval). {_paper_says(record, row, baseline, metric)}".strip()
+        return f"{text} (one run each, so without an interval). {printed}".strip()
     likely = tables.likely(f"P({row} > {baseline})", found.probability)
     text += f" (95 % interval {tables.interval(found, digits)}; {likely})"
     if found.low <= 0 <= found.high:
         text += "; the interval includes zero, so this does not tell them apart"
-    return f"{text}. {_paper_says(record, row, baseline, metric)}".strip()
+    return f"{text}. {printed}".strip()
 
 
-def _paper_says(record: Record, row: str, baseline: str, metric: str | None) -> str:
-    means = {
-        name: [s.value for s in tables.paper_scores(record, metric) if tables.row_label(s) == name]
-        for name in (row, baseline)
-    }
+def _paper_says(record: Record, row: str, baseline: str, columns: list[str], metric: str | None) -> str:
+    printed = [s for s in tables.paper_scores(record, metric) if record.average or s.column in columns]
+    means = {name: [s.value for s in printed if tables.row_label(s) == name] for name in (row, baseline)}
     if not all(means.values()) or len(means[row]) != len(means[baseline]):
         return ""
     gap = sum(means[row]) / len(means[row]) - sum(means[baseline]) / len(means[baseline])

@@ -54,9 +54,16 @@ def test_the_rows_of_table_5(results):
     # the attention alone, half of the time, and then the rest
     staged = done.students["- Joint Training"]
     assert first.terms == {"ATT": 0.1} and first.start == "" and staged.start == key(first)
-    assert first.steps == budget(preset) // 2 and first.steps + staged.steps == budget(preset)
+    assert first.steps == budget(preset) // 2 == staged.first_step and first.steps + staged.steps == budget(preset)
     others = [one for one in [*members, *students] if one is not staged]
     assert all(one.steps == budget(preset) and one.start == "" for one in others)
+
+
+def test_a_weight_of_zero_is_no_term(results):
+    _, done = waves(small(**{"a2d.answer_weight": 0.0, "a2d.attention_weight": 0.0}))
+    assert all(set(student.terms) <= {"CE", "KD"} for student in done.students.values())
+    assert key(done.students["A2D"]) == key(done.students["- ATT"]) == key(done.students["- ANS"])
+    assert done.stages[0].terms == {"ATT": 1.0}  # by itself it needs no weight
 
 
 def test_the_temperatures_and_the_papers_weights_are_tried(results):
@@ -143,6 +150,9 @@ def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
     assert len({student.fit()["weights"] for student in stored.done.students.values()}) == len(ROWS)
     first = next(task for task in stored.tasks if "first stage" in task.label)
     assert first.fit()["validation"] == []  # nothing to select by
+    staged, other = (stored.done.students[row]._batches(["encyclopedia"]) for row in ("- Joint Training", "A2D"))
+    halves = [*first._batches(["encyclopedia"]).plan, *staged.plan]  # the second goes on where the first ended
+    assert [index.tolist() for index in halves] == [index.tolist() for index in other.plan]
     before = times(stored.folder)
     assert len([path for path in before if path.name == "model.safetensors"]) == members + 1 + len(ROWS)
     again = engine.run_plans({0: a2d_runs.distillation(stored.preset, "RMR", 0, ROWS)}, stored.preset.engine)[0]

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForQuestionAnswering, FNetConfig, FNetForQuestionAnswering
+import transformers
+from transformers import AutoModelForQuestionAnswering
 
 from helpers.data import mini
 from helpers.data.batches import Batches
@@ -90,10 +91,13 @@ def test_kept_twice_is_kept_once_and_the_logits_stay(bert, batch):
     assert keep_attention(rmr) is rmr and not rmr._forward_hooks  # it has its attention already
 
 
-def test_an_encoder_without_attention_is_refused():
-    config = FNetConfig(vocab_size=10, hidden_size=4, num_hidden_layers=1, intermediate_size=4)
-    with pytest.raises(EncoderError, match="no self-attention found in a fnet"):
-        keep_attention(FNetForQuestionAnswering(config))
+@pytest.mark.parametrize("kind", ["FNet", "MPNet"])  # one has none, and one cannot be given another function for it
+def test_an_encoder_whose_attention_cannot_be_read_is_refused(kind):
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=10, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4
+    )
+    with pytest.raises(EncoderError, match=f"attention of a {kind.lower()} cannot be read.*use an encoder of BERT's"):
+        keep_attention(getattr(transformers, f"{kind}ForQuestionAnswering")(config))
 
 
 def test_positions_of_question_and_passage():

@@ -148,6 +148,11 @@ def test_verdicts_are_computed():
         "Mix is level with Single on a (95 %" in report.verdict(equal)[0]
         and "does not tell them apart" in report.verdict(equal)[0]
     )
+    means = {("A", "x"): 60, ("A", "y"): 60, ("B", "x"): 50, ("B", "y"): 60}
+    scores = [(*key, seed, mean) for key, mean in means.items() for seed in range(3)]
+    found = report.verdict(record("a2d/weights", scores, baselines=["A"], average=False))
+    apart = [sentence.partition(" (95")[0] for sentence in found]
+    assert apart == ["B is 10.0 F1 below A on x", "B is level with A on y"]
     assert report.verdict(similarity()) == [
         "Nearest to news: stories (0.90), to stories: web (0.90), to web: news (0.90)."
     ]

@@ -166,6 +166,11 @@ def test_unknown_and_mistyped_parameters_are_refused():
         notebook.start("02_imm_main", namespace(preset="minni"))
 
 
+def test_a_number_stands_for_a_text():
+    given = namespace(preset="smoke", data_dir=3)
+    assert notebook.start("02_imm_main", given).parameters["data_dir"] == given["data_dir"] == "3"
+
+
 def test_known_parameters_take_effect():
     session = notebook.start("02_imm_main", namespace(preset="smoke", seeds=1, train_size=7))
     assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 12)

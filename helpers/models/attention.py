@@ -30,8 +30,11 @@ def attention_of(model: nn.Module) -> nn.Module | None:
     if model.config.model_type == "mnemonic":
         return None
     layers = [module for module in model.modules() if type(module).__name__.endswith("SelfAttention")]
-    if not layers:
-        raise EncoderError(f"no self-attention found in a {model.config.model_type}: its attention cannot be matched")
+    if not layers or not model._supports_attention_backend:
+        raise EncoderError(
+            f"the attention of a {model.config.model_type} cannot be read, and so not be matched; use an encoder of "
+            "BERT's kind"
+        )
     return layers[-1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from statistics import mean
 
 import pandas as pd
 
@@ -55,14 +56,14 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
     taught = {"teacher": known.infra.uid(), "temperature": settings.temperature}
     half, stages, start = budget(preset) // 2, [], ""
     if STAGED in rows:  # Romero et al. 2015: first the attention alone
-        weight = {"ATT": settings.attention_weight}
+        weight = {"ATT": settings.attention_weight or 1.0}
         first = reader(preset, kind, seed, f"{kind}, {STAGED}, first stage", steps=half, terms=weight, **taught)
         yield (stages := [first])
         start = first.infra.uid()
     students = {}
     for row in rows:
-        terms = {k: v for k, v in a2d.weights_of_terms(settings).items() if k not in ABLATIONS[row]}
-        staged = {"steps": budget(preset) - half, "start": start} if row == STAGED else {}
+        terms = {k: v for k, v in a2d.weights_of_terms(settings).items() if v and k not in ABLATIONS[row]}
+        staged = {"steps": budget(preset) - half, "start": start, "first_step": half} if row == STAGED else {}
         students[row] = reader(preset, kind, seed, f"{kind} + {row}", terms=terms, **staged, **taught)
     yield students.values()  # step 4
     return Distilled(members, known, students, stages)
@@ -163,7 +164,7 @@ def knowledge(runs: Runs) -> pd.DataFrame:
             "members": len(run.members),
             "windows": run.knowledge.fit()["windows"],
             "with a confusing answer": run.knowledge.fit()["confused"],
-            "best validation F1 of a member": round(max(one.fit()["best"] for one in run.members), 1),
+            "best validation F1 of the members, on average": round(mean(one.fit()["best"] for one in run.members), 1),
             "of the student": round(run.students["A2D"].fit()["best"], 1),
         }
         for (kind, seed), run in runs.items()

@@ -41,6 +41,7 @@ class Reader(Training):
 
     kind: Kind
     start: str = ""  # key of the reader whose weights it goes on from
+    first_step: int = 0  # of the order of questions, which that reader began
     teacher: str = ""  # key of the knowledge that it learns from
     temperature: float = 1.0  # of that knowledge
     terms: dict[str, float] = pydantic.Field(default_factory=lambda: {"CE": 1.0})  # of Eq. 1, with their weights
@@ -75,14 +76,16 @@ class Reader(Training):
     def _initial(self) -> nn.Module:
         preset = self.preset
         if self.start:
-            model = load_saved(self.folder_of(self.start))
+            folder = self.folder_of(self.start)
+            model = load_saved(folder) if self.kind == "RMR" else load_reader(str(folder), seed=self.seed)
         else:
             model = new_reader(preset, self.kind, self.seed)
         attention_of(model)  # an ensemble of readers without is of no use, so say so before it is trained
         return keep_attention(model) if "ATT" in self.terms else model
 
     def _batches(self, domains: list[str]) -> Batches:
-        batches = batches_of(self.preset, domains, self.steps, self.seed, training_device())
+        batches = batches_of(self.preset, domains, self.first_step + self.steps, self.seed, training_device())
+        del batches.plan[: self.first_step]
         if self.teacher:
             add_knowledge(batches, stored_knowledge(self.infra.folder, self.teacher, self.preset), self.terms)
         return batches
