@@ -143,6 +143,8 @@ def test_a_case_is_drawn_around_its_answers():
     assert sum(label.startswith("…") for label in labels) == 1  # where tokens are left out
     bars = [bar.get_width() for bar in figure.axes[2].patches]
     assert bars == [0.25, 0.25, 0.5, 0.5]
+    early = attention_maps.draw({**case, "answers": {"gold": [5, 6]}}).axes[0].get_xticklabels()
+    assert [label.get_text() for label in early][-2:] == ["w82", "w83…"]  # the end of the passage is left out
 
 
 def test_a_case_without_a_gold_answer_is_drawn():
