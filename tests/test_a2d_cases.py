@@ -109,6 +109,17 @@ def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(case, monkey
         assert set(view["probabilities"]) == {"gold"} and 0 <= view["probabilities"]["gold"] <= 1
 
 
+def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(case, monkeypatch):
+    preset, readers = case
+    asked, wrong = example("1", "Who leads Delta ?", "Bob"), "Omega"
+    windows = windows_over(preset, [asked])
+    spans = {"gold": asked.span, "confusing": (WORDS.index(wrong), WORDS.index(wrong) + len(wrong))}
+    held = [[name for name, span in spans.items() if a2d_case._inside(windows, n, span)] for n in range(len(windows))]
+    assert held.index(["gold"]) < held.index(["gold", "confusing"])
+    answering(monkeypatch, wrong)
+    assert set(a2d_case.explain(preset, readers, asked)["answers"]) == {"gold", "confusing"}
+
+
 def test_without_a_gold_answer_the_window_with_the_given_one_is_shown(case, monkeypatch):
     preset, readers = case
     answering(monkeypatch, "Cora")

@@ -100,31 +100,37 @@ def test_the_share_of_the_gain_that_is_kept():
     assert table.loc["BERT, Test"].tolist() == [f"{less}1.0 ({less}1.0 to {less}1.0)", "+1.0 (+1.0 to +1.0)", "–"]
 
 
-def answers_of(texts: dict[str, list[str]], scores: list[float]):
-    def joint_answers(members, preset, windows):
-        rows = zip("abcd", texts[members[0]], scores, strict=True)
-        return [SimpleNamespace(id=name, text=text, score=score) for name, text, score in rows]
-
-    return joint_answers
+def meeting(name: str, between: int = 0) -> Example:
+    """They met in Rome; other towns stand in the passage too, ``between`` words later."""
+    context = "They met in Rome ," + " and so on" * between + " and not in Oslo , Bonn or Kiel ."
+    return Example(name, "Where ?", context, ("Rome",), (12, 16), name)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "chosen"),
+    ("before", "after", "between", "chosen"),
     [
-        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], "c"),  # of b and c the surer
-        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Kiel", "Kiel", "Kiel"], "d"),  # none is mended: the surest wrong
-        (["Rome"] * 4, ["Rome"] * 4, "a"),
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], 0, "c"),  # of b and c the surer
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], 100, "b"),  # c's are not in one window
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Kiel", "Kiel", "Kiel"], 0, "d"),  # none is mended: surest wrong
+        (["Rome"] * 4, ["Rome"] * 4, 0, "a"),
     ],
 )
-def test_the_case_is_chosen_by_the_rule(monkeypatch, preset, before, after, chosen):
-    asked = [example(name, "Where ?") for name in "abcd"]
+def test_the_case_is_chosen_by_the_rule(monkeypatch, preset, before, after, between, chosen):
+    asked = [meeting(name, between if name == "c" else 0) for name in "abcd"]
     ask(monkeypatch, Test=asked)
-    monkeypatch.setattr(a2d_case, "windows_over", lambda preset, examples: None)
     texts = {"before": before, "after": after}
-    monkeypatch.setattr(a2d_case, "joint_answers", answers_of(texts, [-0.1, -0.9, -0.3, -0.2]))
+
+    def joint_answers(members, preset, windows):
+        scores, found = [-0.1, -0.9, -0.3, -0.2], []
+        for one, text, score in zip(asked, texts[members[0]], scores, strict=True):
+            start = one.context.index(text)
+            found.append(SimpleNamespace(id=one.id, text=text, score=score, span=(start, start + len(text))))
+        return found
+
+    monkeypatch.setattr(a2d_case, "joint_answers", joint_answers)
     found, rule = a2d_case.choose(preset, {name: name for name in texts})
     assert found.id == chosen
-    assert ("there is none" in rule) == (chosen != "c") and rule.startswith("of the Test questions")
+    assert ("there is none" in rule) == (chosen in "ad") and rule.startswith("of the Test questions")
 
 
 def test_a_case_is_drawn_around_its_answers():

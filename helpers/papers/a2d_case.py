@@ -18,10 +18,11 @@ from helpers.presets import Preset
 from helpers.readers import windows_over
 
 RULE = (
-    "of the {where} questions that the reader by itself answers wrong and the distilled one right, the one where the "
-    "former is surest of its wrong answer"
+    "of the {where} questions that the reader by itself answers wrong and the distilled one right, both answers in one "
+    "window, the one where the former is surest of its wrong answer"
 )
 Pair = dict[str, nn.Module]  # the reader by itself and the distilled one, by name
+Spans = dict[str, tuple[int, int] | None]  # by name, where an answer stands in the passage
 
 
 def pair(preset: Preset, run: Distilled) -> Pair:
@@ -45,7 +46,9 @@ def choose(preset: Preset, readers: Pair) -> tuple[Example, str]:
     windows = windows_over(preset, examples)
     found = {name: joint_answers([model], preset, windows) for name, model in readers.items()}
     right = {name: metrics.score(examples, answers).f1 for name, answers in found.items()}
+    spans = [{"gold": one.span, "confusing": given.span} for one, given in zip(examples, found["before"], strict=True)]
     fits = (right["before"] == 0) & (right["after"] == 100)
+    fits &= [len(_best_window(windows, number, both)[1]) == 2 for number, both in enumerate(spans)]
     rule = RULE.format(where=where)
     if not fits.any():
         fits, rule = right["before"] == 0, rule + " (there is none, so of all that the former answers wrong)"
@@ -58,8 +61,8 @@ def explain(preset: Preset, readers: Pair, example: Example) -> dict:
     question), and the gold answer and the confusing one, which is what the reader by itself wrongly answers ("given",
     where no gold answer is known), with each reader's probability p1(k) p2(l | k) of both.
 
-    Of a long passage the window with the gold answer is shown, or else the one with the given answer; an answer that
-    stands elsewhere is left out.
+    Of a long passage the window with both is shown, or else with the gold answer, or else with the given one; an answer
+    that stands elsewhere is left out.
     """
     windows = windows_over(preset, [example])
     found = {name: joint_answers([model], preset, windows)[0] for name, model in readers.items()}
@@ -67,9 +70,8 @@ def explain(preset: Preset, readers: Pair, example: Example) -> dict:
     spans = {"gold": example.span}
     if not example.answers or metrics.f1(given.text, example.answers) == 0:
         spans["confusing" if example.answers else "given"] = given.span
-    held = [number for span in spans.values() for number in range(len(windows)) if _inside(windows, number, span)]
-    windows = windows.select(np.array(held[:1] or [0]))
-    answers = {which: at for which, span in spans.items() if (at := _inside(windows, 0, span))}
+    window, answers = _best_window(windows, 0, spans)
+    windows = windows.select(np.array([window]))
 
     tokenizer, prefix = load_tokenizer(preset.encoder), int(windows.prefix_W[0])
     tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0).tolist())
@@ -127,6 +129,15 @@ def browser(preset: Preset, readers: Pair, examples: list[Example], most: int = 
     typed.observe(show, names="value")
     show()
     return ipywidgets.VBox([picked, typed, shown])
+
+
+def _best_window(windows: Windows, example: int, spans: Spans) -> tuple[int, dict[str, tuple[int, int]]]:
+    """The number of the example's window that holds most of the answers, before all the first, and where they are."""
+    held = {
+        int(window): {which: at for which, span in spans.items() if (at := _inside(windows, window, span))}
+        for window in np.flatnonzero(windows.example_W == example)
+    }
+    return max(held.items(), key=lambda item: (len(item[1]), next(iter(spans)) in item[1]))
 
 
 def _inside(windows: Windows, window: int, span: tuple[int, int] | None) -> tuple[int, int] | None:
