@@ -99,7 +99,7 @@ def seeds(record: Record) -> list[int]:
 
 def verdict(record: Record) -> list[str]:
     """What a record shows, in sentences computed from it: sizes, nearest domains, whether the paper's claims hold, or
-    each method against a baseline."""
+    each method against a baseline in the first metric."""
     if sizes := (record.payload or {}).get("sizes"):
         total = sum(parts.get("train", 0) for parts in sizes.values())
         each = ", ".join(f"{name} {parts.get('train', 0):,}" for name, parts in sizes.items())
@@ -111,9 +111,9 @@ def verdict(record: Record) -> list[str]:
         return ["Nearest to " + ", to ".join(f"{x}: {best[x].column} ({best[x].value:.2f})" for x in order) + "."]
     if record.claims:
         return [claims.judge(record, claim).sentence for claim in record.claims] + _few_seeds(record)
+    metric = tables.metrics(record)[0]
     return [
         sentence
-        for metric in tables.metrics(record)
         for columns in _together(record, metric)
         for baseline in record.baselines
         for row in tables.estimates(record, metric).index

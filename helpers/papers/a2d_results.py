@@ -217,9 +217,9 @@ def kept(record: Record) -> pd.DataFrame:
             }
             together, student = gains.values()
             certain = together.low is not None and together.low > 0
-            lines[f"{kind}, {column}"] = {name: _with_interval(gain) for name, gain in gains.items()} | {
-                "share": f"{100 * student.difference / together.difference:.0f} %" if certain else "–"
-            }
+            share = f"{tables.signed(100 * student.difference / together.difference, 0)} %" if certain else "–"
+            texts = {name: _with_interval(gain) for name, gain in gains.items()}
+            lines[f"{kind}, {column}"] = texts | {"share": share.removeprefix("+")}
     return pd.DataFrame.from_dict(lines, orient="index")
 
 
