@@ -111,7 +111,7 @@ def verdict(record: Record) -> list[str]:
         return ["Nearest to " + ", to ".join(f"{x}: {best[x].column} ({best[x].value:.2f})" for x in order) + "."]
     if record.claims:
         return [claims.judge(record, claim).sentence for claim in record.claims] + _few_seeds(record)
-    metric = tables.metrics(record)[0]
+    metric = next(iter(tables.metrics(record)), None)
     return [
         sentence
         for columns in _together(record, metric)

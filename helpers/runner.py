@@ -69,7 +69,7 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
         raise notebook.ParameterError(f"no notebook {', '.join(unknown)}; there are {', '.join(names())}")
     declared = {name: notebook.parameters_of(paths.NOTEBOOKS / f"{name}.ipynb") for name in [*chosen, REPORT]}
     everything = {key: value for known in declared.values() for key, value in known.items()}
-    parameters = notebook.check(parameters, everything, ", ".join(chosen))
+    parameters = notebook.check(parameters, everything, chosen[0] if len(chosen) == 1 else "this set of notebooks")
     preset = notebook.load_preset(parameters).name
     folder = paths.notebooks(preset)
     folder.mkdir(parents=True, exist_ok=True)

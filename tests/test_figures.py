@@ -156,6 +156,7 @@ def test_verdicts_are_computed():
     assert report.verdict(similarity()) == [
         "Nearest to news: stories (0.90), to stories: web (0.90), to web: news (0.90)."
     ]
+    assert report.verdict(record("a2d/figure3", [])) == []  # a case has no scores to compare
     assert report.verdict(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")
 
 
