@@ -25,7 +25,7 @@ def judge(record: Record, claim: Claim) -> Judgement:
     """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
     not decided otherwise, or with fewer than ``SEEDS`` seeds."""
     metric = tables.metrics(record)[0]
-    columns = claim.columns or list(dict.fromkeys(score.column for score in record.scores if score.metric == metric))
+    columns = claim.columns or tables.columns(record, metric)
     if claim.than:
         found = _excess(record, claim, columns, metric)
     else:
@@ -33,7 +33,7 @@ def judge(record: Record, claim: Claim) -> Judgement:
     few = len({score.seed for score in record.scores}) < SEEDS
     if claim.than and claim.times != 1 and not few:  # a share of a gain, so there has to be one
         gain = tables.compare(record, *claim.than, claim.than_columns or columns, metric)
-        few = gain is None or gain.low is None or gain.low <= 0
+        few = gain is None or not gain.is_gain
     if few or found.low is None or found.low <= 0 <= found.high:
         outcome = OPEN
     else:

@@ -142,7 +142,7 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
 
 def _together(record: Record, metric: str | None) -> list[list[str]]:
     """The columns, in groups of which the average means something."""
-    columns = list(dict.fromkeys(score.column for score in record.scores if score.metric == metric))
+    columns = tables.columns(record, metric)
     return [columns] if record.average else [[column] for column in columns]
 
 

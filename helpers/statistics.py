@@ -38,6 +38,11 @@ class Comparison:
     probability: float | None
     over: str
 
+    @property
+    def is_gain(self) -> bool:
+        """Whether the whole interval lies above zero."""
+        return self.low is not None and self.low > 0
+
 
 def mean(values: Sequence[float]) -> float:
     """The arithmetic mean. Raises ValueError on no values."""

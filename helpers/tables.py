@@ -26,6 +26,11 @@ def metrics(record: Record) -> list[str | None]:
     return _unique(score.metric for score in record.scores)
 
 
+def columns(record: Record, metric: str | None) -> list[str]:
+    """The columns that have a score of ``metric``, in order."""
+    return _unique(score.column for score in record.scores if score.metric == metric)
+
+
 def is_matrix(record: Record) -> bool:
     """Whether rows and columns are the same things (similarities), so that neither average nor rank makes sense."""
     return {score.method for score in record.scores} == {score.column for score in record.scores} != set()
@@ -138,9 +143,14 @@ def signed(value: float, digits: int = 1) -> str:
     return text if float(text) == 0 else ("+" if value > 0 else "\N{MINUS SIGN}") + text
 
 
+def bounds(found: statistics.Comparison, digits: int = 1) -> str:
+    """Between what a difference lies."""
+    return f"{signed(found.low, digits)} to {signed(found.high, digits)}"
+
+
 def interval(found: statistics.Comparison, digits: int = 1) -> str:
     """Between what a difference lies, and over what that was resampled."""
-    return f"{signed(found.low, digits)} to {signed(found.high, digits)} over {found.over}"
+    return f"{bounds(found, digits)} over {found.over}"
 
 
 def chance(probability: float) -> str:

@@ -47,8 +47,8 @@ def choose(preset: Preset, readers: Pair) -> tuple[Example, str]:
     found = {name: joint_answers([model], preset, windows) for name, model in readers.items()}
     right = {name: metrics.score(examples, answers).f1 for name, answers in found.items()}
     spans = [{"gold": one.span, "confusing": given.span} for one, given in zip(examples, found["before"], strict=True)]
-    fits = (right["before"] == 0) & (right["after"] == 100)
-    fits &= [len(_best_window(windows, number, both)[1]) == 2 for number, both in enumerate(spans)]
+    mended = (right["before"] == 0) & (right["after"] == 100)
+    fits = np.array([mended[n] and len(_best_window(windows, n, both)[1]) == 2 for n, both in enumerate(spans)])
     rule = RULE.format(where=where)
     if not fits.any():
         fits, rule = right["before"] == 0, rule + " (there is none, so of all that the former answers wrong)"

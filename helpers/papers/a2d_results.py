@@ -204,20 +204,18 @@ def ablation_claims(runs: Runs, sets: list[str]) -> list[Claim]:
 def kept(record: Record) -> pd.DataFrame:
     """How much of the ensemble's gain over a single reader the student has, by set of questions, with intervals; no
     share where the ensemble's gain is not certain."""
-    lines = {}
+    lines, metric = {}, tables.metrics(record)[0]
     for row in dict.fromkeys(score.method for score in record.scores):
         if not row.endswith(" + A2D"):
             continue
         kind = row.removesuffix(" + A2D")
-        for column in dict.fromkeys(score.column for score in record.scores):
-            metric = tables.metrics(record)[0]
+        for column in tables.columns(record, metric):
             gains = {
                 "ensemble's gain": tables.compare(record, f"{kind} (E)", kind, [column], metric),
                 "student's gain": tables.compare(record, row, kind, [column], metric),
             }
             together, student = gains.values()
-            certain = together.low is not None and together.low > 0
-            share = f"{tables.signed(100 * student.difference / together.difference, 0)} %" if certain else "–"
+            share = f"{tables.signed(100 * student.difference / together.difference, 0)} %" if together.is_gain else "–"
             texts = {name: _with_interval(gain) for name, gain in gains.items()}
             lines[f"{kind}, {column}"] = texts | {"share": share.removeprefix("+")}
     return pd.DataFrame.from_dict(lines, orient="index")
@@ -243,4 +241,4 @@ def _means(asked: list[Example], answers: list[list[str]]) -> tuple[np.ndarray, 
 
 def _with_interval(gain: statistics.Comparison) -> str:
     text = tables.signed(gain.difference)
-    return text if gain.low is None else f"{text} ({tables.signed(gain.low)} to {tables.signed(gain.high)})"
+    return text if gain.low is None else f"{text} ({tables.bounds(gain)})"
