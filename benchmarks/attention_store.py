@@ -24,14 +24,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from helpers.checkpoints import load_tensors, save_tensors
-from helpers.data.batches import Batches
+from helpers.batches.plans import Batches
 from helpers.models.attention import keep_attention
-from helpers.papers import a2d
-from helpers.papers.a2d_tasks import add_knowledge, new_reader, preset_for, training_windows
-from helpers.presets import Preset, load
-from helpers.readers import batches_of
-from helpers.training import fit, is_bf16, training_device
+from helpers.papers.a2d import algorithm
+from helpers.papers.a2d.trainings import add_knowledge, new_reader, preset_for, training_windows
+from helpers.presets.load import Preset, load
+from helpers.tasks.spans import batches_of
+from helpers.training.checkpoints import load_tensors, save_tensors
+from helpers.training.loop import fit, is_bf16, training_device
 
 PLAIN = "plain"
 WAYS = {PLAIN: ("CE",), "KD": ("CE", "KD"), "ANS + ATT": ("CE", "ANS", "ATT"), "all": ("CE", "KD", "ANS", "ATT")}
@@ -42,7 +42,7 @@ def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
     windows = training_windows(preset)
     members = [keep_attention(new_reader(preset, kind, 90 + m)).to(training_device()).eval() for m in range(2)]
     begun = time.perf_counter()
-    tensors = a2d.knowledge_of(members, windows, preset.a2d, preset.answers, preset.training.precision)
+    tensors = algorithm.knowledge_of(members, windows, preset.a2d, preset.answers, preset.training.precision)
     computed = time.perf_counter()
     save_tensors(path, tensors, {}, "ensemble's outputs")
     written = time.perf_counter()
@@ -67,8 +67,8 @@ def seconds_a_step(preset: Preset, kind: str, batches: Batches, terms: tuple[str
     model = new_reader(preset, kind, seed).to(training_device())
     if "ATT" in terms:
         model = keep_attention(model)
-    weights = {name: weight for name, weight in a2d.weights_of_terms(preset.a2d).items() if name in terms}
-    loss = a2d.joint_loss(weights, preset.a2d.temperature)
+    weights = {name: weight for name, weight in algorithm.weights_of_terms(preset.a2d).items() if name in terms}
+    loss = algorithm.joint_loss(weights, preset.a2d.temperature)
     return fit(model, batches, loss, preset_for(preset, kind).training, seed=seed).seconds / len(batches)
 
 

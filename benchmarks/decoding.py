@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from transformers import AutoTokenizer
 
-from helpers.data.qa import read
-from helpers.data.windows import Windows, make_windows
-from helpers.spans import Logits, decode
+from helpers.batches.sequences import Windows, make_windows
+from helpers.data.questions import read
+from helpers.tasks.decoding import Logits, decode
 
 FILES = (
     "squad/xquad.en.json",

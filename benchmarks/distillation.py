@@ -24,16 +24,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from helpers.checkpoints import load_tensors, save_tensors
-from helpers.data import qa
-from helpers.data.batches import Batches, length_buckets
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import Windows, make_windows
-from helpers.models.reader import load_reader, load_tokenizer
-from helpers.papers.imm_tasks import DIVERGENCES, joint_loss
-from helpers.presets import Training
-from helpers.readers import span_loss
-from helpers.training import INPUTS, Batch, Loss, fit, is_bf16, predict, training_device
+from helpers.batches.plans import Batches, length_buckets
+from helpers.batches.sequences import Windows, make_windows
+from helpers.batches.tensors import WindowTensors
+from helpers.data import questions
+from helpers.models.pretrained import load_reader, load_tokenizer
+from helpers.papers.imm.trainings import DIVERGENCES, joint_loss
+from helpers.presets.load import Training
+from helpers.tasks.spans import span_loss
+from helpers.training.checkpoints import load_tensors, save_tensors
+from helpers.training.loop import INPUTS, Batch, Loss, fit, is_bf16, predict, training_device
 
 BATCH = 16
 LENGTH = 384
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--spaces", nargs="+", choices=list(DIVERGENCES), default=["gold"])
     given = parser.parse_args()
     device = training_device()
-    examples = qa.load_domain("benchmark", given.data, seed=0).train[: given.windows]
+    examples = questions.load_domain("benchmark", given.data, seed=0).train[: given.windows]
     windows = make_windows(examples, load_tokenizer(given.encoder), max_length=LENGTH)
     windows = windows.select(np.arange(given.windows))
     tensors = WindowTensors(windows, device)

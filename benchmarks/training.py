@@ -22,14 +22,14 @@ import torch
 from accelerate.state import AcceleratorState
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
-from helpers.data import qa
-from helpers.data.batches import Batches, length_buckets
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import Windows, make_windows
-from helpers.models.reader import load_reader, load_tokenizer
-from helpers.presets import Training
-from helpers.readers import span_loss
-from helpers.training import INPUTS, fit
+from helpers.batches.plans import Batches, length_buckets
+from helpers.batches.sequences import Windows, make_windows
+from helpers.batches.tensors import WindowTensors
+from helpers.data import questions
+from helpers.models.pretrained import load_reader, load_tokenizer
+from helpers.presets.load import Training
+from helpers.tasks.spans import span_loss
+from helpers.training.loop import INPUTS, fit
 
 BATCH = 16
 LENGTH = 384
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     tokenizer = load_tokenizer(given.encoder)
-    examples = qa.load_domain("benchmark", given.data, seed=0).train
+    examples = questions.load_domain("benchmark", given.data, seed=0).train
     every = make_windows(examples[: given.windows + 64], tokenizer, max_length=LENGTH)
     windows, held_out = (
         every.select(np.arange(given.windows)),

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from helpers.data import qa
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import make_windows
-from helpers.models.reader import load_tokenizer
+from helpers.batches.sequences import make_windows
+from helpers.batches.tensors import WindowTensors
+from helpers.data import questions
+from helpers.models.pretrained import load_tokenizer
 
 LENGTH = 384
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=100_000)
     given = parser.parse_args()
     tokenizer = load_tokenizer(given.encoder)
-    domain = qa.load_domain("benchmark", given.data, seed=0)
+    domain = questions.load_domain("benchmark", given.data, seed=0)
     found = [*domain.train, *domain.valid, *domain.test]
     examples = [replace(found[i % len(found)], id=str(i)) for i in range(given.questions)]
     make_windows(examples[:100], tokenizer, max_length=LENGTH)  # warm-up

@@ -13,14 +13,15 @@ from helpers import paths
 
 
 def run(given: argparse.Namespace) -> int:
-    from helpers import runner
+    from helpers.notebooks import runner
 
     return runner.run(given.notebooks, given.parameters, force=given.force)
 
 
 def redraw(given: argparse.Namespace) -> int:
-    from helpers import figures, runner
-    from helpers.records import RecordError
+    from helpers.notebooks import runner
+    from helpers.results import figures
+    from helpers.results.records import RecordError
 
     drawn = figures.redraw(given.preset)
     if not drawn:
@@ -31,13 +32,15 @@ def redraw(given: argparse.Namespace) -> int:
 
 
 def status(given: argparse.Namespace) -> int:
-    from helpers import engine, notebook
-    from helpers.papers import a2d_runs, imm_runs
+    from helpers.notebooks import session
+    from helpers.papers.a2d import runs as a2d_runs
+    from helpers.papers.imm import runs as imm_runs
+    from helpers.training import engine
 
-    parameters = notebook.of_a_preset(given.parameters)
-    preset = notebook.load_preset(parameters, "imm")
-    stories = notebook.load_preset(parameters, "a2d", "a2d_narrativeqa")
-    needed = imm_runs.notebooks(preset) | a2d_runs.notebooks(notebook.load_preset(parameters, "a2d"), stories)
+    parameters = session.of_a_preset(given.parameters)
+    preset = session.load_preset(parameters, "imm")
+    stories = session.load_preset(parameters, "a2d", "a2d_narrativeqa")
+    needed = imm_runs.notebooks(preset) | a2d_runs.notebooks(session.load_preset(parameters, "a2d"), stories)
     distinct, by_row, by_notebook = {}, 0, 0
     for name, rows in needed.items():
         unique = {reader.infra.uid(): reader for row in rows for reader in row}
@@ -62,9 +65,9 @@ def status(given: argparse.Namespace) -> int:
 
 
 def own_domains(given: argparse.Namespace) -> int:
-    from helpers import notebook
     from helpers.data.examples import DataError
-    from helpers.papers import imm_own
+    from helpers.notebooks import session
+    from helpers.papers.imm import own
 
     domains: dict[str, str] = {}
     for text in given.domain:
@@ -74,26 +77,26 @@ def own_domains(given: argparse.Namespace) -> int:
         domains[name] = file
     if given.rounds is not None and given.rounds < 1:
         raise DataError(f"--rounds {given.rounds}: at least 1")
-    parameters = notebook.of_a_preset(given.parameters)
+    parameters = session.of_a_preset(given.parameters)
     if "data_dir" in parameters:
         raise DataError("-p data_dir has no meaning here: --domain names the files")
     settings = {"encoder": given.encoder, "rounds": given.rounds}
-    preset = imm_own.preset_for(domains, parameters | {key: value for key, value in settings.items() if value})
+    preset = own.preset_for(domains, parameters | {key: value for key, value in settings.items() if value})
     for key, value in preset.cpu.items():
         print(f"no GPU, hence {key} = {value}")
-    record = imm_own.improve(preset, given.out)
+    record = own.improve(preset, given.out)
     for name in domains:
-        print(imm_own.compared(record, name))
+        print(own.compared(record, name))
     print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in domains))
     return 0
 
 
 def data(given: argparse.Namespace) -> int:
-    from helpers import notebook
     from helpers.data.domains import load_one
     from helpers.data.examples import DataError
+    from helpers.notebooks import session
 
-    preset = notebook.load_preset(notebook.of_a_preset(given.parameters))
+    preset = session.load_preset(session.of_a_preset(given.parameters))
     failed = 0
     for name in preset.data.domains:
         try:
@@ -116,8 +119,8 @@ def pretrain(given: argparse.Namespace) -> int:
 
 
 def answer(given: argparse.Namespace) -> int:
-    from helpers.answering import answer as find
     from helpers.data.examples import DataError
+    from helpers.tasks.answering import answer as find
 
     try:
         passage = sys.stdin.read() if given.passage == "-" else Path(given.passage).read_text(encoding="utf-8")

@@ -21,15 +21,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
 
-from helpers import metrics, provenance, spans
-from helpers.data import mini
+from helpers.batches.sequences import make_windows
+from helpers.batches.tensors import WindowTensors
 from helpers.data.examples import Example
-from helpers.data.mini_words import RELATIONS
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import make_windows
-from helpers.losses import mean, span_negative_log_likelihood
-from helpers.presets import Training
-from helpers.training import fit, predict, training_device
+from helpers.data.mini import domains
+from helpers.data.mini.words import RELATIONS
+from helpers.presets.load import Training
+from helpers.results import provenance
+from helpers.tasks import decoding, metrics
+from helpers.training.loop import fit, predict, training_device
+from helpers.training.losses import mean, span_negative_log_likelihood
 
 VOCABULARY = 1500  # WordPiece tokens
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
@@ -45,14 +46,14 @@ MASKED = 0.15  # share of passage tokens to predict
 
 def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Example]:
     """``number`` clozes; ``grown`` (0-1) is how far passages and rewording have grown."""
-    pool, styles = mini.pools(pretraining=True), list(mini.STYLES.values())
+    pool, styles = domains.pools(pretraining=True), list(domains.STYLES.values())
     most = round(FEW + grown * (MANY - FEW))
     rows: list[Example] = []
     while len(rows) < number:
         facts = None if most == MANY else int(rng.integers(most // 2, most + 1))
         style = styles[rng.integers(len(styles))]
-        source = mini.passage(rng, style, pool, facts=facts, favourites=False, relations=(2, 3))
-        pairs = mini.chains(source.facts)
+        source = domains.passage(rng, style, pool, facts=facts, favourites=False, relations=(2, 3))
+        pairs = domains.chains(source.facts)
         for _ in range(EACH):
             if pairs and rng.random() < 0.5:
                 one, fact = pairs[rng.integers(len(pairs))]
@@ -74,7 +75,7 @@ def train_vocabulary(size: int = VOCABULARY, seed: int = 0) -> BertTokenizerFast
     texts = [text for e in clozes(rng, 30_000) for text in (e.question.replace("[MASK]", ""), e.context)]
     # the words of questions are no names: every domain needs them
     texts += [text for r in RELATIONS for text in (*r.asks, *r.nouns)] * 20
-    texts += [re.sub(r"\{.*?\}", "", asked) for style in mini.STYLES.values() for asked in style.questions] * 200
+    texts += [re.sub(r"\{.*?\}", "", asked) for style in domains.STYLES.values() for asked in style.questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
     wordpiece.train_from_iterator(texts, vocab_size=size, min_frequency=2, show_progress=False)
     return BertTokenizerFast(tokenizer_object=wordpiece._tokenizer, do_lower_case=True)
@@ -175,7 +176,7 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     fit(model, batches, model.loss, settings, seed=seed, label="pretraining")
 
     held_out = make_windows(clozes(np.random.default_rng([seed, 3]), 1000), tokenizer, max_length=LONGEST, stride=80)
-    answers = spans.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
+    answers = decoding.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
     scores = metrics.score(held_out.examples, answers).means()
     model.reader.bert.config.initializer_range = 0.02  # for new heads
     model.reader.bert.half().save_pretrained(folder)

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import attention_maps, figures
 from helpers.data import domains
 from helpers.data.examples import Domain, Example
 from helpers.models.mnemonic import glove_digest, make_reader
-from helpers.models.reader import load_tokenizer
-from helpers.papers import a2d_case, a2d_runs, a2d_tasks
-from helpers.presets import load
-from helpers.readers import windows_over
+from helpers.models.pretrained import load_tokenizer
+from helpers.papers.a2d import case as a2d_case
+from helpers.papers.a2d import runs, trainings
+from helpers.presets.load import load
+from helpers.results import attention, figures
+from helpers.tasks.spans import windows_over
 
 WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
 
@@ -24,14 +25,14 @@ def example(name: str, question: str, answer: str) -> Example:
 
 
 def key(preset, kind="RMR"):
-    return a2d_runs.reader(a2d_tasks.preset_for(preset, kind), kind, 0, "x").infra.uid()
+    return runs.reader(trainings.preset_for(preset, kind), kind, 0, "x").infra.uid()
 
 
 def test_questions_of_several_domains_may_have_the_same_id(monkeypatch):
     rows = {name: [example("1", "Who ?", answer)] for name, answer in (("a", "Ann"), ("b", "Bob"))}
-    monkeypatch.setattr(a2d_tasks, "load_domains", lambda data: {n: Domain(n, [], rows[n], rows[n]) for n in rows})
+    monkeypatch.setattr(trainings, "load_domains", lambda data: {n: Domain(n, [], rows[n], rows[n]) for n in rows})
     preset = load("smoke", "a2d", **{"data.adversarial": None})
-    sets = a2d_tasks.question_sets(preset)
+    sets = trainings.question_sets(preset)
     assert [(e.id, e.group) for e in sets["Test"]] == [("a/1", "a/1"), ("b/1", "b/1")]
 
 
@@ -48,7 +49,7 @@ def test_a_free_answer_without_a_span_is_not_trained_on(monkeypatch):
 def test_the_order_of_the_domains_changes_nothing():
     names = {"encyclopedia": "encyclopedia", "search": "search"}
     one, other = (load("smoke", "a2d", **{"data.domains": d}) for d in (names, dict(reversed(names.items()))))
-    assert key(one) == key(other) and a2d_tasks.trained_on(one) == a2d_tasks.trained_on(other)
+    assert key(one) == key(other) and trainings.trained_on(one) == trainings.trained_on(other)
 
 
 def test_a_key_changes_with_what_a_reader_depends_on_and_with_nothing_else(tmp_path):
@@ -72,7 +73,7 @@ def test_a_key_changes_with_what_a_reader_depends_on_and_with_nothing_else(tmp_p
 
 def test_members_and_student_start_from_different_weights():
     preset = load("smoke", "a2d", **{"data.domains": {"encyclopedia": "encyclopedia"}})
-    plan = a2d_runs.distillation(preset, "RMR", 0, ("A2D",))
+    plan = runs.distillation(preset, "RMR", 0, ("A2D",))
     members = next(plan)
     assert sorted(one.seed for one in members) == [100, 200]
     with pytest.raises(ValueError, match="less than or equal to 100"):
@@ -125,7 +126,7 @@ def test_without_a_gold_answer_the_window_with_the_given_one_is_shown(case, monk
     answering(monkeypatch, "Cora")
     typed = Example("typed", "Who leads Omega ?", WORDS, (), None, "typed")
     found = a2d_case.explain(preset, readers, typed)
-    assert set(found["answers"]) == {"given"} and attention_maps.draw(found).axes
+    assert set(found["answers"]) == {"given"} and attention.draw(found).axes
 
 
 def test_an_answer_that_no_window_holds_is_left_out(case, monkeypatch):
@@ -133,7 +134,7 @@ def test_an_answer_that_no_window_holds_is_left_out(case, monkeypatch):
     answering(monkeypatch, WORDS.strip())
     gold = example("1", "What is said ?", WORDS.strip())
     found = a2d_case.explain(preset, readers, gold)
-    assert found["answers"] == {} and attention_maps.draw(found).axes
+    assert found["answers"] == {} and attention.draw(found).axes
 
 
 def test_prices_are_not_formulas(case, monkeypatch):
@@ -142,7 +143,7 @@ def test_prices_are_not_formulas(case, monkeypatch):
     found = a2d_case.explain(preset, readers, example("1", "For how much ?", "Bob"))
     for view in found["readers"].values():
         view["answer"] = "$100 % & #1_a {x $"  # as a formula, an error
-    figure = attention_maps.draw(found)
+    figure = attention.draw(found)
     assert figures.png(figure)
     assert "$100" in figure.axes[0].get_title(loc="left")
 

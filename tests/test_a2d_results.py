@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from helpers import attention_maps, notebook
 from helpers.data.examples import Example
-from helpers.papers import a2d_case, a2d_results, a2d_runs
-from helpers.presets import load
-from helpers.records import Record, Score
+from helpers.notebooks import session
+from helpers.papers.a2d import case, runs, tables
+from helpers.presets.load import load
+from helpers.results import attention
+from helpers.results.records import Record, Score
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def example(name: str, question: str, answer: str = "Rome", group: str = "") -> 
 
 
 def ask(monkeypatch, **sets) -> None:
-    for module in (a2d_results, a2d_case):
+    for module in (tables, case):
         monkeypatch.setattr(module, "question_sets", lambda preset: sets)
 
 
@@ -34,7 +35,7 @@ def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkey
         ("RMR", 0): [{"AddSent": ["Rome", "Rome", "Paris"]}, {"AddSent": ["Rome", "Paris", "Rome"]}],
         ("RMR + A2D", 0): [{"AddSent": ["in Rome", "Rome", "Rome"]}],
     }
-    parts = a2d_results.table(preset, found, ["AddSent"])
+    parts = tables.table(preset, found, ["AddSent"])
     values = {(score.method, score.metric): score.value for score in parts["scores"]}
     # Members: a is right and b wrong, then a is wrong (a variant is) and b right: half of each.
     assert values["RMR", "F1"] == values["RMR", "EM"] == 50
@@ -46,18 +47,18 @@ def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkey
 def test_table4_times_ensemble_and_student_on_some_of_many_questions(monkeypatch, preset):
     ask(monkeypatch, Test=[example(str(number), "Where ?") for number in range(450)])
     clock, read = [0.0], []
-    monkeypatch.setattr(a2d_results.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(a2d_results, "windows_over", lambda preset, asked: asked)
-    monkeypatch.setattr(a2d_results, "loaded", lambda preset, readers: readers)
+    monkeypatch.setattr(tables.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(tables, "windows_over", lambda preset, asked: asked)
+    monkeypatch.setattr(tables, "loaded", lambda preset, readers: readers)
 
     def answer(members, preset, asked):
         read.append([one.id for one in asked])
         clock[0] += len(members)
 
-    monkeypatch.setattr(a2d_results, "joint_answers", answer)
+    monkeypatch.setattr(tables, "joint_answers", answer)
     reader = SimpleNamespace(fit=lambda: {"parameters": 2000})
     rows = {("RMR", 0): [[reader], [reader]], ("RMR (E)", 0): [[reader, reader]], ("RMR + A2D", 0): [[reader]]}
-    parts = a2d_results.table4(preset, rows, ["one seed"], repeats=3)
+    parts = tables.table4(preset, rows, ["one seed"], repeats=3)
     assert [(score.method, score.metric, score.value) for score in parts["scores"]] == [
         ("RMR + A2D", "times faster than its ensemble", 2),
         ("RMR (E)", "seconds", 2),
@@ -74,7 +75,7 @@ def test_figure4_shows_types_of_which_there_are_enough(monkeypatch, preset):
     ask(monkeypatch, Test=asked)
     right, wrong = ["Rome"] * 19, ["Paris"] * 19
     found = {("RMR", 0): [{"Test": wrong}], ("RMR + A2D", 0): [{"Test": right}], ("- ATT", 0): [{"Test": wrong}]}
-    parts = a2d_results.figure4(preset, found, "Test", ["one seed"])
+    parts = tables.figure4(preset, found, "Test", ["one seed"])
     assert {(score.method, score.column, score.value) for score in parts["scores"]} == {
         ("RMR", "where", 0),
         ("RMR + A2D", "where", 100),
@@ -93,7 +94,7 @@ def test_the_share_of_the_gain_that_is_kept():
     run = {"commit": "0" * 40, "dirty": False, "device": "CPU", "versions": {}, "seconds": 1.0, "peak_memory_mb": 1}
     run["parameters"] = {}
     record = Record(artefact="a2d/table1", preset="mini", title="t", unit="F1", scores=scores, run=run)
-    table = a2d_results.kept(record)
+    table = tables.kept(record)
     less = "\N{MINUS SIGN}"
     assert table.loc["RMR, Test"].tolist() == ["+10.0 (+10.0 to +10.0)", "+9.0 (+9.0 to +9.0)", "90 %"]
     assert table.loc["RMR, Add"].tolist() == [f"+3.3 ({less}5.0 to +15.0)", "+9.0 (+9.0 to +9.0)", "–"]
@@ -127,8 +128,8 @@ def test_the_case_is_chosen_by_the_rule(monkeypatch, preset, before, after, betw
             found.append(SimpleNamespace(id=one.id, text=text, score=score, span=(start, start + len(text))))
         return found
 
-    monkeypatch.setattr(a2d_case, "joint_answers", joint_answers)
-    found, rule = a2d_case.choose(preset, {name: name for name in texts})
+    monkeypatch.setattr(case, "joint_answers", joint_answers)
+    found, rule = case.choose(preset, {name: name for name in texts})
     assert found.id == chosen
     assert ("there is none" in rule) == (chosen in "ad") and rule.startswith("of the Test questions")
 
@@ -142,32 +143,32 @@ def test_a_case_is_drawn_around_its_answers():
     }
     answers = {"gold": [5, 6], "confusing": [80, 80]}
     case = {"question": ["who", "?"], "passage": words, "answers": answers, "readers": {"before": view, "after": view}}
-    tokens = attention_maps.shown(case)
-    assert len(tokens) == attention_maps.MOST and {0, 5, 6, 20, 80, 89} <= set(tokens) and 45 not in tokens
-    figure = attention_maps.draw(case)
+    tokens = attention.shown(case)
+    assert len(tokens) == attention.MOST and {0, 5, 6, 20, 80, 89} <= set(tokens) and 45 not in tokens
+    figure = attention.draw(case)
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert sum(label.startswith("…") for label in labels) == 1  # where tokens are left out
     bars = [bar.get_width() for bar in figure.axes[2].patches]
     assert bars == [0.25, 0.25, 0.5, 0.5]
-    early = attention_maps.draw({**case, "answers": {"gold": [5, 6]}}).axes[0].get_xticklabels()
+    early = attention.draw({**case, "answers": {"gold": [5, 6]}}).axes[0].get_xticklabels()
     assert [label.get_text() for label in early][-2:] == ["w82", "w83…"]  # the end of the passage is left out
 
 
 def test_a_case_without_a_gold_answer_is_drawn():
     view = {"answer": "a", "attention": [[1.0], [1.0]], "probabilities": {"confusing": 0.5}}
     case = {"question": ["q"], "passage": ["a", "b"], "answers": {"confusing": [0, 0]}}
-    assert attention_maps.draw({**case, "readers": {"before": view, "after": view}}).axes
+    assert attention.draw({**case, "readers": {"before": view, "after": view}}).axes
 
 
 def test_another_kind_of_reader_is_refused(preset):
-    with pytest.raises(a2d_runs.ChoiceError, match="readers is 'QANet'; write RMR or BERT"):
-        a2d_runs.distil(preset, "QANet")
+    with pytest.raises(runs.ChoiceError, match="readers is 'QANet'; write RMR or BERT"):
+        runs.distil(preset, "QANet")
 
 
 def test_settings_for_a_paper_and_for_one_notebook():
-    assert notebook.topics_of("09_a2d_narrativeqa") == ["a2d", "a2d_narrativeqa"]
-    assert notebook.topics_of("10_mtdnn_kd_glue") == ["mtdnn_kd", "mtdnn_kd_glue"]
-    assert notebook.topics_of("99_report") == ["report"]
+    assert session.topics_of("09_a2d_narrativeqa") == ["a2d", "a2d_narrativeqa"]
+    assert session.topics_of("10_mtdnn_kd_glue") == ["mtdnn_kd", "mtdnn_kd_glue"]
+    assert session.topics_of("99_report") == ["report"]
     both = load("mini", "a2d", "a2d_narrativeqa")
     assert load("mini", "a2d").seeds == both.seeds == 3
     assert both.mnemonic.epochs != load("mini", "a2d").mnemonic.epochs

@@ -7,14 +7,16 @@ import pytest
 import torch
 from conftest import waves_of
 
-from helpers import engine, paths, records
-from helpers.checkpoints import DamagedFile, load_tensors, save_tensors
-from helpers.papers import a2d, a2d_runs, a2d_tasks
-from helpers.presets import load
-from helpers.readers import budget
+from helpers import paths
+from helpers.papers.a2d import algorithm, runs, trainings
+from helpers.presets.load import load
+from helpers.results import records
+from helpers.tasks.spans import budget
+from helpers.training import engine
+from helpers.training.checkpoints import DamagedFile, load_tensors, save_tensors
 
 SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1, "data.narrative": ""}
-ROWS = tuple(a2d_runs.ABLATIONS)
+ROWS = tuple(runs.ABLATIONS)
 
 
 def small(**changes):
@@ -29,7 +31,7 @@ def preset(results, monkeypatch):
 
 def waves(preset, rows=ROWS, kind="RMR"):
     """All waves of a plan, nothing trained, and what it returns."""
-    return waves_of(a2d_runs.distillation(preset, kind, 0, rows))
+    return waves_of(runs.distillation(preset, kind, 0, rows))
 
 
 def key(task):
@@ -68,7 +70,7 @@ def test_a_weight_of_zero_is_no_term(results):
 
 def test_the_temperatures_and_the_papers_weights_are_tried(results):
     preset = small(**{"a2d.temperature": 3.0, "a2d.answer_weight": 1.0, "a2d.attention_weight": 0.5})
-    tried = {name: one.a2d for name, one in a2d_runs.weights_tried(preset, "1 2.5").items()}
+    tried = {name: one.a2d for name, one in runs.weights_tried(preset, "1 2.5").items()}
     assert list(tried) == [
         "tau 1, gamma 1, delta 0.5",
         "tau 2.5, gamma 1, delta 0.5",
@@ -76,17 +78,17 @@ def test_the_temperatures_and_the_papers_weights_are_tried(results):
     ]
     assert [s.temperature for s in tried.values()] == [1.0, 2.5, 2.0]
     assert all(s.members == preset.a2d.members for s in tried.values())
-    assert a2d_runs.weights_tried(small(), "2") == {}  # the paper's, which are the preset's own
+    assert runs.weights_tried(small(), "2") == {}  # the paper's, which are the preset's own
 
 
 @pytest.mark.parametrize("wrong", ["1 x", "0", "1,2", "nan"])
 def test_what_is_no_temperature_is_refused(preset, wrong):
-    with pytest.raises(a2d_runs.ChoiceError, match=f"temperatures is '{wrong}'; write numbers above 0"):
-        a2d_runs.tuned(preset, "RMR", wrong)
+    with pytest.raises(runs.ChoiceError, match=f"temperatures is '{wrong}'; write numbers above 0"):
+        runs.tuned(preset, "RMR", wrong)
 
 
 def test_what_a_notebook_needs_counts_both_stages(stored):
-    rows = a2d_runs.notebooks(stored.preset, stored.preset)["07_a2d_ablation"]
+    rows = runs.notebooks(stored.preset, stored.preset)["07_a2d_ablation"]
     keys = {key(one) for row in rows for one in row}
     trained = {key(one) for one in (*stored.done.members, *stored.done.students.values(), *stored.done.stages)}
     assert trained <= keys and len(stored.done.stages) == 1
@@ -124,7 +126,7 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
         preset = small()
-        outcome = engine.run_plans({0: a2d_runs.distillation(preset, "RMR", 0, ROWS)}, preset.engine)[0]
+        outcome = engine.run_plans({0: runs.distillation(preset, "RMR", 0, ROWS)}, preset.engine)[0]
     return SimpleNamespace(folder=folder, preset=preset, done=outcome.value, tasks=outcome.tasks)
 
 
@@ -155,14 +157,14 @@ def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
     assert [index.tolist() for index in halves] == [index.tolist() for index in other.plan]
     before = times(stored.folder)
     assert len([path for path in before if path.name == "model.safetensors"]) == members + 1 + len(ROWS)
-    again = engine.run_plans({0: a2d_runs.distillation(stored.preset, "RMR", 0, ROWS)}, stored.preset.engine)[0]
+    again = engine.run_plans({0: runs.distillation(stored.preset, "RMR", 0, ROWS)}, stored.preset.engine)[0]
     assert times(stored.folder) == before and len(again.tasks) == len(stored.tasks)
 
 
 def test_what_is_stored_is_what_the_members_say(stored):
     knowledge, preset = stored.done.knowledge, stored.preset
-    windows = a2d_tasks.training_windows(preset)
-    tensors = a2d_tasks.stored_knowledge(knowledge.infra.folder, key(knowledge), preset)
+    windows = trainings.training_windows(preset)
+    tensors = trainings.stored_knowledge(knowledge.infra.folder, key(knowledge), preset)
     assert knowledge.fit() == {
         "windows": len(windows),
         "confused": int((tensors["confusing_start"] > 0).sum()),
@@ -170,8 +172,8 @@ def test_what_is_stored_is_what_the_members_say(stored):
     }
     expected = 0
     for member in stored.done.members:
-        logits, attention = a2d.ask(member.load(key(member)), windows, "fp32")
-        expected = expected + a2d.distributions(windows, logits, preset.a2d.temperature)[0] / preset.a2d.members
+        logits, attention = algorithm.ask(member.load(key(member)), windows, "fp32")
+        expected = expected + algorithm.distributions(windows, logits, preset.a2d.temperature)[0] / preset.a2d.members
     assert np.allclose(tensors["start"].float(), expected, atol=1e-3)
     firsts = np.cumsum(windows.lengths_W) - windows.lengths_W
     assert np.allclose(np.add.reduceat(tensors["end"].float().numpy(), firsts), 1, atol=2e-3)
@@ -218,25 +220,25 @@ def test_damaged_knowledge_is_named_and_made_again(stored, capsys, damage, said)
 
 def test_a_disk_that_is_too_small_is_named_before_anything_is_computed(preset, monkeypatch):
     (_, (knowledge,), *_), _ = waves(preset)  # its members are not trained, and not asked for
-    needed = a2d.knowledge_bytes(a2d_tasks.training_windows(preset))
-    monkeypatch.setattr(a2d_tasks.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
+    needed = algorithm.knowledge_bytes(trainings.training_windows(preset))
+    monkeypatch.setattr(trainings.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
     with pytest.raises(OSError, match=r"the ensemble's outputs on \d+ windows take \d+ MB, .* has \d+ MB: free some"):
         knowledge.fit()
-    monkeypatch.setattr(a2d_tasks.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
+    monkeypatch.setattr(trainings.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
     with pytest.raises(Exception, match="cannot be loaded"):
         engine.run([knowledge], preset.engine)
 
 
 def test_several_answer_together_by_the_mean_of_their_distributions(stored):
     preset, members = stored.preset, stored.done.members
-    task = a2d_tasks.Answers(
+    task = trainings.Answers(
         preset=preset,
         label="answers",
         readers=[key(one) for one in members],
         questions={"Test": "any"},
         infra={"folder": paths.models(preset.name)},
     )
-    texts, test = task.fit()["Test"], a2d_tasks.question_sets(preset)["Test"]
+    texts, test = task.fit()["Test"], trainings.question_sets(preset)["Test"]
     assert len(texts) == len(test) and all(text in e.context for text, e in zip(texts, test, strict=True))
 
 

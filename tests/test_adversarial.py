@@ -6,8 +6,8 @@ import pytest
 
 from helpers.data.adversarial import load_adversarial
 from helpers.data.examples import DataError
-from helpers.data.mini_words import RELATIONS
-from helpers.presets import Adversarial, Data, load
+from helpers.data.mini.words import RELATIONS
+from helpers.presets.load import Adversarial, Data, load
 
 TEXT = "Ada leads Gamma."
 MISLEADING = "Bela leads Gammon."

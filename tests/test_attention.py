@@ -6,19 +6,19 @@ import torch
 import transformers
 from transformers import AutoModelForQuestionAnswering
 
-from helpers.data import mini
-from helpers.data.batches import Batches
-from helpers.data.tensors import WindowTensors, rows_of
-from helpers.data.windows import Ragged, Windows, make_windows
+from helpers.batches.plans import Batches
+from helpers.batches.sequences import Ragged, Windows, make_windows
+from helpers.batches.tensors import WindowTensors, rows_of
+from helpers.data.mini import domains
 from helpers.models.attention import keep_attention
 from helpers.models.mnemonic import make_reader
-from helpers.models.reader import EncoderError, load_reader, load_saved, load_tokenizer, save_reader
-from helpers.training import INPUTS
+from helpers.models.pretrained import EncoderError, load_reader, load_saved, load_tokenizer, save_reader
+from helpers.training.loop import INPUTS
 
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = mini.load_domain("news", train_size=12).train[:12]
+    examples = domains.load_domain("news", train_size=12).train[:12]
     return make_windows(examples, load_tokenizer("data/mini"), max_length=96, stride=32)
 
 
@@ -165,7 +165,7 @@ def test_a_part_of_a_batch_has_its_own_pairs(part, expected):
 
 def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
     tokenizer = load_tokenizer("data/mini")
-    example = mini.load_domain("news", train_size=1).train[0]
+    example = domains.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=48, stride=8)
     held = np.flatnonzero(windows.start_W)
     assert len(held) > 1 and len(set(windows.start_W[held])) > 1  # at different places

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.data import mini
-from helpers.data.batches import Batches, epochs_of, length_buckets, plan_steps, upsample
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import make_windows
-from helpers.models.reader import load_tokenizer
+from helpers.batches.plans import Batches, epochs_of, length_buckets, plan_steps, upsample
+from helpers.batches.sequences import make_windows
+from helpers.batches.tensors import WindowTensors
+from helpers.data.mini import domains
+from helpers.models.pretrained import load_tokenizer
 
 
 def whole_epochs(windows, domain, *, epochs, batch_size, seed):
@@ -16,7 +16,7 @@ def whole_epochs(windows, domain, *, epochs, batch_size, seed):
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = [e for name in ("news", "search") for e in mini.load_domain(name, train_size=30).train[:30]]
+    examples = [e for name in ("news", "search") for e in domains.load_domain(name, train_size=30).train[:30]]
     return make_windows(examples[:50], load_tokenizer("data/mini"), max_length=64, stride=24)
 
 

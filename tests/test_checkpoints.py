@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from helpers.checkpoints import DamagedFile, digest, load_tensors, save_tensors
+from helpers.training.checkpoints import DamagedFile, digest, load_tensors, save_tensors
 
 TENSORS = {
     "start": torch.tensor([[0.5, -2.0, 65504.0], [0.0, 6e-8, 1.0]], dtype=torch.float16),

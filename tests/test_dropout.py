@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from helpers.models.dropout import QuickDropout, attention, quick_dropout, quicken
-from helpers.models.reader import load_reader
+from helpers.models.pretrained import load_reader
 
 
 def test_elements_are_dropped_at_the_rate_and_the_rest_scaled_up():

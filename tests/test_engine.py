@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from helpers import engine, paths
-from helpers.papers import imm
-from helpers.papers import tasks as shared
-from helpers.presets import Engine, load
+from helpers import paths
+from helpers.papers.imm import algorithm
+from helpers.presets.load import Engine, load
+from helpers.training import cached as shared
+from helpers.training import engine
 
 
 @pytest.fixture
@@ -20,8 +21,8 @@ def preset():
 
 def tasks(preset):
     """Two readers of a domain each, and one of both."""
-    singles = imm.singles(preset, 0)
-    both = imm.reader(singles["news"], "Mix", list(singles), list(singles))
+    singles = algorithm.singles(preset, 0)
+    both = algorithm.reader(singles["news"], "Mix", list(singles), list(singles))
     return [*singles.values(), both]
 
 
@@ -50,7 +51,7 @@ def test_workers_give_the_scores_of_this_process(results, preset, monkeypatch):
 
 def test_a_setting_that_changes_changes_the_key(results, preset):
     def key(**overrides):
-        return imm.singles(load("smoke", "imm", **overrides), 0)["news"].infra.uid()
+        return algorithm.singles(load("smoke", "imm", **overrides), 0)["news"].infra.uid()
 
     same = key()
     assert key() == same == key(**{"training.checkpoint_minutes": 1.0}) == key(**{"engine.threads": 2})
@@ -78,20 +79,20 @@ def test_one_failure_does_not_stop_the_others(results, preset, monkeypatch):
 
 
 def test_plans_go_side_by_side_and_a_replay_stops_where_it_is_not_done(results, preset):
-    singles = imm.singles(preset, 0)
+    singles = algorithm.singles(preset, 0)
     waves = []
 
     def plan(name, more):
         yield [singles[name]]
         waves.append((name, singles[name].fit()["steps"]))
         if more:
-            yield [imm.reader(singles[name], "more", [name], [name], start=singles[name].infra.uid())]
+            yield [algorithm.reader(singles[name], "more", [name], [name], start=singles[name].infra.uid())]
         return name.upper()
 
     assert engine.replay(plan("news", True)) == (None, [singles["news"]])
     outcomes = engine.run_plans({1: plan("news", True), 2: plan("encyclopedia", False)}, Engine(processes=1, threads=1))
     assert [outcomes[number].value for number in (1, 2)] == ["NEWS", "ENCYCLOPEDIA"]
-    assert [len(outcomes[number].tasks) for number in (1, 2)] == [2, 1] and waves[0][1] == imm.budget(preset)
+    assert [len(outcomes[number].tasks) for number in (1, 2)] == [2, 1] and waves[0][1] == algorithm.budget(preset)
     assert engine.replay(plan("news", True)).value == "NEWS"
 
 
@@ -108,11 +109,11 @@ def test_workers_that_died_are_replaced(results, preset):
 
 DISK = """
 import resource, signal, sys
-from helpers import engine
-from helpers.papers import imm
-from helpers.presets import Engine, load
+from helpers.training import engine
+from helpers.papers.imm import algorithm
+from helpers.presets.load import Engine, load
 preset = load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
-one, other = imm.singles(preset, 0).values()
+one, other = algorithm.singles(preset, 0).values()
 engine.run([one], Engine(processes=1, threads=1))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
@@ -128,20 +129,20 @@ def test_a_full_disk_while_a_reader_is_saved_is_named_and_loses_nothing(results,
     done = subprocess.run([sys.executable, "-c", DISK], capture_output=True, text=True, cwd=paths.ROOT)
     assert "1 of 2 trainings failed" in done.stdout and "free some space and run again" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1].startswith("completed ") and not done.stdout.endswith("completed\n")
-    engine.run(imm.singles(preset, 0).values(), Engine(processes=1, threads=1))
-    assert all(one.infra.status() == "completed" for one in imm.singles(preset, 0).values())
+    engine.run(algorithm.singles(preset, 0).values(), Engine(processes=1, threads=1))
+    assert all(one.infra.status() == "completed" for one in algorithm.singles(preset, 0).values())
 
 
 DRIVER = """
-from helpers import engine
-from helpers.papers import imm
-from helpers.presets import Engine, load
+from helpers.training import engine
+from helpers.papers.imm import algorithm
+from helpers.presets.load import Engine, load
 if __name__ == "__main__":
     domains = {"news": "news", "encyclopedia": "encyclopedia"}
     settings = {"training.epochs": 4.0, "training.checkpoint_minutes": 0.0, "data.domains": domains, "seeds": 1}
     preset = load("smoke", "imm", **settings)
     print("started", flush=True)
-    plans = {seed: imm.algorithm1(preset, seed, preset.imm, 1) for seed in (0, 1)}
+    plans = {seed: algorithm.algorithm1(preset, seed, preset.imm, 1) for seed in (0, 1)}
     outcomes = engine.run_plans(plans, Engine(processes=2, threads=1))
     for seed, outcome in outcomes.items():
         print(seed, [(i, reader.fit()["f1"]) for i, reader in outcome.value[-1].items()], flush=True)

@@ -8,8 +8,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from helpers import figures, paths, report
-from helpers.records import Record, printed, write
+from helpers import paths
+from helpers.results import figures, report
+from helpers.results.records import Record, printed, write
 
 DOMAINS = ["news", "stories", "web"]
 RUN = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers.data.examples import DataError
-from helpers.data.glove import read_glove
+from helpers.models.glove import read_glove
 
 GOOD = "the 0.5 -1 2e-1\n. . . 1 2 3\nking 7 8 9\nthe 4 4 4\ncafé 0 0 1\n"
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 from conftest import waves_of
 
-from helpers import checkpoints, claims, engine, provenance, records
-from helpers.papers import imm, imm_runs, imm_tasks
-from helpers.presets import load
+from helpers.papers.imm import algorithm, runs, trainings
+from helpers.presets.load import load
+from helpers.results import claims, provenance, records
+from helpers.training import checkpoints, engine
 
 NAMES = ["encyclopedia", "news", "search"]
 
@@ -21,7 +22,7 @@ def preset(results):
 
 def drive(monkeypatch, plan, valid):
     """All waves of a plan, with F1 on validation as ``valid`` says instead of trained; and what the plan returns."""
-    monkeypatch.setattr(imm, "valid", valid)
+    monkeypatch.setattr(algorithm, "valid", valid)
     return waves_of(plan)
 
 
@@ -34,7 +35,7 @@ def key(reader):
 
 
 def test_a_round_of_algorithm_1(monkeypatch, preset):
-    waves, history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 2), better_every_round)
+    waves, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 2), better_every_round)
     singles, outputs, phi, theta, outputs2, phi2, theta2 = waves
     assert [one.domains for one in singles] == [[name] for name in NAMES] == [one.target for one in singles]
     assert [(one.reader, one.domain) for one in outputs] == [(key(s), s.domains[0]) for s in singles]
@@ -60,7 +61,7 @@ def test_the_better_of_new_and_old_is_kept_and_it_stops_when_none_improves(monke
     def valid(reader):
         return next((score for name, score in scores.items() if name in reader.label), 10.0)
 
-    _, history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 5), valid)
+    _, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 5), valid)
     kept = [{i: reader.label for i, reader in theta.items()} for theta in history]
     assert kept[1]["news"] == "IMM theta news, round 1, seed 0"
     assert kept[1]["search"] == kept[0]["search"] and "Single" in kept[0]["search"]  # the new one was worse
@@ -71,8 +72,8 @@ def test_the_better_of_new_and_old_is_kept_and_it_stops_when_none_improves(monke
 def test_what_the_switches_change(monkeypatch, preset):
     def first(**changes):
         switches = preset.imm.model_copy(update=changes)
-        waves, _ = drive(monkeypatch, imm.algorithm1(preset, 0, switches, 1), better_every_round)
-        readers = [one for wave in waves for one in wave if isinstance(one, imm_tasks.Reader)]
+        waves, _ = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 1), better_every_round)
+        readers = [one for wave in waves for one in wave if isinstance(one, trainings.Reader)]
         return readers[3], readers[6], waves
 
     phi, theta, _ = first()
@@ -84,21 +85,21 @@ def test_what_the_switches_change(monkeypatch, preset):
     _, _, waves = first(teach_multi_domain=False, teach_target=False)
     assert len(waves) == 3  # nobody has to be asked
     assert first(kd_space="logits")[0].kd_space == "logits" and first(annealing="constant")[1].annealing == "constant"
-    single = imm.singles(preset, 0)["encyclopedia"]
+    single = algorithm.singles(preset, 0)["encyclopedia"]
     assert first(multi_domain_start="theta")[0].start == key(single)
-    plan = imm.algorithm1(preset, 0, preset.imm.model_copy(update={"similarity": "released"}), 1)
-    with pytest.raises(imm.SwitchError, match=r"'released' is for the domains SQuAD, .* not \['encyclopedia'"):
+    plan = algorithm.algorithm1(preset, 0, preset.imm.model_copy(update={"similarity": "released"}), 1)
+    with pytest.raises(algorithm.SwitchError, match=r"'released' is for the domains SQuAD, .* not \['encyclopedia'"):
         next(plan)  # before anything is trained
 
 
 def test_measured_similarities_follow_how_readers_do_elsewhere(monkeypatch, preset):
     f1 = {("news", "encyclopedia"): 30.0, ("search", "encyclopedia"): 10.0}
-    monkeypatch.setattr(imm, "elsewhere", lambda reader, i: SimpleNamespace(fit=lambda: score(reader, i)))
+    monkeypatch.setattr(algorithm, "elsewhere", lambda reader, i: SimpleNamespace(fit=lambda: score(reader, i)))
 
     def score(reader, domain):
         return {"f1": f1.get((reader.domains[0], domain), 0.0)}
 
-    waves, s = drive(monkeypatch, imm.similarities(preset, 0, "measured"), better_every_round)
+    waves, s = drive(monkeypatch, algorithm.similarities(preset, 0, "measured"), better_every_round)
     assert len(waves[0]) == 6
     assert s["encyclopedia"] == {"news": 0.75, "search": 0.25}
     assert s["news"] == {"encyclopedia": 0.5, "search": 0.5}  # where nobody scores, all are alike
@@ -106,8 +107,8 @@ def test_measured_similarities_follow_how_readers_do_elsewhere(monkeypatch, pres
 
 def test_measured_similarities_from_trained_readers(preset):
     switches = preset.imm.model_copy(update={"similarity": "measured"})
-    done = engine.run_plans({0: imm.algorithm1(preset, 0, switches, 1)}, preset.engine)[0]
-    scored = [task for task in done.tasks if isinstance(task, imm_tasks.Elsewhere)]
+    done = engine.run_plans({0: algorithm.algorithm1(preset, 0, switches, 1)}, preset.engine)[0]
+    scored = [task for task in done.tasks if isinstance(task, trainings.Elsewhere)]
     assert len(scored) == 6 and all(0 <= task.fit()["f1"] <= 100 for task in scored)
     phi = next(task for task in done.tasks if "phi" in task.label)
     assert math.isclose(sum(phi.weights.values()), 1, abs_tol=1e-5)
@@ -115,25 +116,25 @@ def test_measured_similarities_from_trained_readers(preset):
 
 def test_released_similarities_are_rows_that_sum_to_one(results):
     preset = load("paper")
-    assert set(preset.data.domains) == set(imm.RELEASED)
-    for target, row in imm.RELEASED.items():
-        assert set(row) == set(imm.RELEASED) - {target} and abs(sum(row.values()) - 1) < 0.011
+    assert set(preset.data.domains) == set(algorithm.RELEASED)
+    for target, row in algorithm.RELEASED.items():
+        assert set(row) == set(algorithm.RELEASED) - {target} and abs(sum(row.values()) - 1) < 0.011
 
 
 def test_table_1_gives_every_reader_the_same_number_of_steps(monkeypatch, preset):
-    waves, methods = drive(monkeypatch, imm.baselines(preset, 0), better_every_round)
-    assert tuple(methods) == imm.METHODS[:-1]
-    rounds, history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
+    waves, methods = drive(monkeypatch, algorithm.baselines(preset, 0), better_every_round)
+    assert tuple(methods) == algorithm.METHODS[:-1]
+    rounds, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
     methods["IMM"] = history[-1]
-    known = imm_runs.by_key([one for wave in [*waves, *rounds] for one in wave])
+    known = runs.by_key([one for wave in [*waves, *rounds] for one in wave])
     for readers in methods.values():
         for i, reader in readers.items():
-            stages = imm_runs.history(reader, known)
-            assert abs(sum(one.steps for one in stages) - imm.budget(preset)) <= 1
+            stages = runs.history(reader, known)
+            assert abs(sum(one.steps for one in stages) - algorithm.budget(preset)) <= 1
             assert i in reader.target and reader.settings["training"] == methods["Mix"][i].settings["training"]
     assert methods["FT"]["news"].start == methods["MFT"]["news"].start
     assert methods["FT"]["news"].domains == ["news"] and methods["MFT"]["news"].domains == NAMES
-    nearest = max((row := imm.tfidf(preset)["news"]), key=row.get)
+    nearest = max((row := algorithm.tfidf(preset)["news"]), key=row.get)
     assert set(methods["MS-MFT"]["news"].domains) == {"news", nearest}
     assert known[methods["MS-FT"]["news"].start].domains == [nearest]
     unified = known[methods["BAM"]["news"].start]
@@ -142,12 +143,12 @@ def test_table_1_gives_every_reader_the_same_number_of_steps(monkeypatch, preset
 
 
 def test_the_same_training_is_one_under_any_name(monkeypatch, preset):
-    _, imm_history = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
-    _, methods = drive(monkeypatch, imm.baselines(preset, 0), better_every_round)
+    _, imm_history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
+    _, methods = drive(monkeypatch, algorithm.baselines(preset, 0), better_every_round)
     assert key(imm_history[0]["news"]) == key(methods["Single"]["news"])
-    _, longer = drive(monkeypatch, imm.algorithm1(preset, 0, preset.imm, 3), better_every_round)
+    _, longer = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 3), better_every_round)
     assert key(longer[1]["news"]) == key(imm_history[1]["news"]) != key(longer[2]["news"])
-    _, other = drive(monkeypatch, imm.algorithm1(preset, 1, preset.imm, 1), better_every_round)
+    _, other = drive(monkeypatch, algorithm.algorithm1(preset, 1, preset.imm, 1), better_every_round)
     assert key(other[1]["news"]) != key(imm_history[1]["news"])
 
 
@@ -158,7 +159,7 @@ def loss_of(kd_space, progress, weight=None, annealing="linear"):
     zero = torch.zeros(1, dtype=torch.long)
     batch = {"start": zero, "end": zero, "attention_mask": torch.ones(1, 2), "teacher_start": teacher}
     batch |= {"teacher_end": teacher} | ({} if weight is None else {"weight": torch.tensor([weight])})
-    terms = imm_tasks.joint_loss(kd_space, annealing)(student, batch, progress)
+    terms = trainings.joint_loss(kd_space, annealing)(student, batch, progress)
     return {name: round(float(term), 4) for name, term in terms.items()}
 
 
@@ -178,10 +179,10 @@ def test_joint_loss_by_hand():
 def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypatch, preset, capsys):
     preset = preset.model_copy(update={"imm": preset.imm.model_copy(update={"rounds": 1})})
     monkeypatch.setattr(engine, "_checked", set())
-    done = engine.run_plans({0: imm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
+    done = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
     before = {i: reader.fit() for i, reader in done.value[-1].items()}
     single = done.tasks[0]
-    store = next(task for task in done.tasks if isinstance(task, imm_tasks.Outputs))
+    store = next(task for task in done.tasks if isinstance(task, trainings.Outputs))
     flip(single.folder() / "model.safetensors")
     flip(store.infra.uid_folder() / "outputs.safetensors")
     phi = next(task for task in done.tasks if "phi" in task.label)
@@ -189,7 +190,7 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
     cut.write_bytes(cut.read_bytes()[:40])
     engine._checked.clear()
     capsys.readouterr()
-    again = engine.run_plans({0: imm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
+    again = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
     said = capsys.readouterr().out
     assert (
         single.label in said
@@ -204,8 +205,8 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
 
 
 def test_outputs_of_another_teacher_or_of_other_windows_are_refused(preset):
-    done = engine.run_plans({0: imm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
-    store = next(task for task in done.tasks if isinstance(task, imm_tasks.Outputs))
+    done = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
+    store = next(task for task in done.tasks if isinstance(task, trainings.Outputs))
     tensors, facts = checkpoints.load_tensors(store.infra.uid_folder() / "outputs.safetensors")
     for wrong in ({"teacher": "another"}, {"windows": "others"}):
         checkpoints.save_tensors(

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from helpers.losses import (
+from helpers.training.losses import (
     gold_divergence,
     log_probabilities,
     logit_divergence,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.data.examples import DataError, Example
-from helpers.metrics import (
+from helpers.tasks.metrics import (
     best_threshold,
     by_answerability,
     exact_match,
@@ -234,7 +234,7 @@ def real_pairs(stories: Path, number: int, brief: bool) -> tuple[list[str], list
     Each has four words or more, as nltk counts four words in a row even of an answer that has fewer. ``brief`` takes
     four words beside long answers alone, so that BLEU's brevity penalty applies.
     """
-    from helpers.data.qa import read
+    from helpers.data.questions import read
 
     examples = [example for example in read(stories).examples if example.span]
     if brief:

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from helpers import paths
-from helpers.data import mini
-from helpers.data.mini_words import RELATIONS
+from helpers.data.mini import domains as mini
+from helpers.data.mini.words import RELATIONS
 from helpers.data.similarity import question_similarity
 
 

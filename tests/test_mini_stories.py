@@ -5,13 +5,15 @@ import re
 import numpy as np
 import pytest
 
-from helpers.data import mini, mini_stories, profile
 from helpers.data.domains import fingerprint, load_domains, narrative
 from helpers.data.examples import DataError
-from helpers.data.mini_words import RELATIONS
-from helpers.data.narrative import closest_span, word_positions
-from helpers.models.reader import load_tokenizer
-from helpers.presets import Data, load
+from helpers.data.formats.narrativeqa import closest_span, word_positions
+from helpers.data.mini import domains as mini
+from helpers.data.mini import stories as mini_stories
+from helpers.data.mini.words import RELATIONS
+from helpers.models.pretrained import load_tokenizer
+from helpers.papers import corpora
+from helpers.presets.load import Data, load
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +113,8 @@ def _pattern(template: str) -> str:
 
 
 def test_questions_are_of_many_types(examples):
-    types = [profile.question_type(e.question) for e in examples]
-    assert all(types.count(kind) > 25 for kind in profile.QUESTION_TYPES[:-1]) and "other" not in types
+    types = [corpora.question_type(e.question) for e in examples]
+    assert all(types.count(kind) > 25 for kind in corpora.QUESTION_TYPES[:-1]) and "other" not in types
 
 
 # As computed before there were stories.
@@ -130,7 +132,7 @@ def test_a_preset_may_name_the_stories():
     data = Data(source="mini", domains={"tales": "stories"}, train_size=24, valid_size=8, test_size=12)
     tales = load_domains(data)["tales"]
     assert (tales.name, len(tales.train), len(tales.valid), len(tales.test)) == ("tales", 24, 8, 12)
-    assert profile.type_guess(data) == {}
+    assert corpora.type_guess(data) == {}
 
 
 @pytest.mark.parametrize("name", ["smoke", "mini", "lab", "paper"])

@@ -5,17 +5,17 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers import metrics, spans
-from helpers.answering import answer
-from helpers.data import mini
-from helpers.data.batches import Batches
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import make_windows
+from helpers.batches.plans import Batches
+from helpers.batches.sequences import make_windows
+from helpers.batches.tensors import WindowTensors
+from helpers.data.mini import domains
 from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader
-from helpers.models.reader import load_saved, load_tokenizer, save_reader
-from helpers.presets import Training
-from helpers.readers import span_loss
-from helpers.training import INPUTS, fit, predict
+from helpers.models.pretrained import load_saved, load_tokenizer, save_reader
+from helpers.presets.load import Training
+from helpers.tasks import decoding, metrics
+from helpers.tasks.answering import answer
+from helpers.tasks.spans import span_loss
+from helpers.training.loop import INPUTS, fit, predict
 
 
 def reader(seed=0, **changes):
@@ -26,7 +26,7 @@ def reader(seed=0, **changes):
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = mini.load_domain("news", train_size=12).train[:12]
+    examples = domains.load_domain("news", train_size=12).train[:12]
     return make_windows(examples, load_tokenizer("data/mini"), max_length=48, stride=16)
 
 
@@ -134,19 +134,19 @@ def test_saved_and_loaded_it_reads_the_same(windows, tmp_path):
 
 
 def test_it_learns_eight_questions_by_heart():
-    examples = mini.load_domain("encyclopedia", train_size=8).train[:8]
+    examples = domains.load_domain("encyclopedia", train_size=8).train[:8]
     windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
     model = reader(word_width=16, letter_width=8, hidden=16)
     settings = Training(learning_rate=2e-2, batch_size=8, epochs=1.0, weight_decay=0.0, clip=5.0, precision="fp32")
     fit(model, Batches(WindowTensors(windows), [np.arange(len(windows))] * 60), span_loss, settings, seed=0)
-    found = spans.decode(windows, predict(model, windows, precision="fp32"))
+    found = decoding.decode(windows, predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in found]).f1.mean() == 100
 
 
 def test_once_saved_it_answers_a_question(tmp_path):
     model, tokenizer = reader(), load_tokenizer("data/mini")
     save_reader(model, tokenizer, tmp_path / "model")
-    example = mini.load_domain("news", train_size=1).train[0]
+    example = domains.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=384)
-    expected = spans.decode(windows, predict(model, windows, precision="fp32"))[0].text
+    expected = decoding.decode(windows, predict(model, windows, precision="fp32"))[0].text
     assert expected and answer(str(tmp_path / "model"), example.question, example.context).text == expected

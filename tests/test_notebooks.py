@@ -8,9 +8,11 @@ import nbformat
 import pytest
 
 from helpers import __main__ as cli
-from helpers import figures, notebook, paths, records, runner
-from helpers.data import mini
-from helpers.presets import PresetError
+from helpers import paths
+from helpers.data.mini import domains
+from helpers.notebooks import runner, session
+from helpers.presets.load import PresetError
+from helpers.results import figures, records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 
@@ -74,7 +76,7 @@ def test_files_of_ones_own_in_a_preset_of_ones_own(results, tmp_path, capsys):
                 "answers": [{"text": e.answers[0], "answer_start": e.span[0]}],
                 "in": e.context,
             }
-            for e in mini.load_domain(name, train_size=80).train
+            for e in domains.load_domain(name, train_size=80).train
         ]
         paragraphs = [{"context": row.pop("in"), "qas": [row]} for row in rows]
         (tmp_path / "files" / name).mkdir(parents=True)
@@ -99,7 +101,7 @@ def test_a_failing_notebook_does_not_stop_the_others(results, monkeypatch, tmp_p
     source.cells.append(nbformat.v4.new_code_cell("raise RuntimeError('as asked')"))
     nbformat.write(source, folder / "50_broken.ipynb")
     monkeypatch.setattr(paths, "NOTEBOOKS", folder)
-    monkeypatch.setattr(notebook.paths, "NOTEBOOKS", folder)
+    monkeypatch.setattr(session.paths, "NOTEBOOKS", folder)
     # the kernel reads the real folder, where 50_broken is not
     assert runner.run([], {"preset": "smoke"}) == 1
     printed = capsys.readouterr()
@@ -144,36 +146,36 @@ def test_form(path):
         assert len(cell.source.splitlines()) <= 30
         kinds = (ast.FunctionDef, ast.ClassDef)
         assert not any(isinstance(node, kinds) for node in ast.walk(ast.parse(cell.source))), "define it in helpers"
-    assert all(parameter.help for parameter in notebook.parameters_of(path).values())
+    assert all(parameter.help for parameter in session.parameters_of(path).values())
     assert f'start("{path.stem}", globals())' in code[1].source
 
 
 def namespace(**values):
-    known = notebook.parameters_of(paths.NOTEBOOKS / "02_imm_main.ipynb")
+    known = session.parameters_of(paths.NOTEBOOKS / "02_imm_main.ipynb")
     defaults = {name: parameter.default for name, parameter in known.items()}
-    lines = [notebook.INJECTED, *(f"{name} = {value!r}" for name, value in values.items())]
+    lines = [session.INJECTED, *(f"{name} = {value!r}" for name, value in values.items())]
     return {**defaults, **values, "In": ["", "preset: str = ''", "\n".join(lines)]}
 
 
 def test_unknown_and_mistyped_parameters_are_refused():
-    with pytest.raises(notebook.ParameterError, match="no parameter 'sed'; it has preset, data_dir"):
-        notebook.start("02_imm_main", namespace(sed=3))
-    with pytest.raises(notebook.ParameterError, match=r"seeds has to be int, not 1\.5"):
-        notebook.start("02_imm_main", namespace(seeds=1.5))
-    with pytest.raises(notebook.ParameterError, match="seeds has to be int, not True"):
-        notebook.start("02_imm_main", namespace(seeds=True))
+    with pytest.raises(session.ParameterError, match="no parameter 'sed'; it has preset, data_dir"):
+        session.start("02_imm_main", namespace(sed=3))
+    with pytest.raises(session.ParameterError, match=r"seeds has to be int, not 1\.5"):
+        session.start("02_imm_main", namespace(seeds=1.5))
+    with pytest.raises(session.ParameterError, match="seeds has to be int, not True"):
+        session.start("02_imm_main", namespace(seeds=True))
     with pytest.raises(PresetError, match="no preset 'minni'"):
-        notebook.start("02_imm_main", namespace(preset="minni"))
+        session.start("02_imm_main", namespace(preset="minni"))
 
 
 def test_a_number_stands_for_a_text():
     given = namespace(preset="smoke", data_dir=3)
-    assert notebook.start("02_imm_main", given).parameters["data_dir"] == given["data_dir"] == "3"
+    assert session.start("02_imm_main", given).parameters["data_dir"] == given["data_dir"] == "3"
 
 
 def test_known_parameters_take_effect():
-    session = notebook.start("02_imm_main", namespace(preset="smoke", seeds=1, train_size=7))
-    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 12)
+    started = session.start("02_imm_main", namespace(preset="smoke", seeds=1, train_size=7))
+    assert (started.preset.seeds, started.preset.data.train_size, started.preset.data.test_size) == (1, 7, 12)
 
 
 def test_papermill_alone_refuses_a_parameter_too(tmp_path):
@@ -184,9 +186,9 @@ def test_papermill_alone_refuses_a_parameter_too(tmp_path):
 
 
 def test_run_refuses_what_no_notebook_knows(results):
-    with pytest.raises(notebook.ParameterError, match="no parameter 'sed'"):
+    with pytest.raises(session.ParameterError, match="no parameter 'sed'"):
         runner.run([], {"preset": "smoke", "sed": 3})
-    with pytest.raises(notebook.ParameterError, match="no notebook 77_none; there are 00_corpora"):
+    with pytest.raises(session.ParameterError, match="no notebook 77_none; there are 00_corpora"):
         runner.run(["77_none"], {"preset": "smoke"})
 
 

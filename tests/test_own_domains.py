@@ -6,8 +6,9 @@ import pytest
 from transformers import AutoModelForQuestionAnswering
 
 from helpers import __main__ as cli
-from helpers import paths, records
-from helpers.data import mini
+from helpers import paths
+from helpers.data.mini import domains
+from helpers.results import records
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def files(tmp_path):
                     }
                 ],
             }
-            for e in mini.load_domain(name, train_size=60).train
+            for e in domains.load_domain(name, train_size=60).train
         ]
         found[name] = tmp_path / f"{name}.json"
         found[name].write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))

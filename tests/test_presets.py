@@ -1,7 +1,7 @@
 import pytest
 
-from helpers import presets
-from helpers.presets import PresetError, load
+from helpers.presets import load as presets
+from helpers.presets.load import PresetError, load
 
 
 @pytest.mark.parametrize("name", presets.NAMES)

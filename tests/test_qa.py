@@ -13,10 +13,10 @@ from pathlib import Path
 import datasets
 import pytest
 
-from helpers.data import hub
 from helpers.data.examples import DataError
-from helpers.data.narrative import closest_span, word_positions
-from helpers.data.qa import load_domain, read, sample
+from helpers.data.formats import hub
+from helpers.data.formats.narrativeqa import closest_span, word_positions
+from helpers.data.questions import load_domain, read, sample
 
 REAL = Path(__file__).parents[2] / "shared/data/qa"
 needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason=f"no real data at {REAL}")
@@ -479,7 +479,7 @@ def test_split_depends_on_seed_and_not_on_file_order(tmp_path):
 def test_split_is_the_same_in_every_process(tmp_path):
     write_many(tmp_path / "d.json", 30)
     code = (
-        "from helpers.data.qa import load_domain; "
+        "from helpers.data.questions import load_domain; "
         "print([e.id for e in load_domain('d', 'd.json', seed=3, valid_size=10, train_size=9).train])"
     )
     outputs = [

@@ -8,8 +8,9 @@ import time
 import pytest
 from pydantic import ValidationError
 
-from helpers import paths, provenance, records, tables
-from helpers.records import Record, RecordError, Score, example_key, fingerprint, printed, read, read_all, write
+from helpers import paths
+from helpers.results import provenance, records, tables
+from helpers.results.records import Record, RecordError, Score, example_key, fingerprint, printed, read, read_all, write
 
 RUN = {
     "commit": "0123456789abcdef",

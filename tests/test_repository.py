@@ -10,7 +10,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from helpers import __main__ as cli
-from helpers import paths, report
+from helpers import paths
+from helpers.results import report
 
 ROOT = paths.ROOT
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "data/README.md", ROOT / "docs/deviations.md"]
@@ -58,7 +59,7 @@ def test_wrong_use_is_one_line_on_stderr(results, tmp_path):
 
 
 def test_answer_prints_text_and_probability(tmp_path):
-    from helpers.models.reader import load_reader, load_tokenizer, save_reader
+    from helpers.models.pretrained import load_reader, load_tokenizer, save_reader
 
     save_reader(load_reader("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "reader")
     passage = tmp_path / "passage.txt"

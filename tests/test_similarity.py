@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.data.examples import DataError
-from helpers.data.qa import read
+from helpers.data.questions import read
 from helpers.data.similarity import question_similarity
 
 REAL = Path(__file__).parents[2] / "shared/data/qa"

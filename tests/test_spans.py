@@ -9,10 +9,10 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from helpers import spans
+from helpers.batches.sequences import Windows, make_windows
 from helpers.data.examples import DataError, Example
-from helpers.data.windows import Windows, make_windows
-from helpers.spans import Logits, decode
+from helpers.tasks import decoding
+from helpers.tasks.decoding import Logits, decode
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -222,7 +222,7 @@ def agrees(windows: Windows, logits: Logits, **settings) -> None:
 @pytest.mark.parametrize("levels", [None, 8, 1, 0], ids=["no ties", "ties", "mostly ties", "all equal"])
 @pytest.mark.parametrize("n_best, max_answer_tokens, no_answer, threshold", [(20, 30, False, 0), (3, 4, True, 0.1)])
 def test_agrees_with_the_loop(tokenizer, monkeypatch, levels, n_best, max_answer_tokens, no_answer, threshold):
-    monkeypatch.setattr(spans, "CELLS", 2000)  # several chunks
+    monkeypatch.setattr(decoding, "CELLS", 2000)  # several chunks
     random = np.random.default_rng(7)
     examples = [question(str(i), " ".join(random.choice(WORDS, random.integers(0, 60))), "who") for i in range(80)]
     windows = make_windows(examples, tokenizer, max_length=30, stride=9)
@@ -246,7 +246,7 @@ def test_agrees_with_the_loop_on_real_windows(precision):
     file, model = SHARED / "data/qa/squad/xquad.en.json", SHARED / "models/all-MiniLM-L6-v2"
     if not (file.exists() and model.exists()):
         pytest.skip(f"needs {file.name} and {model.name} under ../shared")
-    from helpers.data.qa import read
+    from helpers.data.questions import read
 
     examples = read(file).examples[::4]
     windows = make_windows(examples, AutoTokenizer.from_pretrained(model), max_length=160, stride=64)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.statistics import bootstrap_interval, compare, describe, estimate, mean
+from helpers.results.intervals import bootstrap_interval, compare, describe, estimate, mean
 
 
 def test_mean():

@@ -10,22 +10,22 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers import checkpoints, training
-from helpers.checkpoints import weights
-from helpers.data import mini
-from helpers.data.batches import Batches, plan_steps
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import make_windows
-from helpers.models.reader import load_reader, load_saved, load_tokenizer, save_reader
-from helpers.presets import Training
-from helpers.readers import span_loss
+from helpers.batches.plans import Batches, plan_steps
+from helpers.batches.sequences import make_windows
+from helpers.batches.tensors import WindowTensors
+from helpers.data.mini import domains
+from helpers.models.pretrained import load_reader, load_saved, load_tokenizer, save_reader
+from helpers.presets.load import Training
+from helpers.tasks.spans import span_loss
+from helpers.training import checkpoints, loop
+from helpers.training.checkpoints import weights
 
 SETTINGS = Training(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
 
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = mini.load_domain("news", train_size=40).train
+    examples = domains.load_domain("news", train_size=40).train
     return make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
 
 
@@ -45,13 +45,13 @@ def batches(windows, seed=0, epochs=2.0):
 
 
 def test_learning_rate_rises_then_falls_to_nothing():
-    rates = [training.learning_rate(step, 10, 1.0, 0.2) for step in range(10)]
+    rates = [loop.learning_rate(step, 10, 1.0, 0.2) for step in range(10)]
     assert rates[:2] == [0.5, 1.0]
     assert rates[2:] == pytest.approx([8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9])
 
 
 def test_biases_and_norms_do_not_decay():
-    groups = training.make_optimizer(reader(), SETTINGS).param_groups
+    groups = loop.make_optimizer(reader(), SETTINGS).param_groups
     assert [g["weight_decay"] for g in groups] == [0.01, 0.0]
     assert all(p.dim() == 1 for p in groups[1]["params"]) and all(p.dim() > 1 for p in groups[0]["params"])
 
@@ -62,11 +62,11 @@ def test_one_step_is_adamw_by_hand(windows):
     one = Batches(WindowTensors(windows), [np.arange(8)])
     settings = SETTINGS.model_copy(update={"warmup": 0.0, "evaluations": 1})
     batch = one.at(0)
-    output = twin(**{name: batch[name] for name in training.INPUTS})
+    output = twin(**{name: batch[name] for name in loop.INPUTS})
     span_loss(output, batch, 0.0)["likelihood"].backward()
     norm = math.sqrt(sum(float((p.grad**2).sum()) for p in twin.parameters() if p.grad is not None))
     assert norm > 1  # so that clipping binds
-    training.fit(model, one, span_loss, settings, seed=0)
+    loop.fit(model, one, span_loss, settings, seed=0)
     for (name, after), before in zip(model.named_parameters(), twin.parameters(), strict=True):
         if before.grad is None:
             continue
@@ -78,29 +78,29 @@ def test_one_step_is_adamw_by_hand(windows):
 
 def test_accumulated_parts_give_the_step_of_the_whole_batch(windows, monkeypatch):
     # plain gradient descent, because Adam makes whole steps of rounding errors
-    monkeypatch.setattr(training, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
+    monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
     whole, parts = reader(dropout=0.0), reader(dropout=0.0)
-    training.fit(whole, batches(windows), span_loss, SETTINGS, seed=0)
-    training.fit(parts, batches(windows), span_loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
+    loop.fit(whole, batches(windows), span_loss, SETTINGS, seed=0)
+    loop.fit(parts, batches(windows), span_loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-7)
 
 
 def test_a_batch_of_fewer_windows_than_parts(windows, monkeypatch):
-    monkeypatch.setattr(training, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
+    monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
     plan = Batches(WindowTensors(windows), [np.arange(2)])
     whole, parts = reader(dropout=0.0), reader(dropout=0.0)
-    training.fit(whole, plan, span_loss, SETTINGS, seed=0)
-    training.fit(parts, plan, span_loss, SETTINGS.model_copy(update={"accumulate": 5}), seed=0)
+    loop.fit(whole, plan, span_loss, SETTINGS, seed=0)
+    loop.fit(parts, plan, span_loss, SETTINGS.model_copy(update={"accumulate": 5}), seed=0)
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-7)
 
 
 def test_the_seed_decides_dropout(windows):
     first, same, other = reader(), reader(), reader()
-    training.fit(first, batches(windows), span_loss, SETTINGS, seed=1)
-    training.fit(same, batches(windows), span_loss, SETTINGS, seed=1)
-    training.fit(other, batches(windows), span_loss, SETTINGS, seed=2)
+    loop.fit(first, batches(windows), span_loss, SETTINGS, seed=1)
+    loop.fit(same, batches(windows), span_loss, SETTINGS, seed=1)
+    loop.fit(other, batches(windows), span_loss, SETTINGS, seed=2)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), same.parameters(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
 
@@ -112,7 +112,7 @@ def test_the_best_validation_score_is_kept(windows):
         seen.append({name: tensor.clone() for name, tensor in weights(now).items()})
         return [1.0, 3.0, 2.0][len(seen) - 1]
 
-    done = training.fit(model, batches(windows), span_loss, SETTINGS, seed=0, validate=validate)
+    done = loop.fit(model, batches(windows), span_loss, SETTINGS, seed=0, validate=validate)
     steps = len(batches(windows))
     assert [step for step, _ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
     assert (done.best_score, done.best_step) == (3.0, round(2 * steps / 3))
@@ -126,7 +126,7 @@ def test_progress_runs_from_0_to_1(windows):
         seen.append(progress)
         return span_loss(output, batch, progress)
 
-    training.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
+    loop.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
     assert seen == [step / len(seen) for step in range(len(seen))]
 
 
@@ -138,7 +138,7 @@ def test_a_loss_that_is_not_finite_stops_with_step_windows_and_parts(windows):
     plan = batches(windows)
     step = next(s for s in range(len(plan)) if s / len(plan) >= 0.3)
     with pytest.raises(FloatingPointError, match=rf"at step {step} \(first nan, second .*windows \[") as error:
-        training.fit(reader(), plan, loss, SETTINGS, seed=0)
+        loop.fit(reader(), plan, loss, SETTINGS, seed=0)
     assert str(plan.plan[step].tolist()) in str(error.value)
 
 
@@ -148,7 +148,7 @@ def test_it_stops_so_even_where_it_would_have_been_evaluated(windows):
 
     settings = SETTINGS.model_copy(update={"evaluations": 100})
     with pytest.raises(FloatingPointError, match="at step 0"):
-        training.fit(reader(), batches(windows), loss, settings, seed=0, validate=lambda model: 1.0)
+        loop.fit(reader(), batches(windows), loss, settings, seed=0, validate=lambda model: 1.0)
 
 
 def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, monkeypatch):
@@ -161,13 +161,13 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, monke
     monkeypatch.setattr(checkpoints, "save_file", full)
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
     with pytest.raises(OSError, match=r"cannot save the checkpoint c\.safetensors: No space left .* free some space"):
-        training.fit(reader(), batches(windows), span_loss, settings, seed=0, checkpoint=tmp_path / "c.safetensors")
+        loop.fit(reader(), batches(windows), span_loss, settings, seed=0, checkpoint=tmp_path / "c.safetensors")
     assert not list(tmp_path.iterdir())
 
 
 def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path):
     straight, resumed = reader(), reader()
-    expected = training.fit(straight, batches(windows), span_loss, SETTINGS, seed=5, validate=lambda m: 1.0)
+    expected = loop.fit(straight, batches(windows), span_loss, SETTINGS, seed=5, validate=lambda m: 1.0)
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
     path = tmp_path / "checkpoint.safetensors"
     calls = 0
@@ -180,9 +180,9 @@ def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path):
         return span_loss(output, batch, progress)
 
     with pytest.raises(KeyboardInterrupt):
-        training.fit(resumed, batches(windows), interrupted, settings, seed=5, validate=lambda m: 1.0, checkpoint=path)
+        loop.fit(resumed, batches(windows), interrupted, settings, seed=5, validate=lambda m: 1.0, checkpoint=path)
     again = reader(seed=9)  # other weights: all come from the checkpoint
-    done = training.fit(again, batches(windows), span_loss, settings, seed=5, validate=lambda m: 1.0, checkpoint=path)
+    done = loop.fit(again, batches(windows), span_loss, settings, seed=5, validate=lambda m: 1.0, checkpoint=path)
     assert done.history == expected.history and done.steps == expected.steps
     assert all(torch.equal(a, b) for a, b in zip(straight.parameters(), again.parameters(), strict=True))
 
@@ -191,9 +191,9 @@ def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tm
     path = tmp_path / "checkpoint.safetensors"
     path.write_bytes(b"not a checkpoint")
     model, fresh = reader(), reader()
-    training.fit(model, batches(windows), span_loss, SETTINGS, seed=0, checkpoint=path)
+    loop.fit(model, batches(windows), span_loss, SETTINGS, seed=0, checkpoint=path)
     assert "checkpoint.safetensors cannot be read" in capsys.readouterr().out
-    training.fit(fresh, batches(windows), span_loss, SETTINGS, seed=0)
+    loop.fit(fresh, batches(windows), span_loss, SETTINGS, seed=0)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), fresh.parameters(), strict=True))
 
 
@@ -201,7 +201,7 @@ def test_predicted_logits_equal_hugging_faces(windows, tmp_path):
     model = reader().eval()
     save_reader(model, load_tokenizer("data/mini"), tmp_path / "model")
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
-    logits = training.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    logits = loop.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
     cuts = np.cumsum(windows.lengths_W)[:-1]
     starts, ends = np.split(logits.start, cuts), np.split(logits.end, cuts)
     for w in range(len(windows)):
@@ -215,7 +215,7 @@ def test_predicted_logits_equal_hugging_faces(windows, tmp_path):
 
 def test_prediction_refuses_a_model_in_training_mode(windows):
     with pytest.raises(ValueError, match="evaluation mode"):
-        training.predict(reader().train(), windows)
+        loop.predict(reader().train(), windows)
 
 
 KILLED = """
@@ -227,14 +227,14 @@ from helpers import training
 from helpers.data import mini
 from helpers.data.windows import make_windows
 from helpers.models.reader import load_tokenizer
-examples = mini.load_domain("news", train_size=40).train
+examples = domains.load_domain("news", train_size=40).train
 windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
 settings = t.SETTINGS.model_copy(update={"checkpoint_minutes": 0.0, "epochs": 40.0})
 def validate(model):
-    return float(training.predict(model.eval(), windows, precision="fp32").start.sum())
+    return float(loop.predict(model.eval(), windows, precision="fp32").start.sum())
 stored = Path(sys.argv[1])
 plan = t.batches(windows, epochs=40.0)
-done = training.fit(t.reader(), plan, t.span_loss, settings, seed=1, validate=validate, checkpoint=stored)
+done = loop.fit(t.reader(), plan, t.span_loss, settings, seed=1, validate=validate, checkpoint=stored)
 print(repr(done.history))
 """
 

@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.data import mini, qa
+from helpers.batches.sequences import Windows, make_windows, window_starts
+from helpers.batches.tensors import WindowTensors
+from helpers.data import questions
 from helpers.data.domains import load_one
 from helpers.data.examples import DataError, Example
-from helpers.data.tensors import WindowTensors
-from helpers.data.windows import Windows, make_windows, window_starts
-from helpers.models.reader import load_tokenizer
-from helpers.presets import load
-from helpers.readers import windows_of, windows_over
+from helpers.data.mini import domains as mini
+from helpers.models.pretrained import load_tokenizer
+from helpers.presets.load import load
+from helpers.tasks.spans import windows_of, windows_over
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_gather_equals_the_unpadded_windows(tokenizer):
 
 def test_windows_equal_hugging_faces_own_on_real_text(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
-    examples = qa.read(shared / "data/qa/news/newsqa.json").examples[:60]
+    examples = questions.read(shared / "data/qa/news/newsqa.json").examples[:60]
     windows = make_windows(examples, tokenizer, max_length=384, stride=128, stride_is="overlap", max_question=384)
     theirs = tokenizer(
         [e.question.strip() for e in examples],
@@ -133,7 +134,7 @@ def test_windows_equal_hugging_faces_own_on_real_text(shared):
 
 def test_every_real_label_decodes_to_its_answer(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
-    examples = qa.read(shared / "data/qa/squad/xquad.en.json").examples
+    examples = questions.read(shared / "data/qa/squad/xquad.en.json").examples
     windows = make_windows(examples, tokenizer)
     labelled = np.flatnonzero(windows.start_W)
     assert len(labelled) > 1000

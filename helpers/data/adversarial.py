@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from helpers.data import mini, qa
+from helpers.data import questions
 from helpers.data.domains import locate_folder
 from helpers.data.examples import DataError, Example
-from helpers.presets import Data
+from helpers.data.mini import domains
+from helpers.presets.load import Data
 
 SETS = ("clean", "AddSent", "AddOneSent")
 
@@ -30,7 +31,7 @@ def _load(settings: str) -> dict[str, list[Example]]:
     if given is None:
         return {}
     if data.source == "mini":
-        many = mini.adversarial(data.domains[given.domain], size=data.test_size or mini.TEST, seed=data.seed)
+        many = domains.adversarial(data.domains[given.domain], size=data.test_size or domains.TEST, seed=data.seed)
         clean = [example for example in many if example.id == example.group]
         # One variant each; the first of one question, the second of the next, so that all wordings occur.
         variants = [[e for e in many if e.group == one.id != e.id] for one in clean]
@@ -51,7 +52,7 @@ def _load(settings: str) -> dict[str, list[Example]]:
     if not clean:
         raise DataError(f"{given.AddSent} and {given.AddOneSent} have no question in common")
     if data.test_size:
-        clean = qa.sample(clean, min(data.test_size, len(clean)), data.seed)
+        clean = questions.sample(clean, min(data.test_size, len(clean)), data.seed)
     order = {example.group: number for number, example in enumerate(clean)}
     for name, examples in sets.items():
         sets[name] = sorted((e for e in examples if e.group in order), key=lambda example: order[example.group])
@@ -64,8 +65,8 @@ def _examples(data: Data, place: str) -> list[Example]:
         path = locate_folder(data) / place
         if not path.exists():
             raise DataError(f"{path}: no such file; correct [data.adversarial] in the preset, or delete that section")
-        return qa.read(path).examples
-    from helpers.data.hub import load_hub  # imports `datasets`, which takes a second
+        return questions.read(path).examples
+    from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
 
     dataset, _, config = place.partition(":")
     return load_hub(dataset, "validation", config=config or None).examples

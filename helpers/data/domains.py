@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 
 from helpers import paths
-from helpers.data import mini, qa
+from helpers.data import questions
 from helpers.data.examples import DataError, Domain
-from helpers.presets import Data
+from helpers.data.mini import domains
+from helpers.presets.load import Data
 
 
 def load_domains(data: Data) -> dict[str, Domain]:
@@ -49,17 +50,17 @@ def _all_of(data: Data, name: str) -> Domain:
     source = data.domains[name]
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
-        made = mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
+        made = domains.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
         return Domain(name, made.train, made.valid, made.test, made.notes)
     if data.source == "hub":
-        from helpers.data.hub import load_hub  # imports `datasets`, which takes a second
+        from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
 
         dataset, _, subset = source.partition(":")
         parts = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
         given = {part: load_hub(dataset, split, subset=subset or None) for part, split in parts.items()}
-        return _capped(qa.load_domain(name, given, seed=data.seed, **sizes), data)
+        return _capped(questions.load_domain(name, given, seed=data.seed, **sizes), data)
     folder = locate_folder(data)
-    return _capped(qa.load_domain(name, folder / source, seed=data.seed, **sizes), data)
+    return _capped(questions.load_domain(name, folder / source, seed=data.seed, **sizes), data)
 
 
 def locate_folder(data: Data) -> Path:
@@ -78,7 +79,9 @@ def _capped(domain: Domain, data: Data) -> Domain:
     if len(domain.valid) <= 2 * data.valid_size:
         return domain
     note = f"{domain.name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
-    return replace(domain, valid=qa.sample(domain.valid, data.valid_size, data.seed), notes=[*domain.notes, note])
+    return replace(
+        domain, valid=questions.sample(domain.valid, data.valid_size, data.seed), notes=[*domain.notes, note]
+    )
 
 
 def fingerprint(data: Data, name: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import nn
 
-from helpers.data.tensors import rows_of
+from helpers.batches.tensors import rows_of
 from helpers.models import dropout
-from helpers.models.reader import EncoderError
+from helpers.models.pretrained import EncoderError
 
 
 def keep_attention(model: nn.Module) -> nn.Module:

@@ -25,10 +25,10 @@ from transformers import (
 from transformers.utils import ModelOutput
 
 from helpers import paths
+from helpers.batches.tensors import rows_of
 from helpers.data.examples import DataError
-from helpers.data.glove import read_glove
-from helpers.data.tensors import rows_of
 from helpers.models.dropout import QuickDropout
+from helpers.models.glove import read_glove
 from helpers.models.words import LETTERS, Recurrent, Words
 
 NEVER = -1e4  # logit of a position that cannot be an answer; small enough for half precision

@@ -1,0 +1,1 @@
+"""Files and Hub datasets to questions, one module a format."""

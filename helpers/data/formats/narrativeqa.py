@@ -1,0 +1,123 @@
+"""NarrativeQA: free answers about summaries, each with the stretch of the summary that comes nearest to it."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from helpers.data.examples import DataError, Example
+from helpers.data.formats.rows import Record, digest, filled, lines
+
+NARRATIVE_FILES = ("summaries.csv", "qaps.csv")
+NO_SHARED_WORD = "questions share no word of their answers with the summary: kept for scoring, not to train on"
+
+
+def narrativeqa(folder: Path, tally: Counter) -> Iterator[Record]:
+    """NarrativeQA's folder with summaries.csv and qaps.csv; ``set`` says which part a question belongs to."""
+    summaries_path, questions_path = (folder / name for name in NARRATIVE_FILES)
+    summaries: dict[str, str] = {}
+    for where, row in _table(summaries_path, ["document_id", "summary"]):
+        if row["document_id"] in summaries:
+            raise DataError(f"{where}: document {row['document_id']} has a summary already; remove one of the two")
+        summaries[row["document_id"]] = row["summary"]
+
+    def questions() -> Iterator[tuple]:
+        for where, row in _table(questions_path, ["document_id", "set", "question", "answer1", "answer2"]):
+            if row["set"] not in ("train", "valid", "test"):
+                raise DataError(f"{where}: expected 'set' to be train, valid or test, found {row['set']!r}")
+            if row["document_id"] not in summaries:
+                raise DataError(f"{where}: document {row['document_id']} is not in {summaries_path.name}; add it there")
+            answers = row["answer1"], row["answer2"]
+            yield where, row["document_id"], summaries[row["document_id"]], row["question"], answers, row["set"]
+
+    return narrative_records(questions(), tally)
+
+
+def narrative_records(questions: Iterable[tuple], tally: Counter) -> Iterator[Record]:
+    """Questions as (where, document id, summary, question, answers, part), with the span nearest to the answers.
+
+    They come without ids, so one is made of document and content.
+    """
+    positions: dict[str, tuple] = {}
+    times: Counter[str] = Counter()
+    for where, document, summary, question, answers, part in questions:
+        identifier = f"{document}-{digest(question, *answers)[:8]}"
+        times[identifier] += 1
+        if times[identifier] > 1:  # some questions stand in the official file twice, word for word
+            identifier += f".{times[identifier]}"
+        if document not in positions:
+            positions[document] = word_positions(summary)
+        span = closest_span(positions[document], answers)
+        if span is None:
+            tally[NO_SHARED_WORD] += 1
+        example = Example(identifier, question, summary, answers, span, identifier)
+        yield Record(f"{where} (id {identifier})", example, document, part)
+
+
+def _table(path: Path, columns: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Place and row of a CSV file; each of ``columns`` has to be there and filled."""
+    reader = csv.DictReader((text for _, text in lines(path)), strict=True)
+    done = 0
+    try:
+        missing = [name for name in columns if name not in (reader.fieldnames or [])]
+        if missing:
+            found = ", ".join(map(repr, reader.fieldnames or [])) or "none: the file is empty"
+            raise DataError(f"{path}: line 1 has to name the columns {missing}; the columns are {found}")
+        done = reader.line_num  # the line on which the row before ended
+        for row in reader:
+            where = f"{path}: row from line {done + 1}"
+            if None in row or None in row.values():
+                raise DataError(f"{where}: expected {len(reader.fieldnames)} cells, as line 1 has; check its quotes")
+            yield where, {name: filled(row, name, where) for name in columns}
+            done = reader.line_num
+    except csv.Error as error:
+        raise DataError(f"{path}: row from line {done + 1} is not valid CSV ({error}); check its quotes") from None
+
+
+def _words(text: str) -> Iterator[tuple[str, int, int]]:
+    for match in re.finditer(r"\w+", text):
+        yield match.group().lower(), match.start(), match.end()
+
+
+def word_positions(context: str) -> tuple[dict[str, list[int]], list[tuple[int, int]]]:
+    """For `closest_span`: at which words of ``context`` each word stands, and each word's character range."""
+    positions, ranges = defaultdict(list), []
+    for index, (word, start, end) in enumerate(_words(context)):
+        positions[word].append(index)
+        ranges.append((start, end))
+    return positions, ranges
+
+
+def closest_span(context: tuple, references: Iterable[str]) -> tuple[int, int] | None:
+    """The character range of the words with the highest ROUGE-L F against any reference; None if no word is shared.
+
+    Exact: F = 2 LCS / (reference + window) in words, so a best window starts and ends on shared words and, as LCS is
+    at most the reference, a window too long to beat the best so far ends the search from its start. The LCS grows
+    with the window, a row of its table held in the bits of one integer. Among equals the earliest, shortest is taken.
+
+    ``context`` comes from `word_positions`.
+    """
+    positions, ranges = context
+    best, best_score = None, 0.0
+    for reference in references:
+        masks: dict[str, int] = defaultdict(int)
+        size = 0
+        for size, (word, _, _) in enumerate(_words(reference), 1):
+            masks[word] |= 1 << (size - 1)
+        full = (1 << size) - 1
+        shared = sorted((index, mask) for word, mask in masks.items() for index in positions.get(word, ()))
+        for begin, (first, _) in enumerate(shared):
+            row = full
+            for last, mask in shared[begin:]:
+                window = last - first + 1
+                if best_score and 2 * size / (size + window) <= best_score:
+                    break
+                matched = row & mask
+                row = ((row + matched) | (row - matched)) & full
+                score = 2 * (size - row.bit_count()) / (size + window)
+                if score > best_score:
+                    best, best_score = (ranges[first][0], ranges[last][1]), score
+    return best

@@ -1,0 +1,254 @@
+"""Questions about passages, from files: one corpus (`read`), or a domain with its three parts (`load_domain`).
+
+Which question falls into which part depends on its text and the seed alone: not on the order of a file, nor on the
+machine. A passage never stands on both sides of a split that is made here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+from helpers.data.examples import Corpus, DataError, Domain, Example
+from helpers.data.formats import narrativeqa, rows
+from helpers.data.formats.narrativeqa import NARRATIVE_FILES
+from helpers.data.formats.rows import Record, check, digest, notes_of
+
+Source = str | PathLike | Corpus | Mapping[str, str | PathLike | Corpus]
+PARTS = ("train", "valid", "test")
+_NAMES = {"train": ["train", "training"], "valid": ["valid", "validation", "val", "dev"], "test": ["test"]}
+EXPECTED = (
+    "expected one .json (SQuAD) or .jsonl (MRQA) file, .gz or not; or files whose names say train, valid (or dev) and "
+    f"test, one each; or NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
+)
+
+
+def read(path: str | PathLike, *, unanswerable: bool = False, part: str | None = None) -> Corpus:
+    """Read SQuAD (.json), MRQA (.jsonl), either of them gzipped (.gz), or NarrativeQA (the folder of its CSV files).
+
+    SQuAD may be 1.1, 2.0 or adversarial (``Example.group`` is the original question's id). NarrativeQA's ``answers``
+    are its two references, and ``span`` is the stretch of the summary that comes nearest to one of them by ROUGE-L.
+
+    ``unanswerable`` allows questions without an answer; ``part`` takes one of NarrativeQA's train, valid and test.
+    ``notes`` of the result count what was repaired and what cannot be trained on. Raises `DataError` with file,
+    record and id for anything that is not as its format has it.
+    """
+    path = Path(path)
+    records, notes = _parse(path, unanswerable)
+    if part is not None:
+        if not records[0].part:
+            raise DataError(f"{path}: part={part!r} is for NarrativeQA's folder; this file has no parts")
+        records = [record for record in records if record.part == part]
+        if not records:
+            raise DataError(f"{path}: no question of part {part!r}; the parts are {', '.join(PARTS)}")
+    return Corpus([record.example for record in records], notes)
+
+
+def _parse(path: Path, unanswerable: bool) -> tuple[list[Record], list[str]]:
+    tally: Counter[str] = Counter()
+    name = path.name.removesuffix(".gz")
+    if path.is_dir() and all((path / file).is_file() for file in NARRATIVE_FILES):
+        records = narrativeqa.narrativeqa(path, tally)
+    elif not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    elif path.is_file() and name.endswith(".jsonl"):
+        records = rows.mrqa(path, tally)
+    elif path.is_file() and name.endswith(".json"):
+        records = rows.squad(path, tally)
+    else:
+        found = f"it holds {_listing(path)}" if path.is_dir() else "its name says no known format"
+        raise DataError(
+            f"{path}: {found}; expected a file of SQuAD (.json) or MRQA (.jsonl), .gz or not, or the folder of "
+            f"NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
+        )
+    return check(records, str(path), unanswerable), notes_of(path.name, tally)
+
+
+def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
+    """``size`` examples, chosen by content and seed, in their order; a smaller sample is a subset of a larger one."""
+    ranked = sorted(examples, key=lambda example: digest(seed, example.context, example.question, example.id))
+    chosen = {example.id for example in ranked[:size]}
+    return [example for example in examples if example.id in chosen]
+
+
+def _shuffled(examples: list[Example], seed: int) -> list[Example]:
+    """By the hash of their text: passages, and within a passage questions."""
+    return sorted(examples, key=lambda one: (digest(seed, one.context), digest(seed, one.question, one.id)))
+
+
+def load_domain(
+    name: str,
+    source: Source,
+    *,
+    seed: int,
+    valid_size: int = 300,
+    test_fraction: float = 0.2,
+    test_size: int | None = None,
+    train_size: int | None = None,
+    unanswerable: bool = False,
+) -> Domain:
+    """Load one domain as train, valid and test, splitting by passage what the files leave together.
+
+    ``source`` is a file, a folder, a `Corpus`, or a mapping from train, valid and test to files or corpora. A folder
+    holds one file, or files whose names say their part, or NarrativeQA. What is there decides what is done:
+
+    - one file: ``test_fraction`` of its questions to test, then ``valid_size`` of the rest to valid;
+    - train and test, or train and valid: the second is the test set, and ``valid_size`` questions of train are valid
+      (Liu et al. 2020 validate so);
+    - valid (or dev) and test without train: the first is to train, the second is halved by document;
+    - all three: as they are.
+
+    Whole passages are taken until a size is reached, so valid and test may exceed theirs by part of a passage.
+    ``train_size`` and ``test_size`` then cut train and test down to so many questions; smaller cuts are subsets of
+    larger ones, and leave the other parts alone. ``Domain.notes`` say what was done. The order of the examples is
+    by hash too. Raises `DataError` where data cannot be used or is too little, ValueError for impossible sizes.
+    """
+    for key, value in {"valid_size": valid_size, "test_size": test_size, "train_size": train_size}.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{key} has to be at least 1, not {value}")
+    if not 0 < test_fraction < 1:
+        raise ValueError(f"test_fraction has to lie between 0 and 1, not {test_fraction}")
+
+    given, notes = _load_parts(name, source, unanswerable)
+    parts = _complete(name, given, notes, seed, valid_size, test_fraction)
+    cut, passages = {}, {}
+    for part, size in (("train", train_size), ("valid", None), ("test", test_size)):
+        examples = _shuffled([record.example for record in parts[part]], seed)
+        if size is not None and size > len(examples):
+            notes.append(f"{name}: {part}_size={size:,} was asked for, there are {len(examples):,}: all are used")
+        cut[part] = examples if size is None else sample(examples, size, seed)
+        passages[part] = {example.context for example in cut[part]}
+    for first, second in (("train", "valid"), ("train", "test"), ("valid", "test")):
+        if both := passages[first] & passages[second]:
+            notes.append(f"{name}: {len(both):,} passages stand in both {first} and {second}, as the files have it")
+    sizes = ", ".join(f"{part} {len(cut[part]):,} on {len(passages[part]):,} passages" for part in PARTS)
+    return Domain(name, cut["train"], cut["valid"], cut["test"], [*notes, f"{name}: questions: {sizes}"])
+
+
+def _complete(
+    name: str, parts: dict[str, list[Record]], notes: list[str], seed: int, valid_size: int, test_fraction: float
+) -> dict[str, list[Record]]:
+    """All three parts from those that the files give; says in ``notes`` what it did."""
+    if set(parts) == {"valid", "test"}:
+        notes.append(f"{name}: no file to train on: valid (dev) is used to train, and test is halved by document")
+        valid, test = _split(name, parts["test"], len(parts["test"]) / 2, seed, by_document=True)
+        return {"train": parts["valid"], "valid": valid, "test": test}
+    if len(parts) == 3:
+        return parts
+    if len(parts) == 1:
+        notes.append(f"{name}: one file: {test_fraction:.0%} of it, by passage, are the test set")
+        (records,) = parts.values()
+        test, train = _split(name, records, test_fraction * len(records), seed)
+    elif "test" in parts:
+        train, test = parts["train"], parts["test"]
+    else:
+        notes.append(f"{name}: no test file: valid (dev) is used to test")
+        train, test = parts["train"], parts["valid"]
+    if valid_size >= len(train):
+        raise DataError(
+            f"{name}: too small to split: valid_size={valid_size:,} leaves nothing to train on of the {len(train):,} "
+            "questions there; make it smaller, or give a validation file"
+        )
+    valid, train = _split(name, train, valid_size, seed)
+    notes.append(f"{name}: {len(valid):,} questions to validate on were taken from train, by passage")
+    return {"train": train, "valid": valid, "test": test}
+
+
+def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Record]], list[str]]:
+    """Records by part (train, valid, test, or "all" for one file), and notes."""
+    if isinstance(source, Corpus):
+        source = {"all": source}
+    elif isinstance(source, Mapping):
+        if not source or set(source) - set(PARTS):
+            raise DataError(
+                f"{name}: expected the parts {', '.join(PARTS)}, found {', '.join(map(str, source)) or 'none'}"
+            )
+    else:
+        source = find_parts(source)
+    parts, notes = {}, []
+    for part, one in source.items():
+        if isinstance(one, Corpus):
+            # A corpus that was read already has no documents; its passages stand in for them.
+            records = [Record(f"{name}: example {n}", e, e.context) for n, e in enumerate(one.examples, 1)]
+            records, new = check(records, name, unanswerable), one.notes
+        else:
+            records, new = _parse(Path(one), unanswerable)
+        notes += new
+        for record in records:
+            own = record.part or part  # NarrativeQA's rows say which part they are
+            if part in ("all", own):
+                parts.setdefault(own, []).append(record)
+        if part not in ("all", *parts):
+            raise DataError(f"{name}: {one} has no questions of the part {part}")
+    return parts, notes
+
+
+def find_parts(path: str | PathLike) -> dict[str, Path]:
+    """Which file is which part of the domain at ``path``: train, valid, test, or "all" for one file or NarrativeQA.
+
+    Raises `DataError` that lists what was found and what was expected.
+    """
+    path = Path(path)
+    if not path.exists():
+        beside = f"; {path.parent} holds {_listing(path.parent)}" if path.parent.is_dir() else ""
+        raise DataError(f"{path}: no such file or folder{beside}")
+    if path.is_file() or all((path / name).is_file() for name in NARRATIVE_FILES):
+        return {"all": path}
+    files = sorted(file for file in path.iterdir() if file.name.removesuffix(".gz").endswith((".json", ".jsonl")))
+    if len(files) == 1:
+        return {"all": files[0]}
+    parts: dict[str, Path] = {}
+    for file in files:
+        roles = {part for word in re.split(r"[\W_]+", file.name.lower()) for part in PARTS if word in _NAMES[part]}
+        if len(roles) != 1 or roles & set(parts):
+            raise DataError(f"{path}: it is not clear which part {file.name} is; it holds {_listing(path)}; {EXPECTED}")
+        parts[roles.pop()] = file
+    if not parts:
+        raise DataError(f"{path}: no domain here; it holds {_listing(path)}; {EXPECTED}")
+    return parts
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
+    return ", ".join(names[:20]) + ", …" * (len(names) > 20) or "nothing"
+
+
+def _split(
+    name: str, records: list[Record], size: float, seed: int, by_document: bool = False
+) -> tuple[list[Record], list[Record]]:
+    """At least ``size`` questions in whole passages (or documents), and the rest; the hash of their text decides."""
+    groups = _groups(records, by_document)
+    groups.sort(key=lambda group: digest(seed, *sorted({record.example.context for record in group})))
+    taken: list[Record] = []
+    count = 0
+    while count < len(groups) and len(taken) < size:
+        taken += groups[count]
+        count += 1
+    if not taken or count == len(groups):
+        unit = "documents" if by_document else "passages"
+        raise DataError(
+            f"{name}: too small to split: {len(records):,} questions in too few {unit} (whole {unit} go to one part); "
+            "give more data, ask for less of it in valid and test, or give train, valid and test in files of their own"
+        )
+    return taken, [record for group in groups[count:] for record in group]
+
+
+def _groups(records: list[Record], by_document: bool) -> list[list[Record]]:
+    """Records of one passage, or of one document; documents that share a passage count as one."""
+    parent: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(node: tuple[str, str]) -> tuple[str, str]:
+        while parent.setdefault(node, node) != node:
+            node = parent[node]
+        return node
+
+    if by_document:
+        for record in records:
+            parent[root(("passage", record.example.context))] = root(("document", record.document))
+    groups = defaultdict(list)
+    for record in records:
+        groups[root(("passage", record.example.context))].append(record)
+    return list(groups.values())

@@ -1,0 +1,89 @@
+"""GloVe's word vectors, read from their text file: of all its words only those that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+import torch
+
+from helpers.data.examples import DataError
+from helpers.data.formats.rows import lines
+
+LARGEST = torch.finfo(torch.float32).max
+
+
+def read_glove(path: str | PathLike, words: Sequence[str], width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The vectors of ``words`` (float32, words × width; zeros where the file lacks one) and which it has (bool, words).
+
+    The file has a line "word v1 v2 … v_width" a word, in UTF-8, gzipped or not. A word may hold spaces itself
+    (". . ." in glove.840B), and where it stands in the file twice, the first counts. Words are compared as they are:
+    lower them first for a file in lower case. Raises `DataError` with file and line where the file is missing, where
+    its vectors have another width, where a line is broken, and where it has none of the words.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; expected GloVe's text file, a word and {width} numbers a line")
+    if path.suffix == ".zip":
+        raise DataError(f"{path}: unzip it, and give the .txt file that it holds for vectors of {width} numbers")
+    rows = {word: row for row, word in enumerate(dict.fromkeys(words))}
+    vectors = torch.zeros(len(rows), width)
+    found = torch.zeros(len(rows), dtype=torch.bool)
+    number = 0
+    for number, line in lines(path):
+        where = f"{path}: line {number}"
+        word, numbers = _parts(line.rstrip(" \r\n"), width, where, first=number == 1)
+        row = rows.get(word)
+        if row is not None and not found[row]:
+            vectors[row] = _floats(numbers, where)
+            found[row] = True
+    if number == 0:
+        raise DataError(f"{path}: the file is empty; expected a word and {width} numbers a line; fetch it again")
+    if rows and not found.any():
+        raise DataError(
+            f"{path}: none of the {len(rows):,} words, such as {next(iter(rows))!r}, is on its {number:,} lines; "
+            "give vectors of the same language, and of words in the same case"
+        )
+    order = [rows[word] for word in words]
+    return vectors[order], found[order]
+
+
+def _parts(line: str, width: int, where: str, *, first: bool) -> tuple[str, str]:
+    """A line's word and its numbers, still as text. The spaces are counted, the numbers of most lines never read."""
+    spaces = line.count(" ")
+    if spaces == width:
+        word, _, numbers = line.partition(" ")
+        return word, numbers
+    pieces = line.split(" ")
+    if spaces > width and not _is_number(pieces[-width - 1]):  # the word itself holds spaces
+        return " ".join(pieces[:-width]), " ".join(pieces[-width:])
+    if first and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+        raise DataError(
+            f"{where} is word2vec's header ({line}), which GloVe's files do not have; remove the line, if the others "
+            f"hold a word and {width} numbers each"
+        )
+    columns = next((i for i, piece in enumerate(reversed(pieces[1:])) if not _is_number(piece)), spaces)
+    expected = f"expected a word and {width} numbers with single spaces between them, found {columns} numbers"
+    if first and columns:
+        raise DataError(f"{where}: {expected}; give a file of width {width}, or set the width to {columns}")
+    raise DataError(f"{where}: {expected}, in {line!r:.60}; the line is broken: fetch the file again")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _floats(numbers: str, where: str) -> torch.Tensor:
+    """The numbers as float32 (width), which all of them have to fit into."""
+    pieces = numbers.split(" ")
+    for place, piece in enumerate(pieces, 1):
+        if not _is_number(piece) or not abs(float(piece)) <= LARGEST:  # "not <=", as nan is not larger either
+            raise DataError(
+                f"{where}: expected a finite number in place {place}, found {piece!r}; fetch the file again"
+            )
+    return torch.tensor([float(piece) for piece in pieces])

@@ -1,0 +1,1 @@
+"""The kinds of problem: how each is learned, answered and scored."""

@@ -1,0 +1,170 @@
+"""How good are the answers? Exact match and F1 as the official SQuAD, MRQA and adversarial SQuAD evaluations count
+them, and BLEU and ROUGE-L for free answers.
+
+Functions of one answer give 0..1; ``Scores`` and everything that averages are in percent, 0..100.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from helpers.data.examples import DataError, Example
+from helpers.tasks.decoding import Prediction
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Exact match and F1 of each question (or group of questions), in percent, for means and for bootstraps."""
+
+    ids: list[str]
+    em: np.ndarray
+    f1: np.ndarray
+
+    def means(self) -> dict[str, float]:
+        return {"em": float(self.em.mean()), "f1": float(self.f1.mean())}
+
+    def select(self, mask: np.ndarray) -> Scores:
+        """The questions where ``mask`` is true."""
+        return Scores(
+            [name for name, chosen in zip(self.ids, mask, strict=True) if chosen], self.em[mask], self.f1[mask]
+        )
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case, without ASCII punctuation, without a, an, the as words, single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, answers: Sequence[str], *, no_answer: bool = False) -> float:
+    """1.0 where the normalised prediction equals one of the normalised answers, else 0.0; no answers: see `f1`."""
+    predicted = normalize_answer(prediction)
+    return float(any(predicted == reference for reference in _references(answers, no_answer)))
+
+
+def f1(prediction: str, answers: Sequence[str], *, no_answer: bool = False) -> float:
+    """Overlap of normalised words (0..1) with the answer that fits best.
+
+    Without answers only a prediction that is empty once normalised is right. ``no_answer`` chooses the rules of
+    SQuAD 2.0 over those of 1.1 and MRQA: answers that normalise to nothing ("A+") do not count beside others, and
+    with none left an empty prediction scores 1. By 1.1 such an answer is an exact match to itself with an F1 of 0.
+    """
+    predicted = normalize_answer(prediction).split()
+    best = 0.0
+    for reference in _references(answers, no_answer):
+        wanted = reference.split()
+        common = sum((Counter(predicted) & Counter(wanted)).values())
+        if common:
+            best = max(best, 2 * common / (len(predicted) + len(wanted)))
+        elif no_answer or not answers:
+            best = max(best, float(predicted == wanted))
+    return best
+
+
+def _references(answers: Sequence[str], no_answer: bool) -> list[str]:
+    references = [normalize_answer(answer) for answer in answers]
+    if no_answer:
+        references = [reference for reference in references if reference]
+    return references or [""]
+
+
+def score(
+    examples: Sequence[Example], predictions: Sequence[Prediction | str], *, no_answer: bool | None = None
+) -> Scores:
+    """Exact match and F1 of each example, in percent.
+
+    ``predictions`` stand in the order of ``examples``; those that bear an id are checked. ``no_answer`` as in `f1`;
+    None means SQuAD 2.0's rules where any example is unanswerable. Raises DataError where the two do not fit.
+    """
+    if len(examples) != len(predictions) or not examples:
+        raise DataError(f"{len(predictions)} predictions for {len(examples)} questions; need one for each, and some")
+    if no_answer is None:
+        no_answer = not all(example.answers for example in examples)
+    table = np.empty((2, len(examples)))
+    for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
+        if not isinstance(prediction, str):
+            if prediction.id != example.id:
+                raise DataError(f"prediction {row} is of question {prediction.id!r}, not of {example.id!r}")
+            prediction = prediction.text
+        table[0, row] = exact_match(prediction, example.answers, no_answer=no_answer)
+        table[1, row] = f1(prediction, example.answers, no_answer=no_answer)
+    return Scores([example.id for example in examples], *(100 * table))
+
+
+def group_minima(examples: Sequence[Example], scores: Scores) -> Scores:
+    """Adversarial scoring (Jia & Liang 2017): the least EM and the least F1 among a question's variants.
+
+    One entry for each ``Example.group``, in order of first appearance; without variants nothing changes.
+    """
+    if [example.id for example in examples] != scores.ids:
+        raise DataError("the scores are not of these examples, in this order")
+    groups: dict[str, int] = {}
+    which = np.asarray([groups.setdefault(example.group, len(groups)) for example in examples])
+    least = np.full((2, len(groups)), np.inf)
+    np.minimum.at(least[0], which, scores.em)
+    np.minimum.at(least[1], which, scores.f1)
+    return Scores(list(groups), *least)
+
+
+def by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, Scores]:
+    """SQuAD 2.0's breakdown: "HasAns" and "NoAns", each where there is such a question."""
+    answerable = np.asarray([bool(example.answers) for example in examples])
+    parts = {"HasAns": answerable, "NoAns": ~answerable}
+    return {name: scores.select(mask) for name, mask in parts.items() if mask.any()}
+
+
+def best_threshold(
+    examples: Sequence[Example], predictions: Sequence[Prediction], metric: str = "f1"
+) -> tuple[float, float]:
+    """The ``null_threshold`` of `spans.decode` with the best mean ``metric`` ("em" or "f1"), and that mean in percent.
+
+    As in SQuAD 2.0's evaluation: by rising null difference one question after another turns from "no answer" to its
+    best span. Equal differences turn together, since no threshold tells them apart (the official script counts
+    between them); the first of equally good thresholds counts; -inf leaves all questions without an answer.
+    """
+    spans = score(examples, [prediction.best_text for prediction in predictions], no_answer=True)
+    answerable = np.asarray([bool(example.answers) for example in examples])
+    null = np.where(answerable, 0.0, 100.0)
+    difference = np.asarray([prediction.null_difference for prediction in predictions])
+    order = np.argsort(difference, kind="stable")
+    gains = np.concatenate([[0.0], np.cumsum((getattr(spans, metric) - null)[order])])
+    thresholds = np.concatenate([[-np.inf], difference[order]])
+    last = np.append(thresholds[1:] != thresholds[:-1], True)
+    best = np.flatnonzero(last)[gains[last].argmax()]
+    return float(thresholds[best]), float((null.sum() + gains[best]) / len(examples))
+
+
+def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float | np.ndarray]:
+    """BLEU-1, BLEU-4 and ROUGE-L in percent of free answers with one or more references each (NarrativeQA: two).
+
+    BLEU is of the whole corpus (sacrebleu, lower case, no smoothing). ROUGE-L is the F-measure against the best
+    reference (rouge-score, no stemming), averaged; "rouge_l_each" holds the single values.
+    """
+    from rouge_score.rouge_scorer import RougeScorer  # here, because it imports all of nltk
+    from sacrebleu.metrics import BLEU
+
+    if len(predictions) != len(references) or not predictions:
+        raise DataError(f"{len(predictions)} predictions for {len(references)} questions; need one for each, and some")
+    for row, answers in enumerate(references):
+        if not answers:
+            raise DataError(f"question {row} has no reference answer")
+    most = max(len(answers) for answers in references)
+    streams = [[answers[i] if i < len(answers) else None for answers in references] for i in range(most)]
+    bleu = {
+        f"bleu_{order}": BLEU(lowercase=True, smooth_method="none", max_ngram_order=order)
+        .corpus_score(list(predictions), streams)
+        .score
+        for order in (1, 4)
+    }
+    scorer = RougeScorer(["rougeL"])
+    pairs = zip(predictions, references, strict=True)
+    each = np.asarray([100 * scorer.score_multi(answers, text)["rougeL"].fmeasure for text, answers in pairs])
+    return {**bleu, "rouge_l": float(each.mean()), "rouge_l_each": each}

@@ -1,0 +1,195 @@
+"""Run many trainings: cached ones are skipped, the others go to worker processes, or run here one by one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Generator, Hashable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from multiprocessing import connection, get_all_start_methods, get_context, parent_process
+from typing import NamedTuple
+
+import torch
+from filelock import FileLock, Timeout
+from tqdm.auto import tqdm
+
+from helpers.presets.load import Engine
+from helpers.training.checkpoints import DamagedFile
+
+# Yields waves of tasks, parents first, each of which is done when it goes on; returns what it made of them.
+Plan = Generator[Iterable, None, object]
+
+
+class TrainingsFailed(RuntimeError):
+    """Some trainings of a wave failed; the others are done and kept. The message names each with its error."""
+
+
+def processes(engine: Engine) -> int:
+    """How many trainings run at once: one on a GPU, on a CPU as many as the cores allow with their threads."""
+    if engine.processes:
+        return engine.processes
+    if torch.cuda.is_available() or engine.threads == 0:
+        return 1
+    return max(1, cores() // engine.threads)
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Outcome(NamedTuple):
+    """What a plan returned, and all its tasks, parents first."""
+
+    value: object
+    tasks: list
+
+
+def run_plans(plans: dict[Hashable, Plan], engine: Engine, label: str = "trainings") -> dict[Hashable, Outcome]:
+    """Carry out several plans side by side, the next wave of each together."""
+    outcomes, waiting = {}, {key: (plan, []) for key, plan in plans.items()}
+    while waiting:
+        wave: list = []
+        for key, (plan, tasks) in list(waiting.items()):
+            try:
+                wave += (own := list(next(plan)))
+                tasks += own
+            except StopIteration as stop:
+                outcomes[key] = Outcome(stop.value, tasks)
+                del waiting[key]
+        run(wave, engine, label)
+    return {key: outcomes[key] for key in plans}
+
+
+def replay(plan: Plan) -> Outcome:
+    """A plan as far as it is done: its tasks up to the first wave that is not, on which others may depend, and what
+    it returned, or None if it has not come to its end."""
+    tasks: list = []
+    while True:
+        try:
+            own = list(next(plan))
+        except StopIteration as stop:
+            return Outcome(stop.value, tasks)
+        tasks += own
+        if not all(is_done(task) for task in own):
+            return Outcome(None, tasks)
+
+
+def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
+    """Fit every task of one wave that is not cached yet. No task may need another of the same wave.
+
+    Tasks are pydantic configs with a cached ``fit``, a ``label`` and a ``check`` of what they stored, which is done
+    again where it is damaged. A failure does not stop the others. Raises TrainingsFailed at the end.
+    """
+    distinct = {task.infra.uid(): task for task in tasks}
+    missing = [task for task in distinct.values() if not is_done(task)]
+    if not missing:
+        return
+    bar = tqdm(total=len(distinct), initial=len(distinct) - len(missing), desc=label, leave=False)
+    workers = min(processes(engine), len(missing))
+    failed: dict[str, str] = {}
+    # First what is free; then what another run was training, or what a worker died of, once more.
+    for wait in (False, True):
+        again = []
+        for task, error in _fit_here(missing, engine, wait) if workers <= 1 else _fit_there(missing, engine, wait):
+            if isinstance(error, Timeout | BrokenProcessPool) and not wait:
+                again.append(task)
+                continue
+            bar.update()
+            if error is not None:
+                failed[task.label] = f"{type(error).__name__}: {error}"
+        missing = again
+    bar.close()
+    if failed:
+        lines = "\n  ".join(f"{name}: {error}" for name, error in failed.items())
+        raise TrainingsFailed(f"{len(failed)} of {len(distinct)} trainings failed:\n  {lines}")
+
+
+def _fit_here(tasks: list, engine: Engine, wait: bool) -> Iterator[tuple]:
+    """Each task with what went wrong, or None."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(engine.threads or cores())
+    try:
+        for task in tasks:
+            yield task, _fit(task, wait)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _fit_there(tasks: list, engine: Engine, wait: bool) -> Iterator[tuple]:
+    """The same from worker processes, in the order in which they end."""
+    sizes = processes(engine), engine.threads or max(1, cores() // processes(engine))
+    try:
+        futures = {_pool(*sizes).submit(_fit, task, wait): task for task in tasks}
+    except BrokenProcessPool:  # a worker died since the last wave
+        _pool.cache_clear()
+        futures = {_pool(*sizes).submit(_fit, task, wait): task for task in tasks}
+    for future in as_completed(futures):
+        error = future.exception() or future.result()
+        if isinstance(error, BrokenProcessPool):  # killed, often for memory
+            _pool.cache_clear()
+        yield futures[future], error
+
+
+_checked: set[str] = set()  # folders whose content was looked at by this process
+
+
+def is_done(task, say: bool = True) -> bool:
+    """Whether a task is cached whole. What is damaged is named and counts as not done."""
+    folder = str(task.infra.uid_folder())
+    try:
+        if _status(task) != "completed":
+            return False
+        if folder not in _checked:
+            task.check()
+    except DamagedFile as error:
+        if say:
+            print(f"{task.label}: {error}; it has to be made again")
+        return False
+    _checked.add(folder)
+    return True
+
+
+def _status(task) -> str:
+    try:
+        return task.infra.status()
+    except OSError:
+        raise
+    except Exception as error:  # a damaged pickle can raise anything
+        raise DamagedFile(f"{task.infra.uid_folder()}/job.pkl cannot be read") from error
+
+
+def _fit(task, wait: bool = True) -> Exception | None:
+    try:
+        # Two runs of one preset at once share the work.
+        with FileLock(task.infra.uid_folder(create=True) / "lock", timeout=-1 if wait else 0):
+            if not is_done(task, say=False):  # it may have been looked at before another run mended it
+                task.infra.clear_job()
+                task.fit()
+    except Exception as error:  # reported for all tasks together
+        return error
+    return None
+
+
+@cache
+def _pool(workers: int, threads: int) -> ProcessPoolExecutor:
+    """Worker processes that stay until this process ends, so that corpora are tokenised once in each."""
+    # A fork server imports torch once for all workers; Windows has only spawn.
+    context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    context.set_forkserver_preload(["helpers.papers.imm.trainings", "helpers.papers.a2d.trainings"])
+    return ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(threads,))
+
+
+def _start_worker(threads: int) -> None:
+    torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # an interrupt ends it at once and without a traceback
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed driver cannot stop its workers, so they watch it."""
+    connection.wait([parent_process().sentinel])
+    os._exit(1)
