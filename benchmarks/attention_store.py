@@ -28,7 +28,8 @@ from helpers.batches.plans import Batches
 from helpers.models.attention import keep_attention
 from helpers.papers.a2d import algorithm
 from helpers.papers.a2d.trainings import add_knowledge, new_reader, preset_for, training_windows
-from helpers.presets.load import Preset, load
+from helpers.presets.load import load
+from helpers.presets.schema import Preset
 from helpers.tasks.spans import batches_of
 from helpers.training.checkpoints import load_tensors, save_tensors
 from helpers.training.loop import fit, is_bf16, training_device

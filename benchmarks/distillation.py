@@ -30,14 +30,14 @@ from helpers.batches.tensors import WindowTensors
 from helpers.data import questions
 from helpers.models.pretrained import load_reader, load_tokenizer
 from helpers.papers.imm.trainings import DIVERGENCES, joint_loss
-from helpers.presets.load import Training
+from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
 from helpers.training.checkpoints import load_tensors, save_tensors
 from helpers.training.loop import INPUTS, Batch, Loss, fit, is_bf16, predict, training_device
 
 BATCH = 16
 LENGTH = 384
-SETTINGS = Training(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
+SETTINGS = TrainingSettings(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
 PLAIN = "plain"
 
 

@@ -27,7 +27,7 @@ from helpers.batches.sequences import Windows, make_windows
 from helpers.batches.tensors import WindowTensors
 from helpers.data import questions
 from helpers.models.pretrained import load_reader, load_tokenizer
-from helpers.presets.load import Training
+from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
 from helpers.training.loop import INPUTS, fit
 
@@ -85,7 +85,7 @@ def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: 
 def with_ours(windows: Windows, encoder: str, seed: int) -> tuple[float, torch.nn.Module]:
     """Seconds of one epoch with this project's loop, and the trained reader."""
     model = load_reader(encoder, seed=seed)
-    settings = Training(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
+    settings = TrainingSettings(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
     begun = time.perf_counter()
     plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(seed))
     fit(model, Batches(WindowTensors(windows), plan), span_loss, settings, seed=seed)

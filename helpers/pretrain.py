@@ -26,7 +26,7 @@ from helpers.batches.tensors import WindowTensors
 from helpers.data.examples import Example
 from helpers.data.mini import domains
 from helpers.data.mini.words import RELATIONS
-from helpers.presets.load import Training
+from helpers.presets.schema import TrainingSettings
 from helpers.results import provenance
 from helpers.tasks import decoding, metrics
 from helpers.training.loop import fit, predict, training_device
@@ -163,7 +163,7 @@ class Pretrainer(nn.Module):
 def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record."""
     began, made_by = time.perf_counter(), provenance.code()
-    settings = Training(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
+    settings = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
     tokenizer = train_vocabulary(seed=seed)
     config = BertConfig(
         vocab_size=len(tokenizer), max_position_embeddings=LONGEST, initializer_range=SPREAD,

@@ -14,7 +14,8 @@ from helpers.data.examples import Example
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_tokenizer, save_reader
 from helpers.papers.a2d import algorithm
-from helpers.presets.load import A2d, Answers
+from helpers.presets.papers import A2dSettings
+from helpers.presets.schema import AnswerSettings
 from helpers.tasks.decoding import Logits
 from helpers.training import losses
 
@@ -86,7 +87,7 @@ BATCH = {
 
 
 def test_joint_loss_by_hand():
-    weights = algorithm.weights_of_terms(A2d(temperature=2.0, answer_weight=0.3, attention_weight=0.1))
+    weights = algorithm.weights_of_terms(A2dSettings(temperature=2.0, answer_weight=0.3, attention_weight=0.1))
     assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
     terms = {name: float(term) for name, term in algorithm.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0).items()}
     assert terms == pytest.approx(
@@ -101,7 +102,7 @@ def test_joint_loss_by_hand():
 
 @pytest.mark.parametrize("left_out", ["CE", "KD", "ANS", "ATT"])
 def test_a_term_without_a_weight_is_left_out_and_asks_for_nothing(left_out):
-    weights = algorithm.weights_of_terms(A2d())
+    weights = algorithm.weights_of_terms(A2dSettings())
     whole = algorithm.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0)
     del weights[left_out]
     asked = {"CE": (), "KD": ("teacher_start", "teacher_end"), "ANS": ("confusing_start", "confusing_end")}
@@ -146,7 +147,7 @@ SPREAD = {"ann": 0.1, "bob": 0.6, "rome": 0.3}, {"bob": 0.6, "rome": 0.4}
 
 
 def confusing(windows, *sides, top_k=4):
-    found, confidence = algorithm.confusing_answers(windows, probabilities(windows, *sides), top_k, Answers())
+    found, confidence = algorithm.confusing_answers(windows, probabilities(windows, *sides), top_k, AnswerSettings())
     return found.tolist(), confidence.tolist()
 
 
@@ -202,14 +203,14 @@ def known(monkeypatch, windows, settings, *members):
         return Logits(*found), np.full(5, attention, np.float32)
 
     monkeypatch.setattr(algorithm, "ask", said)
-    return algorithm.knowledge_of(range(len(members)), windows, settings, Answers(), "fp32")
+    return algorithm.knowledge_of(range(len(members)), windows, settings, AnswerSettings(), "fp32")
 
 
 def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch, tokenizer):
     windows = asked(tokenizer, "bob")
     other = {"bob": 0.5, "ann": 0.5}, {"bob": 0.6, "ann": 0.4}  # bob .3, ann .2
     members = (SPREAD, 0.5, 100.0), (other, 0.75, 0.0)
-    found = known(monkeypatch, windows, A2d(temperature=1.0), *members)
+    found = known(monkeypatch, windows, A2dSettings(temperature=1.0), *members)
     start = found["start"].tolist()
     # (.6 + .5) / 2 and (.1 + .5) / 2; the mean of logits would favour the member whose logits are larger
     assert start == pytest.approx([0, 0, 0, 0.3, 0, 0.55, 0, 0.15, 0], abs=1e-3)
@@ -217,7 +218,7 @@ def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch
     assert found["attention"].tolist() == [0.625] * 5
     # one is confused by rome at .12, the other by ann at .2
     assert (found["confusing_start"].tolist(), found["confusing_end"].tolist()) == ([3], [3])
-    again = known(monkeypatch, windows, A2d(temperature=1.0), *members[::-1])
+    again = known(monkeypatch, windows, A2dSettings(temperature=1.0), *members[::-1])
     assert again["confusing_start"].tolist() == [3]
     halves = {name for name, values in found.items() if values.dtype == torch.float16}
     assert halves == {"start", "end", "attention"} and found["confusing_end"].dtype == torch.int32
@@ -230,11 +231,11 @@ def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypat
     windows = asked(tokenizer, "bob")
     # Of the starts .64 and .36 the roots are .8 and .6: 4/7 and 3/7 at temperature 2.
     softened = ({"bob": 0.64, "ann": 0.36}, {"bob": 0.64, "ann": 0.36}), 1.0, 0.0
-    found = known(monkeypatch, windows, A2d(temperature=2.0), softened, softened)
+    found = known(monkeypatch, windows, A2dSettings(temperature=2.0), softened, softened)
     assert found["start"][[3, 5]].tolist() == pytest.approx([3 / 7, 4 / 7], abs=1e-3)
     # ann at .36 squared = .13 is surer than rome at .12; softened it would be .18 against .27
     rome = {"bob": 0.88, "rome": 0.12}, {"rome": 1.0}
-    found = known(monkeypatch, windows, A2d(temperature=2.0), softened, (rome, 1.0, 0.0))
+    found = known(monkeypatch, windows, A2dSettings(temperature=2.0), softened, (rome, 1.0, 0.0))
     assert found["confusing_start"].tolist() == [3]
 
 

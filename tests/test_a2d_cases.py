@@ -85,7 +85,7 @@ def case():
     """Two untrained readers and a preset whose windows hold a third of the passage."""
     preset = load("smoke", "a2d", **{"windows.max_length": 40, "windows.stride": 12})
     readers = {
-        name: make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.of_the_model()).eval()
+        name: make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model()).eval()
         for seed, name in enumerate(("before", "after"))
     }
     return preset, readers

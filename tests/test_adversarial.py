@@ -7,7 +7,8 @@ import pytest
 from helpers.data.adversarial import load_adversarial
 from helpers.data.examples import DataError
 from helpers.data.mini.words import RELATIONS
-from helpers.presets.load import Adversarial, Data, load
+from helpers.presets.load import load
+from helpers.presets.schema import AdversarialSettings, DataSettings
 
 TEXT = "Ada leads Gamma."
 MISLEADING = "Bela leads Gammon."
@@ -101,8 +102,8 @@ CLEAN, VARIANT, OTHER = "q1", "q1-high-conf-turk0", "q1-turk1"
 def files(tmp_path, many=(CLEAN, VARIANT, OTHER), one=(CLEAN, VARIANT)):
     write(tmp_path / "many.json", *many)
     write(tmp_path / "one.json", *one)
-    given = Adversarial(domain="squad", AddSent="many.json", AddOneSent="one.json")
-    return Data(source="files", folder=str(tmp_path), domains={"squad": "squad"}, adversarial=given)
+    given = AdversarialSettings(domain="squad", AddSent="many.json", AddOneSent="one.json")
+    return DataSettings(source="files", folder=str(tmp_path), domains={"squad": "squad"}, adversarial=given)
 
 
 def test_files_are_read_from_the_presets_folder(tmp_path):
@@ -145,7 +146,9 @@ def test_real_files_have_a_thousand_questions(shared):
     names = {"AddSent": "HCVerifyAll", "AddOneSent": "HCVerifySample"}
     given = {key: f"squad-adversarial/sample1k-{name}.json" for key, name in names.items()}
     folder = str(shared / "data/qa")
-    data = Data(source="files", folder=folder, domains={"squad": "squad"}, adversarial={"domain": "squad", **given})
+    data = DataSettings(
+        source="files", folder=folder, domains={"squad": "squad"}, adversarial={"domain": "squad", **given}
+    )
     sets = load_adversarial(data)
     assert [len(examples) for examples in sets.values()] == [1000, 3560, 1787]
     assert {example.group for example in sets["AddOneSent"]} == {example.id for example in sets["clean"]}

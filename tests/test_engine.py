@@ -9,7 +9,8 @@ import pytest
 
 from helpers import paths
 from helpers.papers.imm import algorithm
-from helpers.presets.load import Engine, load
+from helpers.presets.load import load
+from helpers.presets.schema import EngineSettings
 from helpers.training import cached as shared
 from helpers.training import engine
 
@@ -28,7 +29,7 @@ def tasks(preset):
 
 def run(preset, **settings):
     found = tasks(preset)
-    engine.run(found, Engine(threads=1, **settings))
+    engine.run(found, EngineSettings(threads=1, **settings))
     return found
 
 
@@ -90,7 +91,9 @@ def test_plans_go_side_by_side_and_a_replay_stops_where_it_is_not_done(results, 
         return name.upper()
 
     assert engine.replay(plan("news", True)) == (None, [singles["news"]])
-    outcomes = engine.run_plans({1: plan("news", True), 2: plan("encyclopedia", False)}, Engine(processes=1, threads=1))
+    outcomes = engine.run_plans(
+        {1: plan("news", True), 2: plan("encyclopedia", False)}, EngineSettings(processes=1, threads=1)
+    )
     assert [outcomes[number].value for number in (1, 2)] == ["NEWS", "ENCYCLOPEDIA"]
     assert [len(outcomes[number].tasks) for number in (1, 2)] == [2, 1] and waves[0][1] == algorithm.budget(preset)
     assert engine.replay(plan("news", True)).value == "NEWS"
@@ -111,14 +114,15 @@ DISK = """
 import resource, signal, sys
 from helpers.training import engine
 from helpers.papers.imm import algorithm
-from helpers.presets.load import Engine, load
+from helpers.presets.load import load
+from helpers.presets.schema import EngineSettings
 preset = load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
 one, other = algorithm.singles(preset, 0).values()
-engine.run([one], Engine(processes=1, threads=1))
+engine.run([one], EngineSettings(processes=1, threads=1))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 try:
-    engine.run([one, other], Engine(processes=1, threads=1))
+    engine.run([one, other], EngineSettings(processes=1, threads=1))
 except engine.TrainingsFailed as error:
     print(error)
 print(one.infra.status(), other.infra.status())
@@ -129,21 +133,22 @@ def test_a_full_disk_while_a_reader_is_saved_is_named_and_loses_nothing(results,
     done = subprocess.run([sys.executable, "-c", DISK], capture_output=True, text=True, cwd=paths.ROOT)
     assert "1 of 2 trainings failed" in done.stdout and "free some space and run again" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1].startswith("completed ") and not done.stdout.endswith("completed\n")
-    engine.run(algorithm.singles(preset, 0).values(), Engine(processes=1, threads=1))
+    engine.run(algorithm.singles(preset, 0).values(), EngineSettings(processes=1, threads=1))
     assert all(one.infra.status() == "completed" for one in algorithm.singles(preset, 0).values())
 
 
 DRIVER = """
 from helpers.training import engine
 from helpers.papers.imm import algorithm
-from helpers.presets.load import Engine, load
+from helpers.presets.load import load
+from helpers.presets.schema import EngineSettings
 if __name__ == "__main__":
     domains = {"news": "news", "encyclopedia": "encyclopedia"}
     settings = {"training.epochs": 4.0, "training.checkpoint_minutes": 0.0, "data.domains": domains, "seeds": 1}
     preset = load("smoke", "imm", **settings)
     print("started", flush=True)
     plans = {seed: algorithm.algorithm1(preset, seed, preset.imm, 1) for seed in (0, 1)}
-    outcomes = engine.run_plans(plans, Engine(processes=2, threads=1))
+    outcomes = engine.run_plans(plans, EngineSettings(processes=2, threads=1))
     for seed, outcome in outcomes.items():
         print(seed, [(i, reader.fit()["f1"]) for i, reader in outcome.value[-1].items()], flush=True)
 """

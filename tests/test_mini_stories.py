@@ -13,7 +13,8 @@ from helpers.data.mini import stories as mini_stories
 from helpers.data.mini.words import RELATIONS
 from helpers.models.pretrained import load_tokenizer
 from helpers.papers import corpora
-from helpers.presets.load import Data, load
+from helpers.presets.load import load
+from helpers.presets.schema import DataSettings
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +124,13 @@ BEFORE = {"encyclopedia": "07c45c00e1000b0a", "multihop": "a589a097e6f32d2d", "s
 
 @pytest.mark.parametrize("name", BEFORE)
 def test_the_other_domains_are_what_they_were(name):
-    data = Data(source="mini", domains={name: name}, valid_size=100, test_size=200)
+    data = DataSettings(source="mini", domains={name: name}, valid_size=100, test_size=200)
     assert fingerprint(data, name) == BEFORE[name]
     assert mini.DOMAINS == ("encyclopedia", "news", "trivia", "multihop", "search")
 
 
 def test_a_preset_may_name_the_stories():
-    data = Data(source="mini", domains={"tales": "stories"}, train_size=24, valid_size=8, test_size=12)
+    data = DataSettings(source="mini", domains={"tales": "stories"}, train_size=24, valid_size=8, test_size=12)
     tales = load_domains(data)["tales"]
     assert (tales.name, len(tales.train), len(tales.valid), len(tales.test)) == ("tales", 24, 8, 12)
     assert corpora.type_guess(data) == {}
@@ -149,7 +150,7 @@ def test_narrative_takes_the_place_of_the_domains(name):
 
 def test_errors_name_what_is_wrong():
     with pytest.raises(DataError, match=r"data\.narrative is empty; name there, as data.source has it"):
-        narrative(Data(source="mini", domains={"news": "news"}))
+        narrative(DataSettings(source="mini", domains={"news": "news"}))
     with pytest.raises(DataError, match=r"unknown miniature domain 'tales'; there are encyclopedia.* and stories"):
         mini.load_domain("tales")
     with pytest.raises(DataError, match="'stories' has no adversarial questions; there are some for encyclopedia"):

@@ -11,7 +11,7 @@ from helpers.batches.tensors import WindowTensors
 from helpers.data.mini import domains
 from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader
 from helpers.models.pretrained import load_saved, load_tokenizer, save_reader
-from helpers.presets.load import Training
+from helpers.presets.schema import TrainingSettings
 from helpers.tasks import decoding, metrics
 from helpers.tasks.answering import answer
 from helpers.tasks.spans import span_loss
@@ -137,7 +137,9 @@ def test_it_learns_eight_questions_by_heart():
     examples = domains.load_domain("encyclopedia", train_size=8).train[:8]
     windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
     model = reader(word_width=16, letter_width=8, hidden=16)
-    settings = Training(learning_rate=2e-2, batch_size=8, epochs=1.0, weight_decay=0.0, clip=5.0, precision="fp32")
+    settings = TrainingSettings(
+        learning_rate=2e-2, batch_size=8, epochs=1.0, weight_decay=0.0, clip=5.0, precision="fp32"
+    )
     fit(model, Batches(WindowTensors(windows), [np.arange(len(windows))] * 60), span_loss, settings, seed=0)
     found = decoding.decode(windows, predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in found]).f1.mean() == 100

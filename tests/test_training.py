@@ -15,12 +15,12 @@ from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import WindowTensors
 from helpers.data.mini import domains
 from helpers.models.pretrained import load_reader, load_saved, load_tokenizer, save_reader
-from helpers.presets.load import Training
+from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
 from helpers.training import checkpoints, loop
 from helpers.training.checkpoints import weights
 
-SETTINGS = Training(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
+SETTINGS = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from helpers.data import questions
 from helpers.data.domains import locate_folder
 from helpers.data.examples import DataError, Example
 from helpers.data.mini import domains
-from helpers.presets.load import Data
+from helpers.presets.schema import DataSettings
 
 SETS = ("clean", "AddSent", "AddOneSent")
 
 
-def load_adversarial(data: Data) -> dict[str, list[Example]]:
+def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     """The clean questions, and both adversarial sets with the clean ones among them, by name (``SETS``).
 
     A question's variants share its ``group``; their score is the least of the group. All sets are about the same
@@ -26,7 +26,7 @@ def load_adversarial(data: Data) -> dict[str, list[Example]]:
 
 @cache
 def _load(settings: str) -> dict[str, list[Example]]:
-    data = Data.model_validate_json(settings)
+    data = DataSettings.model_validate_json(settings)
     given = data.adversarial
     if given is None:
         return {}
@@ -59,7 +59,7 @@ def _load(settings: str) -> dict[str, list[Example]]:
     return {"clean": clean, **sets}
 
 
-def _examples(data: Data, place: str) -> list[Example]:
+def _examples(data: DataSettings, place: str) -> list[Example]:
     """A file below the preset's folder, or dataset:configuration on the Hub."""
     if data.source == "files":
         path = locate_folder(data) / place

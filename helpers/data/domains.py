@@ -11,20 +11,20 @@ from helpers import paths
 from helpers.data import questions
 from helpers.data.examples import DataError, Domain
 from helpers.data.mini import domains
-from helpers.presets.load import Data
+from helpers.presets.schema import DataSettings
 
 
-def load_domains(data: Data) -> dict[str, Domain]:
+def load_domains(data: DataSettings) -> dict[str, Domain]:
     """All domains of ``data``, by name, in its order. Raises DataError for data that cannot be used."""
     return {name: load_one(data, name) for name in data.domains}
 
 
-def load_one(data: Data, name: str) -> Domain:
+def load_one(data: DataSettings, name: str) -> Domain:
     """One domain of ``data``."""
     return _load(data.model_dump_json(), name)
 
 
-def narrative(data: Data) -> Data:
+def narrative(data: DataSettings) -> DataSettings:
     """The same settings with ``data.narrative`` as their only domain, "stories", and no adversarial questions.
 
     Raises DataError where the preset names none.
@@ -39,14 +39,14 @@ def narrative(data: Data) -> Data:
 
 @cache
 def _load(settings: str, name: str) -> Domain:
-    data = Data.model_validate_json(settings)
+    data = DataSettings.model_validate_json(settings)
     domain = _all_of(data, name)
     # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
     domain = replace(domain, train=[one for one in domain.train if one.span is not None or not one.answers])
     return replace(domain, train=domain.train[: max(1, round(data.train_share * len(domain.train)))])
 
 
-def _all_of(data: Data, name: str) -> Domain:
+def _all_of(data: DataSettings, name: str) -> Domain:
     source = data.domains[name]
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
@@ -63,7 +63,7 @@ def _all_of(data: Data, name: str) -> Domain:
     return _capped(questions.load_domain(name, folder / source, seed=data.seed, **sizes), data)
 
 
-def locate_folder(data: Data) -> Path:
+def locate_folder(data: DataSettings) -> Path:
     """The folder that a preset's files lie in, from here or from the repository's root. Raises DataError."""
     for place in paths.places(data.folder) if data.folder else ():
         if place.is_dir():
@@ -74,7 +74,7 @@ def locate_folder(data: Data) -> Path:
     )
 
 
-def _capped(domain: Domain, data: Data) -> Domain:
+def _capped(domain: Domain, data: DataSettings) -> Domain:
     """The domain with at most ``valid_size`` validation questions, where its files bring many more."""
     if len(domain.valid) <= 2 * data.valid_size:
         return domain
@@ -84,7 +84,7 @@ def _capped(domain: Domain, data: Data) -> Domain:
     )
 
 
-def fingerprint(data: Data, name: str) -> str:
+def fingerprint(data: DataSettings, name: str) -> str:
     """Names a domain's exact questions, passages and answers; part of the key of what is trained on them."""
     return _fingerprint(data.model_dump_json(), name)
 

@@ -15,7 +15,8 @@ import torch
 from IPython.display import HTML, display
 
 from helpers import paths
-from helpers.presets.load import Preset, load
+from helpers.presets.load import load
+from helpers.presets.schema import Preset
 from helpers.results import figures, provenance, records, tables
 
 INJECTED = "# Parameters"  # how papermill's own cell begins

@@ -10,7 +10,7 @@ import numpy as np
 from helpers.data.domains import fingerprint, load_domains
 from helpers.data.examples import Domain, Example
 from helpers.data.mini import domains
-from helpers.presets.load import Data
+from helpers.presets.schema import DataSettings
 from helpers.tasks.metrics import f1
 
 QUESTION_TYPES = ("what", "who", "when", "where", "which", "why", "how", "other")  # A2D's Figure 4
@@ -52,7 +52,7 @@ def _first_of(known: tuple[str, ...], question: str) -> str:
     return next((word for word in words if word in known), "other")
 
 
-def overview(data: Data) -> dict:
+def overview(data: DataSettings) -> dict:
     """The payload of the record ``corpora/overview``: sizes, lengths in words as histograms, question-word shares."""
     domains = load_domains(data)
     asked = {name: [e.question for e in domain.train] for name, domain in domains.items()}
@@ -99,7 +99,7 @@ def _marked(example: Example) -> str:
     return f"{opening}{escape(before)}<mark>{answer}</mark>{escape(after)}{closing}"
 
 
-def type_guess(data: Data) -> dict[str, float]:
+def type_guess(data: DataSettings) -> dict[str, float]:
     """Expected F1 (0-100) on each miniature domain's test set of a random value of the right type.
 
     Empty for other data and without stories, whose answers are free: there the types are not known.

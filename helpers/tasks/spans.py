@@ -14,7 +14,7 @@ from helpers.batches.tensors import WindowTensors
 from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import Example
 from helpers.models.pretrained import encoder_fingerprint, load_tokenizer
-from helpers.presets.load import Data, Preset, Windowing
+from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding, metrics
 from helpers.training.loop import Batch, predict
 from helpers.training.losses import mean, span_negative_log_likelihood
@@ -38,10 +38,10 @@ def _joined(data: str, windowing: str, encoder: str, domains: tuple[str, ...], p
 
 @cache
 def _windows(data: str, windowing: str, encoder: str, domain: str, part: str) -> Windows:
-    settings = Windowing.model_validate_json(windowing).model_dump()
+    settings = WindowSettings.model_validate_json(windowing).model_dump()
     if part != "train":
         settings["empty_windows"] = 1.0
-    source = Data.model_validate_json(data)
+    source = DataSettings.model_validate_json(data)
     examples = getattr(load_one(source, domain), part)
     return make_windows(examples, load_tokenizer(encoder), **settings, seed=source.seed)
 

@@ -10,7 +10,7 @@ import torch
 
 from helpers.batches.sequences import Windows
 from helpers.models.pretrained import load_saved, load_tokenizer, save_reader, weights_digest
-from helpers.presets.load import Preset
+from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
 from helpers.training.loop import training_device
 

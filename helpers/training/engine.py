@@ -16,7 +16,7 @@ import torch
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
-from helpers.presets.load import Engine
+from helpers.presets.schema import EngineSettings
 from helpers.training.checkpoints import DamagedFile
 
 # Yields waves of tasks, parents first, each of which is done when it goes on; returns what it made of them.
@@ -27,7 +27,7 @@ class TrainingsFailed(RuntimeError):
     """Some trainings of a wave failed; the others are done and kept. The message names each with its error."""
 
 
-def processes(engine: Engine) -> int:
+def processes(engine: EngineSettings) -> int:
     """How many trainings run at once: one on a GPU, on a CPU as many as the cores allow with their threads."""
     if engine.processes:
         return engine.processes
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
     tasks: list
 
 
-def run_plans(plans: dict[Hashable, Plan], engine: Engine, label: str = "trainings") -> dict[Hashable, Outcome]:
+def run_plans(plans: dict[Hashable, Plan], engine: EngineSettings, label: str = "trainings") -> dict[Hashable, Outcome]:
     """Carry out several plans side by side, the next wave of each together."""
     outcomes, waiting = {}, {key: (plan, []) for key, plan in plans.items()}
     while waiting:
@@ -78,7 +78,7 @@ def replay(plan: Plan) -> Outcome:
             return Outcome(None, tasks)
 
 
-def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
+def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings") -> None:
     """Fit every task of one wave that is not cached yet. No task may need another of the same wave.
 
     Tasks are pydantic configs with a cached ``fit``, a ``label`` and a ``check`` of what they stored, which is done
@@ -108,7 +108,7 @@ def run(tasks: Iterable, engine: Engine, label: str = "trainings") -> None:
         raise TrainingsFailed(f"{len(failed)} of {len(distinct)} trainings failed:\n  {lines}")
 
 
-def _fit_here(tasks: list, engine: Engine, wait: bool) -> Iterator[tuple]:
+def _fit_here(tasks: list, engine: EngineSettings, wait: bool) -> Iterator[tuple]:
     """Each task with what went wrong, or None."""
     before = torch.get_num_threads()
     torch.set_num_threads(engine.threads or cores())
@@ -119,7 +119,7 @@ def _fit_here(tasks: list, engine: Engine, wait: bool) -> Iterator[tuple]:
         torch.set_num_threads(before)
 
 
-def _fit_there(tasks: list, engine: Engine, wait: bool) -> Iterator[tuple]:
+def _fit_there(tasks: list, engine: EngineSettings, wait: bool) -> Iterator[tuple]:
     """The same from worker processes, in the order in which they end."""
     sizes = processes(engine), engine.threads or max(1, cores() // processes(engine))
     try:

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 
 from helpers.batches.sequences import Windows
 from helpers.batches.tensors import WindowTensors
-from helpers.presets.load import Training
+from helpers.presets.schema import TrainingSettings
 from helpers.tasks.decoding import Logits
 from helpers.training.checkpoints import load_checkpoint, save_checkpoint, weights
 
@@ -70,7 +70,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
     return peak * min((step + 1) / rise, (steps - step) / max(1, steps - rise + 1))
 
 
-def make_optimizer(model: nn.Module, settings: Training) -> torch.optim.AdamW:
+def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
     """AdamW; biases and layer norms do not decay."""
     named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
     groups = [
@@ -84,7 +84,7 @@ def fit(
     model: nn.Module,
     batches: BatchSource,
     loss: Loss,
-    settings: Training,
+    settings: TrainingSettings,
     *,
     seed: int,
     validate: Callable[[nn.Module], float] | None = None,

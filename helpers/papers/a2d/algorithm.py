@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from helpers.batches.sequences import Windows
 from helpers.models.pretrained import load_saved
-from helpers.presets.load import A2d, Answers
+from helpers.presets.papers import A2dSettings
+from helpers.presets.schema import AnswerSettings
 from helpers.tasks import decoding
 from helpers.tasks.decoding import Logits
 from helpers.tasks.metrics import f1
@@ -30,7 +31,7 @@ class EnsembleError(ValueError):
     """Readers that cannot be asked together; the message says which one differs and in what."""
 
 
-def weights_of_terms(settings: A2d) -> dict[str, float]:
+def weights_of_terms(settings: A2dSettings) -> dict[str, float]:
     """The weights of Eq. 1: lambda is tau squared, to scale the gradients (section 2.2)."""
     return {
         "CE": 1.0,
@@ -107,7 +108,7 @@ def ask(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.
 
 
 def confusing_answers(
-    windows: Windows, probabilities: tuple[np.ndarray, np.ndarray], top_k: int, answers: Answers
+    windows: Windows, probabilities: tuple[np.ndarray, np.ndarray], top_k: int, answers: AnswerSettings
 ) -> tuple[np.ndarray, np.ndarray]:
     """One reader's confusing answer in every window (section 3.2): among its ``top_k`` answers the most confident
     that shares no word with a gold answer.
@@ -135,7 +136,7 @@ def confusing_answers(
 
 
 def knowledge_of(
-    members: Iterable[nn.Module], windows: Windows, settings: A2d, answers: Answers, precision: str
+    members: Iterable[nn.Module], windows: Windows, settings: A2dSettings, answers: AnswerSettings, precision: str
 ) -> dict[str, Tensor]:
     """What an ensemble knows of its training windows (section 3.4): the arithmetic means of its members' softened
     distributions and of their attention (float16), and the confusing answer that any of them is surest of."""

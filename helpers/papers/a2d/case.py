@@ -13,7 +13,7 @@ from helpers.models.pretrained import load_tokenizer
 from helpers.papers.a2d import algorithm
 from helpers.papers.a2d.runs import Distilled
 from helpers.papers.a2d.trainings import joint_answers, loaded, question_sets
-from helpers.presets.load import Preset
+from helpers.presets.schema import Preset
 from helpers.results import attention
 from helpers.tasks import metrics
 from helpers.tasks.spans import windows_over

@@ -13,7 +13,8 @@ from helpers.data import domains
 from helpers.models.mnemonic import glove_digest
 from helpers.papers.a2d import algorithm
 from helpers.papers.a2d.trainings import Kind, Knowledge, Reader, preset_for, training_windows, vocabulary
-from helpers.presets.load import A2d, Preset
+from helpers.presets.papers import A2dSettings
+from helpers.presets.schema import Preset
 from helpers.tasks.spans import budget, effective
 from helpers.training.engine import Plan, replay, run_plans
 
@@ -74,7 +75,7 @@ def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **
     domains = sorted(preset.data.domains)
     settings = effective(preset, domains)
     if kind == "RMR":  # reads no more of the encoder than its vocabulary
-        own = preset.mnemonic.of_the_model() | {"glove": glove_digest(preset.mnemonic.glove)}
+        own = preset.mnemonic.model() | {"glove": glove_digest(preset.mnemonic.glove)}
         settings |= {"encoder": vocabulary(preset), "mnemonic": own}
     label += f", {domains[0]}" if len(domains) == 1 else ""
     return Reader(
@@ -116,10 +117,10 @@ def tuned(preset: Preset, kind: Kind, temperatures: str) -> dict[tuple[str, int]
 
 def weights_tried(preset: Preset, temperatures: str) -> dict[str, Preset]:
     """The presets that ``tuned`` tries, by what a table calls them; without ``preset`` itself."""
-    paper = A2d().model_dump(include={"temperature", "answer_weight", "attention_weight"})
+    paper = A2dSettings().model_dump(include={"temperature", "answer_weight", "attention_weight"})
     try:
         changes = [*({"temperature": float(one)} for one in temperatures.split()), paper]
-        tried = [A2d(**preset.a2d.model_dump() | change) for change in changes]
+        tried = [A2dSettings(**preset.a2d.model_dump() | change) for change in changes]
     except ValueError:
         raise ChoiceError(f"temperatures is {temperatures!r}; write numbers above 0 with a space between") from None
     name = "tau {0.temperature:g}, gamma {0.answer_weight:g}, delta {0.attention_weight:g}"

@@ -16,7 +16,7 @@ from helpers.data.examples import Example, groups_of
 from helpers.papers.a2d.runs import ABLATIONS, Runs, kinds_of, row_name
 from helpers.papers.a2d.trainings import Answers, Reader, joint_answers, loaded, question_sets
 from helpers.papers.corpora import QUESTION_TYPES, question_type
-from helpers.presets.load import Preset
+from helpers.presets.schema import Preset
 from helpers.results import intervals, records, tables
 from helpers.results.records import Claim, Record, Score
 from helpers.tasks import metrics

@@ -24,7 +24,7 @@ from helpers.models.attention import attention_of, keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_reader, load_saved, load_tokenizer
 from helpers.papers.a2d import algorithm
-from helpers.presets.load import Preset
+from helpers.presets.schema import Preset
 from helpers.tasks import decoding
 from helpers.tasks.decoding import Logits
 from helpers.tasks.spans import batches_of, validation, windows_of, windows_over
@@ -145,7 +145,7 @@ class Answers(Task):
 def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
     """A reader that is not trained yet."""
     if kind == "RMR":
-        return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.of_the_model())
+        return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model())
     longest = preset.windows.max_length
     return load_reader(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
 
@@ -216,4 +216,6 @@ def preset_for(preset: Preset, kind: Kind) -> Preset:
     """The preset by which readers of a kind are trained: RMR has settings of its own and no weight decay."""
     if kind == "BERT":
         return preset
-    return preset.model_copy(update={"training": preset.mnemonic.training(preset.training), "random_layers": 0})
+    return preset.model_copy(
+        update={"training": preset.training.model_copy(update=preset.mnemonic.training()), "random_layers": 0}
+    )

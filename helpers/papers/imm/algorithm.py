@@ -10,7 +10,8 @@ from helpers import paths
 from helpers.data.domains import load_domains
 from helpers.data.similarity import question_similarity
 from helpers.papers.imm.trainings import Elsewhere, Outputs, Reader
-from helpers.presets.load import Imm, Preset
+from helpers.presets.papers import ImmSettings
+from helpers.presets.schema import Preset
 from helpers.tasks.spans import budget, effective
 from helpers.training.engine import Plan
 
@@ -42,7 +43,7 @@ class SwitchError(ValueError):
     """A switch of IMM that does not fit the domains."""
 
 
-def algorithm1(preset: Preset, seed: int, switches: Imm, rounds: int) -> Plan:
+def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) -> Plan:
     """Algorithm 1. Returns theta^(0) ... theta^(K) for K = ``rounds``; fewer once no domain improves."""
     check_similarity(preset, switches)
     theta = singles(preset, seed)  # line 1
@@ -81,7 +82,7 @@ def ablation_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
     }
 
 
-def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: Imm, k: int) -> Reader:
+def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: ImmSettings, k: int) -> Reader:
     """phi_i^(k): trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
     others = [j for j in theta if j != i]
     taught = {"teachers": keys(theta, others), **divergence(switches)} if switches.teach_multi_domain else {}
@@ -89,7 +90,7 @@ def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: Imm, k: in
     return reader(theta[i], f"IMM phi {i}, round {k + 1}", others, start=start, weights=s[i], **taught)
 
 
-def fine_tuned(i: str, phi: Reader, theta: Readers, switches: Imm, k: int) -> Reader:
+def fine_tuned(i: str, phi: Reader, theta: Readers, switches: ImmSettings, k: int) -> Reader:
     """theta_i^(k+1): goes on from phi_i^(k) on its own domain, taught by theta_i^(k) (Eqs. 8 to 11)."""
     taught = {"teachers": keys(theta, [i]), **divergence(switches)} if switches.teach_target else {}
     return reader(theta[i], f"IMM theta {i}, round {k + 1}", [i], [i], start=phi.infra.uid(), **taught)
@@ -175,7 +176,7 @@ def keys(readers: Readers, domains: list[str]) -> dict[str, str]:
     return {j: readers[j].infra.uid() for j in domains}
 
 
-def divergence(switches: Imm) -> dict[str, str]:
+def divergence(switches: ImmSettings) -> dict[str, str]:
     """What of the switches the losses of Eqs. 5, 6, 9 and 11 depend on."""
     return {"kd_space": switches.kd_space, "annealing": switches.annealing}
 
@@ -219,7 +220,7 @@ def similarities(preset: Preset, seed: int, which: str) -> Plan:
     }
 
 
-def check_similarity(preset: Preset, switches: Imm) -> None:
+def check_similarity(preset: Preset, switches: ImmSettings) -> None:
     """Raises SwitchError where the released table is asked for and does not fit the domains."""
     names = list(preset.data.domains)
     if switches.similarity == "released" and set(names) != set(RELEASED):

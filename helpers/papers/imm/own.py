@@ -12,7 +12,7 @@ from helpers.notebooks import session
 from helpers.papers.imm import algorithm
 from helpers.papers.imm import tables as imm_tables
 from helpers.papers.imm.runs import Histories, Trained, readers_of
-from helpers.presets.load import Preset
+from helpers.presets.schema import Preset
 from helpers.results import provenance, records, tables
 from helpers.tasks.spans import budget
 from helpers.training.engine import run_plans

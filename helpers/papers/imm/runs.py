@@ -12,7 +12,7 @@ from helpers.data.domains import load_domains
 from helpers.papers.imm import algorithm
 from helpers.papers.imm.algorithm import Readers
 from helpers.papers.imm.trainings import Reader
-from helpers.presets.load import Preset
+from helpers.presets.schema import Preset
 from helpers.training.engine import Outcome, replay, run_plans
 
 Rows = dict[str, dict[int, Readers]]  # the final readers, by row and seed

@@ -14,7 +14,7 @@ from helpers.papers.imm import algorithm
 from helpers.papers.imm.algorithm import Readers
 from helpers.papers.imm.runs import Histories, Rows, each, preset_of
 from helpers.papers.imm.trainings import Adversarial
-from helpers.presets.load import Preset
+from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.tasks.spans import answers, windows_over

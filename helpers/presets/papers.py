@@ -1,0 +1,80 @@
+"""What the papers' methods can be told: one section of a preset each. Defaults are the papers', or those of released
+code where a paper is silent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pydantic
+from pydantic import Field
+
+OF_TRAINING = ("learning_rate", "clip", "batch_size", "epochs")  # what Mnemonic says of a training
+
+
+class Settings(pydantic.BaseModel):
+    """One section of a preset: unknown keys, wrong types and later changes are errors. Hashable, so that what is loaded
+    by it can be kept."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))  # domains are a dict, which has no hash of its own
+
+
+class ImmSettings(Settings):
+    """IMM's switches (Liu et al. 2020)."""
+
+    rounds: int = Field(3, ge=1, description="K, the largest number of rounds, of Tables 1 and 2")
+    ablation_rounds: int = Field(3, ge=1, description="K of Table 3")
+    curve: int = Field(6, ge=1, description="the largest K of Figure 3")
+    kd_space: Literal["gold", "probabilities", "logits"] = Field(
+        "gold", description="what is matched of a teacher (Eqs. 5, 9): gold, probabilities or logits"
+    )
+    similarity: Literal["tf-idf", "uniform", "measured", "released"] = Field(
+        "tf-idf", description="s_ij of Eq. 7: tf-idf, uniform, measured or released"
+    )
+    annealing: Literal["linear", "constant"] = Field(
+        "linear", description="lambda of Eqs. 6 and 11: linear (0 to 1) or constant (1/2)"
+    )
+    multi_domain_start: Literal["encoder", "theta"] = Field(
+        "encoder", description="what phi starts from (Algorithm 1, line 5): encoder or theta"
+    )
+    teach_multi_domain: bool = Field(True, description="False: -KD1, Eq. 6 without its divergence")
+    teach_target: bool = Field(True, description="False: -KD2, Eq. 11 without its divergence")
+
+
+class MnemonicSettings(Settings):
+    """The reader RMR, made new for every training (Hu et al. 2018, IJCAI-18)."""
+
+    word_width: int = Field(300, ge=1)
+    letter_width: int = Field(50, ge=2)
+    hidden: int = Field(100, ge=1, description="width of one direction")
+    blocks: int = Field(3, ge=1, description="aligning layers")
+    reattention: bool = Field(True, description='False, with fusion = "tanh": the earlier version of the paper')
+    fusion: Literal["relu", "tanh"] = "relu"
+    gamma: float = Field(3.0, description="weight of the reattention, where it starts")
+    dropout: float = Field(0.3, ge=0, lt=1)
+    glove: str = Field("", description="text file of GloVe vectors of word_width for RMR; empty: all are learned")
+    learning_rate: float = Field(8e-4, gt=0)
+    clip: float = Field(5.0, gt=0)
+    batch_size: int = Field(0, ge=0, description="0: as in [training]")
+    epochs: float = Field(0.0, ge=0, description="0: as in [training]")
+
+    def training(self) -> dict:
+        """What RMR changes of the section [training]: it has no weight decay."""
+        own = {name: getattr(self, name) for name in OF_TRAINING}
+        return {name: value for name, value in own.items() if value} | {"weight_decay": 0.0}
+
+    def model(self) -> dict:
+        """The settings of the reader itself."""
+        return self.model_dump(exclude=set(OF_TRAINING))
+
+
+class A2dSettings(Settings):
+    """A2D's settings (Hu et al. 2018, section 4.2)."""
+
+    members: int = Field(12, ge=2, description="readers of an ensemble")
+    temperature: float = Field(2.0, gt=0, description="tau; its square weighs L_KD")
+    answer_weight: float = Field(0.3, ge=0, description="gamma, the weight of the answer loss L_ANS")
+    attention_weight: float = Field(0.1, ge=0, description="delta, the weight of the attention loss L_ATT")
+    top_k: int = Field(4, ge=1, description="answers of a member among which the confusing one is looked for")

@@ -1,0 +1,108 @@
+"""The sections of a preset as strict models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import pydantic
+from pydantic import Field
+
+from helpers.presets.papers import A2dSettings, ImmSettings, MnemonicSettings, Settings
+
+# It names folders and is part of cache keys.
+DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+
+
+class AdversarialSettings(Settings):
+    """Adversarial questions for the readers of one domain: two files below the data's folder, or two datasets on the
+    Hub (dataset:configuration); the miniature world has its own."""
+
+    domain: str
+    AddSent: str = ""
+    AddOneSent: str = ""
+
+
+class DataSettings(Settings):
+    """Where the domains come from. Sizes count questions; 0 takes all there are."""
+
+    source: Literal["mini", "files", "hub"]
+    folder: str = Field("", description="folder with one subfolder a domain, for preset lab")
+    domains: dict[DomainName, str] = Field(description="name = miniature domain, subfolder or Hub name")
+    narrative: str = Field("", description="free answers: miniature stories, or the folder or Hub name of NarrativeQA")
+    train_size: int = Field(0, ge=0, description="training questions a domain; 0: all")
+    train_share: float = Field(1.0, gt=0, le=1, description="of each domain's training questions")
+    valid_size: int = Field(300, ge=1)
+    test_size: int = Field(0, ge=0, description="test questions a domain; 0: all")
+    seed: int = 0
+    adversarial: AdversarialSettings | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _adversarial_fits(self) -> Self:
+        given = self.adversarial
+        if given and given.domain not in self.domains:
+            raise ValueError(f"adversarial.domain is {given.domain!r}, but there are {', '.join(self.domains)}")
+        if given and self.source != "mini" and not (given.AddSent and given.AddOneSent):
+            raise ValueError("adversarial needs both AddSent and AddOneSent")
+        return self
+
+
+class WindowSettings(Settings):
+    """How passages are cut; lengths in tokens."""
+
+    max_length: int = Field(384, ge=16)
+    stride: int = Field(128, ge=1)
+    stride_is: Literal["step", "overlap"] = "step"
+    max_question: int = Field(64, ge=4)
+    empty_windows: float = Field(1.0, ge=0, le=1, description="share kept, in training, of windows without the answer")
+
+
+class TrainingSettings(Settings):
+    """One training. A batch is ``batch_size`` windows, cut into ``accumulate`` forward passes."""
+
+    optimizer: Literal["adamw", "adamax"] = "adamw"
+    learning_rate: float = Field(gt=0)
+    batch_size: int = Field(ge=1)
+    epochs: float = Field(gt=0)
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps")
+    weight_decay: float = Field(0.01, ge=0)
+    clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
+    evaluations: int = Field(4, ge=1, description="on the validation set, evenly spaced, the last at the end")
+    accumulate: int = Field(1, ge=1)
+    precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 where it is fast")
+    checkpoint_minutes: float = Field(5.0, ge=0)
+
+
+class AnswerSettings(Settings):
+    """How logits become answers."""
+
+    n_best: int = Field(20, ge=1)
+    max_tokens: int = Field(30, ge=1)
+
+
+class EngineSettings(Settings):
+    """How trainings run here. 0 processes: as many as there are cores for, with ``threads`` each; one on a GPU."""
+
+    processes: int = Field(0, ge=0)
+    threads: int = Field(1, ge=0, description="of each process; 0 takes all cores")
+
+
+class Preset(Settings):
+    """All settings of one run."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    seeds: int = Field(ge=1, le=100, description="number of seeds")
+    encoder: str = Field(description="folder (absolute, or from the repository's root) or Hub name of the encoder")
+    random_layers: int = Field(0, ge=0, description="more than 0: that many layers with random weights instead")
+    data: DataSettings
+    windows: WindowSettings
+    training: TrainingSettings
+    answers: AnswerSettings = AnswerSettings()
+    engine: EngineSettings = EngineSettings()
+    imm: ImmSettings = ImmSettings()
+    mnemonic: MnemonicSettings = MnemonicSettings()
+    a2d: A2dSettings = A2dSettings()
+    cpu: dict[str, pydantic.JsonValue] = Field({}, description='"section.key" = value where there is no GPU')
+
+    def without_gpu(self) -> list[str]:
+        """What applied because there was no GPU, a note each."""
+        return [f"{key} = {value} because there was no GPU" for key, value in self.cpu.items()]
