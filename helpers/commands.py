@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from helpers import paths
+from helpers import papers, paths
 
 # Every command imports what it needs, because torch and transformers take seconds.
 
@@ -33,60 +33,59 @@ def redraw(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     from helpers.notebooks import session
-    from helpers.papers.a2d import runs as a2d_runs
-    from helpers.papers.imm import runs as imm_runs
+    from helpers.papers.rows import seconds, trainings_of
     from helpers.training import engine
 
-    parameters = session.of_a_preset(given.parameters)
-    preset = session.load_preset(parameters, "imm")
-    stories = session.load_preset(parameters, "a2d", "a2d_narrativeqa")
-    needed = imm_runs.notebooks(preset) | a2d_runs.notebooks(session.load_preset(parameters, "a2d"), stories)
-    distinct, by_row, by_notebook = {}, 0, 0
-    for name, rows in needed.items():
-        unique = {reader.infra.uid(): reader for row in rows for reader in row}
-        done = sum(engine.is_done(reader) for reader in unique.values())
-        print(f"{name}: {done} of {len(unique)} trainings done")
-        by_row, by_notebook, distinct = by_row + sum(map(len, rows)), by_notebook + len(unique), distinct | unique
-    done = [reader for reader in distinct.values() if engine.is_done(reader)]
+    parameters = session.of_the_preset(given.parameters)
+    distinct, apart = {}, 0
+    for card in (card for paper in papers.ALL for card in paper.notebooks):
+        preset = session.preset_for(parameters, card.name)
+        plans = {} if card.left_out(preset) else card.plans(preset)
+        needed = trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks)
+        if needed:
+            done = sum(engine.is_done(training) for training in needed.values())
+            print(f"{card.name}: {done} of {len(needed)} trainings done")
+        distinct, apart = distinct | needed, apart + len(needed)
+    done = [training for training in distinct.values() if engine.is_done(training)]
     left = len(distinct) - len(done)
     print(
-        f"trainings needed one by one for every row and point: {by_row}; for every notebook by itself: {by_notebook}; "
-        f"distinct: {len(distinct)}, done: {len(done)}; {by_row / len(distinct):.1f} : 1"
+        f"trainings needed for every notebook by itself: {apart}; distinct: {len(distinct)}, done: {len(done)}; "
+        f"{apart / max(1, len(distinct)):.1f} : 1"
     )
     if given.readers:
-        for reader in done:
-            print(f"  {reader.label}: {os.path.relpath(reader.folder())}")
+        for training in done:
+            print(f"  {training.label}: {os.path.relpath(training.folder())}")
     if left and done:
-        seconds = sum(reader.fit()["seconds"] for reader in done) / len(done) * left / engine.processes(preset.engine)
-        print(f"left of what is known so far: {left}, about {seconds / 60:.0f} minutes")
+        minutes = seconds(done) / len(done) * left / engine.processes(session.preset_for(parameters).engine) / 60
+        print(f"left of what is known so far: {left}, about {minutes:.0f} minutes")
     elif left:
         print(f"left of what is known so far: {left}; the time is known once one is done")
     return 0
 
 
 def own_domains(given: argparse.Namespace) -> int:
+    from helpers import own
     from helpers.data.examples import DataError
     from helpers.notebooks import session
-    from helpers.papers.imm import own
 
+    (paper,) = (paper for paper in papers.ALL if paper.key == given.command)
     domains: dict[str, str] = {}
     for text in given.domain:
         name, _, file = text.partition("=")
         if not name or not file or name in domains:
             raise DataError(f"--domain {text}: write NAME=FILE, each name once")
         domains[name] = file
-    if given.rounds is not None and given.rounds < 1:
-        raise DataError(f"--rounds {given.rounds}: at least 1")
-    parameters = session.of_a_preset(given.parameters)
+    parameters = session.of_the_preset(given.parameters)
     if "data_dir" in parameters:
         raise DataError("-p data_dir has no meaning here: --domain names the files")
-    settings = {"encoder": given.encoder, "rounds": given.rounds}
-    preset = own.preset_for(domains, parameters | {key: value for key, value in settings.items() if value})
-    for key, value in preset.cpu.items():
+    parameters |= {name: getattr(given, name) for name in paper.own_domains.options if getattr(given, name) is not None}
+    notebook = next(card.name for card in paper.notebooks)
+    started = session.Session(session.preset_for(parameters, notebook, **own.overrides(domains)), parameters)
+    for key, value in started.preset.cpu.items():
         print(f"no GPU, hence {key} = {value}")
-    record = own.improve(preset, given.out)
+    record = own.improve(f"{paper.key}/own", paper.own_domains, started, given.out)
     for name in domains:
-        print(own.compared(record, name))
+        print(own.compared(record, name, paper.own_domains.name))
     print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in domains))
     return 0
 
@@ -96,11 +95,11 @@ def data(given: argparse.Namespace) -> int:
     from helpers.data.examples import DataError
     from helpers.notebooks import session
 
-    preset = session.load_preset(session.of_a_preset(given.parameters))
+    settings = session.preset_for(session.of_the_preset(given.parameters)).data
     failed = 0
-    for name in preset.data.domains:
+    for name in settings.domains:
         try:
-            domain = load_one(preset.data, name)
+            domain = load_one(settings, name)
         except DataError as error:
             print(f"{name}: {error}", file=sys.stderr)
             failed += 1
@@ -129,14 +128,3 @@ def answer(given: argparse.Namespace) -> int:
     best = find(given.model, given.question, passage)
     print(f"{best.text}\t{best.probability:.3f}")
     return 0
-
-
-COMMANDS = {
-    "run": run,
-    "figures": redraw,
-    "status": status,
-    "data": data,
-    "imm": own_domains,
-    "pretrain": pretrain,
-    "answer": answer,
-}

@@ -10,21 +10,12 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parent
 PRESETS = PACKAGE / "presets"
-DATA = ROOT / "data"
-MINI = DATA / "mini"
-CACHE = DATA / "cache"
+MINI = ROOT / "data" / "mini"
 NOTEBOOKS = ROOT / "notebooks"
 
 
 class PresetNameError(ValueError):
     """A preset whose name cannot name a folder."""
-
-
-def __getattr__(name: str) -> Path:
-    # Read at every use, so that a test or a script can redirect the results after this module was imported.
-    if name == "RESULTS":
-        return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results")
-    raise AttributeError(f"helpers.paths has no {name!r}")
 
 
 def places(name: str) -> list[Path]:
@@ -37,8 +28,7 @@ def preset_name(preset: str | Path) -> str:
     name = str(preset)
     if name.endswith(".toml"):
         try:
-            with open(preset, "rb") as file:
-                name = tomllib.load(file).get("name")
+            name = tomllib.loads(Path(preset).read_text(encoding="utf-8")).get("name")
         except FileNotFoundError:
             raise PresetNameError(f"{preset}: there is no such preset file") from None
         except tomllib.TOMLDecodeError as error:
@@ -52,8 +42,8 @@ def preset_name(preset: str | Path) -> str:
 
 
 def results(preset: str | Path) -> Path:
-    """The folder of everything that a preset's runs leave behind."""
-    return __getattr__("RESULTS") / preset_name(preset)
+    """The folder of everything that a preset's runs leave behind, below HELPERS_RESULTS where that is set."""
+    return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / preset_name(preset)
 
 
 def record(preset: str | Path, artefact: str) -> Path:
@@ -63,7 +53,7 @@ def record(preset: str | Path, artefact: str) -> Path:
 
 def figure(preset: str | Path, artefact: str, suffix: str) -> Path:
     """The drawing of an artefact; ``suffix`` is ``png`` or ``svg``."""
-    return results(preset) / f"{artefact}.{suffix.removeprefix('.')}"
+    return results(preset) / f"{artefact}.{suffix}"
 
 
 def models(preset: str | Path) -> Path:

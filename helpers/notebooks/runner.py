@@ -14,12 +14,15 @@ import papermill
 from filelock import FileLock
 from tqdm.auto import tqdm
 
-from helpers import paths
+from helpers import papers, paths
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, narrative
+from helpers.data.examples import DataError
+from helpers.files import write_whole
 from helpers.models.mnemonic import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks import session
+from helpers.presets.schema import DataSettings
 from helpers.results import report
 
 REPORT = "99_report"
@@ -33,10 +36,9 @@ def names() -> list[str]:
 
 
 def key_of(name: str, parameters: dict[str, object]) -> str:
-    """Names what an executed notebook depends on: its source, the package's, and the settings and data, or for the
-    report the records."""
-    preset = session.load_preset(parameters, *session.topics_of(name))
-    digest = hashlib.sha256()
+    """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
+    all data of the preset, or for the report the records."""
+    preset, digest = session.preset_for(parameters, name), hashlib.sha256()
     sources = [*paths.PACKAGE.rglob("*.py"), paths.PRESETS / "paper_results.toml"]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
         digest.update(file.read_bytes())
@@ -44,19 +46,27 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
         for file in sorted(paths.results(preset.name).glob("*/*.json")):
             digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
-    others = {key: value for key, value in parameters.items() if key not in ("preset", *session.PRESET_KEYS)}
-    digest.update(json.dumps(others, sort_keys=True).encode())
-    digest.update(preset.model_dump_json(exclude={"encoder": True, "data": {"folder": True}}).encode())
-    digest.update(encoder_fingerprint(preset.encoder).encode())
-    for domain in preset.data.domains:
-        digest.update(fingerprint(preset.data, domain).encode())
-    if name.endswith("adversarial") or ("_a2d_" in name and not name.endswith("narrativeqa")):
-        digest.update(repr(load_adversarial(preset.data)).encode())
-    if "_a2d_" in name:
-        digest.update(glove_digest(preset.mnemonic.glove).encode())
-    if name.endswith("narrativeqa"):
-        digest.update(fingerprint(narrative(preset.data), "stories").encode())
+    paper, _ = papers.card_of(name)
+    foreign = {section: True for other in papers.ALL if other is not paper for section in other.settings}
+    settings = preset.model_dump_json(exclude={"encoder": True, "data": {"folder"}, **foreign})
+    others = {key: value for key, value in parameters.items() if key not in ("preset", *papers.parameters())}
+    known = [settings, others, encoder_fingerprint(preset.encoder), glove_digest(preset.mnemonic.glove)]
+    digest.update(json.dumps(known + _data(preset.data), sort_keys=True).encode())
     return digest.hexdigest()[:16]
+
+
+def _data(data: DataSettings) -> list[str]:
+    """All data of a preset by their content; what cannot be read is said by the notebook that needs it."""
+    loaders = [lambda name=name: fingerprint(data, name) for name in data.domains]
+    loaders += [lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")]
+    return [_or_error(loader) for loader in loaders]
+
+
+def _or_error(loader) -> str:
+    try:
+        return loader()
+    except DataError as error:
+        return str(error)
 
 
 def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
@@ -72,27 +82,14 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     declared = {name: session.parameters_of(paths.NOTEBOOKS / f"{name}.ipynb") for name in [*chosen, REPORT]}
     everything = {key: value for known in declared.values() for key, value in known.items()}
     parameters = session.check(parameters, everything, chosen[0] if len(chosen) == 1 else "this set of notebooks")
-    preset = session.load_preset(parameters).name
+    preset = session.preset_for(parameters).name
     folder = paths.notebooks(preset)
     folder.mkdir(parents=True, exist_ok=True)
-    keys = Keys(paths.models(preset) / "notebooks.done")
-
     outcome: dict[str, str] = {}
     for name in tqdm([*(n for n in chosen if n != REPORT), REPORT], desc="notebooks", disable=not sys.stderr.isatty()):
         own = {key: value for key, value in parameters.items() if key in declared[name]}
-        begun = time.perf_counter()
-        if name.endswith("narrativeqa") and not session.load_preset(own).data.narrative:
-            outcome[name] = "left out, as data.narrative names no free answers"
-            continue
         try:
-            key = key_of(name, own)
-            if keys.stored(name) == key and (folder / f"{name}.ipynb").is_file() and not force:
-                outcome[name] = "done before"
-                continue
-            print(f"{name} ...", flush=True)
-            _execute(name, own, folder / f"{name}.ipynb")
-            keys.store(name, key)
-            outcome[name] = f"{time.perf_counter() - begun:.0f} s"
+            outcome[name] = _run(name, own, folder / f"{name}.ipynb", paths.models(preset) / "notebooks.done", force)
         except papermill.PapermillExecutionError as error:
             first = error.evalue.splitlines()[0] if error.evalue else ""
             outcome[name] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(folder)}/{name}.ipynb)"
@@ -108,39 +105,39 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     return 1 if failed else 0
 
 
-class Keys:
-    """The keys of the notebooks executed on this machine; not in git, so that a clone runs everything itself."""
+def _run(name: str, parameters: dict[str, object], output: Path, done: Path, force: bool) -> str:
+    """Run one notebook, if it has to be; returns what came of it. ``done`` has the keys of those executed here; it is
+    not in git, so that a clone runs everything itself."""
+    if reason := papers.card_of(name)[1].left_out(session.preset_for(parameters, name)):
+        return f"left out, as {reason}"
+    begun, key = time.perf_counter(), key_of(name, parameters)
+    if _keys(done).get(name) == key and output.is_file() and not force:
+        return "done before"
+    print(f"{name} ...", flush=True)
+    _execute(name, parameters, output)
+    done.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(done.with_suffix(".lock")):
+        write_whole(done, json.dumps({**_keys(done), name: key}, indent=1) + "\n")
+    return f"{time.perf_counter() - begun:.0f} s"
 
-    def __init__(self, path: Path):
-        self.path = path
 
-    def stored(self, name: str) -> str | None:
-        return self._all().get(name)
-
-    def store(self, name: str, key: str) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.path.with_suffix(".lock")):
-            new = self.path.with_suffix(".new")
-            new.write_text(json.dumps({**self._all(), name: key}, indent=1) + "\n")
-            os.replace(new, self.path)
-
-    def _all(self) -> dict[str, str]:
-        try:
-            return json.loads(self.path.read_text())
-        except (FileNotFoundError, json.JSONDecodeError):  # a notebook run once too often does no harm
-            return {}
+def _keys(done: Path) -> dict[str, str]:
+    try:
+        return json.loads(done.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):  # a notebook run once too often does no harm
+        return {}
 
 
 def _execute(name: str, parameters: dict[str, object], output: Path) -> None:
     """Execute one notebook and keep the copy without what only this machine has, and without its progress bars."""
     source = str(paths.NOTEBOOKS / f"{name}.ipynb")
-    made = papermill.execute_notebook(
+    executed = papermill.execute_notebook(
         source, str(output), parameters, kernel_name="python3", progress_bar=False, extra_arguments=QUIET
     )
     for key in ("papermill", "widgets"):
-        made.metadata.pop(key, None)
-    for cell in made.cells:
+        executed.metadata.pop(key, None)
+    for cell in executed.cells:
         cell.metadata.pop("papermill", None)
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
-    nbformat.write(made, output)
+    nbformat.write(executed, output)

@@ -4,52 +4,28 @@ from __future__ import annotations
 
 import ast
 import os
-import random
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
-import numpy as np
 import torch
-from IPython.display import HTML, display
+from accelerate.utils import set_seed
 
-from helpers import paths
+from helpers import papers, paths
 from helpers.presets.load import load
 from helpers.presets.schema import Preset
-from helpers.results import figures, provenance, records, tables
+from helpers.results import canvas, figures, provenance, records
 
 INJECTED = "# Parameters"  # how papermill's own cell begins
-# Parameters of notebooks that stand for a key of the preset; an empty or zero value leaves the preset's.
-PRESET_KEYS = {
-    "seeds": "seeds",
-    "data_dir": "data.folder",
-    "encoder": "encoder",
-    "train_size": "data.train_size",
-    "test_size": "data.test_size",
-    "rounds": "imm.rounds",
-    "ablation_rounds": "imm.ablation_rounds",
-    "curve": "imm.curve",
-    "kd_space": "imm.kd_space",
-    "similarity": "imm.similarity",
-    "annealing": "imm.annealing",
-    "multi_domain_start": "imm.multi_domain_start",
-    "members": "a2d.members",
-    "temperature": "a2d.temperature",
-    "answer_weight": "a2d.answer_weight",
-    "attention_weight": "a2d.attention_weight",
-    "glove": "mnemonic.glove",
-}
-
-MAY_BE_ZERO = ("answer_weight", "attention_weight")  # a value below zero leaves the preset's
 
 
 class ParameterError(ValueError):
     """A parameter that a notebook does not know, or of the wrong type."""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A notebook's parameter: its type as annotated, its default, and the comment beside it."""
 
     type: str
@@ -59,43 +35,33 @@ class Parameter:
 
 @dataclass
 class Session:
-    """One run of one notebook: the preset in force and the parameters as given."""
+    """One run of one notebook or command: the preset in force and the parameters as given."""
 
-    notebook: str
     preset: Preset
     parameters: dict[str, object]
     started: float = field(default_factory=time.perf_counter)
     code: provenance.Code = field(default_factory=provenance.code)
 
-    def save(
-        self,
-        artefact: str,
-        *,
-        title: str,
-        unit: str,
-        scores: list[records.Score],
-        training_seconds: float | None = None,
-        **parts,
-    ) -> records.Record:
-        """Write the record of ``artefact`` and its figure, and return the record."""
-        effective = {**self.parameters, "preset": self.preset.model_dump(mode="json", exclude={"cpu"})}
-        effective["preset"]["data"]["folder"] = Path(self.preset.data.folder).name
-        effective["preset"]["encoder"] = public_name(self.preset.encoder)
-        effective["preset"]["mnemonic"]["glove"] = public_name(self.preset.mnemonic.glove)
-        effective = {key: value for key, value in effective.items() if key not in ("data_dir", "encoder", "glove")}
+    def save(self, artefact: str, *, training_seconds: float | None = None, **parts) -> records.Record:
+        """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
+        card's, unless ``parts`` have others."""
+        settings = self.preset.model_dump(mode="json", exclude={"cpu"})
+        for section, key in ((settings, "encoder"), (settings["data"], "folder"), (settings["mnemonic"], "glove")):
+            section[key] = public_name(section[key])
+        domains = settings["data"]["domains"]
+        settings["data"]["domains"] = {name: public_name(place) for name, place in domains.items()}
+        given = {name: value for name, value in self.parameters.items() if name not in ("data_dir", "encoder", "glove")}
         record = records.Record(
             artefact=artefact,
             preset=self.preset.name,
-            title=title,
-            unit=unit,
-            scores=scores,
             paper=records.printed(artefact),
-            run=provenance.run_info(effective, self.started, self.code, training_seconds=training_seconds),
-            **parts,
+            run=provenance.run_info(
+                {**given, "preset": settings}, self.started, self.code, training_seconds=training_seconds
+            ),
+            **papers.artefact(artefact) | parts,
         )
         records.write(record)
-        if figures.drawable(record):
-            figures.save(figures.draw(record), record.preset, artefact)
+        canvas.save(figures.draw(record), record.preset, artefact)
         return record
 
 
@@ -111,21 +77,32 @@ def parameters_of(notebook: Path) -> dict[str, Parameter]:
     tagged = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     if len(tagged) != 1:
         raise ParameterError(f"{notebook.name} has {len(tagged)} cells tagged 'parameters'; it needs one")
-    lines = tagged[0].splitlines()
-    found = {}
+    lines, parameters = tagged[0].splitlines(), {}
     for node in ast.parse(tagged[0]).body:
+        line = lines[node.lineno - 1]
         if not isinstance(node, ast.AnnAssign) or node.value is None:
-            raise ParameterError(
-                f"{notebook.name}: write 'name: type = literal  # comment', not {lines[node.lineno - 1]!r}"
-            )
-        comment = lines[node.lineno - 1].partition("#")[2].strip()
-        found[node.target.id] = Parameter(ast.unparse(node.annotation), ast.literal_eval(node.value), comment)
-    return found
+            raise ParameterError(f"{notebook.name}: write 'name: type = literal  # comment', not {line!r}")
+        comment = line.partition("#")[2].strip()
+        parameters[node.target.id] = Parameter(ast.unparse(node.annotation), ast.literal_eval(node.value), comment)
+    return parameters
+
+
+def parameter_cell(notebook: str) -> str:
+    """The source of a notebook's cell of parameters for those that its card names, from the preset's schema."""
+    lines = ['preset: str = "mini"  # smoke, mini, lab or paper, or the path of a TOML file']
+    for key in papers.card_of(notebook)[1].parameters:
+        model, *_, name = Preset, *key.split(".")
+        for section in key.split(".")[:-1]:
+            model = model.model_fields[section].annotation
+        field = model.model_fields[name]
+        kind = field.annotation.__name__ if isinstance(field.annotation, type) else "str"
+        lines.append(f"{papers.parameter_name(key)}: {kind} = None  # {field.description}")
+    return "\n".join(lines)
 
 
 def check(values: dict[str, object], known: dict[str, Parameter], notebook: str) -> dict[str, object]:
-    """``values`` in the declared types (a whole number may stand for a float, a number for a text). Raises
-    ParameterError."""
+    """``values`` in the declared types (a whole number may stand for a float, a number for a text, None for what the
+    preset says). Raises ParameterError."""
     checked = {}
     for name, value in values.items():
         if name not in known:
@@ -134,33 +111,27 @@ def check(values: dict[str, object], known: dict[str, Parameter], notebook: str)
             value = float(value)
         if known[name].type == "str" and type(value) in (int, float):
             value = str(value)
-        if type(value).__name__ != known[name].type:
+        if type(value).__name__ != known[name].type and not (value is None and known[name].default is None):
             raise ParameterError(f"{notebook}: {name} has to be {known[name].type}, not {value!r}")
         checked[name] = value
     return checked
 
 
-def of_a_preset(parameters: dict[str, object]) -> dict[str, object]:
-    """``parameters``, if all of them are settings of a preset. Raises ParameterError."""
-    if unknown := sorted(set(parameters) - {"preset", *PRESET_KEYS}):
-        raise ParameterError(f"no parameter {unknown[0]!r} here; there are {', '.join(PRESET_KEYS)}")
-    return parameters
-
-
-def topics_of(notebook: str) -> list[str]:
-    """What a preset may have settings for: of 02_imm_main its paper, imm, and then itself, imm_main."""
-    name = notebook.partition("_")[2]
-    return [*sorted((paper for paper in records.ORDER if f"{name}_".startswith(f"{paper}_")), key=len)[-1:], name]
-
-
-def load_preset(parameters: dict[str, object], *topics: str, **overrides: object) -> Preset:
-    """The preset that a notebook's parameters ask for, with what it has for these topics alone and ``overrides``."""
-    asked = {
-        key: parameters[name]
-        for name, key in PRESET_KEYS.items()
-        if name in parameters and (parameters[name] >= 0 if name in MAY_BE_ZERO else parameters[name])
-    }
+def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: object) -> Preset:
+    """The preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone, and
+    ``overrides`` by key. A parameter that is None leaves the preset's. Raises ParameterError, PresetError."""
+    keys = papers.parameters()
+    asked = {keys[name]: value for name, value in parameters.items() if name in keys and value is not None}
+    paper, _ = papers.card_of(notebook)
+    topics = [paper.key, notebook.partition("_")[2]] if paper else []
     return load(str(parameters["preset"]), *topics, **{**asked, **overrides})
+
+
+def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
+    """``parameters``, if all of them stand for keys of the preset. Raises ParameterError."""
+    if unknown := sorted(set(parameters) - {"preset", *papers.parameters()}):
+        raise ParameterError(f"no parameter {unknown[0]!r} here; there are {', '.join(papers.parameters())}")
+    return parameters
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:
@@ -170,37 +141,19 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     word, so they are looked for here. Raises ParameterError, or PresetError for the preset itself.
     """
     known = parameters_of(paths.NOTEBOOKS / f"{notebook}.ipynb")
-    injected = [source for source in namespace.get("In", []) if source.startswith(INJECTED)]
-    for source in injected:
-        names = {node.targets[0].id: None for node in ast.parse(source).body if isinstance(node, ast.Assign)}
-        check({name: namespace[name] for name in names}, known, notebook)
+    for source in namespace.get("In", []):
+        if source.startswith(INJECTED):
+            names = [node.targets[0].id for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+            check({name: namespace[name] for name in names}, known, notebook)
     values = check({name: namespace[name] for name in known}, known, notebook)
     namespace.update(values)
-    preset = load_preset(values, *topics_of(notebook))
-    seed_everything(0)
+    preset = preset_for(values, notebook)
+    set_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     changed = {name: value for name, value in values.items() if name != "preset" and value != known[name].default}
-    given = ", ".join(f"{name} = {value!r}" for name, value in changed.items())
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    print(
-        f"preset {preset.name} on {device}, {preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
-        + (given and f"; {given}")
-    )
+    seeds = f"{preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
+    print("; ".join([f"preset {preset.name} on {device}, {seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
     if preset.cpu and not torch.cuda.is_available():
         print("no GPU, hence: " + ", ".join(f"{key} = {value}" for key, value in preset.cpu.items()))
-    return Session(notebook, preset, values)
-
-
-def seed_everything(seed: int) -> None:
-    """Seed Python, numpy and torch. Trainings seed themselves again, each from its own seed."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-
-
-def show(record: records.Record) -> None:
-    """Show a record's tables, one a metric, if it has any, and its figure."""
-    if record.scores and not tables.is_matrix(record):
-        display(HTML("".join(tables.html(record, metric) for metric in tables.metrics(record))))
-    if figures.drawable(record):
-        display(figures.draw(record))
+    return Session(preset, values)

@@ -1,1 +1,35 @@
-"""One module a paper; each reads like its paper's algorithm."""
+"""The papers, a folder each: its card, its algorithm, its cached trainings, its tables.
+
+Another paper is one more module named here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from helpers.papers.card import Notebook, Paper
+
+MODULES = ("corpora", "imm", "a2d")
+ALL: list[Paper] = [import_module(f"{__name__}.{module}").CARD for module in MODULES]
+
+
+def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
+    """The paper and the card of a notebook; no paper where none declares it, as for the report."""
+    declared = {card.name: (paper, card) for paper in ALL for card in paper.notebooks}
+    return declared.get(notebook, (None, Notebook(notebook)))
+
+
+def parameter_name(key: str) -> str:
+    """What the key of a preset is called as a parameter: its last part, and ``data_dir`` for the data's folder."""
+    return "data_dir" if key == "data.folder" else key.rpartition(".")[2]
+
+
+def parameters() -> dict[str, str]:
+    """All parameters that stand for a key of the preset, and these keys."""
+    return {parameter_name(key): key for paper in ALL for card in paper.notebooks for key in card.parameters}
+
+
+def artefact(name: str) -> dict[str, object]:
+    """What its card says of an artefact such as ``imm/table1``; nothing of one that no paper declares."""
+    declared = {f"{paper.key}/{artefact.name}": artefact for paper in ALL for artefact in paper.artefacts}
+    return {key: value for key, value in vars(declared[name]).items() if key != "name"} if name in declared else {}

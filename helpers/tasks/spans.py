@@ -1,8 +1,8 @@
-"""Training data and scores of a reader over some domains: what every paper's methods are made of."""
+"""Answers as spans of passages: windows and batches over domains, the loss, and what trained readers answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -10,14 +10,17 @@ from torch import Tensor, nn
 
 from helpers.batches.plans import Batches, plan_steps
 from helpers.batches.sequences import Windows, make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import Example
 from helpers.models.pretrained import encoder_fingerprint, load_tokenizer
 from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding, metrics
-from helpers.training.loop import Batch, predict
+from helpers.tasks.decoding import Logits, Prediction
+from helpers.training.loop import Batch, outputs
 from helpers.training.losses import mean, span_negative_log_likelihood
+
+FIT = ("train", "valid")  # the parts that a training depends on
 
 
 def windows_of(preset: Preset, domains: Sequence[str], part: str) -> Windows:
@@ -25,25 +28,22 @@ def windows_of(preset: Preset, domains: Sequence[str], part: str) -> Windows:
 
     Each domain is tokenised once a process, and cut the same way alone and among others.
     """
-    data, windowing = preset.data.model_dump_json(), preset.windows.model_dump_json()
     if len(domains) == 1:  # is kept for good, and must not push a mixture out
-        return _windows(data, windowing, preset.encoder, domains[0], part)
-    return _joined(data, windowing, preset.encoder, tuple(domains), part)
+        return _windows(preset.data, preset.windows, preset.encoder, domains[0], part)
+    return _joined(preset.data, preset.windows, preset.encoder, tuple(domains), part)
 
 
 @lru_cache(maxsize=2)  # a mixture of large corpora takes gigabytes
-def _joined(data: str, windowing: str, encoder: str, domains: tuple[str, ...], part: str) -> Windows:
-    return Windows.concatenate([_windows(data, windowing, encoder, name, part) for name in domains])
+def _joined(data: DataSettings, cut: WindowSettings, encoder: str, domains: tuple[str, ...], part: str) -> Windows:
+    return Windows.concatenate([_windows(data, cut, encoder, name, part) for name in domains])
 
 
 @cache
-def _windows(data: str, windowing: str, encoder: str, domain: str, part: str) -> Windows:
-    settings = WindowSettings.model_validate_json(windowing).model_dump()
+def _windows(data: DataSettings, cut: WindowSettings, encoder: str, domain: str, part: str) -> Windows:
     if part != "train":
-        settings["empty_windows"] = 1.0
-    source = DataSettings.model_validate_json(data)
-    examples = getattr(load_one(source, domain), part)
-    return make_windows(examples, load_tokenizer(encoder), **settings, seed=source.seed)
+        cut = cut.model_copy(update={"empty_windows": 1.0})
+    examples = getattr(load_one(data, domain), part)
+    return make_windows(examples, load_tokenizer(encoder), **cut.model_dump(), seed=data.seed)
 
 
 def windows_over(preset: Preset, examples: list[Example]) -> Windows:
@@ -55,34 +55,77 @@ def windows_over(preset: Preset, examples: list[Example]) -> Windows:
 def budget(preset: Preset) -> int:
     """Optimiser steps in the history of every reader: ``training.epochs`` over all the preset's domains together,
     each repeated to the size of the largest. A method with several stages divides them."""
-    domains = [load_one(preset.data, name).train for name in preset.data.domains]
-    largest = max(map(len, domains))
-    windows = sum(
-        len(windows_of(preset, [name], "train")) * largest / len(train)
-        for name, train in zip(preset.data.domains, domains, strict=True)
-    )
+    sizes = {name: len(load_one(preset.data, name).train) for name in preset.data.domains}
+    windows = sum(len(windows_of(preset, [name], "train")) * max(sizes.values()) / size for name, size in sizes.items())
     return max(1, round(preset.training.epochs * windows / preset.training.batch_size))
 
 
-def batches_of(preset: Preset, domains: Sequence[str], steps: int, seed: int, device) -> Batches:
+def training_batches(preset: Preset, domains: Sequence[str], steps: int, seed: int, device) -> Batches:
     """Training batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``."""
     windows = windows_of(preset, domains, "train")
     sizes = [len(load_one(preset.data, name).train) for name in domains]
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
     plan = plan_steps(windows, domain_of_example, steps=steps, batch_size=preset.training.batch_size, seed=seed)
-    return Batches(WindowTensors(windows, device), plan)
+    return Batches(SequenceTensors(windows, device), plan)
 
 
-def answers(preset: Preset, model: nn.Module, windows: Windows) -> list[decoding.Prediction]:
+def fit_settings(preset: Preset, domains: Sequence[str]) -> dict:
+    """What a reader over ``domains`` depends on besides its seed, its steps and its teachers; part of its cache key.
+
+    Data (those to train on and to select by) and encoder stand by their contents, not by where they lie.
+    """
+    return {
+        "encoder": encoder_fingerprint(preset.encoder),
+        "random_layers": preset.random_layers,
+        "data": {name: fingerprint(preset.data, name, *FIT) for name in domains},
+        "windows": preset.windows.model_dump(),
+        "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}),
+        "answers": preset.answers.model_dump(),
+    }
+
+
+def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+    """Negative log-likelihood of the answer's first and last token (Liu et al. 2020, Eqs. 3, 4, 8), weighted where the
+    batch has weights (Eq. 7)."""
+    values_B = span_negative_log_likelihood(
+        output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
+    )
+    return {"likelihood": mean(values_B, batch.get("weight"))}
+
+
+def predict(model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto") -> Logits:
+    """Start and end logits of every real token of every window, in window order, float32.
+
+    The model must be in evaluation mode: a teacher or a scored reader has no dropout.
+    """
+    read = outputs(model, windows, batch_size=batch_size, precision=precision)
+    return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in read))
+
+
+def answers(preset: Preset, model: nn.Module, windows: Windows) -> list[Prediction]:
     """The reader's answer to every example of ``windows``."""
-    logits = predict(model, windows, precision=preset.training.precision)
-    return decoding.decode(windows, logits, n_best=preset.answers.n_best, max_answer_tokens=preset.answers.max_tokens)
+    return _decode(preset, windows, predict(model, windows, precision=preset.training.precision))
 
 
-def example_scores(preset: Preset, model: nn.Module, domain: str, part: str) -> metrics.Scores:
-    """EM and F1 of each question of one part of a domain."""
-    windows = windows_of(preset, [domain], part)
-    return metrics.score(windows.examples, answers(preset, model, windows))
+def joint_answers(preset: Preset, members: Iterable[nn.Module], windows: Windows) -> list[Prediction]:
+    """What readers answer together: decoded from the mean of their distributions over each window (Hu et al. 2018,
+    section 3.4)."""
+    precision = preset.training.precision
+    sides = [distributions(windows, predict(model, windows, precision=precision)) for model in members]
+    means = np.mean(sides, axis=0)
+    return _decode(preset, windows, Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny))))
+
+
+def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """softmax(logits / temperature) within every window, of start and end, flat as the logits."""
+    lengths = windows.lengths_W
+    first = np.cumsum(lengths) - lengths
+    sides = []
+    for flat in (logits.start, logits.end):
+        scaled = flat / np.float32(temperature)
+        powers = np.exp(scaled - np.repeat(np.maximum.reduceat(scaled, first), lengths))
+        sides.append(powers / np.repeat(np.add.reduceat(powers, first), lengths))
+    return tuple(sides)
 
 
 def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], float]:
@@ -90,30 +133,13 @@ def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], 
 
     def validate(model: nn.Module) -> float:
         model.eval()
-        return float(np.mean([example_scores(preset, model, name, "valid").f1.mean() for name in domains]))
+        validated = [windows_of(preset, [name], "valid") for name in domains]
+        scores = [metrics.score(windows.examples, answers(preset, model, windows)) for windows in validated]
+        return float(np.mean([score.f1.mean() for score in scores]))
 
     return validate
 
 
-def span_loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-    """Negative log-likelihood of the answer's first and last token (IMM Eqs. 3, 4, 8), weighted where the batch has
-    weights (Eq. 7)."""
-    values_B = span_negative_log_likelihood(
-        output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
-    )
-    return {"likelihood": mean(values_B, batch.get("weight"))}
-
-
-def effective(preset: Preset, domains: Sequence[str]) -> dict:
-    """What a reader over ``domains`` depends on besides its seed, its steps and its teachers; part of its cache key.
-
-    Data and encoder stand by their contents, not by where they lie.
-    """
-    return {
-        "encoder": encoder_fingerprint(preset.encoder),
-        "random_layers": preset.random_layers,
-        "data": {name: fingerprint(preset.data, name) for name in domains},
-        "windows": preset.windows.model_dump(),
-        "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}),
-        "answers": preset.answers.model_dump(),
-    }
+def _decode(preset: Preset, windows: Windows, logits: Logits) -> list[Prediction]:
+    settings = preset.answers
+    return decoding.decode(windows, logits, n_best=settings.n_best, max_answer_tokens=settings.max_tokens)

@@ -1,76 +1,106 @@
-"""What the cached work of all papers has in common. Configs are flat: one that builds on readers names them by their
-cache keys, so that whatever is trained in the same way is trained once, and what changes upstream changes the key."""
+"""Work that is done once: configs with a cached ``fit``, keyed by everything that its result depends on.
+
+Configs are flat: one that builds on trained models names them by their cache keys, so that whatever is trained in the
+same way is trained once, and what changes upstream changes the key.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pydantic
 import torch
 
-from helpers.batches.sequences import Windows
+from helpers import paths
 from helpers.models.pretrained import load_saved, load_tokenizer, save_reader, weights_digest
 from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
 from helpers.training.loop import training_device
 
+OUTSIDE_THE_KEY = ("preset", "label")
 
-class Task(pydantic.BaseModel):
-    """``preset`` carries the settings, ``label`` is what a person calls it; neither is part of the key."""
+
+class NotDone(RuntimeError):
+    """A result that was asked for before its work was done."""
+
+
+class Cached(pydantic.BaseModel):
+    """``preset`` carries the settings, ``label`` is what a person calls it; neither is part of the key. Results lie in
+    the preset's folder of models."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     preset: Preset
     label: str
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _lies_with_the_models(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "infra" not in values and isinstance(values.get("preset"), Preset):
+            values = {**values, "infra": {"folder": paths.models(values["preset"].name)}}
+        return values
+
+    @property
+    def key(self) -> str:
+        """The cache key, by which other configs name this one."""
+        return self.infra.uid()
+
+    def result(self) -> dict:
+        """What the finished work returned. Raises NotDone; it never starts any work."""
+        if self.infra.status() != "completed":
+            raise NotDone(f"{self.label} is not done; run its plan first")
+        return self.infra.job().result()
+
     def check(self) -> None:
         """Raises DamagedFile where what is stored beside the result is not what was made; here nothing is."""
 
-    def folder_of(self, reader: str) -> Path:
-        """Where the reader with this key lies, in Hugging Face format."""
-        return Path(self.infra.folder) / reader / "model"
+    def folder_of(self, training: str) -> Path:
+        """Where the trained model with this key lies, in Hugging Face format."""
+        return Path(self.infra.folder) / training / "model"
 
-    def load(self, reader: str) -> torch.nn.Module:
-        """The trained reader with this key, in evaluation mode, where it can be asked."""
-        return load_saved(self.folder_of(reader)).to(training_device())
+    def load(self, training: str) -> torch.nn.Module:
+        """The trained model with this key, in evaluation mode, where it can be asked."""
+        return load_saved(self.folder_of(training)).to(training_device())
 
 
-class Training(Task):
-    """A task that trains a reader. Its result holds ``weights``, a digest of them, and ``seconds``."""
+class CachedTraining(Cached):
+    """A training. Its key holds what the weights depend on, so no test data; its result ``weights``, a digest of them,
+    ``best``, the best validation score, ``steps`` and ``seconds``."""
 
     seed: int
     steps: int
     settings: dict
+    start: str = ""  # key of the training whose weights it goes on from, or the pretrained encoder
+
+    def parents(self) -> list[str]:
+        """The keys of the trainings that it starts from or learns from."""
+        return [self.start] if self.start else []
 
     def folder(self) -> Path:
-        """Where the reader lies once it is trained."""
-        return self.folder_of(self.infra.uid())
+        """Where the model lies once it is trained."""
+        return self.folder_of(self.key)
 
     def check(self) -> None:
         """Raises DamagedFile where the stored weights are not those that were trained."""
-        if weights_digest(self.folder()) != self.fit()["weights"]:
+        if weights_digest(self.folder()) != self.result()["weights"]:
             raise DamagedFile(f"{self.folder()} is damaged or gone")
-
-    def ask(self, kind: type[Task], label: str, **parts) -> Task:
-        """The task of another kind about this reader."""
-        where = {"folder": self.infra.folder}
-        return kind(reader=self.infra.uid(), preset=self.preset, label=label, infra=where, **parts)
-
-    def keep(self, model: torch.nn.Module) -> str:
-        """Save the trained reader, drop the checkpoint, and return the digest of the weights."""
-        folder = self.infra.uid_folder(create=True)
-        save_reader(model, load_tokenizer(self.preset.encoder), folder / "model")
-        self.checkpoint().unlink(missing_ok=True)
-        return weights_digest(folder / "model")
 
     def checkpoint(self) -> Path:
         """Where a long training leaves its state."""
         return self.infra.uid_folder(create=True) / "checkpoint.safetensors"
 
+    def keep(self, model: torch.nn.Module) -> str:
+        """Save the trained model, drop the checkpoint, and return the digest of the weights."""
+        folder = self.infra.uid_folder(create=True)
+        save_reader(model, load_tokenizer(self.preset.encoder), folder / "model")
+        self.checkpoint().unlink(missing_ok=True)
+        return weights_digest(folder / "model")
 
-def load_outputs(path: Path, teacher: str, windows: Windows) -> dict[str, torch.Tensor]:
-    """What the teacher with this key says of ``windows``, as stored with both facts. Raises DamagedFile, also where it
-    is another teacher's, or of other windows."""
+
+def load_outputs(path: Path, teacher: str, windows: str) -> dict[str, torch.Tensor]:
+    """What the teacher with this key says of the windows with this fingerprint, as stored with both facts. Raises
+    DamagedFile, also where it is another teacher's, or of other windows."""
     tensors, facts = load_tensors(path)
-    if facts.get("teacher") != teacher or facts.get("windows") != windows.fingerprint():
+    if facts.get("teacher") != teacher or facts.get("windows") != windows:
         raise DamagedFile(f"{path} holds another teacher's outputs, or those for other windows")
     return tensors

@@ -2,33 +2,88 @@
 
 An ensemble of readers that differ in their initial weights is asked once about all training questions. Its mean
 distributions of the answer's start and end, its mean attention and its most confusing answers are stored, and one
-reader learns from them (Eq. 1).
+reader learns from them (Eq. 1). ``distillation`` is section 3.4, as a plan of trainings; the losses of its students are
+in ``helpers.papers.a2d.trainings``.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
-from pathlib import Path
+import shutil
+from dataclasses import dataclass
+from statistics import mean
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+import pandas as pd
 
-from helpers.batches.sequences import Windows
-from helpers.models.pretrained import load_saved
+from helpers import paths
+from helpers.data import domains
+from helpers.models.mnemonic import glove_digest
+from helpers.papers.a2d.trainings import (
+    A2dTraining,
+    EnsembleKnowledge,
+    Kind,
+    knowledge_bytes,
+    training_windows,
+    vocabulary,
+)
 from helpers.presets.papers import A2dSettings
-from helpers.presets.schema import AnswerSettings
-from helpers.tasks import decoding
-from helpers.tasks.decoding import Logits
-from helpers.tasks.metrics import f1
-from helpers.tasks.spans import span_loss
-from helpers.training import losses
-from helpers.training.loop import Batch, Loss, outputs, training_device
+from helpers.presets.schema import Preset
+from helpers.tasks.spans import budget, fit_settings
+from helpers.training.engine import Plan
+
+KINDS: tuple[Kind, ...] = ("RMR", "BERT")  # the paper's reader, and below it ours
+# The rows of Table 5 by the terms of Eq. 1 that they leave out; "- Joint Training" matches the attention first.
+ABLATIONS = {"A2D": (), "- Vanilla KD": ("KD",), "- ATT": ("ATT",), "- ANS": ("ANS",), "- Joint Training": ("ATT",)}
+STAGED = "- Joint Training"
 
 
-class EnsembleError(ValueError):
-    """Readers that cannot be asked together; the message says which one differs and in what."""
+class ChoiceError(ValueError):
+    """A parameter of a notebook with a value that means nothing."""
+
+
+@dataclass
+class Distilled:
+    """One seed's ensemble, what it knows, and its students by row of Table 5."""
+
+    members: list[A2dTraining]
+    knowledge: EnsembleKnowledge
+    students: dict[str, A2dTraining]
+    stages: list[A2dTraining]  # that a student started from
+
+
+Runs = dict[tuple[Kind, int], Distilled]  # by kind of reader and seed
+Row = tuple[str, int]  # of a table: its name, and the seed
+Rows = dict[Row, list[list[A2dTraining]]]  # readers that answer together; a row's score is the mean over these groups
+
+
+def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -> Plan:
+    """Section 3.4: train an ensemble, ask it about the training set, train students on what it says."""
+    preset = preset_for(preset, kind)
+    settings = preset.a2d
+    numbers = range(1, settings.members + 1)
+    members = [reader(preset, kind, seed + 100 * number, f"{kind}, member {number}") for number in numbers]
+    yield members  # step 1
+    knowledge = EnsembleKnowledge(
+        preset=preset,
+        label=f"what the ensemble of {kind} knows, seed {seed}",
+        members=[member.key for member in members],
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+    )
+    yield [knowledge]  # steps 2 and 3
+    taught = {"teacher": knowledge.key, "temperature": settings.temperature}
+    half, stages, start = budget(preset) // 2, [], ""
+    if STAGED in rows:  # Romero et al. 2015: first the attention alone
+        weight = {"ATT": settings.attention_weight or 1.0}
+        first = reader(preset, kind, seed, f"{kind}, {STAGED}, first stage", steps=half, terms=weight, **taught)
+        yield (stages := [first])
+        start = first.key
+    students = {}
+    for row in rows:
+        terms = {name: w for name, w in weights_of_terms(settings).items() if w and name not in ABLATIONS[row]}
+        staged = {"steps": budget(preset) - half, "start": start, "first_step": half} if row == STAGED else {}
+        students[row] = reader(preset, kind, seed, f"{kind} + {row}", terms=terms, **staged, **taught)
+    yield students.values()  # step 4
+    return Distilled(members, knowledge, students, stages)
 
 
 def weights_of_terms(settings: A2dSettings) -> dict[str, float]:
@@ -41,123 +96,112 @@ def weights_of_terms(settings: A2dSettings) -> dict[str, float]:
     }
 
 
-def joint_loss(weights: dict[str, float], temperature: float) -> Loss:
-    """Eq. 1, with those of its terms CE, KD, ANS and ATT that have a weight; each a mean over the windows."""
-
-    def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        student = output.start_logits, output.end_logits
-        terms = {}
-        if "CE" in weights:
-            terms["CE"] = span_loss(output, batch, progress)["likelihood"]
-        if "KD" in weights:
-            teacher = batch["teacher_start"], batch["teacher_end"]
-            terms["KD"] = losses.soft_cross_entropy(student, teacher, batch["attention_mask"], temperature).mean()
-        if "ANS" in weights:
-            gold, confusing = ((batch[f"{which}start"], batch[f"{which}end"]) for which in ("", "confusing_"))
-            terms["ANS"] = losses.confusion_margin(student, gold, confusing).mean()
-        if "ATT" in weights:
-            terms["ATT"] = losses.attention_distance(output.attention, batch["teacher_attention"]).mean()
-        return {name: weights[name] * term for name, term in terms.items()}
-
-    return loss
-
-
-def load_members(folders: Iterable[Path], trained_on: dict[str, str]) -> Iterable[nn.Module]:
-    """The readers of an ensemble, one after another, in evaluation mode.
-
-    Raises EnsembleError for one that was trained with another vocabulary or other windows than ``trained_on`` says.
-    """
-    for folder in folders:
-        model = load_saved(folder)
-        known = getattr(model.config, "trained_on", {})
-        for what, expected in trained_on.items():
-            if known.get(what) != expected:
-                raise EnsembleError(
-                    f"{folder} was trained with another {what} ({known.get(what, 'it does not say which')}) than the "
-                    f"ensemble's ({expected}); train all its members with the same encoder, data and [windows]"
-                )
-        yield model.to(training_device())
-
-
-def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """softmax(logits / temperature) within every window, of start and end, flat as the logits (section 2.2)."""
-    lengths = windows.lengths_W
-    first = np.cumsum(lengths) - lengths
-    found = []
-    for flat in (logits.start, logits.end):
-        scaled = flat / np.float32(temperature)
-        powers = np.exp(scaled - np.repeat(np.maximum.reduceat(scaled, first), lengths))
-        found.append(powers / np.repeat(np.add.reduceat(powers, first), lengths))
-    return tuple(found)
-
-
-def ask(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.ndarray]:
-    """The logits of a reader that keeps its attention, and the attention: for every window its passage tokens ×
-    question tokens, flat, float32."""
-    asked, count = windows.prefix_W - 2, windows.count_W
-    attention: list[np.ndarray] = [np.empty(0)] * len(windows)
-
-    def batches():
-        for index, _, output in outputs(model, windows, precision=precision):
-            for row, window in enumerate(index):
-                attention[window] = output.attention[row, : count[window], : asked[window]].float().cpu().numpy()
-            yield index, output.start_logits, output.end_logits
-
-    logits = Logits.collect(windows, batches())
-    return logits, np.concatenate([one.ravel() for one in attention])
-
-
-def confusing_answers(
-    windows: Windows, probabilities: tuple[np.ndarray, np.ndarray], top_k: int, answers: AnswerSettings
-) -> tuple[np.ndarray, np.ndarray]:
-    """One reader's confusing answer in every window (section 3.2): among its ``top_k`` answers the most confident
-    that shares no word with a gold answer.
-
-    Returns first and last position (W×2, 0 where there is none, as where the window does not hold the gold answer) and
-    the confidence p1(k) p2(l | k) (W).
-    """
-    each = dataclasses.replace(
-        windows,
-        examples=[windows.examples[example] for example in windows.example_W],
-        example_W=np.arange(len(windows)),
+def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **parts) -> A2dTraining:
+    """A reader with the whole budget, unless told otherwise. ``preset`` is that of its kind."""
+    names = sorted(preset.data.domains)
+    settings = fit_settings(preset, names)
+    if kind == "RMR":  # reads no more of the encoder than its vocabulary
+        own = preset.mnemonic.model() | {"glove": glove_digest(preset.mnemonic.glove)}
+        settings |= {"encoder": vocabulary(preset), "mnemonic": own}
+    label += f", {names[0]}" if len(names) == 1 else ""
+    return A2dTraining(
+        preset=preset,
+        label=f"{label}, seed {seed}",
+        kind=kind,
+        seed=seed,
+        steps=steps or budget(preset),
+        settings=settings,
+        **parts,
     )
-    tiny = np.finfo(np.float32).tiny
-    logs = Logits(*(np.log(np.maximum(side, tiny)) for side in probabilities))
-    found = decoding.decode(each, logs, n_best=max(top_k, answers.n_best), max_answer_tokens=answers.max_tokens)
-    positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
-    for window in np.flatnonzero(windows.start_W):
-        gold = each.examples[window].answers
-        for candidate in found[window].n_best[:top_k]:
-            if candidate.span is not None and f1(candidate.text, gold) == 0:
-                positions[window] = windows.positions(window, candidate.span)
-                confidence[window] = np.exp(candidate.score)
-                break
-    return positions, confidence
 
 
-def knowledge_of(
-    members: Iterable[nn.Module], windows: Windows, settings: A2dSettings, answers: AnswerSettings, precision: str
-) -> dict[str, Tensor]:
-    """What an ensemble knows of its training windows (section 3.4): the arithmetic means of its members' softened
-    distributions and of their attention (float16), and the confusing answer that any of them is surest of."""
-    number, sums = 0, {}
-    best, positions = np.zeros(len(windows), np.float32), np.zeros((len(windows), 2), np.int32)
-    for model in members:
-        number += 1
-        logits, attention = ask(model, windows, precision)
-        start, end = distributions(windows, logits, settings.temperature)
-        for name, values in (("start", start), ("end", end), ("attention", attention)):
-            sums[name] = sums[name] + values if name in sums else values
-        own, confidence = confusing_answers(windows, distributions(windows, logits), settings.top_k, answers)
-        surer = confidence > best
-        positions[surer], best[surer] = own[surer], confidence[surer]
-    means = {name: torch.from_numpy(total / number).half() for name, total in sums.items()}
-    sides = {f"confusing_{side}": torch.from_numpy(positions[:, i].copy()) for i, side in enumerate(("start", "end"))}
-    return means | sides
+def preset_for(preset: Preset, kind: Kind) -> Preset:
+    """The preset by which readers of a kind are trained: RMR has settings of its own and no weight decay."""
+    if kind == "BERT":
+        return preset
+    training = preset.training.model_copy(update=preset.mnemonic.training())
+    return preset.model_copy(update={"training": training, "random_layers": 0})
 
 
-def knowledge_bytes(windows: Windows) -> int:
-    """How much of the disk ``knowledge_of`` takes: two numbers of two bytes a token, one a pair of a passage and a
-    question token, and two of four bytes a window."""
-    pairs = int(((windows.prefix_W - 2).astype(np.int64) * windows.count_W).sum())
-    return 4 * int(windows.lengths_W.sum()) + 2 * pairs + 8 * len(windows)
+def plans(
+    preset: Preset, readers: str = " ".join(KINDS), rows: tuple[str, ...] = ("A2D",)
+) -> dict[tuple[Kind, int], Plan]:
+    """A distillation for every kind of reader ("RMR", "BERT" or "RMR BERT") and seed. Raises ChoiceError for another
+    kind."""
+    kinds = tuple(readers.split())
+    if not kinds or set(kinds) - set(KINDS):
+        raise ChoiceError(f"readers is {readers!r}; write {' or '.join(KINDS)}, or several with a space between")
+    return {(kind, seed): distillation(preset, kind, seed, rows) for kind in kinds for seed in range(preset.seeds)}
+
+
+def weight_plans(preset: Preset, kind: Kind, temperatures: str = "") -> dict[tuple[str, int], Plan]:
+    """Students of the same ensembles with each of the temperatures ("1 2 3 5") and the preset's other weights, and
+    with all of the paper's (section 4.2): by row and seed. Raises ChoiceError for what is no temperature."""
+    return {
+        (name, seed): distillation(tried, kind, seed, ("A2D",))
+        for name, tried in weights_tried(preset, temperatures).items()
+        for seed in range(preset.seeds)
+    }
+
+
+def weights_tried(preset: Preset, temperatures: str) -> dict[str, Preset]:
+    """The presets of ``weight_plans``, by what a table calls them; without ``preset`` itself."""
+    paper = A2dSettings().model_dump(include={"temperature", "answer_weight", "attention_weight"})
+    try:
+        changes = [*({"temperature": float(text)} for text in temperatures.split()), paper]
+        tried = [A2dSettings(**preset.a2d.model_dump() | change) for change in changes]
+    except ValueError:
+        raise ChoiceError(f"temperatures is {temperatures!r}; write numbers above 0 with a space between") from None
+    name = "tau {0.temperature:g}, gamma {0.answer_weight:g}, delta {0.attention_weight:g}"
+    return {name.format(one): preset.model_copy(update={"a2d": one}) for one in tried if one != preset.a2d}
+
+
+def narrative(preset: Preset) -> Preset:
+    """The preset for Table 3: free answers about summaries, for which another ensemble and student are trained."""
+    return preset.model_copy(update={"data": domains.narrative(preset.data)})
+
+
+def rows_of(runs: Runs) -> Rows:
+    """Each table row's readers by seed: every member by itself (the row's score is their mean), the ensemble, and the
+    students."""
+    rows: Rows = {}
+    for (kind, seed), distilled in runs.items():
+        rows[kind, seed] = [[member] for member in distilled.members]
+        rows[f"{kind} (E)", seed] = [distilled.members]
+        rows |= {(row_name(kind, name), seed): [[student]] for name, student in distilled.students.items()}
+    return rows
+
+
+def row_name(kind: Kind, student: str) -> str:
+    """What a student's row is called; the paper's rows of Table 5 bear no reader's name."""
+    return f"{kind} + A2D" if student == "A2D" else student if kind == "RMR" else f"{kind}, {student}"
+
+
+def kinds_of(runs: Runs) -> list[Kind]:
+    """The kinds of readers that were distilled."""
+    return list(dict.fromkeys(kind for kind, _ in runs))
+
+
+def knowledge(runs: Runs) -> pd.DataFrame:
+    """What the ensembles know: training windows, and in how many they have a confusing answer."""
+    table = {}
+    for (kind, seed), distilled in runs.items():
+        known = distilled.knowledge.result()
+        best = mean(member.result()["best"] for member in distilled.members)
+        table[f"{kind}, seed {seed}"] = {
+            "members": len(distilled.members),
+            "windows": known["windows"],
+            "with a confusing answer": known["confused"],
+            "best validation F1 of the members, on average": round(best, 1),
+            "of the student": round(distilled.students["A2D"].result()["best"], 1),
+        }
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def storage(preset: Preset) -> pd.DataFrame:
+    """What an ensemble's outputs on the training questions will take on the disk, and what is free there."""
+    windows, folder = training_windows(preset), paths.models(preset.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = {"outputs of one ensemble": knowledge_bytes(windows), "free": shutil.disk_usage(folder).free}
+    table = {name: f"{size / 1e6:,.1f} MB" for name, size in sizes.items()}
+    return pd.DataFrame([{"windows": f"{len(windows):,}", **table}], index=[", ".join(preset.data.domains)])

@@ -1,4 +1,4 @@
-"""A2D's tables and figures as records, from trained readers."""
+"""A2D's tables and figures: what they need trained, as records, with the paper's claims."""
 
 from __future__ import annotations
 
@@ -10,238 +10,273 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
+from torch import nn
 
-from helpers import paths
-from helpers.data.examples import Example, groups_of
-from helpers.papers.a2d.runs import ABLATIONS, Runs, kinds_of, row_name
-from helpers.papers.a2d.trainings import Answers, Reader, joint_answers, loaded, question_sets
-from helpers.papers.corpora import QUESTION_TYPES, question_type
+from helpers.data.examples import Example
+from helpers.data.question_types import QUESTION_TYPES, question_type
+from helpers.data.sets import question_set, question_set_names
+from helpers.files import fingerprint
+from helpers.models.attention import keep_attention
+from helpers.papers import rows as shared
+from helpers.papers.a2d import FASTER, algorithm
+from helpers.papers.a2d.algorithm import Distilled, Row, Rows, Runs, kinds_of, row_name, rows_of
+from helpers.papers.a2d.trainings import A2dTraining, load_members, trained_on
 from helpers.presets.schema import Preset
-from helpers.results import intervals, records, tables
+from helpers.results import records
 from helpers.results.records import Claim, Record, Score
-from helpers.tasks import metrics
-from helpers.tasks.spans import windows_over
-from helpers.training import engine
+from helpers.tasks import metrics, views
+from helpers.tasks.answering import Texts, answering, ask
+from helpers.tasks.spans import budget, joint_answers, windows_over
+from helpers.training.engine import Plan, run_plans
 
-FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L"}  # as the paper calls them
-INFERENCE, FASTER = "inference", "times faster than its ensemble"
+SETS = {"Dev": "valid", "Test": "test"}  # what the paper calls sets of questions; others bear their own names
+FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L"}
+INFERENCE = "inference"
 FEW = 10  # questions of a type that are too few to speak of it
 TIMED = 200  # questions that Table 4 times
-Rows = dict[tuple[str, int], list[list[Reader]]]  # by row and seed: readers that answer together
-Found = dict[tuple[str, int], list[dict[str, list[str]]]]  # by row and seed: the answers of each of these
+Answers = dict[Row, list[Texts]]  # by row, what every group of its readers answers, by column
 
 
-def readers_by_row(runs: Runs) -> Rows:
-    """Each table row's readers by seed: every member by itself (the row's score is their mean), the ensemble, and the
-    students."""
-    rows: Rows = {}
-    for (kind, seed), run in runs.items():
-        rows[kind, seed] = [[member] for member in run.members]
-        rows[f"{kind} (E)", seed] = [run.members]
-        rows |= {(row_name(kind, name), seed): [[student]] for name, student in run.students.items()}
-    return rows
+def run(preset: Preset, plans: dict[tuple, Plan]) -> dict[tuple, Distilled]:
+    """Train all that plans need, if it is not there."""
+    return {key: outcome.value for key, outcome in run_plans(plans, preset.engine).items()}
 
 
-def present(preset: Preset, names: list[str]) -> list[str]:
+def present(preset: Preset, columns: Iterable[str]) -> list[str]:
     """Those of these sets of questions that the preset has; not all have adversarial ones."""
-    known = question_sets(preset)
-    return [name for name in names if name in known]
+    known = question_set_names(preset.data)
+    return [column for column in columns if SETS.get(column, column) in known]
 
 
-def answered(preset: Preset, rows: Rows, sets: list[str]) -> Found:
-    """What every row answers to these sets of questions; asked once, and kept."""
-    asked = question_sets(preset)
-    known = {name: records.fingerprint([repr((e.id, e.question, e.context)) for e in asked[name]]) for name in sets}
-    tasks = {
-        key: [
-            Answers(
-                preset=preset,
-                label=f"answers of {key[0]}, seed {key[1]}, {number} of {len(groups)}",
-                readers=[reader.infra.uid() for reader in together],
-                questions=known,
-                infra={"folder": paths.models(preset.name)},
-            )
-            for number, together in enumerate(groups, 1)
-        ]
-        for key, groups in rows.items()
+def answered(preset: Preset, rows: Rows, columns: list[str]) -> Answers:
+    """What every group of readers answers to these sets of questions; asked once, and kept."""
+    sets = {SETS.get(column, column): column for column in columns}
+    asked = {
+        (row, number): answering(preset, readers, list(sets), together=True)
+        for row, groups in rows.items()
+        for number, readers in enumerate(groups)
     }
-    engine.run([task for group in tasks.values() for task in group], preset.engine, "answers")
-    return {key: [task.fit() for task in group] for key, group in tasks.items()}
+    answers: Answers = {row: [] for row in rows}
+    for (row, _), texts in ask(preset, asked).items():
+        answers[row].append({column: texts[name] for name, column in sets.items()})
+    return answers
 
 
-def table(preset: Preset, found: Found, sets: list[str]) -> dict:
-    """Tables 1, 2 and 5 as parts of a record: F1 and EM of every row, set and seed, and every question's F1."""
-    asked, f1, exact = question_sets(preset), {}, {}
-    for (row, seed), together in found.items():
-        for name in sets:
-            f1[row, name, seed], exact[row, name, seed] = _means(asked[name], [one[name] for one in together])
-    ids = {name: records.fingerprint(groups_of(asked[name])) for name in sets}
-    first, second = records.scored(f1, "F1"), records.scored(exact, "EM")  # most is said of F1
-    scores = first["scores"] + second["scores"]
-    return {**first, "scores": scores, "examples_of": ids, "unit": "F1", "average": False}
+def scores(preset: Preset, answers: Answers, columns: list[str]) -> dict:
+    """F1 and EM of every row, column and seed as parts of a record, and every question's F1."""
+    cells = {
+        (row, column, seed): (SETS.get(column, column), [texts[column] for texts in groups])
+        for (row, seed), groups in answers.items()
+        for column in columns
+    }
+    return shared.score_table(preset.data, cells, exact=True)
 
 
-def table3(preset: Preset, found: Found) -> dict:
+def made(preset: Preset, runs: Runs) -> dict:
+    """Baselines, notes and cost of what came of the runs, as parts of a record."""
+    trained = [reader for run in runs.values() for reader in (*run.members, *run.stages, *run.students.values())]
+    parts = {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs)}
+    return {**parts, "training_seconds": shared.seconds(trained)}
+
+
+def table1(preset: Preset, runs: Runs, answers: Answers) -> dict:
+    """Table 1: a reader, an ensemble, and the reader distilled from it."""
+    return {**made(preset, runs), **scores(preset, answers, ["Dev", "Test"]), "claims": claims(runs, ["Test"])}
+
+
+def table2(preset: Preset, runs: Runs, answers: Answers) -> dict:
+    """Table 2: the same on adversarial questions."""
+    attacks = ["AddSent", "AddOneSent"]
+    return {**made(preset, runs), **scores(preset, answers, ["clean", *attacks]), "claims": claims(runs, attacks)}
+
+
+def table3(preset: Preset, runs: Runs, answers: Answers) -> dict:
     """Table 3: BLEU and ROUGE-L of free answers; the mean over the members for a row of several readers."""
-    test = question_sets(preset)["Test"]
-    references, scores = [example.answers for example in test], []
-    for (row, seed), groups in found.items():
-        each = [metrics.free_answers(one["Test"], references) for one in groups]
+    references, values = [example.answers for example in question_set(preset.data, "test")], []
+    for (row, seed), groups in answers.items():
+        measured = [metrics.free_answers(texts["Test"], references) for texts in groups]
         for key, column in FREE.items():
-            value = float(np.mean([one[key] for one in each]))
-            scores.append(Score(method=row, column=column, seed=seed, value=value))
-    return {"scores": scores, "unit": "score", "average": False}
+            value = float(np.mean([measure[key] for measure in measured]))
+            values.append(Score(method=row, column=column, seed=seed, value=value))
+    said = []
+    for kind in kinds_of(runs):
+        said += [_beats(f"{kind} + A2D", kind, column, "in") for column in FREE.values()]
+        said.append(_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in"))
+    return {**made(preset, runs), "scores": values, "claims": said}
 
 
-def table4(preset: Preset, rows: Rows, notes: Iterable[str] = (), repeats: int = 3) -> dict:
+def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
     """Table 4: how long ensemble and student take for test questions, turn by turn in one run, and their sizes.
 
     Tokenised text to answers, readers loaded; the median of ``repeats``. At most ``TIMED`` questions, evenly spread,
     because an ensemble reads them again and again.
     """
-    asked = question_sets(preset)["Test"]
-    asked = asked[:: math.ceil(len(asked) / TIMED)]
-    test, scores = windows_over(preset, asked), []
-    for (row, seed), ((*together,),) in [(key, groups) for key, groups in rows.items() if len(groups) == 1]:
-        size = sum(reader.fit()["parameters"] for reader in together) / 1000
-        scores.append(Score(method=row, column=INFERENCE, seed=seed, value=size, metric="thousand parameters"))
-    for kind, seed in [key for key, groups in rows.items() if len(groups) > 1]:
-        of = {name: list(loaded(preset, rows[name, seed][0])) for name in (f"{kind} (E)", f"{kind} + A2D")}
-        seconds = defaultdict(list)
+    questions, values = question_set(preset.data, "test"), []
+
+    def add(row: str, seed: int, value: float, metric: str) -> None:
+        values.append(Score(method=row, column=INFERENCE, seed=seed, value=value, metric=metric))
+
+    questions = questions[:: math.ceil(len(questions) / TIMED)]
+    windows = windows_over(preset, questions)
+    for (row, seed), groups in rows_of(runs).items():
+        if len(groups) == 1:
+            add(row, seed, sum(reader.result()["parameters"] for reader in groups[0]) / 1000, "thousand parameters")
+    for (kind, seed), distilled in runs.items():
+        together = {f"{kind} (E)": distilled.members, f"{kind} + A2D": [distilled.students["A2D"]]}
+        models, seconds = {row: loaded(preset, readers) for row, readers in together.items()}, defaultdict(list)
         for _ in range(repeats + 1):
-            for name, members in of.items():
+            for row, members in models.items():
                 begun = time.perf_counter()
-                joint_answers(members, preset, test)
-                seconds[name].append(time.perf_counter() - begun)
-        slow, fast = (median(values[1:]) for values in seconds.values())  # the first warms up
-        scores += [
-            Score(method=name, column=INFERENCE, seed=seed, value=value, metric="seconds")
-            for name, value in zip(of, (slow, fast), strict=True)
-        ]
-        student = f"{kind} + A2D"
-        scores.append(Score(method=student, column=INFERENCE, seed=seed, value=slow / fast, metric=FASTER))
+                joint_answers(preset, members, windows)
+                seconds[row].append(time.perf_counter() - begun)
+        medians = {row: median(measured[1:]) for row, measured in seconds.items()}  # the first warms up
+        for row, value in medians.items():
+            add(row, seed, value, "seconds")
+        slow, fast = medians.values()
+        add(f"{kind} + A2D", seed, slow / fast, FASTER)
     order = (FASTER, "seconds", "thousand parameters")
-    scores.sort(key=lambda score: order.index(score.metric))
-    timed = f"times are for {len(asked)} test questions"
-    return {"scores": scores, "unit": FASTER, "average": False, "notes": [*notes, timed]}
+    timed = f"times are for {len(questions)} test questions"
+    values.sort(key=lambda score: order.index(score.metric))
+    return {"scores": values, "notes": [*notes(preset, runs), timed]}
 
 
-def figure4(preset: Preset, found: Found, name: str, notes: Iterable[str] = ()) -> dict:
-    """Figure 4: F1 by the question's type on one set of questions, for the reader alone and the distilled one."""
-    kinds = [row.removesuffix(" + A2D") for row in dict.fromkeys(row for row, _ in found) if row.endswith(" + A2D")]
-    found = {key: groups for key, groups in found.items() if key[0].removesuffix(" + A2D") in kinds}
-    asked = question_sets(preset)[name]
-    first = list({example.group: example for example in asked}.values())
-    types = np.asarray([question_type(example.question) for example in first])
-    shown = [one for one in QUESTION_TYPES if np.count_nonzero(types == one) >= FEW]
-    ids = {one: [e.id for e, own in zip(first, types, strict=True) if own == one] for one in shown}
-    values = {}
-    for (row, seed), together in found.items():
-        f1, _ = _means(asked, [one[name] for one in together])
-        values |= {(row, one, seed): f1[types == one].tolist() for one in shown}
-    counts = ", ".join(f"{one} {np.count_nonzero(types == one)}" for one in QUESTION_TYPES if one in types)
+def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> dict:
+    """Table 5: what each part is worth. The paper says that each helps."""
+    kinds, parts = kinds_of(runs), made(preset, runs)
+    pairs = [(f"{kind} + A2D", row_name(kind, name)) for kind in kinds for name in algorithm.ABLATIONS if name != "A2D"]
+    staged = f"{algorithm.STAGED}: the first half of its steps matches the attention alone, without the right answers"
     return {
-        **records.scored(values),
-        "examples_of": {one: records.fingerprint(of) for one, of in ids.items()},
-        "unit": "F1",
-        "average": False,
-        "notes": [*notes, f"questions on {name}: {counts}; types with fewer than {FEW} are not shown"],
+        **parts,
+        "baselines": [f"{kinds[0]} + A2D"],
         "claims": [
-            Claim(text=f"A2D helps {kind} with {one!r}", above=f"{kind} + A2D", below=kind, columns=[one])
-            for kind in kinds
-            for one in shown
+            Claim(text=f"{student} is better than {row} on {column}", above=student, below=row, columns=[column])
+            for student, row in pairs
+            for column in columns
+            if column != "Dev"
         ],
+        "notes": [*parts["notes"], staged],
+        **scores(preset, answers, columns),
     }
 
 
-def claims(runs: Runs, sets: list[str]) -> list[Claim]:
+def weights(preset: Preset, runs: Runs, tried: dict[Row, Distilled], columns: list[str]) -> dict:
+    """Section 4.2: the students of ``algorithm.weight_plans`` beside those of the tables."""
+    kind = kinds_of(runs)[0]
+    rows = {row: groups for row, groups in rows_of(runs).items() if row[0] in (kind, f"{kind} (E)", f"{kind} + A2D")}
+    students = {row: distilled.students["A2D"] for row, distilled in tried.items()}
+    rows |= {row: [[student]] for row, student in students.items()}
+    return {
+        "baselines": [f"{kind} + A2D"],
+        "notes": notes(preset, runs),
+        "training_seconds": shared.seconds(students.values()),
+        **scores(preset, answered(preset, rows, columns), columns),
+    }
+
+
+def figure3(preset: Preset, runs: Runs, case: views.Case) -> dict:
+    """Figure 3: one question as the first run's first member and its student see it."""
+    (kind, seed), *_ = runs
+    whose = f"{kind}, seed {seed}: the ensemble's first member, and the reader distilled from the ensemble"
+    trained = made(preset, runs)["training_seconds"]
+    return {"payload": case.payload, "notes": [whose, f"chosen: {case.rule}"], "training_seconds": trained}
+
+
+def case_readers(preset: Preset, runs: Runs) -> views.Readers:
+    """The first run's first member and its student."""
+    distilled = next(iter(runs.values()))
+    models = loaded(preset, [distilled.members[0], distilled.students["A2D"]])
+    return dict(zip(("before", "after"), map(keep_attention, models), strict=True))
+
+
+def case_questions(preset: Preset) -> tuple[str, list[Example]]:
+    """What a case is chosen from: the adversarial questions, or the test questions where there are none."""
+    if present(preset, ["AddSent"]):
+        examples = question_set(preset.data, "AddSent")
+        return "AddSent", [example for example in examples if example.id != example.group]
+    return "Test", question_set(preset.data, "test")
+
+
+def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:
+    """Figure 4: F1 by the question's type on one set of questions, for the reader alone and the distilled one."""
+    kinds, name, parts = kinds_of(runs), SETS.get(column, column), made(preset, runs)
+    asked = list({example.group: example for example in question_set(preset.data, name)}.values())
+    types = np.asarray([question_type(example.question) for example in asked])
+    counts = {kind: np.count_nonzero(types == kind) for kind in QUESTION_TYPES if kind in types}
+    shown = {kind: types == kind for kind, count in counts.items() if count >= FEW}
+    values = {}
+    for (row, seed), groups in answers.items():
+        if row.removesuffix(" + A2D") in kinds:
+            f1 = shared.scores_of(preset.data, name, [texts[column] for texts in groups]).f1
+            values |= {(row, kind, seed): f1[mask].tolist() for kind, mask in shown.items()}
+    ids = {kind: [asked[number].id for number in np.flatnonzero(mask)] for kind, mask in shown.items()}
+    counted = ", ".join(f"{kind} {count}" for kind, count in counts.items())
+    return {
+        **records.scored(values),
+        "examples_of": {kind: fingerprint(*names) for kind, names in ids.items()},
+        "notes": [*parts["notes"], f"questions on {column}: {counted}; types with fewer than {FEW} are not shown"],
+        "claims": [
+            Claim(text=f"A2D helps {kind} with {asked!r}", above=f"{kind} + A2D", below=kind, columns=[asked])
+            for kind in kinds
+            for asked in shown
+        ],
+        "training_seconds": parts["training_seconds"],
+    }
+
+
+def claims(runs: Runs, columns: list[str]) -> list[Claim]:
     """What the paper says of Tables 1 and 2: the student is better than a reader by itself, keeps 80 % of what the
     ensemble gains (section 4.3: nearly), and gains more where there are confusing answers, above the ensemble."""
     said = []
     for kind in kinds_of(runs):
-        one, together, student = kind, f"{kind} (E)", f"{kind} + A2D"
-        for name in sets:
-            on = {"columns": [name]}
-            said.append(Claim(text=f"{student} beats {one} on {name}", above=student, below=one, **on))
-            if name == "Test":
-                kept = {"than": [together, one], "times": 0.8}
-                text = f"{student} keeps 80 % of what {together} gains on {name}"
-                said.append(Claim(text=text, above=student, below=one, **on, **kept))
-            if name.startswith("Add"):
-                said.append(Claim(text=f"{student} beats {together} on {name}", above=student, below=together, **on))
-                more = {"than": [student, one], "than_columns": ["clean"]}
-                text = f"{student} gains more over {one} on {name} than on clean questions"
-                said.append(Claim(text=text, above=student, below=one, **on, **more))
+        ensemble, student = f"{kind} (E)", f"{kind} + A2D"
+        for column in columns:
+            gain = {"above": student, "below": kind, "columns": [column]}
+            said.append(_beats(student, kind, column))
+            if column == "Test":
+                text = f"{student} keeps 80 % of what {ensemble} gains on {column}"
+                said.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.8))
+            if column.startswith("Add"):
+                said.append(_beats(student, ensemble, column))
+                text = f"{student} gains more over {kind} on {column} than on clean questions"
+                said.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
     return said
 
 
-def story_claims(runs: Runs) -> list[Claim]:
-    """What the paper says of Table 3: the student is above a reader by itself, and in Bleu-1 above the ensemble."""
-    said = []
-    for kind in kinds_of(runs):
-        student = f"{kind} + A2D"
-        for column in FREE.values():
-            text = f"{student} beats {kind} in {column}"
-            said.append(Claim(text=text, above=student, below=kind, columns=[column]))
-        text = f"{student} beats {kind} (E) in Bleu-1"
-        said.append(Claim(text=text, above=student, below=f"{kind} (E)", columns=["Bleu-1"]))
-    return said
-
-
-def ablation_claims(runs: Runs, sets: list[str]) -> list[Claim]:
-    """What the paper says of Table 5: every part helps."""
-    return [
-        Claim(
-            text=f"{kind} + A2D is better than {row_name(kind, name)} on {column}",
-            above=f"{kind} + A2D",
-            below=row_name(kind, name),
-            columns=[column],
-        )
-        for kind in kinds_of(runs)
-        for name in ABLATIONS
-        if name != "A2D"
-        for column in sets
-    ]
+def _beats(above: str, below: str, column: str, on: str = "on") -> Claim:
+    return Claim(text=f"{above} beats {below} {on} {column}", above=above, below=below, columns=[column])
 
 
 def kept(record: Record) -> pd.DataFrame:
-    """How much of the ensemble's gain over a single reader the student has, by set of questions, with intervals; no
-    share where the ensemble's gain is not certain."""
-    lines, metric = {}, tables.metrics(record)[0]
-    for row in dict.fromkeys(score.method for score in record.scores):
-        if not row.endswith(" + A2D"):
-            continue
-        kind = row.removesuffix(" + A2D")
-        for column in tables.columns(record, metric):
-            gains = {
-                "ensemble's gain": tables.compare(record, f"{kind} (E)", kind, [column], metric),
-                "student's gain": tables.compare(record, row, kind, [column], metric),
-            }
-            together, student = gains.values()
-            share = f"{tables.signed(100 * student.difference / together.difference, 0)} %" if together.is_gain else "–"
-            texts = {name: _with_interval(gain) for name, gain in gains.items()}
-            lines[f"{kind}, {column}"] = texts | {"share": share.removeprefix("+")}
-    return pd.DataFrame.from_dict(lines, orient="index")
+    """How much of the ensemble's gain over a single reader the student has, by set of questions, with intervals."""
+    students = [row for row in dict.fromkeys(score.method for score in record.scores) if row.endswith(" + A2D")]
+    kinds = [row.removesuffix(" + A2D") for row in students]
+    return shared.shares(record, {kind: (f"{kind} + A2D", f"{kind} (E)", kind) for kind in kinds})
 
 
-def sample_answers(preset: Preset, found: Found, number: int = 6) -> pd.DataFrame:
-    """The first test questions with the distilled reader's answers."""
-    test = question_sets(preset)["Test"][:number]
-    row = next(key for key in found if key[0].endswith(" + A2D"))
-    answers = found[row][0]["Test"]
-    rows = [
-        {"question": example.question, "answer": answer, "expected": " / ".join(example.answers)}
-        for example, answer in zip(test, answers, strict=False)
+def notes(preset: Preset, runs: Runs) -> list[str]:
+    """What one has to know about how the rows were made."""
+    settings, steps = preset.a2d, []
+    for kind in kinds_of(runs):
+        own = algorithm.preset_for(preset, kind)
+        steps.append(
+            f"every {kind} reader, member or student, has {budget(own):,} steps of {own.training.batch_size} windows "
+            f"({own.training.epochs:g} epochs)"
+        )
+        steps += ["no GloVe: RMR learns all its word vectors"] if kind == "RMR" and not preset.mnemonic.glove else []
+    return [
+        *steps,
+        f"ensembles of {settings.members}; a reader's own row is the mean over its ensemble's members",
+        f"temperature {settings.temperature:g}, gamma {settings.answer_weight:g}, delta {settings.attention_weight:g}",
+        *shared.notes(preset),
     ]
-    return pd.DataFrame(rows)
 
 
-def _means(asked: list[Example], answers: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """F1 and EM of each question, the least over its variants, averaged over several readers' answers."""
-    each = [metrics.group_minima(asked, metrics.score(asked, texts)) for texts in answers]
-    return np.mean([one.f1 for one in each], axis=0), np.mean([one.em for one in each], axis=0)
+def loaded(preset: Preset, readers: Iterable[A2dTraining]) -> list[nn.Module]:
+    """Trained readers in evaluation mode."""
+    return list(load_members([reader.folder() for reader in readers], trained_on(preset)))
 
 
-def _with_interval(gain: intervals.Comparison) -> str:
-    text = tables.signed(gain.difference)
-    return text if gain.low is None else f"{text} ({tables.bounds(gain)})"
+def sample_answers(preset: Preset, answers: Answers, number: int = 6) -> pd.DataFrame:
+    """The first test questions with the first distilled reader's answers."""
+    student = next(groups[0]["Test"] for (row, _), groups in answers.items() if row.endswith(" + A2D"))
+    return shared.sample_answers({"": (question_set(preset.data, "test")[:number], student)}).drop(columns="domain")

@@ -1,4 +1,4 @@
-"""The cached work of A2D: training a reader, what an ensemble knows of its training questions, and answering."""
+"""The cached work of A2D: training a reader by Eq. 1, and what an ensemble knows of its training questions."""
 
 from __future__ import annotations
 
@@ -13,53 +13,55 @@ import exca
 import numpy as np
 import pydantic
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import Windows
-from helpers.data.adversarial import load_adversarial
-from helpers.data.domains import load_domains
-from helpers.data.examples import Example
 from helpers.models.attention import attention_of, keep_attention
 from helpers.models.mnemonic import make_reader
-from helpers.models.pretrained import load_reader, load_saved, load_tokenizer
-from helpers.papers.a2d import algorithm
-from helpers.presets.schema import Preset
-from helpers.tasks import decoding
+from helpers.models.pretrained import load_encoder, load_saved, load_tokenizer
+from helpers.presets.papers import A2dSettings
+from helpers.presets.schema import AnswerSettings, Preset
+from helpers.tasks import decoding, spans
 from helpers.tasks.decoding import Logits
-from helpers.tasks.spans import batches_of, validation, windows_of, windows_over
-from helpers.training.cached import Task, Training, load_outputs
+from helpers.tasks.metrics import f1
+from helpers.tasks.views import read
+from helpers.training import losses
+from helpers.training.cached import Cached, CachedTraining, load_outputs
 from helpers.training.checkpoints import save_tensors
-from helpers.training.loop import fit, predict, training_device
+from helpers.training.loop import Batch, Loss, fit, training_device
+from helpers.training.teachers import StoredTeacher
 
 Kind = Literal["RMR", "BERT"]
-PARTS = {"Dev": "valid", "Test": "test"}  # as the paper calls them
 
 
-class Reader(Training):
-    """One trained reader: a member of an ensemble, or a student of one."""
+class EnsembleError(ValueError):
+    """Readers that cannot be asked together; the message says which one differs and in what."""
+
+
+class A2dTraining(CachedTraining):
+    """One training of a reader: a member of an ensemble, or a student of one."""
 
     kind: Kind
-    start: str = ""  # key of the reader whose weights it goes on from
-    first_step: int = 0  # of the order of questions, which that reader began
+    first_step: int = 0  # of the order of questions, which the reader it starts from began
     teacher: str = ""  # key of the knowledge that it learns from
     temperature: float = 1.0  # of that knowledge
     terms: dict[str, float] = pydantic.Field(default_factory=lambda: {"CE": 1.0})  # of Eq. 1, with their weights
-    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="2")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
         """Train, select (without CE, as in a first stage, keep the last weights), save; returns the best validation
-        F1, all of them, steps, seconds and the number of trained parameters."""
+        F1, all of them, steps, seconds, the number of trained parameters and the weights' digest."""
         preset, domains = self.preset, sorted(self.preset.data.domains)
         model = self._initial()
         done = fit(
             model,
             self._batches(domains),
-            algorithm.joint_loss(self.terms, self.temperature),
+            joint_loss(self.terms, self.temperature),
             preset.training,
             seed=self.seed,
-            validate=validation(preset, domains) if "CE" in self.terms else None,
+            validate=spans.validation(preset, domains) if "CE" in self.terms else None,
             checkpoint=self.checkpoint(),
             label=self.label,
         )
@@ -77,27 +79,29 @@ class Reader(Training):
         preset = self.preset
         if self.start:
             folder = self.folder_of(self.start)
-            model = load_saved(folder) if self.kind == "RMR" else load_reader(str(folder), seed=self.seed)
+            model = load_saved(folder) if self.kind == "RMR" else load_encoder(str(folder), seed=self.seed)
         else:
             model = new_reader(preset, self.kind, self.seed)
         attention_of(model)  # an ensemble of readers without is of no use, so say so before it is trained
         return keep_attention(model) if "ATT" in self.terms else model
 
     def _batches(self, domains: list[str]) -> Batches:
-        batches = batches_of(self.preset, domains, self.first_step + self.steps, self.seed, training_device())
+        last = self.first_step + self.steps
+        batches = spans.training_batches(self.preset, domains, last, self.seed, training_device())
         del batches.plan[: self.first_step]
         if self.teacher:
-            add_knowledge(batches, stored_knowledge(self.infra.folder, self.teacher, self.preset), self.terms)
+            known = stored_knowledge(self.infra.folder, self.teacher, self.preset)
+            batches.teachers.append(teacher_of(batches, known, self.terms))
         return batches
 
 
-class Knowledge(Task):
+class EnsembleKnowledge(Cached):
     """What an ensemble knows of its training questions, computed once and read by all its students."""
 
     members: list[str]  # keys of the readers
     temperature: float
     top_k: int
-    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="2")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
@@ -105,41 +109,132 @@ class Knowledge(Task):
         OSError before anything is computed where the disk cannot hold it."""
         preset, windows = self.preset, training_windows(self.preset)
         folder = self.infra.uid_folder(create=True)
-        needed, free = algorithm.knowledge_bytes(windows), shutil.disk_usage(folder).free
+        needed, free = knowledge_bytes(windows), shutil.disk_usage(folder).free
         if needed > free:
             raise OSError(
                 f"the ensemble's outputs on {len(windows):,} windows take {needed / 1e6:,.0f} MB, the disk of "
                 f"{folder} has {free / 1e6:,.0f} MB: free some space, or set HELPERS_RESULTS to another disk"
             )
         settings = preset.a2d.model_copy(update={"temperature": self.temperature, "top_k": self.top_k})
-        members = map(keep_attention, algorithm.load_members(map(self.folder_of, self.members), trained_on(preset)))
-        tensors = algorithm.knowledge_of(members, windows, settings, preset.answers, preset.training.precision)
-        facts = {"teacher": self.infra.uid(), "windows": windows.fingerprint()}
+        members = map(keep_attention, load_members(map(self.folder_of, self.members), trained_on(preset)))
+        tensors = knowledge_of(members, windows, settings, preset.answers, preset.training.precision)
+        facts = {"teacher": self.key, "windows": windows.fingerprint()}
         save_tensors(folder / "knowledge.safetensors", tensors, facts, "ensemble's outputs")
         confused = int((tensors["confusing_start"] > 0).sum())
         return {"windows": len(windows), "confused": confused, "bytes": needed}
 
     def check(self) -> None:
         """Raises DamagedFile where what is stored is not what was computed."""
-        stored_knowledge(self.infra.folder, self.infra.uid(), self.preset)
+        stored_knowledge(self.infra.folder, self.key, self.preset)
 
 
-class Answers(Task):
-    """What one reader, or several together, answers to sets of questions."""
+def joint_loss(weights: dict[str, float], temperature: float) -> Loss:
+    """Eq. 1, with those of its terms CE, KD, ANS and ATT that have a weight; each a mean over the windows."""
 
-    readers: list[str]  # keys
-    questions: dict[str, str]  # set -> fingerprint
-    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+    def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+        student = output.start_logits, output.end_logits
+        terms = {}
+        if "CE" in weights:
+            terms["CE"] = spans.loss(output, batch, progress)["likelihood"]
+        if "KD" in weights:
+            teacher = batch["teacher_start"], batch["teacher_end"]
+            terms["KD"] = losses.soft_cross_entropy(student, teacher, batch["attention_mask"], temperature).mean()
+        if "ANS" in weights:
+            gold, confusing = ((batch[f"{which}start"], batch[f"{which}end"]) for which in ("", "teacher_confusing_"))
+            terms["ANS"] = losses.confusion_margin(student, gold, confusing).mean()
+        if "ATT" in weights:
+            terms["ATT"] = losses.attention_distance(output.attention, batch["teacher_attention"]).mean()
+        return {name: weights[name] * term for name, term in terms.items()}
 
-    @infra.apply(exclude_from_cache_uid=("preset", "label"))
-    def fit(self) -> dict[str, list[str]]:
-        """The answer's text to each question of each set."""
-        preset, sets = self.preset, question_sets(self.preset)
-        distinct = {(e.question, e.context): e for name in self.questions for e in sets[name]}
-        members = algorithm.load_members(map(self.folder_of, self.readers), trained_on(preset))
-        found = joint_answers(members, preset, windows_over(preset, list(distinct.values())))
-        texts = dict(zip(distinct, (prediction.text for prediction in found), strict=True))
-        return {name: [texts[e.question, e.context] for e in sets[name]] for name in self.questions}
+    return loss
+
+
+def teacher_of(batches: Batches, stored: dict[str, Tensor], terms: Iterable[str]) -> StoredTeacher:
+    """A teacher that says what the terms of Eq. 1 read of an ensemble's knowledge."""
+    device = training_device()
+    sides = ("start", "end")
+    softened = {side: stored[side].to(device) for side in sides if "KD" in terms}
+    confusing = {f"confusing_{side}": stored[f"confusing_{side}"].long().to(device) for side in sides if "ANS" in terms}
+    attention = {"attention": stored["attention"].to(device)} if "ATT" in terms else {}
+    return StoredTeacher(batches.tensors, of_windows=confusing, of_tokens=softened, of_pairs=attention)
+
+
+def confusing_answers(
+    windows: Windows, probabilities: tuple[np.ndarray, np.ndarray], top_k: int, answers: AnswerSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """One reader's confusing answer in every window (section 3.2): among its ``top_k`` answers the most confident
+    that shares no word with a gold answer.
+
+    Returns first and last position (W×2, 0 where there is none, as where the window does not hold the gold answer) and
+    the confidence p1(k) p2(l | k) (W).
+    """
+    alone = dataclasses.replace(
+        windows,
+        examples=[windows.examples[example] for example in windows.example_W],
+        example_W=np.arange(len(windows)),
+    )
+    tiny = np.finfo(np.float32).tiny
+    logs = Logits(*(np.log(np.maximum(side, tiny)) for side in probabilities))
+    best = decoding.decode(alone, logs, n_best=max(top_k, answers.n_best), max_answer_tokens=answers.max_tokens)
+    positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
+    for window in np.flatnonzero(windows.labels["start"]):
+        gold = alone.examples[window].answers
+        for candidate in best[window].n_best[:top_k]:
+            if candidate.span is not None and f1(candidate.text, gold) == 0:
+                positions[window] = windows.positions(window, candidate.span)
+                confidence[window] = np.exp(candidate.score)
+                break
+    return positions, confidence
+
+
+def knowledge_of(
+    members: Iterable[nn.Module], windows: Windows, settings: A2dSettings, answers: AnswerSettings, precision: str
+) -> dict[str, Tensor]:
+    """What an ensemble knows of its training windows (section 3.4): the arithmetic means of its members' softened
+    distributions and of their attention (float16), and the confusing answer that any of them is surest of."""
+    number, sums = 0, {}
+    best, positions = np.zeros(len(windows), np.float32), np.zeros((len(windows), 2), np.int32)
+    for model in members:
+        number += 1
+        logits, attention = read(model, windows, precision)
+        start, end = spans.distributions(windows, logits, settings.temperature)
+        for name, values in (("start", start), ("end", end), ("attention", attention)):
+            sums[name] = sums[name] + values if name in sums else values
+        own, confidence = confusing_answers(windows, spans.distributions(windows, logits), settings.top_k, answers)
+        surer = confidence > best
+        positions[surer], best[surer] = own[surer], confidence[surer]
+    means = {name: torch.from_numpy(total / number).half() for name, total in sums.items()}
+    sides = {f"confusing_{side}": torch.from_numpy(positions[:, i].copy()) for i, side in enumerate(("start", "end"))}
+    return means | sides
+
+
+def knowledge_bytes(windows: Windows) -> int:
+    """How much of the disk ``knowledge_of`` takes: two numbers of two bytes a token, one a pair of a passage and a
+    question token, and two of four bytes a window."""
+    pairs = int((windows.asked_W.astype(np.int64) * windows.count_W).sum())
+    return 4 * int(windows.lengths_W.sum()) + 2 * pairs + 8 * len(windows)
+
+
+def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, Tensor]:
+    """What the ``EnsembleKnowledge`` with this key stored. Raises DamagedFile."""
+    return load_outputs(Path(folder) / key / "knowledge.safetensors", key, training_windows(preset).fingerprint())
+
+
+def load_members(folders: Iterable[Path], trained_on: dict[str, str]) -> Iterable[nn.Module]:
+    """The readers of an ensemble, one after another, in evaluation mode.
+
+    Raises EnsembleError for one that was trained with another vocabulary or other windows than ``trained_on`` says.
+    """
+    for folder in folders:
+        model = load_saved(folder)
+        known = getattr(model.config, "trained_on", {})
+        for what, expected in trained_on.items():
+            if known.get(what) != expected:
+                raise EnsembleError(
+                    f"{folder} was trained with another {what} ({known.get(what, 'it does not say which')}) than the "
+                    f"ensemble's ({expected}); train all its members with the same encoder, data and [windows]"
+                )
+        yield model.to(training_device())
 
 
 def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
@@ -147,58 +242,12 @@ def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
     if kind == "RMR":
         return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model())
     longest = preset.windows.max_length
-    return load_reader(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
-
-
-def add_knowledge(batches: Batches, stored: dict[str, torch.Tensor], terms: Iterable[str]) -> None:
-    """Let ``batches`` bring what the terms of Eq. 1 read of an ensemble's knowledge."""
-    device = training_device()
-    for side in ("start", "end"):
-        if "KD" in terms:
-            batches.of_tokens[f"teacher_{side}"] = stored[side].to(device)
-        if "ANS" in terms:
-            batches.of_windows[f"confusing_{side}"] = stored[f"confusing_{side}"].long().to(device)
-    if "ATT" in terms:
-        batches.of_pairs["teacher_attention"] = stored["attention"].to(device)
-
-
-def loaded(preset: Preset, readers: Iterable[Reader]) -> Iterable[nn.Module]:
-    """Trained readers, one after another, in evaluation mode."""
-    return algorithm.load_members([reader.folder() for reader in readers], trained_on(preset))
-
-
-def joint_answers(members: Iterable[nn.Module], preset: Preset, windows: Windows) -> list[decoding.Prediction]:
-    """What readers answer together: decoded from the mean of their distributions over each window (section 3.4)."""
-    precision = preset.training.precision
-    each = [algorithm.distributions(windows, predict(model, windows, precision=precision)) for model in members]
-    logs = Logits(*np.log(np.maximum(np.mean(each, axis=0), np.finfo(np.float32).tiny)))
-    return decoding.decode(windows, logs, n_best=preset.answers.n_best, max_answer_tokens=preset.answers.max_tokens)
-
-
-def question_sets(preset: Preset) -> dict[str, list[Example]]:
-    """All that readers are asked: the validation questions (Dev) and test questions (Test) of all domains, and the
-    adversarial sets if there are any."""
-    domains = load_domains(preset.data).values()
-    # Files of different domains may number their questions alike.
-    parts = {
-        name: [
-            dataclasses.replace(example, id=f"{domain.name}/{example.id}", group=f"{domain.name}/{example.group}")
-            for domain in domains
-            for example in getattr(domain, part)
-        ]
-        for name, part in PARTS.items()
-    }
-    return parts | load_adversarial(preset.data)
+    return load_encoder(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
 
 
 def training_windows(preset: Preset) -> Windows:
     """The windows that readers are trained on and an ensemble is asked about."""
-    return windows_of(preset, sorted(preset.data.domains), "train")
-
-
-def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, torch.Tensor]:
-    """What the ``Knowledge`` with this key stored. Raises DamagedFile."""
-    return load_outputs(Path(folder) / key / "knowledge.safetensors", key, training_windows(preset))
+    return spans.windows_of(preset, sorted(preset.data.domains), "train")
 
 
 def trained_on(preset: Preset) -> dict[str, str]:
@@ -210,12 +259,3 @@ def vocabulary(preset: Preset) -> str:
     """Names the word pieces that are read."""
     pieces = load_tokenizer(preset.encoder).get_vocab()
     return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]
-
-
-def preset_for(preset: Preset, kind: Kind) -> Preset:
-    """The preset by which readers of a kind are trained: RMR has settings of its own and no weight decay."""
-    if kind == "BERT":
-        return preset
-    return preset.model_copy(
-        update={"training": preset.training.model_copy(update=preset.mnemonic.training()), "random_layers": 0}
-    )

@@ -1,18 +1,20 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020).
 
 Algorithm 1 and the methods it is compared with, as plans: each yields waves of trainings, parents first, and goes on
-when they are done (``helpers.engine.run_plans``).
+when they are done (``helpers.training.engine.run_plans``).
 """
 
 from __future__ import annotations
 
-from helpers import paths
 from helpers.data.domains import load_domains
+from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
-from helpers.papers.imm.trainings import Elsewhere, Outputs, Reader
+from helpers.papers.imm.trainings import ImmTraining, TeacherLogits
 from helpers.presets.papers import ImmSettings
 from helpers.presets.schema import Preset
-from helpers.tasks.spans import budget, effective
+from helpers.tasks import metrics
+from helpers.tasks.answering import answering
+from helpers.tasks.spans import budget, fit_settings
 from helpers.training.engine import Plan
 
 METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
@@ -35,7 +37,7 @@ VARIANTS = {
     "raw logits": {"kd_space": "logits"},
 }
 OURS = ("all probabilities", "raw logits")  # which the paper does not have
-Readers = dict[str, Reader]  # by domain
+Readers = dict[str, ImmTraining]  # by domain
 Weights = dict[str, dict[str, float]]  # s_ij by target i and source j
 
 
@@ -52,7 +54,7 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
     history = [theta]
     for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
         if switches.teach_multi_domain or switches.teach_target:
-            yield [outputs(theta[j], j) for j in theta]  # once for all targets
+            yield [teacher_logits(theta[j], j) for j in theta]  # once for all targets
         phi = {i: multi_domain_reader(i, theta, s, switches, k) for i in theta}  # lines 5, 6
         yield phi.values()
         new = {i: fine_tuned(i, phi[i], theta, switches, k) for i in theta}  # lines 7, 8
@@ -63,6 +65,25 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
         if not improved:
             break
     return history
+
+
+def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: ImmSettings, k: int) -> ImmTraining:
+    """phi_i^(k): trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
+    others = [j for j in theta if j != i]
+    taught = {"teachers": keys(theta, others), **divergence(switches)} if switches.teach_multi_domain else {}
+    start = theta[i].key if switches.multi_domain_start == "theta" else ""
+    return reader(theta[i], f"IMM phi {i}, round {k + 1}", others, start=start, weights=s[i], **taught)
+
+
+def fine_tuned(i: str, phi: ImmTraining, theta: Readers, switches: ImmSettings, k: int) -> ImmTraining:
+    """theta_i^(k+1): goes on from phi_i^(k) on its own domain, taught by theta_i^(k) (Eqs. 8 to 11)."""
+    taught = {"teachers": keys(theta, [i]), **divergence(switches)} if switches.teach_target else {}
+    return reader(theta[i], f"IMM theta {i}, round {k + 1}", [i], [i], start=phi.key, **taught)
+
+
+def valid(reader: ImmTraining) -> float:
+    """Best F1 on the validation set (EvalModel of Algorithm 1)."""
+    return reader.result()["best"]
 
 
 def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
@@ -82,20 +103,6 @@ def ablation_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
     }
 
 
-def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: ImmSettings, k: int) -> Reader:
-    """phi_i^(k): trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
-    others = [j for j in theta if j != i]
-    taught = {"teachers": keys(theta, others), **divergence(switches)} if switches.teach_multi_domain else {}
-    start = theta[i].infra.uid() if switches.multi_domain_start == "theta" else ""
-    return reader(theta[i], f"IMM phi {i}, round {k + 1}", others, start=start, weights=s[i], **taught)
-
-
-def fine_tuned(i: str, phi: Reader, theta: Readers, switches: ImmSettings, k: int) -> Reader:
-    """theta_i^(k+1): goes on from phi_i^(k) on its own domain, taught by theta_i^(k) (Eqs. 8 to 11)."""
-    taught = {"teachers": keys(theta, [i]), **divergence(switches)} if switches.teach_target else {}
-    return reader(theta[i], f"IMM theta {i}, round {k + 1}", [i], [i], start=phi.infra.uid(), **taught)
-
-
 def baselines(preset: Preset, seed: int) -> Plan:
     """The rows of Table 1 beside IMM (section 5.2): for each method its reader of each domain."""
     names = list(preset.data.domains)
@@ -108,15 +115,15 @@ def baselines(preset: Preset, seed: int) -> Plan:
     others = {i: reader(like, f"mix without {i}", [j for j in names if j != i]) for i in names}
     source = {j: reader(like, f"source {j}", [j]) for j in sorted(set(nearest.values()))}
     yield [*theta.values(), mix, *others.values(), *source.values()]
-    yield [outputs(theta[j], j) for j in names]
+    yield [teacher_logits(theta[j], j) for j in names]
     unified = reader(like, "BAM, unified", names, teachers=keys(theta, names), **divergence(preset.imm))
     yield [unified]
 
     def second(method: str, first: Readers, domains: dict[str, list[str]]) -> Readers:
-        return {i: reader(like, f"{method}, {i}", domains[i], [i], start=first[i].infra.uid()) for i in names}
+        return {i: reader(like, f"{method}, {i}", domains[i], [i], start=first[i].key) for i in names}
 
     own, everything = {i: [i] for i in names}, {i: names for i in names}
-    found = {
+    methods = {
         "Single": theta,
         "Mix": {i: mix for i in names},
         "FT": second("FT", others, own),
@@ -125,8 +132,8 @@ def baselines(preset: Preset, seed: int) -> Plan:
         "MS-MFT": second("MS-MFT", {i: source[nearest[i]] for i in names}, ordered),
         "BAM": second("BAM", {i: unified for i in names}, own),
     }
-    yield [one for method in found.values() for one in method.values()]
-    return found
+    yield [reader for readers in methods.values() for reader in readers.values()]
+    return methods
 
 
 def singles(preset: Preset, seed: int) -> Readers:
@@ -134,56 +141,45 @@ def singles(preset: Preset, seed: int) -> Readers:
     steps = budget(preset)
     if steps < 2:
         raise SwitchError(f"training.epochs = {preset.training.epochs:g} makes {steps} step; two stages need two")
-    return {
-        i: Reader(
-            preset=preset,
-            label=f"Single, {i}, seed {seed}",
-            domains=[i],
-            target=[i],
-            seed=seed,
-            steps=steps,
-            settings=effective(preset, [i]),
-            infra={"folder": paths.models(preset.name)},
-        )
-        for i in preset.data.domains
-    }
+    return {i: training(preset, seed, f"Single, {i}", [i], [i], steps) for i in preset.data.domains}
 
 
 def reader(
-    like: Reader, label: str, domains: list[str], target: list[str] | None = None, steps: int = 0, **parts
-) -> Reader:
+    like: ImmTraining, label: str, domains: list[str], target: list[str] | None = None, steps: int = 0, **parts
+) -> ImmTraining:
     """A reader with the preset and seed of ``like``, and unless told otherwise half the budget: one of two stages."""
-    return Reader(
-        preset=like.preset,
-        label=f"{label}, seed {like.seed}",
+    return training(like.preset, like.seed, label, domains, target or [], steps or budget(like.preset) // 2, **parts)
+
+
+def training(
+    preset: Preset, seed: int, label: str, domains: list[str], target: list[str], steps: int, **parts
+) -> ImmTraining:
+    """The config of one reader's training."""
+    return ImmTraining(
+        preset=preset,
+        label=f"{label}, seed {seed}",
         domains=domains,
-        target=target or [],
-        seed=like.seed,
-        steps=steps or budget(like.preset) // 2,
-        settings=effective(like.preset, sorted({*domains, *(target or [])})),
-        infra={"folder": like.infra.folder},
+        target=target,
+        seed=seed,
+        steps=steps,
+        settings=fit_settings(preset, sorted({*domains, *target})),
         **parts,
     )
 
 
-def outputs(teacher: Reader, domain: str) -> Outputs:
+def teacher_logits(teacher: ImmTraining, domain: str) -> TeacherLogits:
     """What a reader says of a domain's training windows."""
-    return teacher.ask(Outputs, f"outputs of {teacher.label}", domain=domain)
+    return TeacherLogits(preset=teacher.preset, label=f"outputs of {teacher.label}", reader=teacher.key, domain=domain)
 
 
 def keys(readers: Readers, domains: list[str]) -> dict[str, str]:
     """The cache keys by which a training names its parents."""
-    return {j: readers[j].infra.uid() for j in domains}
+    return {j: readers[j].key for j in domains}
 
 
 def divergence(switches: ImmSettings) -> dict[str, str]:
     """What of the switches the losses of Eqs. 5, 6, 9 and 11 depend on."""
     return {"kd_space": switches.kd_space, "annealing": switches.annealing}
-
-
-def valid(reader: Reader) -> float:
-    """Best F1 on the validation set (EvalModel of Algorithm 1)."""
-    return reader.fit()["best"]
 
 
 def questions(preset: Preset) -> dict[str, list[str]]:
@@ -210,13 +206,16 @@ def similarities(preset: Preset, seed: int, which: str) -> Plan:
     if which == "released":
         return {i: {j: RELEASED[i][j] for j in names if j != i} for i in names}
     theta = singles(preset, seed)
-    tasks = {i: {j: elsewhere(theta[j], i) for j in names if j != i} for i in names}
-    yield [task for row in tasks.values() for task in row.values()]
-    f1 = {i: {j: task.fit()["f1"] for j, task in row.items()} for i, row in tasks.items()}
+    asked = {(i, j): answering(preset, [theta[j]], [f"valid/{i}"]) for i in names for j in names if i != j}
+    yield asked.values()
+    weights: Weights = {i: {} for i in names}
+    for (i, j), task in asked.items():
+        examples = question_set(preset.data, f"valid/{i}")
+        weights[i][j] = float(metrics.score(examples, task.result()[f"valid/{i}"]).f1.mean())
     # Where nobody scores anything, all are alike.
     return {
-        i: {j: round(value / sum(row.values()) if any(row.values()) else 1 / len(row), 6) for j, value in row.items()}
-        for i, row in f1.items()
+        i: {j: round(f1 / sum(row.values()) if any(row.values()) else 1 / len(row), 6) for j, f1 in row.items()}
+        for i, row in weights.items()
     }
 
 
@@ -225,9 +224,3 @@ def check_similarity(preset: Preset, switches: ImmSettings) -> None:
     names = list(preset.data.domains)
     if switches.similarity == "released" and set(names) != set(RELEASED):
         raise SwitchError(f"imm.similarity = 'released' is for the domains {', '.join(RELEASED)}, not {names}")
-
-
-def elsewhere(reader: Reader, domain: str) -> Elsewhere:
-    """The task that scores a reader on another domain."""
-    known = effective(reader.preset, [domain])["data"]
-    return reader.ask(Elsewhere, f"{reader.label} on {domain}", domain=known)

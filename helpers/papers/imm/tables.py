@@ -1,125 +1,212 @@
-"""IMM's tables and figures as records, from trained readers."""
+"""IMM's tables and figures: what they need trained, as records, with the paper's claims."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pandas as pd
 
 from helpers.data.adversarial import SETS, load_adversarial
-from helpers.data.domains import load_domains, load_one
-from helpers.data.examples import Example, groups_of
+from helpers.data.examples import Example
+from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
-from helpers.models.pretrained import load_saved
+from helpers.papers import rows as shared
+from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
-from helpers.papers.imm.algorithm import Readers
-from helpers.papers.imm.runs import Histories, Rows, each, preset_of
-from helpers.papers.imm.trainings import Adversarial
+from helpers.papers.rows import Trained, ancestry, costs
 from helpers.presets.schema import Preset
-from helpers.results import records
 from helpers.results.records import Claim, Score
-from helpers.tasks.spans import answers, windows_over
-from helpers.training import engine
+from helpers.tasks.answering import answering, ask
+from helpers.training.engine import Outcome, run_plans
 
 LEFT = {"text-align": "left", "white-space": "normal"}
 
 
-def similarity(preset: Preset) -> tuple[list[Score], dict]:
+def methods(preset: Preset, rounds: int) -> Trained:
+    """Train all that Tables 1 and 2 and Figure 3 need, if it is not there."""
+    done = run_plans(algorithm.plans(preset, rounds), preset.engine)
+    trained = Trained.of(preset, algorithm.METHODS, rounds=rounds)
+    for seed in range(preset.seeds):
+        known = shared.trainings_of(done["baselines", seed].tasks)
+        for method, readers in done["baselines", seed].value.items():
+            trained.add(method, seed, readers, ancestry(readers.values(), known))
+        _add_imm(trained, "IMM", seed, done["IMM", seed])
+    return trained
+
+
+def ablations(preset: Preset) -> Trained:
+    """Train all that Table 3 needs."""
+    done = run_plans(algorithm.ablation_plans(preset), preset.engine)
+    trained = Trained.of(preset, algorithm.VARIANTS, rounds=preset.imm.ablation_rounds)
+    for (name, seed), outcome in done.items():
+        _add_imm(trained, name, seed, outcome)
+    return trained
+
+
+def _add_imm(trained: Trained, row: str, seed: int, outcome: Outcome) -> None:
+    trained.histories[seed] = outcome.value
+    trained.add(row, seed, outcome.value[-1], shared.trainings_of(outcome.tasks))
+
+
+def notes(trained: Trained) -> list[str]:
+    """What one has to know about how the rows were made: budget, questions, and what there being no GPU changed."""
+    settings, table = trained.preset.training, costs(trained)
+    least, most = table["steps of a reader"].min(), table["steps of a reader"].max()
+    steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    trainings = ", ".join(f"{row} {number}" for row, number in table["trainings"].items())
+    questions, *without_gpu = shared.notes(trained.preset)
+    return [
+        f"every reader has {steps} steps of {settings.batch_size} windows behind it "
+        f"({settings.epochs:g} epochs over all domains)",
+        f"trainings for one seed of a row by itself: {trainings}",
+        questions,
+        f"IMM with at most {trained.rounds} round{'s' if trained.rounds > 1 else ''}",
+        *without_gpu,
+    ]
+
+
+def kept(trained: Trained) -> pd.DataFrame:
+    """By seed, how many domains kept each round's new reader."""
+    table = {
+        f"seed {seed}": {
+            f"round {k + 1}": sum(new[i] is not old[i] for i in new)
+            for k, (old, new) in enumerate(itertools.pairwise(history))
+        }
+        for seed, history in trained.histories.items()
+    }
+    return pd.DataFrame.from_dict(table, orient="index").astype("Int64").astype(object).fillna("stopped")
+
+
+def similarity(preset: Preset) -> dict:
     """Section 4, step 1: s_ij of every two domains as scores (row i, column j), and the cosines as payload."""
     cosines, weights = question_similarity(algorithm.questions(preset))
     names = list(preset.data.domains)
     scores = [
-        Score(method=one, column=other, seed=0, value=float(weights[i, j]))
-        for i, one in enumerate(names)
-        for j, other in enumerate(names)
+        Score(method=target, column=source, seed=0, value=float(weights[i, j]))
+        for i, target in enumerate(names)
+        for j, source in enumerate(names)
     ]
-    return scores, {
-        "cosines": {
-            one: dict(zip(names, map(float, row), strict=True)) for one, row in zip(names, cosines, strict=True)
-        }
+    return {
+        "scores": scores,
+        "payload": {
+            "cosines": {
+                i: dict(zip(names, map(float, row), strict=True)) for i, row in zip(names, cosines, strict=True)
+            }
+        },
     }
 
 
-def table(rows: Rows) -> dict:
-    """Tables 1 and 3 as parts of a record: F1 of every row, domain and seed, with every example's score."""
-    f1 = {(row, domain, seed): reader.fit()["f1"][domain] for row, seed, domain, reader in each(rows)}
-    preset = preset_of(rows)
-    tested = {name: domain.test for name, domain in load_domains(preset.data).items()}
-    ids = {name: records.fingerprint([e.id for e in test]) for name, test in tested.items()}
-    beaten = [row for row in rows if row not in ("IMM", *algorithm.OURS)]
-    claims = [Claim(text=f"IMM beats {row}", above="IMM", below=row) for row in beaten]
-    return {**records.scored(f1), "examples_of": ids, "claims": claims}
+def table(trained: Trained) -> dict:
+    """Tables 1 and 3: F1 of every row's reader of each domain; the first row is what the others are compared with."""
+    beaten = [row for row in trained.rows if row not in ("IMM", *algorithm.OURS)]
+    return {
+        **scores_by_domain(trained),
+        "baselines": list(trained.rows)[:1],
+        "claims": [Claim(text=f"IMM beats {row}", above="IMM", below=row) for row in beaten],
+        "notes": notes(trained),
+        "training_seconds": trained.seconds,
+    }
 
 
-def figure3(histories: Histories, rows: Rows, notes: list[str]) -> dict:
+def scores_by_domain(trained: Trained) -> dict:
+    """F1 of every row, domain and seed on test questions, with every question's."""
+    answered = test_answers(trained)
+    return shared.score_table(trained.preset.data, {cell: (name, [texts]) for cell, (name, texts) in answered.items()})
+
+
+def test_answers(trained: Trained) -> dict[shared.Cell, tuple[str, list[str]]]:
+    """By row, domain and seed the name of the domain's test set and the reader's answers."""
+    preset = trained.preset
+    asked = {
+        (row, domain, seed): answering(preset, [reader], [f"test/{domain}"])
+        for row, seed, domain, reader in trained.models()
+    }
+    return {cell: next(iter(texts.items())) for cell, texts in ask(preset, asked).items()}
+
+
+def figure3(trained: Trained) -> dict:
     """Figure 3: F1 on validation sets (as in the paper) and on test sets, averaged over domains, against K.
 
     Readers that are kept because they are best on validation cannot get worse there; only the test sets tell.
     """
-    preset = preset_of(rows)
-    scores = []
-
-    def add(method: str, seed: int, readers: Readers, x: float | None = None) -> None:
-        f1 = {
-            "validation": [algorithm.valid(reader) for reader in readers.values()],
-            "test": [np.mean(reader.fit()["f1"][domain]) for domain, reader in readers.items()],
-        }
-        for column, values in f1.items():
-            scores.append(Score(method=method, column=column, seed=seed, value=float(np.mean(values)), x=x))
-
-    for seed, history in histories.items():
-        for k in range(preset.imm.curve + 1):
-            add("IMM", seed, history[min(k, len(history) - 1)], float(k))
-    for method, seeds in rows.items():
-        for seed, readers in seeds.items():
-            if method != "IMM":
-                add(method, seed, readers)
-    flat, last = (f"IMM, {k}" for k in (min(3, preset.imm.curve), preset.imm.curve))
+    preset, curve = trained.preset, trained.rounds
+    points = {
+        ("IMM", seed, float(k)): history[min(k, len(history) - 1)]
+        for seed, history in trained.histories.items()
+        for k in range(curve + 1)
+    } | {
+        (row, seed, None): readers
+        for row, seeds in trained.rows.items()
+        if row != "IMM"
+        for seed, readers in seeds.items()
+    }
+    asked = {
+        (point, domain): answering(preset, [reader], [f"test/{domain}"])
+        for point, readers in points.items()
+        for domain, reader in readers.items()
+    }
+    answers, scores = ask(preset, asked), []
+    for (method, seed, x), readers in points.items():
+        tested = [
+            shared.scores_of(preset.data, name, [texts]).f1.mean()
+            for domain in readers
+            for name, texts in answers[(method, seed, x), domain].items()
+        ]
+        validated = [algorithm.valid(reader) for reader in readers.values()]
+        for column, f1 in (("validation", validated), ("test", tested)):
+            scores.append(Score(method=method, column=column, seed=seed, value=float(np.mean(f1)), x=x))
+    flat, last = (f"IMM, {k}" for k in (min(3, curve), curve))
     rises = Claim(text=f"{flat} rounds are better than none", above=flat, below="IMM, 0", columns=["test"])
     tail = {"above": flat, "below": "IMM, 0", "than": [last, flat], "columns": ["test"]}
     flattens = [Claim(text=f"later rounds bring less than the first {flat[5:]}", **tail)] if last != flat else []
-    stopped = [len(history) - 1 for history in histories.values()]
-    converged = sum(rounds < preset.imm.curve for rounds in stopped)
-    note = f"{converged} of {len(stopped)} seeds stopped before K = {preset.imm.curve}, as no domain improved"
+    stopped = [len(history) - 1 for history in trained.histories.values()]
+    converged = sum(rounds < curve for rounds in stopped)
     return {
         "scores": scores,
-        "average": False,
         "claims": [rises, *flattens],
         "payload": {"x": "largest number of rounds K"},
-        "notes": [*notes, note],
+        "notes": [
+            *notes(trained),
+            f"{converged} of {len(stopped)} seeds stopped before K = {curve}, as no domain improved",
+        ],
+        "training_seconds": trained.seconds,
     }
 
 
-def table2(rows: Rows) -> dict:
+def table2(trained: Trained) -> dict:
     """Table 2: F1 of each method's reader of one domain on its clean questions, AddSent and AddOneSent."""
-    preset = preset_of(rows)
-    sets = load_adversarial(preset.data)
-    known = records.fingerprint([repr((e.id, e.question, e.context, e.answers)) for s in sets.values() for e in s])
+    preset, (clean, *attacks) = trained.preset, SETS
     domain = preset.data.adversarial.domain
-    tasks = {
-        (row, seed): one.ask(Adversarial, f"adversarial questions, {one.label}", questions=known)
-        for row, seed, name, one in each(rows)
+    asked = {
+        (row, seed): answering(preset, [reader], list(SETS))
+        for row, seed, name, reader in trained.models()
         if name == domain
     }
-    engine.run(tasks.values(), preset.engine, "adversarial")
-    f1 = {(row, name, seed): values for (row, seed), task in tasks.items() for name, values in task.fit()["f1"].items()}
-    ids = {name: records.fingerprint(groups_of(s)) for name, s in sets.items()}
-    clean, *attacks = SETS
-    claims = [Claim(text=f"IMM beats Single on {a}", above="IMM", below="Single", columns=[a]) for a in attacks] + [
-        Claim(
-            text=f"IMM gains more over Single on {attack} than on clean questions",
-            above="IMM",
-            below="Single",
-            columns=[attack],
-            than=["IMM", "Single"],
-            than_columns=[clean],
-        )
-        for attack in attacks
-    ]
-    return {**records.scored(f1), "examples_of": ids, "average": False, "claims": claims}
+    answers = {
+        (row, name, seed): (name, [texts])
+        for (row, seed), sets in ask(preset, asked).items()
+        for name, texts in sets.items()
+    }
+    above = {"above": "IMM", "below": "Single"}
+    claims = [Claim(text=f"IMM beats Single on {attack}", **above, columns=[attack]) for attack in attacks]
+    for attack in attacks:
+        text = f"IMM gains more over Single on {attack} than on clean questions"
+        more = {"than": ["IMM", "Single"], "than_columns": [clean]}
+        claims.append(Claim(text=text, **above, columns=[attack], **more))
+    return {
+        "title": f"IMM, Table 2: F1 of the readers of {domain} on adversarial questions",
+        "baselines": ["Single"],
+        "claims": claims,
+        "notes": notes(trained),
+        "training_seconds": trained.seconds,
+        **shared.score_table(preset.data, answers),
+    }
 
 
-def misled(sets: dict[str, list[Example]]) -> pd.DataFrame | None:
+def misled(preset: Preset) -> pd.DataFrame | None:
     """The first adversarial question: what was added to its passage, and its answer."""
+    sets = load_adversarial(preset.data)
     clean = {example.group: example for example in sets.get("clean", [])}
     for example in sets.get("AddSent", []):
         if example.id != example.group:
@@ -129,13 +216,38 @@ def misled(sets: dict[str, list[Example]]) -> pd.DataFrame | None:
     return None
 
 
-def sample_answers(readers: Readers, number: int = 3) -> pd.DataFrame:
-    """The first test questions of each domain with its reader's answers."""
-    found = []
-    for name, reader in readers.items():
-        model, preset = load_saved(reader.folder()), reader.preset
-        windows = windows_over(preset, load_one(preset.data, name).test[:number])
-        for example, answer in zip(windows.examples, answers(preset, model, windows), strict=True):
-            gold = " / ".join(example.answers)
-            found.append({"domain": name, "question": example.question, "answer": answer.text, "expected": gold})
-    return pd.DataFrame(found)
+def sample_answers(trained: Trained, number: int = 3) -> pd.DataFrame:
+    """The first test questions of each domain with the answers of its IMM reader of seed 0."""
+    data = trained.preset.data
+    first: dict[str, tuple[list[Example], list[str]]] = {
+        domain: (question_set(data, name)[:number], texts)
+        for (row, domain, seed), (name, texts) in test_answers(trained).items()
+        if (row, seed) == ("IMM", 0)
+    }
+    return shared.sample_answers(first)
+
+
+def own_domains(preset: Preset) -> tuple[dict, dict[str, OwnModel]]:
+    """IMM on somebody's own domains: Single beside IMM as parts of a record, and each domain's reader that is best on
+    validation, of all seeds."""
+    seeds = range(preset.seeds)
+    plans = {seed: algorithm.algorithm1(preset, seed, preset.imm, preset.imm.rounds) for seed in seeds}
+    trained = Trained.of(preset, ("Single", "IMM"), rounds=preset.imm.rounds)
+    for seed, outcome in run_plans(plans, preset.engine).items():
+        trained.add("Single", seed, outcome.value[0], {})
+        _add_imm(trained, "IMM", seed, outcome)
+    models = {}
+    for domain in preset.data.domains:
+        best = max(seeds, key=lambda seed: algorithm.valid(trained.rows["IMM"][seed][domain]))
+        reader = trained.rows["IMM"][best][domain]
+        made_in = next(k for k, theta in enumerate(trained.histories[best]) if theta[domain] is reader)
+        history = (
+            f"of round {made_in} of IMM, of at most {trained.rounds}: trained on the other domains, taught by their "
+            f"readers, weighted by similarity ({preset.imm.similarity}), then on {domain}, taught by its predecessor "
+            "(iterative multi-source mutual knowledge transfer, Liu et al. 2020)"
+            if made_in
+            else f"trained on {domain} alone: no round of IMM was better on its validation questions"
+        )
+        models[domain] = OwnModel(reader.folder(), best, history)
+    scores = {**scores_by_domain(trained), "baselines": ["Single"], "training_seconds": trained.seconds}
+    return scores, models

@@ -1,4 +1,4 @@
-"""What the corpora look like: sizes, lengths, question words, examples, and what a guess of the type would score."""
+"""What the corpora look like, and what a guess of the answer's type would score."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from html import escape
 
 import numpy as np
 
+from helpers.data import mini
 from helpers.data.domains import fingerprint, load_domains
 from helpers.data.examples import Domain, Example
-from helpers.data.mini import domains
+from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.presets.schema import DataSettings
 from helpers.tasks.metrics import f1
 
-QUESTION_TYPES = ("what", "who", "when", "where", "which", "why", "how", "other")  # A2D's Figure 4
-QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how", "name", "is", "does", "can")
 BINS = 20
 SHOWN = 700  # characters of a passage in an example
 
@@ -32,38 +31,18 @@ def sizes(domains: dict[str, Domain]) -> dict[str, dict[str, int]]:
     }
 
 
-def question_word(question: str) -> str:
-    """The first question word of a question, lower case; "other" where it has none."""
-    return _first_of(QUESTION_WORDS, question)
-
-
-def question_type(question: str) -> str:
-    """Which of ``QUESTION_TYPES`` a question is of: the first of their words in it, "other" where it has none.
-
-    Wherever it stands: "Can you guess who ...", "In what year ..." and "In which ..." are of who, what and which;
-    "whom" and "whose" are of who. "Is ...", "Name ..." and queries of mere key words are of "other".
-    """
-    return _first_of(QUESTION_TYPES[:-1], question)
-
-
-def _first_of(known: tuple[str, ...], question: str) -> str:
-    words = "".join(letter if letter.isalpha() else " " for letter in question.lower()).split()
-    words = ["who" if word in ("whom", "whose") else word for word in words]
-    return next((word for word in words if word in known), "other")
-
-
 def overview(data: DataSettings) -> dict:
     """The payload of the record ``corpora/overview``: sizes, lengths in words as histograms, question-word shares."""
     domains = load_domains(data)
     asked = {name: [e.question for e in domain.train] for name, domain in domains.items()}
-    read = {name: list({e.context for e in domain.train}) for name, domain in domains.items()}
+    passages = {name: list({e.context for e in domain.train}) for name, domain in domains.items()}
     shares = {}
     for name, questions in asked.items():
         counts = Counter(map(question_word, questions))
         shares[name] = {word: counts[word] / len(questions) for word in (*QUESTION_WORDS, "other")}
     return {
         "sizes": sizes(domains),
-        "passage_lengths": _histograms(read),
+        "passage_lengths": _histograms(passages),
         "question_lengths": _histograms(asked),
         "question_words": shares,
         "fingerprints": {name: fingerprint(data, name) for name in domains},
@@ -95,8 +74,7 @@ def _marked(example: Example) -> str:
     last = first + max(SHOWN, end - first)
     before, after = example.context[first:start], example.context[end:last]
     opening, closing = "…" if first else "", "…" if last < len(example.context) else ""
-    answer = escape(example.context[start:end])
-    return f"{opening}{escape(before)}<mark>{answer}</mark>{escape(after)}{closing}"
+    return f"{opening}{escape(before)}<mark>{escape(example.context[start:end])}</mark>{escape(after)}{closing}"
 
 
 def type_guess(data: DataSettings) -> dict[str, float]:
@@ -108,11 +86,8 @@ def type_guess(data: DataSettings) -> dict[str, float]:
         return {}
     guesses = {}
     for name, domain in data.domains.items():
-        if domain == domains.STORIES:
-            continue
-        scores = [
-            np.mean([f1(value, (fact.value,)) for value in values])
-            for fact, values in domains.candidates(domain, size=data.test_size or domains.TEST, seed=data.seed)
-        ]
-        guesses[name] = float(100 * np.mean(scores))
+        if domain != mini.STORIES:
+            asked = mini.candidates(domain, size=data.test_size or mini.TEST, seed=data.seed)
+            scores = [np.mean([f1(value, (fact.value,)) for value in values]) for fact, values in asked]
+            guesses[name] = float(100 * np.mean(scores))
     return guesses

@@ -1,0 +1,159 @@
+"""What the tables of all papers are made of: trainings counted once, answers scored, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from helpers.data.domains import load_domains
+from helpers.data.examples import Example, groups_of
+from helpers.data.sets import question_set
+from helpers.files import fingerprint
+from helpers.presets.schema import DataSettings, Preset
+from helpers.results import comparisons, records, tables
+from helpers.results.records import Record
+from helpers.tasks import metrics
+from helpers.training.cached import CachedTraining
+
+Cell = tuple[str, str, int]  # row, column and seed
+Answers = dict[Cell, tuple[str, list[list[str]]]]  # by cell, a set of questions and the answers of one reader or more
+
+
+def trainings_of(tasks: Iterable) -> dict[str, CachedTraining]:
+    """The distinct trainings among tasks, by cache key."""
+    return {task.key: task for task in tasks if isinstance(task, CachedTraining)}
+
+
+def seconds(trainings: Iterable[CachedTraining]) -> float:
+    """Seconds that trainings took, now or in an earlier run, each counted once."""
+    return sum(training.result()["seconds"] for training in trainings_of(trainings).values())
+
+
+@dataclass
+class Trained:
+    """The final models of each row of a table by seed and domain, and every training that the row needs were it done by
+    itself, by seed and key. ``rounds`` is the largest number of them, where a method has several, and ``histories``
+    each seed's models after every round."""
+
+    preset: Preset
+    rows: dict[str, dict[int, dict[str, CachedTraining]]]
+    needs: dict[str, dict[int, dict[str, CachedTraining]]]
+    rounds: int = 1
+    histories: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, preset: Preset, rows: Iterable[str], *, rounds: int = 1) -> Self:
+        """A table with these rows, still empty."""
+        rows = list(rows)
+        return cls(preset, {row: {} for row in rows}, {row: {} for row in rows}, rounds)
+
+    def add(self, row: str, seed: int, models: dict[str, Any], needs: dict[str, Any]) -> None:
+        """One seed of a row."""
+        self.rows[row][seed], self.needs[row][seed] = models, needs
+
+    def models(self) -> Iterator[tuple[str, int, str, Any]]:
+        """Row, seed, domain and model."""
+        for row, seeds in self.rows.items():
+            for seed, models in seeds.items():
+                for domain, model in models.items():
+                    yield row, seed, domain, model
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all trainings."""
+        return seconds(
+            training for seeds in self.needs.values() for known in seeds.values() for training in known.values()
+        )
+
+
+def ancestry(models: Iterable[CachedTraining], known: dict[str, CachedTraining]) -> dict[str, CachedTraining]:
+    """Trained models and all that they start from or learn from, by key."""
+    ancestors, waiting = {}, list(models)
+    while waiting:
+        model = waiting.pop()
+        if model.key not in ancestors:
+            ancestors[model.key] = model
+            waiting += [known[key] for key in model.parents()]
+    return ancestors
+
+
+def costs(trained: Trained) -> pd.DataFrame:
+    """What each row costs: optimiser steps in the history of one tested model, from the pretrained encoder on, and
+    trainings and steps of all models that the row needs, teachers and rejected ones too, for one seed."""
+    table = {}
+    for row, seeds in trained.needs.items():
+        known = seeds[0]
+        stages = [list(_stages(model, known)) for model in trained.rows[row][0].values()]
+        table[row] = {
+            "stages of a reader": " + ".join(f"{stage.steps:,}" for stage in reversed(max(stages, key=len))),
+            "steps of a reader": max(sum(stage.steps for stage in history) for history in stages),
+            "trainings": len(known),
+            "steps in all": sum(training.steps for training in known.values()),
+        }
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def _stages(model: CachedTraining | None, known: dict[str, CachedTraining]) -> Iterator[CachedTraining]:
+    """A model and those it started from, last first."""
+    while model is not None:
+        yield model
+        model = known.get(model.start)
+
+
+def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metrics.Scores:
+    """EM and F1 of each question of a set, the least over its variants, averaged over several readers' answers."""
+    examples = question_set(data, name)
+    scores = [metrics.group_minima(examples, metrics.score(examples, texts)) for texts in answers]
+    return metrics.Scores(
+        scores[0].ids, np.mean([s.em for s in scores], axis=0), np.mean([s.f1 for s in scores], axis=0)
+    )
+
+
+def score_table(data: DataSettings, answers: Answers, *, exact: bool = False) -> dict:
+    """Parts of a record: F1 of every cell with every question's, and with ``exact`` EM as a second metric."""
+    scores = {cell: scores_of(data, *answered) for cell, answered in answers.items()}
+    asked = {column: name for (_, column, _), (name, _) in answers.items()}
+    parts = records.scored({cell: score.f1 for cell, score in scores.items()}, "F1" if exact else None)
+    if exact:
+        parts["scores"] += records.scored({cell: score.em for cell, score in scores.items()}, "EM")["scores"]
+    ids = {column: groups_of(question_set(data, name)) for column, name in asked.items()}
+    return {**parts, "unit": "F1", "examples_of": {column: fingerprint(*names) for column, names in ids.items()}}
+
+
+def sample_answers(answers: dict[str, tuple[list[Example], list[str]]]) -> pd.DataFrame:
+    """Questions by domain with a reader's answers beside those expected."""
+
+    def rows() -> Iterator[dict[str, str]]:
+        for domain, (examples, texts) in answers.items():
+            for example, text in zip(examples, texts, strict=False):
+                expected = " / ".join(example.answers)
+                yield {"domain": domain, "question": example.question, "answer": text, "expected": expected}
+
+    return pd.DataFrame(rows())
+
+
+def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.DataFrame:
+    """By name and column, how far a student and its teacher are above a baseline, with intervals, and which share of
+    the teacher's gain the student has: none where that gain is not certain."""
+    lines, metric = {}, comparisons.metrics(record)[0]
+    for name, (student, teacher, baseline) in compared.items():
+        for column in comparisons.columns(record, metric):
+            gains = [comparisons.compare(record, row, baseline, [column], metric) for row in (teacher, student)]
+            share = 100 * gains[1].difference / gains[0].difference if gains[0].is_gain else None
+            lines[f"{name}, {column}"] = {
+                "ensemble's gain": tables.with_interval(gains[0]),
+                "student's gain": tables.with_interval(gains[1]),
+                "share": tables.NONE if share is None else f"{tables.signed(share, 0)} %".removeprefix("+"),
+            }
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+def notes(preset: Preset) -> Iterator[str]:
+    """What one has to know about every table: the training questions, and what there being no GPU changed."""
+    sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(preset.data).items())
+    yield f"training questions: {sizes}"
+    yield from preset.without_gpu()
