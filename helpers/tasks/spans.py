@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 import numpy as np
 from torch import Tensor, nn
 
-from helpers.batches.plans import Batches, plan_steps
+from helpers.batches.plans import Batches, epochs_of, plan_steps
 from helpers.batches.sequences import Windows, make_windows
 from helpers.batches.tensors import WindowTensors
 from helpers.data.domains import fingerprint, load_one
@@ -69,8 +69,8 @@ def batches_of(preset: Preset, domains: Sequence[str], steps: int, seed: int, de
     windows = windows_of(preset, domains, "train")
     sizes = [len(load_one(preset.data, name).train) for name in domains]
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
-    plan = plan_steps(windows, domain_of_example, steps=steps, batch_size=preset.training.batch_size, seed=seed)
-    return Batches(WindowTensors(windows, device), plan)
+    epochs = epochs_of(windows, domain_of_example, batch_size=preset.training.batch_size, seed=seed)
+    return Batches(WindowTensors(windows, device), plan_steps(epochs, steps))
 
 
 def answers(preset: Preset, model: nn.Module, windows: Windows) -> list[decoding.Prediction]:

@@ -31,6 +31,7 @@ from helpers.tasks.spans import batches_of, validation, windows_of, windows_over
 from helpers.training.cached import Task, Training, load_outputs
 from helpers.training.checkpoints import save_tensors
 from helpers.training.loop import fit, predict, training_device
+from helpers.training.teachers import StoredTeacher
 
 Kind = Literal["RMR", "BERT"]
 PARTS = {"Dev": "valid", "Test": "test"}  # as the paper calls them
@@ -152,14 +153,13 @@ def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
 
 def add_knowledge(batches: Batches, stored: dict[str, torch.Tensor], terms: Iterable[str]) -> None:
     """Let ``batches`` bring what the terms of Eq. 1 read of an ensemble's knowledge."""
-    device = training_device()
-    for side in ("start", "end"):
-        if "KD" in terms:
-            batches.of_tokens[f"teacher_{side}"] = stored[side].to(device)
-        if "ANS" in terms:
-            batches.of_windows[f"confusing_{side}"] = stored[f"confusing_{side}"].long().to(device)
-    if "ATT" in terms:
-        batches.of_pairs["teacher_attention"] = stored["attention"].to(device)
+    device, sides = training_device(), ("start", "end")
+    if "ANS" in terms:
+        confusing = {f"confusing_{side}": stored[f"confusing_{side}"].long().to(device) for side in sides}
+        batches.teachers.append(StoredTeacher(batches.tensors, of_sequences=confusing, prefix=""))
+    distributions = {side: stored[side].to(device) for side in sides if "KD" in terms}
+    attention = {"attention": stored["attention"].to(device)} if "ATT" in terms else {}
+    batches.teachers.append(StoredTeacher(batches.tensors, of_tokens=distributions, of_pairs=attention))
 
 
 def loaded(preset: Preset, readers: Iterable[Reader]) -> Iterable[nn.Module]:

@@ -19,6 +19,7 @@ from helpers.training import losses
 from helpers.training.cached import Task, Training, load_outputs
 from helpers.training.checkpoints import save_tensors
 from helpers.training.loop import Batch, Loss, fit, predict, training_device
+from helpers.training.teachers import StoredTeacher
 
 DIVERGENCES: dict[str, Callable] = {
     "gold": losses.gold_divergence,
@@ -80,12 +81,12 @@ class Reader(Training):
         sizes = [len(windows_of(self.preset, [name], "train")) for name in self.domains]
         if self.weights:
             each = torch.tensor([self.weights[name] for name in self.domains], device=device)
-            batches.of_windows["weight"] = each.repeat_interleave(torch.tensor(sizes, device=device))
+            weight = each.repeat_interleave(torch.tensor(sizes, device=device))
+            batches.teachers.append(StoredTeacher(batches.tensors, of_sequences={"weight": weight}, prefix=""))
         if self.teachers:
             stored = [self._outputs(name).stored() for name in self.domains]
-            for side in ("start", "end"):
-                flat = torch.cat([outputs[side] for outputs in stored])
-                batches.of_tokens[f"teacher_{side}"] = flat.to(device)
+            logits = {side: torch.cat([outputs[side] for outputs in stored]).to(device) for side in ("start", "end")}
+            batches.teachers.append(StoredTeacher(batches.tensors, of_tokens=logits))
         return batches
 
     def _outputs(self, domain: str) -> Outputs:
