@@ -33,7 +33,8 @@ from helpers.papers.imm.trainings import DIVERGENCES, joint_loss
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
 from helpers.training.checkpoints import load_tensors, save_tensors
-from helpers.training.loop import INPUTS, Batch, Loss, fit, is_bf16, predict, training_device
+from helpers.training.loop import Loss, fit, is_bf16, predict, training_device
+from helpers.training.teachers import LiveTeacher, StoredTeacher
 
 BATCH = 16
 LENGTH = 384
@@ -46,7 +47,7 @@ def fill_store(path: Path, teacher: nn.Module, windows: Windows) -> dict[str, Te
     begun = time.perf_counter()
     logits = predict(teacher, windows, precision=SETTINGS.precision)
     computed = time.perf_counter()
-    tensors = {f"teacher_{side}": torch.from_numpy(getattr(logits, side)).half() for side in ("start", "end")}
+    tensors = {side: torch.from_numpy(getattr(logits, side)).half() for side in ("start", "end")}
     save_tensors(path, tensors, {}, "teacher's outputs")
     written = time.perf_counter()
     stored, _ = load_tensors(path)
@@ -56,19 +57,6 @@ def fill_store(path: Path, teacher: nn.Module, windows: Windows) -> dict[str, Te
         f"{read - written:.3f} s to load its {path.stat().st_size / 2**20:.2f} MiB"
     )
     return stored
-
-
-def asking(teacher: nn.Module, loss: Loss) -> Loss:
-    """``loss`` with the teacher's logits computed at every step, without dropout."""
-
-    def asked(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        device = batch["input_ids"].device
-        bf16 = is_bf16(SETTINGS.precision, device)
-        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            said = teacher(**{name: batch[name] for name in INPUTS})
-        return loss(output, {**batch, "teacher_start": said.start_logits, "teacher_end": said.end_logits}, progress)
-
-    return asked
 
 
 def seconds_a_step(encoder: str, batches: Batches, loss: Loss, seed: int) -> float:
@@ -99,20 +87,21 @@ def main() -> None:
     )  # imports, thread pools, caches
     with tempfile.TemporaryDirectory() as folder:
         stored = fill_store(Path(folder) / "outputs.safetensors", teacher, windows)
-    stored = {name: flat.to(device) for name, flat in stored.items()}
-    ways = {PLAIN: (span_loss, {})}
-    ways |= {f"stored, {space}": (joint_loss(space, "linear"), stored) for space in given.spaces}
-    ways["in the loop, gold"] = (asking(teacher, joint_loss("gold", "linear")), {})
+    store = StoredTeacher(tensors, of_tokens={name: flat.to(device) for name, flat in stored.items()})
+    live = LiveTeacher(teacher, {"start": "start_logits", "end": "end_logits"}, precision=SETTINGS.precision)
+    ways = {PLAIN: (span_loss, [])}
+    ways |= {f"stored, {space}": (joint_loss(space, "linear"), [store]) for space in given.spaces}
+    ways["in the loop, gold"] = (joint_loss("gold", "linear"), [live])
 
-    for loss, of_tokens in ways.values():  # warm-up
+    for loss, teachers in ways.values():  # warm-up
         plan = length_buckets(windows.lengths_W[: 2 * BATCH], BATCH, np.random.default_rng(0))
-        seconds_a_step(given.encoder, Batches(tensors, plan, of_tokens=of_tokens), loss, 0)
+        seconds_a_step(given.encoder, Batches(tensors, plan, teachers), loss, 0)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(given.turns):
         plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(turn))
         for name in list(ways)[:: -1 if turn % 2 else 1]:
-            loss, of_tokens = ways[name]
-            seconds[name].append(seconds_a_step(given.encoder, Batches(tensors, plan, of_tokens=of_tokens), loss, turn))
+            loss, teachers = ways[name]
+            seconds[name].append(seconds_a_step(given.encoder, Batches(tensors, plan, teachers), loss, turn))
 
     for name, took in seconds.items():
         print(f"{name:<21} {np.median(took):.4f} s a step   ({min(took):.4f} to {max(took):.4f})")

@@ -14,6 +14,7 @@ from helpers.models.attention import keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import EncoderError, load_reader, load_saved, load_tokenizer, save_reader
 from helpers.training.loop import INPUTS
+from helpers.training.teachers import StoredTeacher
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +155,9 @@ def test_pairs_go_where_they_belong():
 
 @pytest.mark.parametrize(("part", "expected"), [(0, [[[8, 0], [9, 0], [0, 0]], FIRST]), (1, [SECOND])])
 def test_a_part_of_a_batch_has_its_own_pairs(part, expected):
-    batches = Batches(
-        WindowTensors(small_windows()), [np.array([2, 1, 0])], of_pairs={"teacher_attention": torch.tensor(FLAT)}
-    )
+    tensors = WindowTensors(small_windows())
+    teacher = StoredTeacher(tensors, of_pairs={"attention": torch.tensor(FLAT)})
+    batches = Batches(tensors, [np.array([2, 1, 0])], [teacher])
     batch = batches.at(0, part, 2)
     assert batch["teacher_attention"].tolist() == expected
     at_q, _, at_p, _ = rows_of(batch["attention_mask"], batch["token_type_ids"])

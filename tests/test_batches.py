@@ -1,8 +1,10 @@
+from itertools import islice
+
 import numpy as np
 import pytest
-import torch
 
-from helpers.batches.plans import Batches, epochs_of, length_buckets, plan_steps, upsample
+from helpers.batches.mixtures import TaskBatches, per_domain, pooled, weighted
+from helpers.batches.plans import Batches, bucketed, epochs_of, length_buckets, plan_steps, upsample
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import WindowTensors
 from helpers.data.mini import domains
@@ -64,6 +66,10 @@ def test_parts_of_a_batch_are_the_batch(windows):
     assert sorted(number for part in parts for number in part) == list(range(7)) and batches.size(0) == 7
 
 
+def steps_of(windows, domain, *, steps, batch_size, seed):
+    return plan_steps(epochs_of(windows, domain, batch_size=batch_size, seed=seed), steps)
+
+
 def numbers(plan):
     return [batch.tolist() for batch in plan]
 
@@ -71,49 +77,147 @@ def numbers(plan):
 def test_a_plan_of_steps_has_exactly_so_many(windows):
     domain = np.asarray([0] * 30 + [1] * 20)
     for steps in (1, 2, 9, 100):
-        assert len(plan_steps(windows, domain, steps=steps, batch_size=8, seed=3)) == steps
+        assert len(steps_of(windows, domain, steps=steps, batch_size=8, seed=3)) == steps
 
 
 def test_a_shorter_plan_of_steps_is_the_head_of_a_longer_one(windows):
     domain = np.asarray([0] * 30 + [1] * 20)
-    longest = numbers(plan_steps(windows, domain, steps=60, batch_size=8, seed=3))
+    longest = numbers(steps_of(windows, domain, steps=60, batch_size=8, seed=3))
     for steps in (1, 7, 30, 59):
-        assert numbers(plan_steps(windows, domain, steps=steps, batch_size=8, seed=3)) == longest[:steps]
-    assert numbers(plan_steps(windows, domain, steps=60, batch_size=8, seed=4)) != longest
+        assert numbers(steps_of(windows, domain, steps=steps, batch_size=8, seed=3)) == longest[:steps]
+    assert numbers(steps_of(windows, domain, steps=60, batch_size=8, seed=4)) != longest
 
 
 def test_a_plan_of_steps_goes_through_the_same_epochs(windows):
     domain = np.asarray([0] * 30 + [1] * 20)
     for epochs in (1, 2, 3):
         plan = numbers(whole_epochs(windows, domain, epochs=epochs, batch_size=8, seed=3))
-        assert numbers(plan_steps(windows, domain, steps=len(plan), batch_size=8, seed=3)) == plan
-        assert numbers(plan_steps(windows, domain, steps=len(plan) + 1, batch_size=8, seed=3))[:-1] == plan
+        assert numbers(steps_of(windows, domain, steps=len(plan), batch_size=8, seed=3)) == plan
+        assert numbers(steps_of(windows, domain, steps=len(plan) + 1, batch_size=8, seed=3))[:-1] == plan
 
 
-@pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
-def test_what_is_known_of_a_window_comes_along(windows, part, parts, expected):
-    weight = 10.0 * torch.arange(len(windows))
-    batches = Batches(WindowTensors(windows), [np.asarray([5, 2, 9, 0, 7])], of_windows={"weight": weight})
-    batch = batches.at(0, part, parts)
-    assert batch["window"].tolist() == expected
-    assert batch["weight"].tolist() == [10.0 * window for window in expected]
+def test_buckets_take_every_sequence_once_an_epoch_in_an_order_of_the_epochs_own():
+    lengths = np.random.default_rng(1).integers(20, 400, 50)
+    first, second = islice(bucketed(lengths, batch_size=8, seed=3), 2)
+    assert all(sorted(np.concatenate(epoch).tolist()) == list(range(50)) for epoch in (first, second))
+    assert numbers(first) == numbers(length_buckets(lengths, 8, np.random.default_rng([3, 0])))
+    assert numbers(first) != numbers(second)
+    with pytest.raises(ValueError, match="batches of no sequences"):
+        next(bucketed(lengths[:0], batch_size=8, seed=3))
 
 
-@pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
-def test_what_is_known_of_each_token_comes_along_padded_with_0(windows, part, parts, expected):
-    # the value of a token is 1,000 times its window's number plus its position, from 1
-    each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
-    plan = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
-    batches = Batches(WindowTensors(windows), plan, of_tokens={"place": torch.cat(each)})
-    batch = batches.at(1, part, parts)
-    assert batch["place"].shape == batch["input_ids"].shape
-    for row, window in zip(batch["place"].tolist(), expected, strict=True):
-        length = int(windows.lengths_W[window])
-        assert row[:length] == each[window].tolist() and not any(row[length:])
-    assert (batch["place"] != 0).sum() == batch["attention_mask"].sum()
+DOMAINS = {"fiction": np.arange(10), "slate": np.arange(10, 14), "travel": np.arange(14, 39)}
 
 
-def test_values_of_tokens_keep_their_type(windows):
-    flat = torch.ones(int(windows.lengths_W.sum()), dtype=torch.float16)
-    batches = Batches(WindowTensors(windows), [np.arange(9)], of_tokens={"teacher": flat})
-    assert batches.at(0)["teacher"].dtype == torch.float16
+def test_every_step_has_rows_of_every_domain():
+    epochs = list(islice(per_domain(DOMAINS, batch_size=4, seed=0), 2))
+    assert [len(epoch) for epoch in epochs] == [7, 7]  # 25 of travel, four at a time
+    plan = [batch for epoch in epochs for batch in epoch]
+    for batch in plan:
+        assert batch.shape == (4, 3)
+        assert all(np.isin(column, rows).all() for column, rows in zip(batch.T, DOMAINS.values(), strict=True))
+    for d, rows in enumerate(DOMAINS.values()):  # each goes through all its sequences before any comes again
+        order = np.concatenate([batch[:, d] for batch in plan])
+        passes = [order[i : i + len(rows)].tolist() for i in range(0, len(order) - len(rows) + 1, len(rows))]
+        assert all(sorted(once) == rows.tolist() for once in passes)
+        assert len({tuple(once) for once in passes}) > max(1, len(passes) // 2)  # shuffled anew
+
+
+def test_an_epoch_can_be_that_of_a_named_domain():
+    assert len(next(per_domain(DOMAINS, batch_size=4, seed=0, epoch_of="fiction"))) == 3
+    assert len(next(per_domain(DOMAINS, batch_size=4, seed=0, epoch_of="slate"))) == 1
+    with pytest.raises(ValueError, match="epoch_of is 'news', but there are fiction, slate, travel"):
+        next(per_domain(DOMAINS, batch_size=4, seed=0, epoch_of="news"))
+    with pytest.raises(ValueError, match="slate has none"):
+        next(per_domain({**DOMAINS, "slate": np.arange(0)}, batch_size=4, seed=0))
+
+
+def epochs_of_tasks(seed=1):
+    return {
+        name: bucketed(np.full(size, 9), batch_size=4, seed=seed)
+        for name, size in {"cola": 6, "mnli": 41, "squad": 20}.items()
+    }
+
+
+def turns(plan):
+    return [(task, batch.tolist()) for task, batch in plan]
+
+
+def test_pooled_tasks_have_all_their_batches_in_one_order():
+    first, second = islice(pooled(epochs_of_tasks(), seed=1), 2)
+    order = [task for task, _ in first]
+    assert {task: order.count(task) for task in order} == {"cola": 2, "mnli": 11, "squad": 5}
+    assert order != sorted(order) and order != [task for task, _ in second]
+    for name, epochs in epochs_of_tasks().items():
+        for pool in (first, second):
+            assert sorted(batch for task, batch in turns(pool) if task == name) == sorted(numbers(next(epochs)))
+
+
+def test_a_task_has_turns_by_its_weight():
+    weights = {"cola": 1.0, "mnli": 1.0, "squad": 2.0}
+    plan = plan_steps(weighted(epochs_of_tasks(), weights, epoch_of="squad", seed=1), 4000)
+    order = [task for task, _ in plan]
+    # 0.25 and 0.5 of 4,000 draws, whose standard deviations are 27 and 32
+    assert abs(order.count("cola") - 1000) < 110 and abs(order.count("squad") - 2000) < 130
+    for name, epochs in epochs_of_tasks().items():  # each goes through its own epochs
+        own = [batch.tolist() for task, batch in plan if task == name]
+        assert own == numbers(plan_steps(epochs, len(own)))
+
+
+def test_an_epoch_of_weighted_tasks_ends_with_one_tasks():
+    weights = {"cola": 0.0, "mnli": 3.0, "squad": 2.0}
+    for epoch in islice(weighted(epochs_of_tasks(), weights, epoch_of="squad", seed=1), 3):
+        order = [task for task, _ in epoch]
+        assert order.count("squad") == 5 and order[-1] == "squad" and "cola" not in order
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"cola": 1.0, "squad": 1.0},
+        {"cola": 1.0, "mnli": 1.0, "squad": 1.0, "rte": 1.0},
+        {"cola": -0.1, "mnli": 1.0, "squad": 1.0},
+        {"cola": 1.0, "mnli": 1.0, "squad": 0.0},
+    ],
+)
+def test_weights_that_cannot_be_are_refused(weights):
+    with pytest.raises(ValueError, match="give one of at least 0 for each of cola, mnli, squad, and more than 0 for"):
+        next(weighted(epochs_of_tasks(), weights, epoch_of="squad", seed=1))
+
+
+@pytest.mark.parametrize(
+    "mixture",
+    [
+        lambda seed: pooled(epochs_of_tasks(seed), seed=seed),
+        lambda seed: weighted(epochs_of_tasks(seed), dict.fromkeys(epochs_of_tasks(), 1), epoch_of="cola", seed=seed),
+        lambda seed: ([("all", batch) for batch in epoch] for epoch in per_domain(DOMAINS, batch_size=4, seed=seed)),
+    ],
+)
+def test_a_mixture_follows_its_seed_and_a_shorter_plan_is_the_head_of_a_longer(mixture):
+    longest = turns(plan_steps(mixture(5), 60))
+    for steps in (1, 17, 59):
+        assert turns(plan_steps(mixture(5), steps)) == longest[:steps]
+    assert turns(plan_steps(mixture(6), 60)) != longest
+
+
+def test_the_batch_is_that_of_the_task_whose_turn_it_is(windows):
+    tensors = {"first": WindowTensors(windows), "second": WindowTensors(windows.select(np.arange(20, 30)))}
+    batches = TaskBatches(tensors, [("second", np.arange(4)), ("first", np.arange(5))])
+    assert len(batches) == 2 and [batches.size(step) for step in range(2)] == [4, 5]
+    assert [batches.at(step)["task"] for step in range(2)] == ["second", "first"]
+    for step, (name, index) in enumerate(batches.plan):
+        for part in range(2):
+            batch, expected = batches.at(step, part, 2), tensors[name].gather(index[part::2])
+            assert batch["window"].tolist() == index[part::2].tolist()
+            assert all((batch[field] == values).all() for field, values in expected.items())
+
+
+def test_every_share_holds_its_part_of_every_domain(windows):
+    members = {"a": np.arange(30), "b": np.arange(30, 50), "c": np.arange(50, 60)}
+    batches = Batches(WindowTensors(windows), plan_steps(per_domain(members, batch_size=5, seed=0), 3))
+    assert batches.size(0) == 5
+    assert batches.at(0)["window"].tolist() == batches.plan[0].T.ravel().tolist()  # one domain after another
+    shares = [batches.at(0, part, 2)["window"].numpy() for part in range(2)]
+    assert sorted(np.concatenate(shares)) == sorted(batches.plan[0].ravel())
+    for share, rows in zip(shares, (3, 2), strict=True):
+        assert [int(np.isin(share, numbers).sum()) for numbers in members.values()] == [rows] * 3

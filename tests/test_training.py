@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers.batches.plans import Batches, plan_steps
+from helpers.batches.plans import Batches, epochs_of, plan_steps
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import WindowTensors
 from helpers.data.mini import domains
@@ -40,14 +40,8 @@ def reader(seed=0, dropout=0.1):
 
 def batches(windows, seed=0, epochs=2.0):
     steps = round(epochs * -(-len(windows) // 8))
-    plan = plan_steps(windows, np.zeros(len(windows.examples), int), steps=steps, batch_size=8, seed=seed)
-    return Batches(WindowTensors(windows), plan)
-
-
-def test_learning_rate_rises_then_falls_to_nothing():
-    rates = [loop.learning_rate(step, 10, 1.0, 0.2) for step in range(10)]
-    assert rates[:2] == [0.5, 1.0]
-    assert rates[2:] == pytest.approx([8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9])
+    epochs = epochs_of(windows, np.zeros(len(windows.examples), int), batch_size=8, seed=seed)
+    return Batches(WindowTensors(windows), plan_steps(epochs, steps))
 
 
 def test_biases_and_norms_do_not_decay():

@@ -1,22 +1,31 @@
-"""Which windows go into which batch: mixing, up-sampling and length buckets, all from one seed.
+"""Which sequences go into which batch: mixing, up-sampling and length buckets, all from one seed.
 
-A plan is a list of arrays of window numbers, one array a step, over all epochs. It is made before training,
+A plan is a list of arrays of sequence numbers, one array a step, over all epochs. It is made before training,
 so the number of steps is exact and any step can be rebuilt: resuming needs no more than its number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count, islice
+from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from helpers.batches.sequences import Windows
 from helpers.batches.tensors import WindowTensors
 
 POOL = 50  # batches sorted by length together; more leaves less padding and less chance
+
+Epochs = Iterator[list[np.ndarray]]  # epoch after epoch, without end, the batches of each
+
+
+def plan_steps(epochs: Iterable[list], steps: int) -> list:
+    """What stands in a plan for exactly ``steps`` steps, from as many epochs as that takes."""
+    return list(islice(chain.from_iterable(epochs), steps))
 
 
 def upsample(sizes: Sequence[int], rng: np.random.Generator) -> list[np.ndarray]:
@@ -50,10 +59,17 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
     return [batches[i] for i in rng.permutation(len(batches))] + short
 
 
-def epochs_of(
-    windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int
-) -> Iterator[list[np.ndarray]]:
-    """Epoch after epoch, without end, the batches of one pass over all questions, domains up-sampled to equal size.
+def bucketed(lengths: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
+    """Every sequence once an epoch, those of like length together. ``lengths`` counts each sequence's tokens. Raises
+    ValueError where there are none."""
+    if len(lengths) == 0:
+        raise ValueError("cannot make batches of no sequences")
+    for epoch in count():
+        yield length_buckets(lengths, batch_size, np.random.default_rng([seed, epoch]))
+
+
+def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
+    """The batches of one pass an epoch over all questions, domains up-sampled to equal size.
 
     ``domain_of_example`` numbers the domain of each example. Up-sampling counts questions, as the paper's
     instances; all windows of a question come along.
@@ -71,47 +87,40 @@ def epochs_of(
         yield [picked[b] for b in length_buckets(lengths[picked], batch_size, rng)]
 
 
-def plan_steps(
-    windows: Windows, domain_of_example: np.ndarray, *, steps: int, batch_size: int, seed: int
-) -> list[np.ndarray]:
-    """Batches of window numbers for exactly ``steps`` steps, over as many epochs as that takes."""
-    plan: list[np.ndarray] = []
-    for batches in epochs_of(windows, domain_of_example, batch_size=batch_size, seed=seed):
-        plan += batches
-        if len(plan) >= steps:
-            return plan[:steps]
+class Teacher(Protocol):
+    """Whoever has something to say about a batch."""
+
+    def outputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]: ...
 
 
 @dataclass
 class Batches:
-    """A plan over window tensors; ``at(step)`` gathers one padded batch on the device.
+    """A plan over sequences; ``at(step)`` gathers one padded batch on the device, with what ``teachers`` say of it.
 
-    ``of_windows`` adds to a batch what is known of each window, one value each (gathered to B), ``of_tokens`` what is
-    known of each real token, all windows' one after another (gathered to B×L), ``of_pairs`` what is known of each pair
-    of a passage token and a question token (gathered to B×P×Q).
+    A plan's array may have a second axis, one column a domain: what stands in a row is never parted.
     """
 
     tensors: WindowTensors
     plan: list[np.ndarray]
-    of_windows: dict[str, torch.Tensor] = field(default_factory=dict)
-    of_tokens: dict[str, torch.Tensor] = field(default_factory=dict)
-    of_pairs: dict[str, torch.Tensor] = field(default_factory=dict)
+    teachers: list[Teacher] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.plan)
 
     def size(self, step: int) -> int:
-        """Number of windows of ``step``."""
+        """Number of sequences of ``step``, or of rows where there is a column a domain."""
         return len(self.plan[step])
 
-    def at(self, step: int, part: int = 0, parts: int = 1) -> dict[str, torch.Tensor]:
-        """The batch of ``step``, or this process's share of it. ``window`` holds the window numbers."""
-        index = self.plan[step][part::parts]
-        batch = {**self.tensors.gather(index), "window": torch.as_tensor(index)}
-        for name, values in self.of_windows.items():
-            batch[name] = values[batch["window"].to(values.device)]
-        for name, flat in self.of_tokens.items():
-            batch[name] = self.tensors.gather_tokens(flat, index, batch["input_ids"].shape[1])
-        for name, flat in self.of_pairs.items():
-            batch[name] = self.tensors.gather_pairs(flat, index)
-        return batch
+    def at(self, step: int, part: int = 0, parts: int = 1) -> dict[str, Tensor]:
+        """The batch of ``step``, or this process's share of it, one domain after another. ``window`` holds the numbers
+        of its sequences."""
+        return gather(self.tensors, self.plan[step][part::parts], self.teachers)
+
+
+def gather(tensors: WindowTensors, index: np.ndarray, teachers: Sequence[Teacher], **known) -> dict[str, Tensor]:
+    """The batch of the sequences ``index``, column after column, with what is ``known`` and what the teachers say."""
+    index = index.ravel(order="F")
+    batch = {**tensors.gather(index), "window": torch.as_tensor(index), **known}
+    for teacher in teachers:
+        batch |= teacher.outputs(batch)
+    return batch

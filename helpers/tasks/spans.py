@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 import numpy as np
 from torch import Tensor, nn
 
-from helpers.batches.plans import Batches, plan_steps
+from helpers.batches.plans import Batches, epochs_of, plan_steps
 from helpers.batches.sequences import Windows, make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.domains import fingerprint, load_one
@@ -65,8 +65,8 @@ def training_batches(preset: Preset, domains: Sequence[str], steps: int, seed: i
     windows = windows_of(preset, domains, "train")
     sizes = [len(load_one(preset.data, name).train) for name in domains]
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
-    plan = plan_steps(windows, domain_of_example, steps=steps, batch_size=preset.training.batch_size, seed=seed)
-    return Batches(SequenceTensors(windows, device), plan)
+    epochs = epochs_of(windows, domain_of_example, batch_size=preset.training.batch_size, seed=seed)
+    return Batches(SequenceTensors(windows, device), plan_steps(epochs, steps))
 
 
 def fit_settings(preset: Preset, domains: Sequence[str]) -> dict:

@@ -53,7 +53,7 @@ def choose(preset: Preset, readers: Readers, where: str, examples: list[Example]
 def read(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.ndarray]:
     """The logits of a reader that keeps its attention, and the attention: for every window its passage tokens ×
     question tokens, flat, float32."""
-    asked, count = windows.asked_W, windows.count_W
+    asked, count = windows.first_count_W, windows.count_W
     attention: list[np.ndarray] = [np.empty(0)] * len(windows)
 
     def batches():
@@ -83,7 +83,7 @@ def compare(preset: Preset, readers: Readers, example: Example) -> dict:
     window, places = best_window(windows, 0, spans)
     windows = windows.select(np.array([window]))
 
-    tokenizer, prefix, asked = load_tokenizer(preset.encoder), int(windows.prefix_W[0]), int(windows.asked_W[0])
+    tokenizer, prefix, asked = load_tokenizer(preset.encoder), int(windows.prefix_W[0]), int(windows.first_count_W[0])
     tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0).tolist())
     before = len(windows.template.before)
     views = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from pathlib import Path
@@ -22,6 +22,7 @@ from helpers.batches.tensors import WindowTensors
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks.decoding import Logits
 from helpers.training.checkpoints import load_checkpoint, save_checkpoint, weights
+from helpers.training.optimizers import learning_rate, make_optimizer
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 Batch = dict[str, Tensor]
@@ -49,6 +50,9 @@ class Fitted:
     steps: int = 0
     seconds: float = 0.0
 
+    def __post_init__(self):
+        self.history = [tuple(point) for point in self.history]  # a checkpoint's JSON knows only lists
+
 
 def training_device() -> torch.device:
     """A GPU of NVIDIA's or AMD's (this process's own, if there are several), or else the CPU."""
@@ -64,20 +68,11 @@ def is_bf16(precision: str, device: torch.device) -> bool:
     return device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()
 
 
-def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
-    """Linear warm-up over the first ``warmup`` share of the steps, then linear decay to 0 (BERT)."""
-    rise = max(1, round(warmup * steps))
-    return peak * min((step + 1) / rise, (steps - step) / max(1, steps - rise + 1))
-
-
-def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
-    """AdamW; biases and layer norms do not decay."""
-    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for _, p in named if p.dim() > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for _, p in named if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
+    """The model's output for a batch, computed in the precision asked for. ``arguments`` go to the model as well."""
+    device = batch["input_ids"].device
+    with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16(precision, device)):
+        return model(**{name: batch[name] for name in INPUTS}, **arguments)
 
 
 def fit(
@@ -99,56 +94,44 @@ def fit(
     FloatingPointError at the first loss that is not finite, with its step, windows and parts.
     """
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
-    device, processes, rank = accelerator.device, accelerator.num_processes, accelerator.process_index
-    bf16 = is_bf16(settings.precision, device)
+    processes, rank = accelerator.num_processes, accelerator.process_index
     torch.manual_seed(seed + rank)
-    optimizer = make_optimizer(model, settings)
-    model, optimizer = accelerator.prepare(model, optimizer)
+    model, optimizer = accelerator.prepare(model, make_optimizer(model, settings))
     bare = accelerator.unwrap_model(model)
-
-    steps, parts = len(batches), processes * settings.accumulate
-    evaluate_at = (
-        {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)} if validate else {}
-    )
-    done, best, begun = Fitted(), {}, time.perf_counter()
-    stored = load_checkpoint(checkpoint, bare, optimizer) if checkpoint else None
-    if stored is not None:
-        best, progress = stored
-        done = Fitted(**progress)
-        done.history = [tuple(point) for point in done.history]  # JSON knows only lists
-        begun -= done.seconds
-    saved_at, pending = time.perf_counter(), None
-
-    shown = parent_process() is None and accelerator.is_main_process  # workers would write over each other
-    bar = tqdm(
-        range(done.steps, steps), label, steps, leave=False, mininterval=1.0, initial=done.steps, disable=not shown
-    )
     bare.train()
-    for step in bar:
+    steps, parts = len(batches), processes * settings.accumulate
+    evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}
+
+    # restore
+    stored = load_checkpoint(checkpoint, bare, optimizer) if checkpoint else None
+    best, progress = stored or ({}, {})
+    done, pending = Fitted(**progress), None
+    saved_at = time.perf_counter()
+    begun = saved_at - done.seconds
+
+    for step in (bar := progress_bar(range(done.steps, steps), label, shown=rank == 0)):
+        # step: the parts of a batch add up to its mean
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
         whole, size = 0.0, batches.size(step)
-        for micro in range(settings.accumulate):
-            part = rank + processes * micro
+        for part in range(rank, parts, processes):
             rows = len(range(part, size, parts))
             batch = batches.at(step, part if rows else 0, parts)  # a part without rows goes along with no weight
-            last = micro == settings.accumulate - 1
-            with contextlib.nullcontext() if last else accelerator.no_sync(model):
-                with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                    output = model(**{name: batch[name] for name in INPUTS})
-                terms = loss(output, batch, step / steps)
-                part_loss = sum(terms.values()) * (rows * processes / size)
-                accelerator.backward(part_loss)
-            whole = whole + part_loss.detach()
-        _check_finite(pending)  # one step late, so that the device need not be waited for
-        pending = (step, whole, batch["window"], {name: term.detach() for name, term in terms.items()})
+            with nullcontext() if part + processes >= parts else accelerator.no_sync(model):
+                terms = loss(forward(model, batch, settings.precision), batch, step / steps)
+                share = sum(terms.values()) * (rows * processes / size)
+                accelerator.backward(share)
+            whole = whole + share.detach()
+        check_finite(pending)  # one step late, so that the device need not be waited for
+        pending = step, whole, {name: term.detach() for name, term in terms.items()}, batch["window"], batch.get("task")
         accelerator.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad()
         done.steps = step + 1
 
-        if done.steps in evaluate_at:
-            _check_finite(pending)
+        # validate
+        if validate and done.steps in evaluate_at:
+            check_finite(pending)
             score = validate(bare)
             bare.train()
             done.history.append((done.steps, score))
@@ -156,13 +139,15 @@ def fit(
                 done.best_score, done.best_step = score, done.steps
                 best = {name: tensor.clone() for name, tensor in weights(bare).items()}
             bar.set_postfix(validation=f"{score:.1f}")
-        waited = time.perf_counter() - saved_at
-        if checkpoint and done.steps < steps and waited > 60 * settings.checkpoint_minutes and rank == 0:
-            _check_finite(pending)
+
+        # checkpoint
+        minutes = (time.perf_counter() - saved_at) / 60
+        if checkpoint and rank == 0 and done.steps < steps and minutes > settings.checkpoint_minutes:
+            check_finite(pending)
             done.seconds = time.perf_counter() - begun
             save_checkpoint(checkpoint, bare, optimizer, best, vars(done))
             saved_at = time.perf_counter()
-    _check_finite(pending)
+    check_finite(pending)
     if best:
         bare.load_state_dict(best, strict=False)
     done.seconds = time.perf_counter() - begun
@@ -170,15 +155,24 @@ def fit(
     return done
 
 
-def _check_finite(pending: tuple | None) -> None:
+def progress_bar(steps: range, label: str, shown: bool) -> tqdm:
+    """A bar over the steps that are left. Workers have none: they would write over each other."""
+    shown = shown and parent_process() is None
+    return tqdm(steps, label, steps.stop, initial=steps.start, leave=False, mininterval=1.0, disable=not shown)
+
+
+def check_finite(pending: tuple[int, Tensor, dict[str, Tensor], Tensor, str | None] | None) -> None:
+    """Raises FloatingPointError where the loss of a step is not finite, given the step, its loss, the loss's parts, and
+    the batch's windows and task."""
     if pending is None:
         return
-    step, whole, window, terms = pending
+    step, whole, terms, window, task = pending
     if not math.isfinite(float(whole)):
         values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
+        of_task = f" of task {task!r}" if task else ""
         raise FloatingPointError(
-            f"the loss is {float(whole)} at step {step} ({values}); the batch holds windows {window.tolist()}. "
-            "Lower learning_rate, or set precision to 'fp32' if it is bf16"
+            f"the loss is {float(whole)} at step {step} ({values}); the batch{of_task} holds windows "
+            f"{window.tolist()}. Lower learning_rate, or set precision to 'fp32' if it is bf16"
         )
 
 
@@ -199,13 +193,9 @@ def outputs(
     model is not in evaluation mode."""
     if model.training:
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
-    device = next(model.parameters()).device
-    bf16 = is_bf16(precision, device)
-    tensors = WindowTensors(windows, device)
+    tensors = WindowTensors(windows, next(model.parameters()).device)
     order = np.argsort(windows.lengths_W, kind="stable")
     for begin in range(0, len(order), batch_size):
         index = order[begin : begin + batch_size]
         batch = tensors.gather(index)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            output = model(**{name: batch[name] for name in INPUTS})
-        yield index, batch, output
+        yield index, batch, forward(model, batch, precision)

@@ -156,7 +156,7 @@ def teacher_of(batches: Batches, stored: dict[str, Tensor], terms: Iterable[str]
     softened = {side: stored[side].to(device) for side in sides if "KD" in terms}
     confusing = {f"confusing_{side}": stored[f"confusing_{side}"].long().to(device) for side in sides if "ANS" in terms}
     attention = {"attention": stored["attention"].to(device)} if "ATT" in terms else {}
-    return StoredTeacher(batches.tensors, of_windows=confusing, of_tokens=softened, of_pairs=attention)
+    return StoredTeacher(batches.tensors, of_sequences=confusing, of_tokens=softened, of_pairs=attention)
 
 
 def confusing_answers(
@@ -211,7 +211,7 @@ def knowledge_of(
 def knowledge_bytes(windows: Windows) -> int:
     """How much of the disk ``knowledge_of`` takes: two numbers of two bytes a token, one a pair of a passage and a
     question token, and two of four bytes a window."""
-    pairs = int((windows.asked_W.astype(np.int64) * windows.count_W).sum())
+    pairs = int((windows.first_count_W.astype(np.int64) * windows.count_W).sum())
     return 4 * int(windows.lengths_W.sum()) + 2 * pairs + 8 * len(windows)
 
 

@@ -1,0 +1,60 @@
+"""What a teacher says about a batch: read from a store, or asked anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from helpers.batches.tensors import WindowTensors
+from helpers.training.loop import Batch, forward
+
+
+@dataclass
+class StoredTeacher:
+    """What was stored once about a list of sequences, such as logits and attention.
+
+    ``of_sequences`` holds one value for each sequence (gathered to B), ``of_tokens`` one for each real token, all
+    sequences' one after another (gathered to B×L), ``of_pairs`` one for each pair of a passage token and a question
+    token (gathered to B×P×Q). All are padded with 0.
+    """
+
+    tensors: WindowTensors
+    of_sequences: Mapping[str, Tensor] = field(default_factory=dict)
+    of_tokens: Mapping[str, Tensor] = field(default_factory=dict)
+    of_pairs: Mapping[str, Tensor] = field(default_factory=dict)
+    prefix: str = "teacher_"
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        """What is stored about the batch's sequences, named with ``prefix``."""
+        index, length = batch["window"].numpy(), batch["input_ids"].shape[1]
+        said = {name: values[batch["window"].to(values.device)] for name, values in self.of_sequences.items()}
+        said |= {name: self.tensors.gather_tokens(flat, index, length) for name, flat in self.of_tokens.items()}
+        said |= {name: self.tensors.gather_pairs(flat, index) for name, flat in self.of_pairs.items()}
+        return {self.prefix + name: values for name, values in said.items()}
+
+
+@dataclass
+class LiveTeacher:
+    """A model that is asked about every batch, for what is too large to store, such as hidden states.
+
+    ``fields`` says which of its outputs are wanted: a name in the batch for each field of the model's output, passed on
+    as the model gives it, hidden states as a tuple. ``arguments`` go to the model, such as output_hidden_states=True.
+    The model must lie where the batches do.
+    """
+
+    model: nn.Module
+    fields: Mapping[str, str]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    precision: str = "auto"
+    prefix: str = "teacher_"
+
+    @torch.no_grad()  # not inference mode: a loss may have to keep what a teacher says for its gradient
+    def outputs(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
+        """What the model says, named with ``prefix``. Raises ValueError where it is not in evaluation mode."""
+        if any(module.training for module in self.model.modules()):
+            raise ValueError("a teacher is in training mode, so its dropout would be learnt: call eval() on it")
+        output = forward(self.model, batch, self.precision, **self.arguments)
+        return {self.prefix + name: getattr(output, source) for name, source in self.fields.items()}

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import torch
+
+from helpers.batches.mixtures import TaskBatches
+from helpers.batches.plans import Batches
+from helpers.batches.sequences import make_windows
+from helpers.batches.tensors import WindowTensors
+from helpers.data.mini import domains
+from helpers.models.pretrained import load_reader, load_tokenizer
+from helpers.training.loop import predict
+from helpers.training.losses import logit_divergence
+from helpers.training.teachers import LiveTeacher, StoredTeacher
+
+PLAN = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
+SHARES = pytest.mark.parametrize(
+    ("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])]
+)
+
+
+@pytest.fixture(scope="module")
+def windows():
+    examples = domains.load_domain("news", train_size=30).train
+    return make_windows(examples, load_tokenizer("data/mini"), max_length=64, stride=24)
+
+
+@pytest.fixture(scope="module")
+def tensors(windows):
+    return WindowTensors(windows)
+
+
+@pytest.fixture
+def model():
+    return load_reader("data/mini", seed=0, random_layers=1).eval()
+
+
+@SHARES
+def test_what_is_stored_of_a_window_comes_along(windows, tensors, part, parts, expected):
+    teacher = StoredTeacher(tensors, of_sequences={"weight": 10.0 * torch.arange(len(windows))}, prefix="")
+    batch = Batches(tensors, PLAN, [teacher]).at(1, part, parts)
+    assert batch["window"].tolist() == expected
+    assert batch["weight"].tolist() == [10.0 * window for window in expected]
+
+
+@SHARES
+def test_what_is_stored_of_each_token_comes_along_padded_with_0(windows, tensors, part, parts, expected):
+    # the value of a token is 1,000 times its window's number plus its position, from 1
+    each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
+    batch = Batches(tensors, PLAN, [StoredTeacher(tensors, of_tokens={"place": torch.cat(each)})]).at(1, part, parts)
+    place = batch["teacher_place"]
+    assert place.shape == batch["input_ids"].shape
+    for row, window in zip(place.tolist(), expected, strict=True):
+        length = int(windows.lengths_W[window])
+        assert row[:length] == each[window].tolist() and not any(row[length:])
+    assert (place != 0).sum() == batch["attention_mask"].sum()
+
+
+def test_stored_values_keep_their_type(windows, tensors):
+    flat = torch.ones(int(windows.lengths_W.sum()), dtype=torch.float16)
+    batches = Batches(tensors, [np.arange(9)], [StoredTeacher(tensors, of_tokens={"start": flat})])
+    assert batches.at(0)["teacher_start"].dtype == torch.float16
+
+
+def test_a_teacher_asked_anew_says_what_would_have_been_stored(windows, tensors, model):
+    logits = predict(model, windows, precision="fp32")
+    flat = {side: torch.from_numpy(getattr(logits, side)) for side in ("start", "end")}
+    live = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32", prefix="live_")
+    batch = Batches(tensors, PLAN, [StoredTeacher(tensors, of_tokens=flat), live]).at(1)
+    for side in ("start", "end"):
+        real = batch[f"live_{side}"].masked_fill(batch["attention_mask"] == 0, 0.0)
+        assert torch.allclose(real, batch[f"teacher_{side}"], atol=1e-5) and real.abs().max() > 0.1
+
+
+def test_a_teacher_gives_its_hidden_states_and_no_gradient(tensors, model):
+    teacher = LiveTeacher(model, {"hidden": "hidden_states"}, {"output_hidden_states": True}, precision="fp32")
+    batch = Batches(tensors, PLAN, [teacher]).at(1)
+    hidden = batch["teacher_hidden"]
+    assert len(hidden) == 2 and hidden[0].shape == (*batch["input_ids"].shape, model.config.hidden_size)
+    assert not any(states.requires_grad for states in hidden)
+    weight = torch.ones((), requires_grad=True)
+    (weight * hidden[1]).sum().backward()  # a product keeps what the teacher said
+    assert weight.grad == pytest.approx(hidden[1].sum().item(), rel=1e-4)
+
+
+def test_a_student_learns_from_a_live_teacher_through_a_loss(tensors, model):
+    student = load_reader("data/mini", seed=1, random_layers=1)
+    teacher = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32")
+    batch = Batches(tensors, PLAN, [teacher]).at(1)
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
+    output = student(**inputs)
+    logits, target = (output.start_logits, output.end_logits), (batch["teacher_start"], batch["teacher_end"])
+    logit_divergence(logits, target, target, batch["attention_mask"]).mean().backward()
+    assert all(weight.grad is None for weight in model.parameters())
+    assert any(weight.grad.abs().max() > 0 for weight in student.parameters() if weight.grad is not None)
+
+
+def test_a_teacher_in_training_mode_is_refused_at_every_call(tensors, model):
+    teacher = LiveTeacher(model, {"start": "start_logits"})
+    batches = Batches(tensors, PLAN, [teacher])
+    assert "teacher_start" in batches.at(0)
+    model.train()
+    with pytest.raises(ValueError, match="a teacher is in training mode"):
+        batches.at(0)
+    model.eval()
+    next(module for module in model.modules() if isinstance(module, torch.nn.Dropout)).train()  # only a part of it
+    with pytest.raises(ValueError, match="a teacher is in training mode"):
+        teacher.outputs(Batches(tensors, PLAN).at(0))
+
+
+def test_every_task_has_teachers_of_its_own(windows, tensors):
+    teacher = StoredTeacher(tensors, of_sequences={"weight": 1.0 * torch.arange(len(windows))})
+    batches = TaskBatches(
+        {"taught": tensors, "untaught": tensors},
+        [("untaught", PLAN[0]), ("taught", PLAN[1])],
+        {"taught": [teacher]},
+    )
+    assert "teacher_weight" not in batches.at(0)
+    assert batches.at(1)["teacher_weight"].tolist() == PLAN[1].tolist()
