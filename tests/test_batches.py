@@ -4,7 +4,7 @@ import torch
 
 from helpers.batches.plans import Batches, epochs_of, length_buckets, plan_steps, upsample
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
 from helpers.models.pretrained import load_tokenizer
 
@@ -59,7 +59,7 @@ def test_plan_follows_the_seed_and_changes_by_epoch(windows):
 
 
 def test_parts_of_a_batch_are_the_batch(windows):
-    batches = Batches(WindowTensors(windows), [np.arange(7)])
+    batches = Batches(SequenceTensors(windows), [np.arange(7)])
     parts = [batches.at(0, part, 3)["window"].tolist() for part in range(3)]
     assert sorted(number for part in parts for number in part) == list(range(7)) and batches.size(0) == 7
 
@@ -93,7 +93,7 @@ def test_a_plan_of_steps_goes_through_the_same_epochs(windows):
 @pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
 def test_what_is_known_of_a_window_comes_along(windows, part, parts, expected):
     weight = 10.0 * torch.arange(len(windows))
-    batches = Batches(WindowTensors(windows), [np.asarray([5, 2, 9, 0, 7])], of_windows={"weight": weight})
+    batches = Batches(SequenceTensors(windows), [np.asarray([5, 2, 9, 0, 7])], of_windows={"weight": weight})
     batch = batches.at(0, part, parts)
     assert batch["window"].tolist() == expected
     assert batch["weight"].tolist() == [10.0 * window for window in expected]
@@ -104,7 +104,7 @@ def test_what_is_known_of_each_token_comes_along_padded_with_0(windows, part, pa
     # the value of a token is 1,000 times its window's number plus its position, from 1
     each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
     plan = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
-    batches = Batches(WindowTensors(windows), plan, of_tokens={"place": torch.cat(each)})
+    batches = Batches(SequenceTensors(windows), plan, of_tokens={"place": torch.cat(each)})
     batch = batches.at(1, part, parts)
     assert batch["place"].shape == batch["input_ids"].shape
     for row, window in zip(batch["place"].tolist(), expected, strict=True):
@@ -115,5 +115,5 @@ def test_what_is_known_of_each_token_comes_along_padded_with_0(windows, part, pa
 
 def test_values_of_tokens_keep_their_type(windows):
     flat = torch.ones(int(windows.lengths_W.sum()), dtype=torch.float16)
-    batches = Batches(WindowTensors(windows), [np.arange(9)], of_tokens={"teacher": flat})
+    batches = Batches(SequenceTensors(windows), [np.arange(9)], of_tokens={"teacher": flat})
     assert batches.at(0)["teacher"].dtype == torch.float16

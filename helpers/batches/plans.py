@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from helpers.batches.sequences import Windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 
 POOL = 50  # batches sorted by length together; more leaves less padding and less chance
 
@@ -91,7 +91,7 @@ class Batches:
     of a passage token and a question token (gathered to B×P×Q).
     """
 
-    tensors: WindowTensors
+    tensors: SequenceTensors
     plan: list[np.ndarray]
     of_windows: dict[str, torch.Tensor] = field(default_factory=dict)
     of_tokens: dict[str, torch.Tensor] = field(default_factory=dict)

@@ -17,8 +17,8 @@ from tqdm.auto import tqdm
 from helpers import paths
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, narrative
-from helpers.models.mnemonic import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
+from helpers.models.words import glove_digest
 from helpers.notebooks import session
 from helpers.results import report
 

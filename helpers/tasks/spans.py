@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from helpers.batches.plans import Batches, plan_steps
 from helpers.batches.sequences import Windows, make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import Example
 from helpers.models.pretrained import encoder_fingerprint, load_tokenizer
@@ -70,7 +70,7 @@ def batches_of(preset: Preset, domains: Sequence[str], steps: int, seed: int, de
     sizes = [len(load_one(preset.data, name).train) for name in domains]
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
     plan = plan_steps(windows, domain_of_example, steps=steps, batch_size=preset.training.batch_size, seed=seed)
-    return Batches(WindowTensors(windows, device), plan)
+    return Batches(SequenceTensors(windows, device), plan)
 
 
 def answers(preset: Preset, model: nn.Module, windows: Windows) -> list[decoding.Prediction]:

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from helpers.batches.sequences import Windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
+from helpers.models.pretrained import inputs_of
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks.decoding import Logits
 from helpers.training.checkpoints import load_checkpoint, save_checkpoint, weights
 
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 Batch = dict[str, Tensor]
 # loss(output, batch, progress) -> named parts that add up to the loss; progress runs from 0 to 1 over the training
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
@@ -135,7 +135,7 @@ def fit(
             last = micro == settings.accumulate - 1
             with contextlib.nullcontext() if last else accelerator.no_sync(model):
                 with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                    output = model(**{name: batch[name] for name in INPUTS})
+                    output = model(**{name: batch[name] for name in inputs_of(bare)})
                 terms = loss(output, batch, step / steps)
                 part_loss = sum(terms.values()) * (rows * processes / size)
                 accelerator.backward(part_loss)
@@ -201,11 +201,11 @@ def outputs(
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
     device = next(model.parameters()).device
     bf16 = is_bf16(precision, device)
-    tensors = WindowTensors(windows, device)
+    tensors = SequenceTensors(windows, device)
     order = np.argsort(windows.lengths_W, kind="stable")
     for begin in range(0, len(order), batch_size):
         index = order[begin : begin + batch_size]
         batch = tensors.gather(index)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            output = model(**{name: batch[name] for name in INPUTS})
+            output = model(**{name: batch[name] for name in inputs_of(model)})
         yield index, batch, output

@@ -10,7 +10,7 @@ import pandas as pd
 
 from helpers import paths
 from helpers.data import domains
-from helpers.models.mnemonic import glove_digest
+from helpers.models.words import glove_digest
 from helpers.papers.a2d import algorithm
 from helpers.papers.a2d.trainings import Kind, Knowledge, Reader, preset_for, training_windows, vocabulary
 from helpers.presets.papers import A2dSettings

@@ -22,7 +22,7 @@ from helpers.data.domains import load_domains
 from helpers.data.examples import Example
 from helpers.models.attention import attention_of, keep_attention
 from helpers.models.mnemonic import make_reader
-from helpers.models.pretrained import load_reader, load_saved, load_tokenizer
+from helpers.models.pretrained import load_encoder, load_saved, load_tokenizer
 from helpers.papers.a2d import algorithm
 from helpers.presets.schema import Preset
 from helpers.tasks import decoding
@@ -77,7 +77,7 @@ class Reader(Training):
         preset = self.preset
         if self.start:
             folder = self.folder_of(self.start)
-            model = load_saved(folder) if self.kind == "RMR" else load_reader(str(folder), seed=self.seed)
+            model = load_saved(folder) if self.kind == "RMR" else load_encoder(str(folder), seed=self.seed)
         else:
             model = new_reader(preset, self.kind, self.seed)
         attention_of(model)  # an ensemble of readers without is of no use, so say so before it is trained
@@ -147,7 +147,7 @@ def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
     if kind == "RMR":
         return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model())
     longest = preset.windows.max_length
-    return load_reader(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
+    return load_encoder(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
 
 
 def add_knowledge(batches: Batches, stored: dict[str, torch.Tensor], terms: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from helpers.batches.plans import Batches
 from helpers.data.adversarial import load_adversarial
-from helpers.models.pretrained import load_reader
+from helpers.models.pretrained import load_encoder
 from helpers.tasks import metrics
 from helpers.tasks.spans import answers, batches_of, example_scores, span_loss, validation, windows_of, windows_over
 from helpers.training import losses
@@ -68,7 +68,7 @@ class Reader(Training):
     def _initial(self) -> torch.nn.Module:
         preset = self.preset
         source = str(self.folder_of(self.start)) if self.start else preset.encoder
-        return load_reader(
+        return load_encoder(
             source,
             seed=self.seed,
             random_layers=0 if self.start else preset.random_layers,
