@@ -67,7 +67,7 @@ def reference_decode(
         pairs.sort()
         kept = []
         for score, window, i, j in pairs[:n_best]:
-            chars = windows.context_chars[windows.context_W[window]][windows.first_W[window] :]
+            chars = windows.context_chars[windows.second_text_W[window]][windows.first_W[window] :]
             span = (int(chars[i][0]), int(chars[j][1]))
             kept.append((example.context[slice(*span)], span, -score))
         best = kept[0] if kept else ("", None, float(null))

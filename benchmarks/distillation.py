@@ -26,9 +26,9 @@ from torch import Tensor, nn
 
 from helpers.batches.plans import Batches, length_buckets
 from helpers.batches.sequences import Windows, make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data import questions
-from helpers.models.pretrained import load_reader, load_tokenizer
+from helpers.models.pretrained import load_encoder, load_tokenizer
 from helpers.papers.imm.trainings import DIVERGENCES, joint_loss
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
@@ -61,7 +61,7 @@ def fill_store(path: Path, teacher: nn.Module, windows: Windows) -> dict[str, Te
 
 def seconds_a_step(encoder: str, batches: Batches, loss: Loss, seed: int) -> float:
     """Of one training of a fresh reader; loading it does not count."""
-    model = load_reader(encoder, seed=seed, max_length=LENGTH).to(training_device())
+    model = load_encoder(encoder, seed=seed, max_length=LENGTH).to(training_device())
     return fit(model, batches, loss, SETTINGS, seed=seed).seconds / len(batches)
 
 
@@ -77,11 +77,11 @@ def main() -> None:
     examples = questions.load_domain("benchmark", given.data, seed=0).train[: given.windows]
     windows = make_windows(examples, load_tokenizer(given.encoder), max_length=LENGTH)
     windows = windows.select(np.arange(given.windows))
-    tensors = WindowTensors(windows, device)
+    tensors = SequenceTensors(windows, device)
     mean = windows.lengths_W.mean()
     print(f"{len(windows)} windows, mean {mean:.0f} tokens, batches of {BATCH}, turns: {given.turns}")
 
-    teacher = load_reader(given.encoder, seed=99, max_length=LENGTH).to(device).eval()
+    teacher = load_encoder(given.encoder, seed=99, max_length=LENGTH).to(device).eval()
     predict(
         teacher, windows.select(np.arange(len(windows))[:BATCH]), precision=SETTINGS.precision
     )  # imports, thread pools, caches

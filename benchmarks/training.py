@@ -24,12 +24,12 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from helpers.batches.plans import Batches, length_buckets
 from helpers.batches.sequences import Windows, make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data import questions
-from helpers.models.pretrained import load_reader, load_tokenizer
+from helpers.models.pretrained import inputs_of, load_encoder, load_tokenizer
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
-from helpers.training.loop import INPUTS, fit
+from helpers.training.loop import fit
 
 BATCH = 16
 LENGTH = 384
@@ -58,15 +58,15 @@ class Rows(torch.utils.data.Dataset):
 
 def held_out_loss(model: torch.nn.Module, windows: Windows) -> float:
     """Mean negative log-likelihood of the answer's ends, halved, padding left out."""
-    batch = WindowTensors(windows, next(model.parameters()).device).gather(np.arange(len(windows)))
+    batch = SequenceTensors(windows, next(model.parameters()).device).gather(np.arange(len(windows)))
     with torch.inference_mode():
-        output = model.eval()(**{name: batch[name] for name in INPUTS})
+        output = model.eval()(**{name: batch[name] for name in inputs_of(model)})
         return float(span_loss(output, batch, 1.0)["likelihood"]) / 2
 
 
 def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: int) -> tuple[float, torch.nn.Module]:
     """Seconds of one epoch with Trainer, and the trained reader."""
-    model = load_reader(encoder, seed=seed)
+    model = load_encoder(encoder, seed=seed)
     best = {} if padded else {"bf16": True, "train_sampling_strategy": "group_by_length"}
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
@@ -84,11 +84,11 @@ def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: 
 
 def with_ours(windows: Windows, encoder: str, seed: int) -> tuple[float, torch.nn.Module]:
     """Seconds of one epoch with this project's loop, and the trained reader."""
-    model = load_reader(encoder, seed=seed)
+    model = load_encoder(encoder, seed=seed)
     settings = TrainingSettings(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
     begun = time.perf_counter()
     plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(seed))
-    fit(model, Batches(WindowTensors(windows), plan), span_loss, settings, seed=seed)
+    fit(model, Batches(SequenceTensors(windows), plan), span_loss, settings, seed=seed)
     return time.perf_counter() - begun, model
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data import questions
 from helpers.models.pretrained import load_tokenizer
 
@@ -58,11 +58,11 @@ def main() -> None:
     texts = peak_mib()
     begun = time.perf_counter()
     windows = make_windows(copies, tokenizer, max_length=LENGTH)
-    tensors = WindowTensors(windows)
+    tensors = SequenceTensors(windows)
     taken = time.perf_counter() - begun
-    pools = (windows.questions, windows.contexts, windows.context_chars)
+    pools = (windows.first_texts, windows.second_texts, windows.context_chars)
     arrays = sum(pool.values.nbytes + pool.starts.nbytes for pool in pools) + tensors.pool.nbytes
-    print(f"{len(windows):,} windows on {len(windows.contexts):,} distinct passages in {taken:.1f} s")
+    print(f"{len(windows):,} windows on {len(windows.second_texts):,} distinct passages in {taken:.1f} s")
     print(f"peak {peak_mib() - texts:.0f} MiB above the {texts:.0f} MiB of program and texts")
     print(f"of these {arrays / 2**20:.0f} MiB are the windows' arrays")
 

@@ -22,7 +22,7 @@ from torch.nn import functional
 from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
 
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.examples import Example
 from helpers.data.mini import domains
 from helpers.data.mini.words import RELATIONS
@@ -124,7 +124,7 @@ class ClozeBatches:
         windows = windows.select(np.unique(windows.example_W, return_index=True)[1])  # the first of each
         by_length = np.argsort(windows.lengths_W, kind="stable").reshape(CHUNK, self.batch_size)
         self.plan = list(by_length[rng.permutation(CHUNK)])
-        self.tensors, self.chunk = WindowTensors(windows, self.device), chunk
+        self.tensors, self.chunk = SequenceTensors(windows, self.device), chunk
 
 
 class Pretrainer(nn.Module):
@@ -146,8 +146,8 @@ class Pretrainer(nn.Module):
             attention = layer.attention.self
             attention.query.weight.data.copy_(attention.key.weight.data)
 
-    def forward(self, **inputs):
-        return self.reader(**inputs, output_hidden_states=True)
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor):
+        return self.reader(input_ids, attention_mask, token_type_ids, output_hidden_states=True)
 
     def loss(self, output, batch: dict[str, Tensor], progress: float) -> dict[str, Tensor]:
         """Span selection plus masked words."""

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
 from helpers.models.mnemonic import make_reader
-from helpers.models.pretrained import load_tokenizer, save_reader
+from helpers.models.pretrained import load_tokenizer, save_encoder
 from helpers.papers.a2d import algorithm
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import AnswerSettings
@@ -119,6 +119,7 @@ def tokenizer():
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", *WORDS]
     backend = Tokenizer(models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
 
@@ -246,7 +247,7 @@ def test_the_members_of_an_ensemble_share_vocabulary_and_windows(tmp_path):
     def saved(name, **known):
         model = make_reader(vocabulary, 0, word_width=4, letter_width=2, hidden=2, blocks=1)
         model.config.trained_on = known
-        save_reader(model, vocabulary, tmp_path / name)
+        save_encoder(model, vocabulary, tmp_path / name)
         return tmp_path / name
 
     good = saved("good", **expected)

@@ -8,8 +8,9 @@ import torch
 
 from helpers.data import domains
 from helpers.data.examples import Domain, Example
-from helpers.models.mnemonic import glove_digest, make_reader
+from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_tokenizer
+from helpers.models.words import glove_digest
 from helpers.papers.a2d import case as a2d_case
 from helpers.papers.a2d import runs, trainings
 from helpers.presets.load import load

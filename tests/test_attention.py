@@ -8,12 +8,12 @@ from transformers import AutoModelForQuestionAnswering
 
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import Ragged, Windows, make_windows
-from helpers.batches.tensors import WindowTensors, rows_of
+from helpers.batches.tensors import SequenceTensors, rows_of
+from helpers.batches.texts import Template
 from helpers.data.mini import domains
 from helpers.models.attention import keep_attention
 from helpers.models.mnemonic import make_reader
-from helpers.models.pretrained import EncoderError, load_reader, load_saved, load_tokenizer, save_reader
-from helpers.training.loop import INPUTS
+from helpers.models.pretrained import EncoderError, inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.training.teachers import StoredTeacher
 
 
@@ -26,21 +26,26 @@ def windows():
 @pytest.fixture(scope="module")
 def batch(windows):
     """Four windows, the shortest and the longest among them."""
-    found = WindowTensors(windows).gather(np.argsort(windows.lengths_W)[[0, 3, -4, -1]])
+    found = SequenceTensors(windows).gather(np.argsort(windows.lengths_W)[[0, 3, -4, -1]])
     assert (found["attention_mask"] == 0).any()
-    return {name: found[name] for name in INPUTS}
+    return found
 
 
 @pytest.fixture
 def bert():
     torch.set_num_threads(1)
-    return load_reader("data/mini", seed=0, random_layers=2).eval()
+    return load_encoder("data/mini", seed=0, random_layers=2).eval()
+
+
+def read(model, batch):
+    return model(**{name: batch[name] for name in inputs_of(model)})
 
 
 def expected(model, batch):
     """Row by row: the last layer's attention, averaged over heads, from passage to question, normalised."""
     with torch.no_grad():
-        last = model(**batch, output_attentions=True).attentions[-1].mean(1)
+        inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
+        last = model(**inputs, output_attentions=True).attentions[-1].mean(1)
     found = []
     for row, weights in enumerate(last):
         length = int(batch["attention_mask"][row].sum())
@@ -53,13 +58,13 @@ def expected(model, batch):
 def test_berts_attention_is_the_last_layers_averaged_over_heads(bert, batch, tmp_path):
     for parameter in bert.parameters():  # new weights attend to all alike
         parameter.data *= 8 if parameter.dim() > 1 else 1
-    save_reader(keep_attention(bert), load_tokenizer("data/mini"), tmp_path / "model")
+    save_encoder(keep_attention(bert), load_tokenizer("data/mini"), tmp_path / "model")
     eager = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model", attn_implementation="eager").eval()
     blocks = expected(eager, batch)
     assert max(float(block.max()) for block in blocks) > 0.2
     for model in (bert, keep_attention(load_saved(tmp_path / "model"))):
         with torch.no_grad():
-            attention = model(**batch).attention
+            attention = read(model, batch).attention
         assert attention.shape == (4, max(len(b) for b in blocks), max(b.shape[1] for b in blocks))
         for found, block in zip(attention, blocks, strict=True):
             count, asked = block.shape
@@ -69,13 +74,13 @@ def test_berts_attention_is_the_last_layers_averaged_over_heads(bert, batch, tmp
 
 
 def test_it_is_kept_in_training_too_and_passes_a_gradient_on(bert, batch):
-    quiet, model = bert, keep_attention(load_reader("data/mini", seed=0, random_layers=2)).train()
+    quiet, model = bert, keep_attention(load_encoder("data/mini", seed=0, random_layers=2)).train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    attention = model(**batch).attention
+    attention = read(model, batch).attention
     with torch.no_grad():
-        assert torch.allclose(attention, keep_attention(quiet)(**batch).attention, atol=1e-6)
+        assert torch.allclose(attention, read(keep_attention(quiet), batch).attention, atol=1e-6)
     attention.square().sum().backward()
     query, value = (getattr(model.bert.encoder.layer[-1].attention.self, name).weight for name in ("query", "value"))
     assert query.grad.abs().max() > 0 and value.grad is None  # of the last layer, only what the attention is made of
@@ -83,9 +88,9 @@ def test_it_is_kept_in_training_too_and_passes_a_gradient_on(bert, batch):
 
 def test_kept_twice_is_kept_once_and_the_logits_stay(bert, batch):
     with torch.no_grad():
-        before = bert(**batch).start_logits
-        once = keep_attention(bert)(**batch)
-        twice = keep_attention(keep_attention(bert))(**batch)
+        before = read(bert, batch).start_logits
+        once = read(keep_attention(bert), batch)
+        twice = read(keep_attention(keep_attention(bert)), batch)
     assert len(bert._forward_hooks) == 1
     assert torch.equal(once.attention, twice.attention) and torch.allclose(before, twice.start_logits, atol=1e-6)
     rmr = make_reader(load_tokenizer("data/mini"), 0, word_width=4, letter_width=2, hidden=2)
@@ -102,17 +107,15 @@ def test_an_encoder_whose_attention_cannot_be_read_is_refused(kind):
 
 
 def test_positions_of_question_and_passage():
-    # [CLS] q q [SEP] p p p [SEP], and [CLS] q [SEP] p [SEP] with three of padding
-    mask = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
-    kinds = torch.tensor([[0] * 4 + [1] * 4, [0, 0, 0, 1, 1, 0, 0, 0]])
-    at_q, q, at_p, p = rows_of(mask, kinds)
+    # [CLS] q q [SEP] p p p [SEP], and [CLS] q [SEP] [SEP] p [SEP] with two of padding
+    segments = torch.tensor([[0, 1, 1, 0, 2, 2, 2, 0], [0, 1, 0, 0, 2, 0, 0, 0]])
+    at_q, q, at_p, p = rows_of(segments)
     assert at_q.tolist() == [[1, 2], [1, 0]] and q.tolist() == [[True, True], [True, False]]
-    assert at_p.tolist() == [[4, 5, 6], [3, 0, 0]] and p.tolist() == [[True] * 3, [True, False, False]]
+    assert at_p.tolist() == [[4, 5, 6], [4, 0, 0]] and p.tolist() == [[True] * 3, [True, False, False]]
 
 
 def test_a_window_without_passage_has_one_row_of_padding():
-    mask, kinds = torch.ones(1, 4, dtype=torch.long), torch.tensor([[0, 0, 0, 1]])  # [CLS] q [SEP] [SEP]
-    at_q, q, at_p, p = rows_of(mask, kinds)
+    at_q, q, at_p, p = rows_of(torch.tensor([[0, 1, 0, 0]]))  # [CLS] q [SEP] [SEP]
     assert at_q.tolist() == [[1]] and q.all() and at_p.tolist() == [[0]] and not p.any()
 
 
@@ -120,17 +123,17 @@ def small_windows():
     """Windows of 2 × 3, 1 × 1 and 1 × 2 question × passage tokens, the last the end of the first one's passage."""
     return Windows(
         examples=[],
-        questions=Ragged.of([[10, 11], [12]], np.int32),
-        contexts=Ragged.of([[20, 21, 22], [23]], np.int32),
+        template=Template((1,), (2,), (2,), (0, 0, 0, 1, 1), padding=0),
+        first_texts=Ragged.of([[10, 11], [12]], np.int32),
+        second_texts=Ragged.of([[20, 21, 22], [23]], np.int32),
         context_chars=Ragged.of([[(0, 1)] * 3, [(0, 1)]], np.int32, (2,)),
-        question_W=np.array([0, 1, 1]),
-        context_W=np.array([0, 1, 0]),
+        first_text_W=np.array([0, 1, 1]),
+        first_count_W=np.array([2, 1, 1]),
+        second_text_W=np.array([0, 1, 0]),
         example_W=np.array([0, 1, 2]),
         first_W=np.array([0, 0, 1]),
         count_W=np.array([3, 1, 2]),
-        start_W=np.zeros(3, int),
-        end_W=np.zeros(3, int),
-        special_ids=(1, 2, 0),
+        labels={"start": np.zeros(3, int), "end": np.zeros(3, int)},
         notes=[],
     )
 
@@ -141,7 +144,7 @@ FIRST, SECOND, THIRD = [[1, 2], [3, 4], [5, 6]], [[7]], [[8], [9]]
 
 
 def test_pairs_go_where_they_belong():
-    tensors, flat = WindowTensors(small_windows()), torch.tensor(FLAT)
+    tensors, flat = SequenceTensors(small_windows()), torch.tensor(FLAT)
     assert tensors.gather_pairs(flat, np.array([0])).tolist() == [FIRST]
     assert tensors.gather_pairs(flat, np.array([1])).tolist() == [SECOND]
     assert tensors.gather_pairs(flat, np.array([2, 1])).tolist() == [THIRD, [*SECOND, [0]]]
@@ -155,12 +158,12 @@ def test_pairs_go_where_they_belong():
 
 @pytest.mark.parametrize(("part", "expected"), [(0, [[[8, 0], [9, 0], [0, 0]], FIRST]), (1, [SECOND])])
 def test_a_part_of_a_batch_has_its_own_pairs(part, expected):
-    tensors = WindowTensors(small_windows())
+    tensors = SequenceTensors(small_windows())
     teacher = StoredTeacher(tensors, of_pairs={"attention": torch.tensor(FLAT)})
     batches = Batches(tensors, [np.array([2, 1, 0])], [teacher])
     batch = batches.at(0, part, 2)
     assert batch["teacher_attention"].tolist() == expected
-    at_q, _, at_p, _ = rows_of(batch["attention_mask"], batch["token_type_ids"])
+    at_q, _, at_p, _ = rows_of(batch["segment_ids"])
     assert batch["teacher_attention"].shape == (len(at_q), at_p.shape[1], at_q.shape[1])  # as a reader's attention
 
 

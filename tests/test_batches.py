@@ -6,7 +6,7 @@ import pytest
 from helpers.batches.mixtures import TaskBatches, per_domain, pooled, weighted
 from helpers.batches.plans import Batches, bucketed, epochs_of, length_buckets, plan_steps, upsample
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
 from helpers.models.pretrained import load_tokenizer
 
@@ -61,7 +61,7 @@ def test_plan_follows_the_seed_and_changes_by_epoch(windows):
 
 
 def test_parts_of_a_batch_are_the_batch(windows):
-    batches = Batches(WindowTensors(windows), [np.arange(7)])
+    batches = Batches(SequenceTensors(windows), [np.arange(7)])
     parts = [batches.at(0, part, 3)["window"].tolist() for part in range(3)]
     assert sorted(number for part in parts for number in part) == list(range(7)) and batches.size(0) == 7
 
@@ -201,7 +201,7 @@ def test_a_mixture_follows_its_seed_and_a_shorter_plan_is_the_head_of_a_longer(m
 
 
 def test_the_batch_is_that_of_the_task_whose_turn_it_is(windows):
-    tensors = {"first": WindowTensors(windows), "second": WindowTensors(windows.select(np.arange(20, 30)))}
+    tensors = {"first": SequenceTensors(windows), "second": SequenceTensors(windows.select(np.arange(20, 30)))}
     batches = TaskBatches(tensors, [("second", np.arange(4)), ("first", np.arange(5))])
     assert len(batches) == 2 and [batches.size(step) for step in range(2)] == [4, 5]
     assert [batches.at(step)["task"] for step in range(2)] == ["second", "first"]
@@ -214,7 +214,7 @@ def test_the_batch_is_that_of_the_task_whose_turn_it_is(windows):
 
 def test_every_share_holds_its_part_of_every_domain(windows):
     members = {"a": np.arange(30), "b": np.arange(30, 50), "c": np.arange(50, 60)}
-    batches = Batches(WindowTensors(windows), plan_steps(per_domain(members, batch_size=5, seed=0), 3))
+    batches = Batches(SequenceTensors(windows), plan_steps(per_domain(members, batch_size=5, seed=0), 3))
     assert batches.size(0) == 5
     assert batches.at(0)["window"].tolist() == batches.plan[0].T.ravel().tolist()  # one domain after another
     shares = [batches.at(0, part, 2)["window"].numpy() for part in range(2)]

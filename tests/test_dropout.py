@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from helpers.models.dropout import QuickDropout, attention, quick_dropout, quicken
-from helpers.models.pretrained import load_reader
+from helpers.models.pretrained import load_encoder
 
 
 def test_elements_are_dropped_at_the_rate_and_the_rest_scaled_up():
@@ -53,7 +53,7 @@ def test_attention_spelt_out_equals_scaled_dot_product_attention():
 
 
 def test_a_reader_is_quickened_and_saved_without_a_trace(tmp_path):
-    reader = load_reader("data/mini", seed=0, random_layers=1)
+    reader = load_encoder("data/mini", seed=0, random_layers=1)
     assert sum(isinstance(module, QuickDropout) for module in reader.modules()) >= 3
     assert quicken(nn.Sequential(nn.Dropout(0.3)))[0].p == 0.3
     reader.save_pretrained(tmp_path)

@@ -71,7 +71,7 @@ def test_one_failure_does_not_stop_the_others(results, preset, monkeypatch):
         raise RuntimeError("no disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shared, "save_reader", refuse)
+        patch.setattr(shared, "save_encoder", refuse)
         with pytest.raises(
             engine.TrainingsFailed, match=r"3 of 3 trainings failed:\n  Single, news, seed 0: .*no disk"
         ):

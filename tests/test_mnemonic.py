@@ -7,15 +7,15 @@ from transformers import AutoModelForQuestionAnswering
 
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
 from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader
-from helpers.models.pretrained import load_saved, load_tokenizer, save_reader
+from helpers.models.pretrained import inputs_of, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks import decoding, metrics
 from helpers.tasks.answering import answer
 from helpers.tasks.spans import span_loss
-from helpers.training.loop import INPUTS, fit, predict
+from helpers.training.loop import fit, predict
 
 
 def reader(seed=0, **changes):
@@ -31,12 +31,12 @@ def windows():
 
 
 def batch_of(windows, *index):
-    return WindowTensors(windows).gather(np.asarray(index))
+    return SequenceTensors(windows).gather(np.asarray(index))
 
 
 def outputs(model, batch):
     with torch.no_grad():
-        return model(**{name: batch[name] for name in INPUTS})
+        return model(**{name: batch[name] for name in inputs_of(model)})
 
 
 def test_a_word_piece_is_spelt_without_its_mark():
@@ -112,7 +112,7 @@ def test_every_parameter_learns(windows):
     model, batch = reader(blocks=3).train(), batch_of(windows, *range(8))
     for parameter in model.parameters():  # as new, all alignments are nearly even
         parameter.data *= 3 if parameter.dim() > 1 else 1
-    span_loss(model(**{name: batch[name] for name in INPUTS}), batch, 0.0)["likelihood"].backward()
+    span_loss(model(**{name: batch[name] for name in inputs_of(model)}), batch, 0.0)["likelihood"].backward()
     # what is added to all logits alike cannot matter
     idle = {"pointer.start.2.bias", "pointer.end.2.bias"}
     for name, parameter in model.named_parameters():
@@ -123,7 +123,7 @@ def test_saved_and_loaded_it_reads_the_same(windows, tmp_path):
     glove = tmp_path / "glove.txt"
     glove.write_text("the " + " ".join(["0.25"] * 8) + "\n")
     model, batch = reader(blocks=3, gamma=1.5, glove=glove), batch_of(windows, 0, 1, 2)
-    save_reader(model, load_tokenizer("data/mini"), tmp_path / "model")
+    save_encoder(model, load_tokenizer("data/mini"), tmp_path / "model")
     expected = outputs(model, batch)
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model")
     assert type(theirs) is MnemonicReader and theirs.words.is_given.sum() == 1
@@ -140,14 +140,14 @@ def test_it_learns_eight_questions_by_heart():
     settings = TrainingSettings(
         learning_rate=2e-2, batch_size=8, epochs=1.0, weight_decay=0.0, clip=5.0, precision="fp32"
     )
-    fit(model, Batches(WindowTensors(windows), [np.arange(len(windows))] * 60), span_loss, settings, seed=0)
+    fit(model, Batches(SequenceTensors(windows), [np.arange(len(windows))] * 60), span_loss, settings, seed=0)
     found = decoding.decode(windows, predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in found]).f1.mean() == 100
 
 
 def test_once_saved_it_answers_a_question(tmp_path):
     model, tokenizer = reader(), load_tokenizer("data/mini")
-    save_reader(model, tokenizer, tmp_path / "model")
+    save_encoder(model, tokenizer, tmp_path / "model")
     example = domains.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=384)
     expected = decoding.decode(windows, predict(model, windows, precision="fp32"))[0].text

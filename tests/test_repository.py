@@ -59,9 +59,9 @@ def test_wrong_use_is_one_line_on_stderr(results, tmp_path):
 
 
 def test_answer_prints_text_and_probability(tmp_path):
-    from helpers.models.pretrained import load_reader, load_tokenizer, save_reader
+    from helpers.models.pretrained import load_encoder, load_tokenizer, save_encoder
 
-    save_reader(load_reader("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "reader")
+    save_encoder(load_encoder("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "reader")
     passage = tmp_path / "passage.txt"
     passage.write_text("Ada Abbot was born in Millford. Bela Quill lives in Redwood.")
     done = helpers("answer", str(tmp_path / "reader"), "Where was Ada Abbot born?", str(passage))

@@ -5,9 +5,9 @@ import torch
 from helpers.batches.mixtures import TaskBatches
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
-from helpers.models.pretrained import load_reader, load_tokenizer
+from helpers.models.pretrained import load_encoder, load_tokenizer
 from helpers.training.loop import predict
 from helpers.training.losses import logit_divergence
 from helpers.training.teachers import LiveTeacher, StoredTeacher
@@ -26,12 +26,12 @@ def windows():
 
 @pytest.fixture(scope="module")
 def tensors(windows):
-    return WindowTensors(windows)
+    return SequenceTensors(windows)
 
 
 @pytest.fixture
 def model():
-    return load_reader("data/mini", seed=0, random_layers=1).eval()
+    return load_encoder("data/mini", seed=0, random_layers=1).eval()
 
 
 @SHARES
@@ -83,7 +83,7 @@ def test_a_teacher_gives_its_hidden_states_and_no_gradient(tensors, model):
 
 
 def test_a_student_learns_from_a_live_teacher_through_a_loss(tensors, model):
-    student = load_reader("data/mini", seed=1, random_layers=1)
+    student = load_encoder("data/mini", seed=1, random_layers=1)
     teacher = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32")
     batch = Batches(tensors, PLAN, [teacher]).at(1)
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids")}

@@ -12,9 +12,9 @@ from transformers import AutoModelForQuestionAnswering
 
 from helpers.batches.plans import Batches, epochs_of, plan_steps
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
-from helpers.models.pretrained import load_reader, load_saved, load_tokenizer, save_reader
+from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
 from helpers.training import checkpoints, loop
@@ -31,7 +31,7 @@ def windows():
 
 def reader(seed=0, dropout=0.1):
     torch.set_num_threads(1)
-    model = load_reader("data/mini", seed=seed, random_layers=1)
+    model = load_encoder("data/mini", seed=seed, random_layers=1)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = dropout
@@ -41,7 +41,7 @@ def reader(seed=0, dropout=0.1):
 def batches(windows, seed=0, epochs=2.0):
     steps = round(epochs * -(-len(windows) // 8))
     epochs = epochs_of(windows, np.zeros(len(windows.examples), int), batch_size=8, seed=seed)
-    return Batches(WindowTensors(windows), plan_steps(epochs, steps))
+    return Batches(SequenceTensors(windows), plan_steps(epochs, steps))
 
 
 def test_biases_and_norms_do_not_decay():
@@ -53,10 +53,10 @@ def test_biases_and_norms_do_not_decay():
 def test_one_step_is_adamw_by_hand(windows):
     """A golden step: clipped gradient, first AdamW step (sign-like), decoupled decay, warm-up rate."""
     model, twin = reader(dropout=0.0), reader(dropout=0.0)
-    one = Batches(WindowTensors(windows), [np.arange(8)])
+    one = Batches(SequenceTensors(windows), [np.arange(8)])
     settings = SETTINGS.model_copy(update={"warmup": 0.0, "evaluations": 1})
     batch = one.at(0)
-    output = twin(**{name: batch[name] for name in loop.INPUTS})
+    output = twin(**{name: batch[name] for name in inputs_of(twin)})
     span_loss(output, batch, 0.0)["likelihood"].backward()
     norm = math.sqrt(sum(float((p.grad**2).sum()) for p in twin.parameters() if p.grad is not None))
     assert norm > 1  # so that clipping binds
@@ -82,7 +82,7 @@ def test_accumulated_parts_give_the_step_of_the_whole_batch(windows, monkeypatch
 
 def test_a_batch_of_fewer_windows_than_parts(windows, monkeypatch):
     monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
-    plan = Batches(WindowTensors(windows), [np.arange(2)])
+    plan = Batches(SequenceTensors(windows), [np.arange(2)])
     whole, parts = reader(dropout=0.0), reader(dropout=0.0)
     loop.fit(whole, plan, span_loss, SETTINGS, seed=0)
     loop.fit(parts, plan, span_loss, SETTINGS.model_copy(update={"accumulate": 5}), seed=0)
@@ -193,7 +193,7 @@ def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tm
 
 def test_predicted_logits_equal_hugging_faces(windows, tmp_path):
     model = reader().eval()
-    save_reader(model, load_tokenizer("data/mini"), tmp_path / "model")
+    save_encoder(model, load_tokenizer("data/mini"), tmp_path / "model")
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
     logits = loop.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
     cuts = np.cumsum(windows.lengths_W)[:-1]

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from helpers.batches.sequences import Windows, make_windows, window_starts
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.data import questions
 from helpers.data.domains import load_one
 from helpers.data.examples import DataError, Example
@@ -95,7 +95,7 @@ def test_gather_equals_the_unpadded_windows(tokenizer):
     examples = mini.load_domain("encyclopedia").test[:40]
     windows = make_windows(examples, tokenizer, max_length=64, stride=16)
     assert len(windows) > 40
-    batch = WindowTensors(windows).gather(np.arange(len(windows)))
+    batch = SequenceTensors(windows).gather(np.arange(len(windows)))
     assert batch["input_ids"].shape[1] % 8 == 0
     for w in range(len(windows)):
         real = batch["attention_mask"][w] == 1
@@ -151,7 +151,7 @@ def test_every_real_label_decodes_to_its_answer(shared):
 
 def test_shared_device_pools_keep_the_labels(tokenizer):
     windows = make_windows([example(), example(name="r", answer="Bela")], tokenizer, max_length=64, stride=16)
-    batch = WindowTensors(windows).gather(np.asarray([1, 0]))
+    batch = SequenceTensors(windows).gather(np.asarray([1, 0]))
     assert torch.equal(batch["start"], torch.as_tensor(windows.start_W[[1, 0]]).long())
 
 
@@ -169,7 +169,7 @@ def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
     lists, parts, joined = domains
     whole = make_windows([*lists[0], *lists[1]], tokenizer, max_length=64, stride=16)
     assert len(joined) == len(whole) == sum(map(len, parts))
-    assert joined.examples == whole.examples and joined.special_ids == whole.special_ids
+    assert joined.examples == whole.examples and joined.template == whole.template
     for name in ("example_W", "first_W", "count_W", "start_W", "end_W", "lengths_W"):
         assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
         assert getattr(joined, name).dtype == getattr(whole, name).dtype, name
@@ -200,7 +200,7 @@ def test_a_windows_labels_still_decode_to_its_answer(domains):
 def test_values_of_the_parts_tokens_fit_the_whole(domains, tokenizer):
     _, parts, joined = domains
     flat = torch.cat([torch.as_tensor(part.token_ids(w)) for part in parts for w in range(len(part))])
-    tensors, border = WindowTensors(joined), len(parts[0])
+    tensors, border = SequenceTensors(joined), len(parts[0])
     index = np.asarray([border, 0, len(joined) - 1, border - 1, 3])  # of both domains
     batch = tensors.gather(index)
     found = tensors.gather_tokens(flat, index, batch["input_ids"].shape[1])

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from helpers.batches.plans import Epochs, Teacher, gather
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 
 Turn = tuple[str, np.ndarray]  # a task's name, and its sequences of one batch
 
@@ -83,7 +83,7 @@ class TaskBatches:
     ``tensors`` and ``teachers`` are by task; a task may have no teacher.
     """
 
-    tensors: Mapping[str, WindowTensors]
+    tensors: Mapping[str, SequenceTensors]
     plan: list[Turn]
     teachers: Mapping[str, Sequence[Teacher]] = field(default_factory=dict)
 

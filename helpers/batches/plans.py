@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from helpers.batches.sequences import Windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 
 POOL = 50  # batches sorted by length together; more leaves less padding and less chance
 
@@ -100,7 +100,7 @@ class Batches:
     A plan's array may have a second axis, one column a domain: what stands in a row is never parted.
     """
 
-    tensors: WindowTensors
+    tensors: SequenceTensors
     plan: list[np.ndarray]
     teachers: list[Teacher] = field(default_factory=list)
 
@@ -117,7 +117,7 @@ class Batches:
         return gather(self.tensors, self.plan[step][part::parts], self.teachers)
 
 
-def gather(tensors: WindowTensors, index: np.ndarray, teachers: Sequence[Teacher], **known) -> dict[str, Tensor]:
+def gather(tensors: SequenceTensors, index: np.ndarray, teachers: Sequence[Teacher], **known) -> dict[str, Tensor]:
     """The batch of the sequences ``index``, column after column, with what is ``known`` and what the teachers say."""
     index = index.ravel(order="F")
     batch = {**tensors.gather(index), "window": torch.as_tensor(index), **known}

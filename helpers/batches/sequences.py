@@ -1,150 +1,50 @@
-"""Questions and passages as token windows, kept as flat ragged arrays.
+"""Examples as what an encoder reads: questions with windows of their passages, texts alone or in pairs, and choices.
 
-Every distinct question and passage is tokenised once. A window is four numbers (question, passage, first
-token, count), so overlapping windows and many questions on one passage cost no memory. The sequence is
-``[CLS] question [SEP] passage tokens [SEP]``; positions below are positions in that sequence.
+Positions below are positions in the whole sequence, special tokens included.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from helpers.data.examples import DataError, Example
-
-SPECIAL = 3  # [CLS], [SEP], [SEP]
-CHUNK = 2000  # texts tokenised together; what the tokenizer returns is many times larger than its ids
+from helpers.batches.texts import ROW, Ragged, Sequences, Template, tokenise
+from helpers.data.examples import Choice, DataError, Example, Pair
 
 
-@dataclass(frozen=True)
-class Ragged:
-    """Rows of unequal length in one array: row i is ``values[starts[i]:starts[i + 1]]``."""
+@dataclass(frozen=True, kw_only=True)
+class Windows(Sequences):
+    """Questions with windows of their passages.
 
-    values: np.ndarray
-    starts: np.ndarray
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence], dtype, width: tuple[int, ...] = ()) -> Ragged:
-        starts = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=starts[1:])
-        values = np.empty((int(starts[-1]), *width), dtype)
-        for row, start in zip(rows, starts, strict=False):
-            values[start : start + len(row)] = row
-        return cls(values, starts)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Ragged]) -> Ragged:
-        shifts = np.cumsum([0, *(part.starts[-1] for part in parts)])
-        starts = [part.starts[:-1] + shift for part, shift in zip(parts, shifts, strict=False)]
-        return cls(np.concatenate([part.values for part in parts]), np.concatenate([*starts, shifts[-1:]]))
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.starts)
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def __getitem__(self, row: int) -> np.ndarray:
-        return self.values[self.starts[row] : self.starts[row + 1]]
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Windows over a list of examples. Arrays named ``_W`` have one entry a window.
-
-    ``start_W``, ``end_W`` are the labels: positions of the answer's first and last token, 0 ([CLS]) where the
-    window does not hold the whole answer. ``context_chars`` gives each passage token's character range.
+    The labels ``start`` and ``end`` are positions of the answer's first and last token, 0 (the token that stands before
+    the question) where the window does not hold the whole answer. ``context_chars`` gives each passage token's
+    character range.
     """
 
-    examples: list[Example]
-    questions: Ragged
-    contexts: Ragged
     context_chars: Ragged
-    question_W: np.ndarray
-    context_W: np.ndarray
-    example_W: np.ndarray
-    first_W: np.ndarray
-    count_W: np.ndarray
-    start_W: np.ndarray
-    end_W: np.ndarray
-    special_ids: tuple[int, int, int]  # [CLS], [SEP], [PAD]
-    notes: list[str]
-
-    def __len__(self) -> int:
-        return len(self.example_W)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Windows]) -> Windows:
-        """The windows of all parts one after another, such as those of several domains. One tokenizer is assumed."""
-        if len(parts) == 1:
-            return parts[0]
-        pools = ("questions", "contexts", "context_chars")
-        joined = {name: Ragged.concatenate([getattr(part, name) for part in parts]) for name in pools}
-        for name, sizes in (
-            ("question_W", [len(part.questions) for part in parts]),
-            ("context_W", [len(part.contexts) for part in parts]),
-            ("example_W", [len(part.examples) for part in parts]),
-        ):
-            shifts = np.cumsum([0, *sizes[:-1]])
-            joined[name] = np.concatenate(
-                [getattr(part, name) + np.int32(shift) for part, shift in zip(parts, shifts, strict=True)]
-            )
-        for name in ("first_W", "count_W", "start_W", "end_W"):
-            joined[name] = np.concatenate([getattr(part, name) for part in parts])
-        examples, notes = ([one for part in parts for one in getattr(part, name)] for name in ("examples", "notes"))
-        return cls(examples=examples, notes=notes, special_ids=parts[0].special_ids, **joined)
 
     @property
-    def prefix_W(self) -> np.ndarray:
-        """Position of the first passage token: question length + 2."""
-        return self.questions.lengths[self.question_W].astype(np.int32) + 2
+    def start_W(self) -> np.ndarray:
+        return self.labels["start"]
 
     @property
-    def lengths_W(self) -> np.ndarray:
-        """Number of tokens of each window, special ones included."""
-        return self.prefix_W + self.count_W + 1
-
-    def select(self, index: np.ndarray) -> Windows:
-        """The windows at ``index`` (whole numbers or a mask), over the same pools."""
-        fields = ("question_W", "context_W", "example_W", "first_W", "count_W", "start_W", "end_W")
-        chosen = {name: getattr(self, name)[index] for name in fields}
-        return Windows(**{**self.__dict__, **chosen})
-
-    def token_ids(self, window: int) -> np.ndarray:
-        """Token ids of one window, unpadded."""
-        cls, sep, _ = self.special_ids
-        passage = self.contexts[self.context_W[window]]
-        first, count = self.first_W[window], self.count_W[window]
-        question = self.questions[self.question_W[window]]
-        return np.concatenate([[cls], question, [sep], passage[first : first + count], [sep]]).astype(np.int64)
+    def end_W(self) -> np.ndarray:
+        return self.labels["end"]
 
     def text(self, window: int, start: int, end: int) -> str:
         """Passage text between two positions of a window, both included."""
-        chars = self.context_chars[self.context_W[window]]
+        chars = self.context_chars[self.second_text_W[window]]
         shift = self.first_W[window] - self.prefix_W[window]
         context = self.examples[self.example_W[window]].context
         return context[chars[start + shift][0] : chars[end + shift][1]]
 
     def positions(self, window: int, span: tuple[int, int]) -> tuple[int, int]:
         """The first and last position in a window of the tokens that the characters ``span`` of its passage cover."""
-        chars = self.context_chars[self.context_W[window]]
-        first, last = _token_span(chars, *span)
+        first, last = _token_span(self.context_chars[self.second_text_W[window]], *span)
         shift = self.prefix_W[window] - self.first_W[window]
         return first + shift, last + shift
-
-    def fingerprint(self) -> str:
-        """Names the exact token sequences and labels; stored beside anything computed from them."""
-        digest = hashlib.sha256()
-        arrays = (self.questions.values, self.questions.starts, self.contexts.values, self.contexts.starts)
-        windows = (self.question_W, self.context_W, self.first_W, self.count_W, self.start_W, self.end_W)
-        for array in (*arrays, *windows, np.asarray(self.special_ids)):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:16]
 
 
 def window_starts(tokens: int, capacity: int, step: int) -> list[int]:
@@ -177,26 +77,27 @@ def make_windows(
     ``notes``. ``empty_windows`` is the share of windows kept, drawn from ``seed``, among those that hold no
     answer although the question has one; scoring must keep 1.0. Every label is decoded back to text and
     compared with the answer: an answer whose ends fall inside a token is widened to whole tokens and counted.
-    Raises DataError where a question has no tokens or leaves no room for its passage.
+    Raises DataError where a question has no tokens or leaves no room for its passage, EncoderError where the
+    tokenizer does not mark the beginning.
     """
     if stride_is not in ("step", "overlap"):
         raise ValueError(f"stride_is must be 'step' or 'overlap', not {stride_is!r}")
     notes: list[str] = []
-    questions, question_of = _tokenise([e.question.strip() for e in examples], tokenizer)
-    contexts, context_of = _tokenise([e.context for e in examples], tokenizer)
-    question_ids = [ids[:max_question] for ids, _ in questions]
-    cut = sum(len(ids) > max_question for ids, _ in questions)
+    template = Template.of(tokenizer)
+    questions, _, question_of = tokenise([e.question.strip() for e in examples], tokenizer)
+    contexts, context_chars, context_of = tokenise([e.context for e in examples], tokenizer)
+    cut = sum(len(ids) > max_question for ids in questions)
+    questions = [ids[:max_question] for ids in questions]
     if cut:
         notes.append(f"{cut} questions cut to {max_question} tokens")
 
     rows: list[tuple[int, ...]] = []
     widened = unlabelled = 0
-    for index, example in enumerate(examples):
-        q, c = question_of[index], context_of[index]
-        ids, chars = contexts[c]
-        if len(question_ids[q]) == 0:
+    for index, (example, q, c) in enumerate(zip(examples, question_of, context_of, strict=True)):
+        asked, count, chars = len(questions[q]), len(contexts[c]), context_chars[c]
+        if asked == 0:
             raise DataError(f"question {example.id!r} has no tokens: {example.question!r}")
-        capacity = max_length - len(question_ids[q]) - SPECIAL
+        capacity = max_length - asked - template.specials
         step = stride if stride_is == "step" else capacity - stride
         if capacity < 1 or step < 1:
             raise DataError(
@@ -204,53 +105,104 @@ def make_windows(
                 f"raise max_length ({max_length}) or lower stride ({stride}) or max_question ({max_question})"
             )
         first_token = last_token = -1
-        if example.span is not None and len(ids):
+        if example.span is not None and count:
             first_token, last_token = _token_span(chars, *example.span)
-            found = example.context[chars[first_token][0] : chars[last_token][1]]
+            text = example.context[chars[first_token][0] : chars[last_token][1]]
             unlabelled += last_token < first_token
-            widened += last_token >= first_token and found != example.context[slice(*example.span)].strip()
-        prefix = len(question_ids[q]) + 2
-        for first in window_starts(len(ids), capacity, step):
-            count = min(capacity, len(ids) - first)
-            inside = first <= first_token <= last_token < first + count
+            widened += last_token >= first_token and text != example.context[slice(*example.span)].strip()
+        prefix = asked + len(template.before) + len(template.between)
+        for first in window_starts(count, capacity, step):
+            size = min(capacity, count - first)
+            inside = first <= first_token <= last_token < first + size
             labels = (first_token - first + prefix, last_token - first + prefix) if inside else (0, 0)
-            rows.append((q, c, index, first, count, *labels))
+            rows.append((q, asked, c, first, size, index, *labels))
     if widened:
         notes.append(f"{widened} answers widened to whole tokens")
     if unlabelled:
         notes.append(f"{unlabelled} answers hold no token and are trained as absent")
 
-    table = np.asarray(rows, np.int32).reshape(-1, 7)
+    table = np.asarray(rows, np.int32).reshape(-1, 8)
     if empty_windows < 1.0:
-        has_answer = np.asarray([e.span is not None for e in examples], bool)[table[:, 2]]
-        empty = has_answer & (table[:, 5] == 0)
+        has_answer = np.asarray([e.span is not None for e in examples], bool)[table[:, 5]]
+        empty = has_answer & (table[:, 6] == 0)
         drawn = np.random.default_rng(seed).random(len(table)) < empty_windows
         notes.append(f"{int((empty & ~drawn).sum())} of {len(table)} windows without their answer left out")
         table = table[~empty | drawn]
-    names = ("question_W", "context_W", "example_W", "first_W", "count_W", "start_W", "end_W")
+    *row, example_W, start_W, end_W = np.ascontiguousarray(table.T)
     return Windows(
         examples=examples,
-        questions=Ragged.of(question_ids, np.int32),
-        contexts=Ragged.of([ids for ids, _ in contexts], np.int32),
-        context_chars=Ragged.of([chars for _, chars in contexts], np.int32, (2,)),
-        special_ids=(tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id),
+        template=template,
+        first_texts=Ragged.of(questions, np.int32),
+        second_texts=Ragged.of(contexts, np.int32),
+        context_chars=Ragged.of(context_chars, np.int32, (2,)),
+        **dict(zip(ROW, row, strict=True)),
+        example_W=example_W,
+        labels={"start": start_W, "end": end_W},
         notes=notes,
-        **{name: np.ascontiguousarray(table[:, column]) for column, name in enumerate(names)},
     )
 
 
-def _tokenise(texts: list[str], tokenizer) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[int]]:
-    """Ids and character ranges of the distinct texts, and for each text which of them it is."""
-    distinct: dict[str, int] = {}
-    which = [distinct.setdefault(text, len(distinct)) for text in texts]
-    backend = tokenizer.backend_tokenizer
-    backend.no_truncation()  # some saved tokenizers cut and pad on their own
-    backend.no_padding()
-    rows, every = [], list(distinct)
-    for begin in range(0, len(every), CHUNK):
-        for encoded in backend.encode_batch(every[begin : begin + CHUNK], add_special_tokens=False):
-            rows.append((np.asarray(encoded.ids, np.int32), np.asarray(encoded.offsets, np.int32).reshape(-1, 2)))
-    return rows, which
+def make_pairs(examples: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int = 128) -> Sequences:
+    """Texts alone or in pairs, at most ``max_length`` tokens each, with their ``label``: -100 for a class and nan for a
+    score where there is none.
+
+    Of a pair that is too long the longer text is cut first, at its end; cuts are counted in ``notes``. Raises DataError
+    where some examples have a second text and others do not, or no room is left for them.
+    """
+    pair = bool(examples) and examples[0].second is not None
+    for example in examples:
+        if (example.second is not None) != pair:
+            raise DataError(f"example {example.id!r} has {'no' if pair else 'a'} second text, unlike those before it")
+    texts = [(example.first, example.second or "") for example in examples]
+    return _make(examples, texts, tokenizer, max_length, pair=pair)
+
+
+def make_choices(examples: list[Choice], tokenizer: PreTrainedTokenizerFast, max_length: int = 128) -> Sequences:
+    """For each example as many rows as it has endings, each of its context and an ending, cut as those of pairs are.
+
+    Raises DataError where an example has another number of endings than the first, or fewer than two.
+    """
+    choices = len(examples[0].endings) if examples else 2
+    for example in examples:
+        if len(example.endings) != choices or choices < 2:
+            raise DataError(f"example {example.id!r} has {len(example.endings)} endings; all need {max(2, choices)}")
+    texts = [(example.context, ending) for example in examples for ending in example.endings]
+    return _make(examples, texts, tokenizer, max_length, choices=choices)
+
+
+def _make(
+    examples: list, texts: list[tuple[str, str]], tokenizer, max_length: int, pair: bool = True, choices: int = 1
+) -> Sequences:
+    template = Template.of(tokenizer, pair)
+    if (room := max_length - template.specials) < 2:
+        raise DataError(f"max_length ({max_length}) leaves {room} tokens for the texts; raise it")
+    (firsts, _, first_of), (seconds, _, second_of) = (tokenise(side, tokenizer) for side in zip(*texts, strict=True))
+    first_size, second_size = (
+        np.asarray([len(ids[number]) for number in which], np.int32)
+        for ids, which in ((firsts, first_of), (seconds, second_of))
+    )
+    shorter = np.minimum(np.minimum(first_size, second_size), room // 2)
+    first_is_longer = first_size > second_size
+    first_count = np.where(first_is_longer, np.minimum(first_size, room - shorter), shorter)
+    count = np.where(first_is_longer, shorter, np.minimum(second_size, room - shorter))
+    cut = int((first_count + count < first_size + second_size).sum())
+    labels = [example.label for example in examples]
+    missing, kind = (np.nan, np.float32) if any(isinstance(label, float) for label in labels) else (-100, np.int32)
+    return Sequences(
+        examples=examples,
+        template=template,
+        first_texts=Ragged.of(firsts, np.int32),
+        second_texts=Ragged.of(seconds, np.int32),
+        first_text_W=np.asarray(first_of, np.int32),
+        first_count_W=first_count,
+        second_text_W=np.asarray(second_of, np.int32),
+        first_W=np.zeros_like(count),
+        count_W=count,
+        example_W=np.arange(len(examples), dtype=np.int32),
+        labels={"label": np.asarray([missing if label is None else label for label in labels], kind)},
+        notes=[f"{cut} of {len(texts)} sequences cut to {max_length} tokens"] if cut else [],
+        choices=choices,
+    )
 
 
 def _token_span(chars: np.ndarray, start: int, end: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Windows on a device, where padded batches are gathered from them."""
+"""Sequences on a device, where padded batches are gathered from them."""
 
 from __future__ import annotations
 
@@ -6,81 +6,91 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from helpers.batches.sequences import Windows
+from helpers.batches.texts import Sequences
+
+SEGMENTS = (0, 1, 0, 2, 0, 0)  # of the five stretches of a template, and of padding
 
 
-class WindowTensors:
-    """The token pools on a device, from which padded batches are gathered."""
+class SequenceTensors:
+    """The token pools on a device, from which padded batches are gathered. B rows (or examples with choices)."""
 
-    def __init__(self, windows: Windows, device: torch.device | str = "cpu"):
-        cls, sep, pad = windows.special_ids
-        pools = (np.asarray([cls, sep, pad], np.int32), windows.questions.values, windows.contexts.values)
-        as_tensor = lambda array: torch.as_tensor(np.ascontiguousarray(array), device=device)  # noqa: E731
-        self.pool = as_tensor(np.concatenate(pools))
-        question_start = 3 + windows.questions.starts[windows.question_W]
-        context_start = 3 + len(pools[1]) + windows.contexts.starts[windows.context_W] + windows.first_W
-        self.question_start, self.context_start = as_tensor(question_start), as_tensor(context_start)
-        self.prefix, self.lengths = as_tensor(windows.prefix_W), as_tensor(windows.lengths_W)
-        self.lengths_cpu, self.prefix_cpu = windows.lengths_W, windows.prefix_W
-        pairs = (windows.prefix_W - 2).astype(np.int64) * windows.count_W
-        self.pair_start = as_tensor(np.cumsum(pairs) - pairs)
-        self.token_start = as_tensor(np.cumsum(windows.lengths_W, dtype=np.int64) - windows.lengths_W)
-        self.start, self.end = as_tensor(windows.start_W).long(), as_tensor(windows.end_W).long()
+    def __init__(self, sequences: Sequences, device: torch.device | str = "cpu"):
+        template, first, second = sequences.template, sequences.first_texts, sequences.second_texts
+        specials = np.asarray([template.padding, *template.before, *template.between, *template.after], np.int32)
+        before, between, after = len(template.before), len(template.between), len(template.after)
+        firsts = len(specials) + first.starts[sequences.first_text_W]
+        seconds = len(specials) + len(first.values) + second.starts[sequences.second_text_W] + sequences.first_W
+        counts = (before, sequences.first_count_W, between, sequences.count_W, after)
+        self.counts = np.stack(np.broadcast_arrays(*counts), 1).astype(np.int32)
+        begins = np.stack(np.broadcast_arrays(1, firsts, 1 + before, seconds, 1 + before + between), 1)
+        ends = self.counts.cumsum(1)
+        lengths, pairs = ends[:, -1], self.counts[:, 1].astype(np.int64) * self.counts[:, 3]
 
-    def gather(self, index: np.ndarray, multiple_of: int = 8) -> dict[str, torch.Tensor]:
-        """Padded batch of the windows ``index``: input_ids, token_type_ids, attention_mask (B×L), start, end (B).
+        def tensor(array) -> Tensor:
+            return torch.as_tensor(np.ascontiguousarray(array), device=device)
 
-        L is the longest window's length, rounded up to ``multiple_of``.
+        self.pool = tensor(np.concatenate([specials, first.values, second.values]))
+        self.ends = tensor(ends.astype(np.int32))  # of each stretch in its row, and how far it lies behind in the pool
+        self.shift = tensor((begins - ends + self.counts).astype(np.int32))
+        self.types, self.segments = tensor([*template.types, 0]), tensor(SEGMENTS)
+        self.token_start, self.pair_start = tensor(np.cumsum(lengths) - lengths), tensor(np.cumsum(pairs) - pairs)
+        self.labels = {name: tensor(values) for name, values in sequences.labels.items()}
+        self.labels |= {name: values.long() for name, values in self.labels.items() if not values.is_floating_point()}
+        self.choices, self.lengths_cpu = sequences.choices, sequences.lengths_W
+
+    def gather(self, index: np.ndarray, multiple_of: int = 8) -> dict[str, Tensor]:
+        """Padded batch of the rows ``index``: input_ids, attention_mask, token_type_ids and segment_ids (0 special or
+        padding, 1 first text, 2 second text), B×L, and the labels by name (B). With C choices ``index`` counts
+        examples, and the inputs are B×C×L.
+
+        L is the longest row's length, rounded up to ``multiple_of``.
         """
         length = -(-int(self.lengths_cpu[index].max()) // multiple_of) * multiple_of
-        rows = torch.as_tensor(index, device=self.pool.device)
-        position = torch.arange(length, device=self.pool.device)[None]
-        prefix, total = self.prefix[rows][:, None], self.lengths[rows][:, None]
-        source = torch.where(
-            position < prefix,
-            self.question_start[rows][:, None] + position - 1,
-            self.context_start[rows][:, None] + position - prefix,
-        )
-        source = torch.where(position == 0, 0, source)
-        source = torch.where((position == prefix - 1) | (position == total - 1), 1, source)
-        mask = position < total
-        source = torch.where(mask, source, 2)
-        return {
+        chosen = torch.as_tensor(index, device=self.pool.device)
+        rows = (chosen[:, None] * self.choices + torch.arange(self.choices, device=chosen.device)).flatten()
+        position = torch.arange(length, device=rows.device, dtype=torch.int32).expand(len(rows), -1).contiguous()
+        stretch = torch.searchsorted(self.ends[rows], position, right=True)
+        mask = stretch < 5
+        source = torch.where(mask, position + self.shift[rows].gather(1, stretch.clamp(max=4)), 0)
+        inputs = {
             "input_ids": self.pool[source].long(),
-            "token_type_ids": ((position >= prefix) & mask).long(),
             "attention_mask": mask.long(),
-            "start": self.start[rows],
-            "end": self.end[rows],
+            "token_type_ids": self.types[stretch],
+            "segment_ids": self.segments[stretch],
+        }
+        if self.choices > 1:
+            inputs = {name: values.view(-1, self.choices, length) for name, values in inputs.items()}
+        labels = {name: values[chosen] for name, values in self.labels.items()}
+        return inputs | {
+            name: values if values.is_floating_point() else values.long() for name, values in labels.items()
         }
 
-    def gather_tokens(self, flat: torch.Tensor, index: np.ndarray, length: int) -> torch.Tensor:
-        """The rows of ``flat``, one value a real token of every window in window order, as B×L, padded with 0."""
+    def gather_tokens(self, flat: Tensor, index: np.ndarray, length: int) -> Tensor:
+        """The rows of ``flat``, one value a real token of every row in their order, as B×L, padded with 0."""
         rows = torch.as_tensor(index, device=flat.device)
         position = torch.arange(length, device=flat.device)[None]
-        mask = position < self.lengths[rows][:, None]
+        mask = position < self.ends[rows, -1:]
         return torch.where(mask, flat[torch.where(mask, self.token_start[rows][:, None] + position, 0)], 0)
 
-    def gather_pairs(self, flat: torch.Tensor, index: np.ndarray) -> torch.Tensor:
-        """The rows of ``flat``, one value for each passage token and question token of every window, passage token
-        after passage token, as B×P×Q, padded with 0."""
-        rows = torch.as_tensor(index, device=flat.device)
-        asked = self.prefix[rows] - 2
-        count = self.lengths[rows] - self.prefix[rows] - 1
-        most_asked = int(self.prefix_cpu[index].max()) - 2
-        most = int((self.lengths_cpu[index] - self.prefix_cpu[index]).max()) - 1
-        p, q = torch.arange(max(1, most), device=flat.device), torch.arange(max(1, most_asked), device=flat.device)
-        mask = (p[:, None] < count[:, None, None]) & (q < asked[:, None, None])
-        place = self.pair_start[rows][:, None, None] + p[:, None] * asked[:, None, None] + q
+    def gather_pairs(self, flat: Tensor, index: np.ndarray) -> Tensor:
+        """The rows of ``flat``, one value for each token of the second text (P) and of the first (Q) of every row, all
+        of a second text's token together, as B×P×Q, padded with 0."""
+        rows, counts = torch.as_tensor(index, device=flat.device), self.counts[index][:, [3, 1]]
+        most = (torch.arange(max(1, int(size)), device=flat.device) for size in counts.max(0))
+        p, q = torch.meshgrid(*most, indexing="ij")
+        count, asked = torch.as_tensor(counts, device=flat.device).T[..., None, None]
+        mask = (p < count) & (q < asked)
+        place = self.pair_start[rows][:, None, None] + p * asked + q
         return torch.where(mask, flat[torch.where(mask, place, 0)], 0)
 
 
-def rows_of(attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Positions (B×Q) of the question's tokens in windows "[CLS] question [SEP] passage [SEP]" (B×L) and which are
-    real, and the same (B×P) of the passage's tokens. Positions that are not real are 0."""
-    total = attention_mask.sum(1)
-    prefix = total - token_type_ids.sum(1)
-    asked, count = prefix - 2, total - prefix - 1
-    at_q = 1 + torch.arange(max(1, int(asked.max())), device=total.device)[None].expand(len(total), -1)
-    at_p = prefix[:, None] + torch.arange(max(1, int(count.max())), device=total.device)
-    q, p = at_q <= asked[:, None], at_p < (total - 1)[:, None]
-    return torch.where(q, at_q, 0), q, torch.where(p, at_p, 0), p
+def rows_of(segment_ids: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Positions (B×Q) of the first texts' tokens in a batch (B×L) and which are real, and the same (B×P) of the second
+    texts'. Positions that are not real are 0."""
+    found = []
+    for segment in (1, 2):
+        is_text = segment_ids == segment
+        count, offset = is_text.sum(1, keepdim=True), is_text.int().argmax(1, keepdim=True)
+        step = torch.arange(max(1, int(count.max())), device=segment_ids.device)
+        found += [torch.where(step < count, offset + step, 0), step < count]
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""What every loader returns: questions about passages, with their answers and where they stand."""
+"""What every loader returns: questions about passages with their answers, texts with a label, and choices."""
 
 from __future__ import annotations
 
@@ -26,6 +26,26 @@ class Example:
     answers: tuple[str, ...]
     span: tuple[int, int] | None
     group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One text, or two, with a label: a class (from 0) or a score; None where it is not known."""
+
+    id: str
+    first: str
+    second: str | None
+    label: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A context and its possible endings; ``label`` is the right one's number (from 0), None where it is not known."""
+
+    id: str
+    context: str
+    endings: tuple[str, ...]
+    label: int | None
 
 
 def groups_of(examples: Iterable[Example]) -> list[str]:

@@ -7,9 +7,7 @@ It reads the same windows as BERT. Shapes: B windows, Q question tokens, P passa
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import torch
@@ -24,12 +22,10 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
-from helpers import paths
 from helpers.batches.tensors import rows_of
-from helpers.data.examples import DataError
 from helpers.models.dropout import QuickDropout
 from helpers.models.glove import read_glove
-from helpers.models.words import LETTERS, Recurrent, Words
+from helpers.models.words import LETTERS, Recurrent, Words, locate_glove
 
 NEVER = -1e4  # logit of a position that cannot be an answer; small enough for half precision
 
@@ -194,9 +190,9 @@ class MnemonicReader(PreTrainedModel):
             if module.bias is not None:
                 initialization.zeros_(module.bias)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, **_: object) -> MnemonicOutput:
-        """As BERT's: padded windows B×L."""
-        at_q, q, at_p, p = rows_of(attention_mask, token_type_ids)
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, **_: object) -> MnemonicOutput:
+        """Padded windows B×L, and which of their tokens are the question's (1) and the passage's (2)."""
+        at_q, q, at_p, p = rows_of(segment_ids)
         at_p = torch.cat([torch.zeros_like(at_p[:, :1]), at_p], 1)  # [CLS]
         p = torch.cat([torch.ones_like(p[:, :1]), p], 1)
         question_ids, passage_ids = input_ids.gather(1, at_q), input_ids.gather(1, at_p)
@@ -228,24 +224,6 @@ class MnemonicReader(PreTrainedModel):
         return self.dropout(self.encoder(self.dropout(torch.cat([words, shared[..., None]], -1)), mask))
 
 
-def locate_glove(path: str) -> Path:
-    """A file, given absolute, from here or from the repository's root."""
-    places = paths.places(path)
-    return next((place for place in places if place.is_file()), places[0])
-
-
-@cache
-def glove_digest(path: str) -> str:
-    """Sixteen hex digits that stand for the content of a file of vectors; empty where none is named. Raises
-    DataError where it is missing."""
-    if not path:
-        return ""
-    if not (place := locate_glove(path)).is_file():
-        raise DataError(f"{path}: no such file; -p glove names a text file of GloVe vectors")
-    with open(place, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
 def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str = "", **settings) -> MnemonicReader:
     """A new reader of the tokenizer's word pieces, its weights made from ``seed``; ``settings`` are MnemonicConfig's.
 
@@ -259,9 +237,8 @@ def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str
         letters = piece.removeprefix("##").encode()[:LETTERS]
         reader.words.spelling[row, : len(letters)] = torch.tensor(list(letters), dtype=torch.uint8)
     if glove:
-        reader.words.given, reader.words.is_given = read_glove(
-            locate_glove(str(glove)), pieces, reader.config.word_width
-        )
+        place = locate_glove(str(glove))
+        reader.words.given, reader.words.is_given = read_glove(place, pieces, reader.config.word_width)
     return reader
 
 

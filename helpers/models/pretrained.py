@@ -1,28 +1,40 @@
-"""Readers: a pretrained encoder with a span head (BERTQA, IMM section 3), loaded, named and saved."""
+"""Pretrained encoders with a new head (BERTQA, IMM section 3, and others), loaded, named and saved."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
+import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
 from transformers.utils import logging
 
 from helpers import paths
+from helpers.batches.texts import EncoderError, Template
 from helpers.models import dropout, mnemonic  # noqa: F401  registers RMR, so that it loads like any other
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
 
+HEADS = {
+    "spans": AutoModelForQuestionAnswering,
+    "labels": AutoModelForSequenceClassification,
+    "choices": AutoModelForMultipleChoice,
+}
+INPUTS = ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
 WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model")
-
-
-class EncoderError(ValueError):
-    """An encoder that cannot be loaded; the message says which and what to do."""
 
 
 def locate(encoder: str) -> str:
@@ -35,43 +47,74 @@ def locate(encoder: str) -> str:
 
 @cache
 def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
-    """The encoder's tokenizer. Raises EncoderError where there is none, or only a slow one."""
+    """The encoder's tokenizer. Raises EncoderError where there is none, or one without what we need of it."""
     with _loading(encoder):
         tokenizer = AutoTokenizer.from_pretrained(locate(encoder), use_fast=True)
-    if not tokenizer.is_fast or tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
-        raise EncoderError(f"encoder {encoder!r} needs a fast tokenizer with [CLS] and [SEP]; use one of BERT's kind")
+    if not tokenizer.is_fast:
+        raise EncoderError(f"encoder {encoder!r} has only a slow tokenizer; use one with a fast tokenizer")
+    Template.of(tokenizer)
     return tokenizer
 
 
-def load_reader(encoder: str, *, seed: int, random_layers: int = 0, max_length: int = 0) -> torch.nn.Module:
-    """A reader of pretrained encoder and new span head, float32, dropout as the encoder's configuration has it.
+def load_encoder(
+    encoder: str, head: str = "spans", *, seed: int, classes: int = 2, random_layers: int = 0, max_length: int = 0
+) -> torch.nn.Module:
+    """A model of pretrained encoder and new head, float32, dropout as the encoder's configuration has it.
 
-    The head's weights follow ``seed`` (IMM section 5.1 initialises them at random). ``random_layers`` > 0 builds
-    an encoder of that many layers with random weights instead, for tests. Raises EncoderError, also where the
-    encoder cannot take windows of ``max_length`` tokens or passages as a second segment.
+    ``head`` is "spans" (logits of an answer's start and end), "labels" (of ``classes`` classes; 1: a score) or
+    "choices" (of an example's endings). Its weights follow ``seed`` (IMM section 5.1 initialises them at random).
+    ``random_layers`` > 0 builds an encoder of that many layers with random weights instead, for tests. Raises
+    EncoderError, also where the encoder cannot read ``max_length`` tokens or its tokenizer's token types.
     """
-    torch.manual_seed(seed)
-    settings = {"dtype": torch.float32, "attn_implementation": dropout.NAME}
+    auto, changes = HEADS[head], {"num_labels": classes}
+    if random_layers:
+        changes["num_hidden_layers"] = random_layers
     with _loading(encoder):
+        config = AutoConfig.from_pretrained(locate(encoder), **changes)
+        settings = {"dtype": torch.float32}
+        if getattr(auto._model_mapping.get(type(config), None), "_supports_attention_backend", False):
+            settings["attn_implementation"] = dropout.NAME
+        torch.manual_seed(seed)
         if random_layers:
-            config = AutoConfig.from_pretrained(locate(encoder), num_hidden_layers=random_layers)
-            model = AutoModelForQuestionAnswering.from_config(config, **settings)
+            model = auto.from_config(config, **settings)
         else:
-            model = AutoModelForQuestionAnswering.from_pretrained(locate(encoder), **settings)
-    longest = getattr(model.config, "max_position_embeddings", max_length)
-    if longest < max_length:
-        raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, windows have {max_length}: lower max_length")
-    if getattr(model.config, "type_vocab_size", 2) < 2:
-        raise EncoderError(f"encoder {encoder!r} knows no second segment (type_vocab_size); use one of BERT's kind")
+            model = auto.from_pretrained(locate(encoder), config=config, **settings)
+    if (longest := longest_input(model)) < max_length:
+        raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, not {max_length}: lower max_length")
+    known, types = getattr(config, "type_vocab_size", 0), max(Template.of(load_tokenizer(encoder)).types) + 1
+    if "token_type_ids" in inputs_of(model) and 0 < known < types:
+        raise EncoderError(f"encoder {encoder!r} knows {known} token type, its tokenizer makes {types}; use another")
     return dropout.quicken(model)
 
 
-def load_saved(folder: Path | str) -> torch.nn.Module:
-    """A trained reader in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
+def longest_input(model: torch.nn.Module) -> float:
+    """Tokens that the model's table of positions has room for; infinite where it has none (positions relative or
+    rotary, or a recurrent reader). RoBERTa's kind leaves the rows up to padding's unused."""
+    rooms = [
+        module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding)
+    ]
+    return min(rooms, default=math.inf)
+
+
+def inputs_of(model: torch.nn.Module) -> tuple[str, ...]:
+    """Which of a batch's ``INPUTS`` the model takes; segment_ids too where it keeps its attention
+    (``helpers.models.attention``)."""
+    names = _inputs_of(type(model))
+    return (*names, "segment_ids") if getattr(model, "keeps_attention", False) else names
+
+
+@cache
+def _inputs_of(kind: type[torch.nn.Module]) -> tuple[str, ...]:
+    taken = inspect.signature(kind.forward).parameters
+    return tuple(name for name in INPUTS if name in taken)
+
+
+def load_saved(folder: Path | str, head: str = "spans") -> torch.nn.Module:
+    """A trained model in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
     with _loading(str(folder)):
-        model, report = AutoModelForQuestionAnswering.from_pretrained(
-            locate(str(folder)), dtype=torch.float32, output_loading_info=True
-        )
+        model, report = HEADS[head].from_pretrained(locate(str(folder)), dtype=torch.float32, output_loading_info=True)
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
         raise EncoderError(f"{str(folder)!r} is no trained reader, it has no {missing}; train one first")
@@ -91,9 +134,9 @@ def encoder_fingerprint(encoder: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def save_reader(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Save in Hugging Face format; ``AutoModelForQuestionAnswering.from_pretrained(folder)`` loads it. Raises OSError
-    on a full disk."""
+def save_encoder(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Save in Hugging Face format; ``AutoModelForQuestionAnswering.from_pretrained(folder)``, or that of its head,
+    loads it. Raises OSError on a full disk."""
     try:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
+
+from helpers import paths
+from helpers.data.examples import DataError
 
 LETTERS = 16  # of a word piece that are read
 
@@ -58,3 +65,21 @@ class Words(nn.Module):
         spelt = spelt.masked_fill(~is_letter[..., None], torch.finfo(spelt.dtype).min).amax(1)
         flat = torch.cat([vectors, spelt], -1)[place]
         return [part.view(*one.shape, -1) for one, part in zip(ids, flat.split([i.numel() for i in ids]), strict=True)]
+
+
+def locate_glove(path: str) -> Path:
+    """A file, given absolute, from here or from the repository's root."""
+    places = paths.places(path)
+    return next((place for place in places if place.is_file()), places[0])
+
+
+@cache
+def glove_digest(path: str) -> str:
+    """Sixteen hex digits that stand for the content of a file of vectors; empty where none is named. Raises
+    DataError where it is missing."""
+    if not path:
+        return ""
+    if not (place := locate_glove(path)).is_file():
+        raise DataError(f"{path}: no such file; -p glove names a text file of GloVe vectors")
+    with open(place, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -11,7 +11,7 @@ from helpers.batches.sequences import make_windows
 from helpers.data.examples import DataError, Example
 from helpers.data.sets import question_set
 from helpers.files import fingerprint
-from helpers.models.pretrained import load_saved, load_tokenizer
+from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
 from helpers.presets.schema import DataSettings, Preset
 from helpers.tasks import decoding
 from helpers.tasks.decoding import Prediction
@@ -79,7 +79,7 @@ def answer(model: str, question: str, passage: str, *, no_answer: bool = False) 
         raise DataError("question and passage must not be empty")
     tokenizer = load_tokenizer(model)
     reader = load_saved(model)
-    longest = min(384, getattr(reader.config, "max_position_embeddings", 384))  # RMR reads any length
+    longest = min(384, longest_input(reader))
     example = Example("question", question, passage, (), None, "question")
     windows = make_windows([example], tokenizer, max_length=longest, stride=longest // 3)
     return decoding.decode(windows, predict(reader, windows, precision="fp32"), no_answer=no_answer)[0]

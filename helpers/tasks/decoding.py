@@ -234,7 +234,7 @@ def _chunks(windows: Windows, logits: Logits, n: int) -> Iterator[tuple[np.ndarr
 def _characters(windows: Windows, window: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Character ranges (…×2) of first and last passage tokens (…×2) of windows (…)."""
     chars = windows.context_chars.values if len(windows.context_chars.values) else np.zeros((1, 2), np.int32)
-    tokens = tokens + (windows.contexts.starts[windows.context_W] + windows.first_W)[window][..., None]
+    tokens = tokens + (windows.context_chars.starts[windows.second_text_W] + windows.first_W)[window][..., None]
     return chars[np.minimum(tokens, len(chars) - 1), [0, 1]]  # the last passage may have no token
 
 

@@ -13,7 +13,7 @@ import pydantic
 import torch
 
 from helpers import paths
-from helpers.models.pretrained import load_saved, load_tokenizer, save_reader, weights_digest
+from helpers.models.pretrained import load_saved, load_tokenizer, save_encoder, weights_digest
 from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
 from helpers.training.loop import training_device
@@ -92,7 +92,7 @@ class CachedTraining(Cached):
     def keep(self, model: torch.nn.Module) -> str:
         """Save the trained model, drop the checkpoint, and return the digest of the weights."""
         folder = self.infra.uid_folder(create=True)
-        save_reader(model, load_tokenizer(self.preset.encoder), folder / "model")
+        save_encoder(model, load_tokenizer(self.preset.encoder), folder / "model")
         self.checkpoint().unlink(missing_ok=True)
         return weights_digest(folder / "model")
 

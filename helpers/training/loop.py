@@ -14,17 +14,17 @@ from typing import Protocol
 import numpy as np
 import torch
 from accelerate import Accelerator, PartialState
+from accelerate.utils import extract_model_from_parallel
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from helpers.batches.sequences import Windows
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
+from helpers.batches.texts import Sequences
+from helpers.models.pretrained import inputs_of
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks.decoding import Logits
 from helpers.training.checkpoints import load_checkpoint, save_checkpoint, weights
 from helpers.training.optimizers import learning_rate, make_optimizer
 
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 Batch = dict[str, Tensor]
 # loss(output, batch, progress) -> named parts that add up to the loss; progress runs from 0 to 1 over the training
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
@@ -72,7 +72,7 @@ def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
     """The model's output for a batch, computed in the precision asked for. ``arguments`` go to the model as well."""
     device = batch["input_ids"].device
     with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16(precision, device)):
-        return model(**{name: batch[name] for name in INPUTS}, **arguments)
+        return model(**{name: batch[name] for name in inputs_of(extract_model_from_parallel(model))}, **arguments)
 
 
 def fit(
@@ -176,25 +176,16 @@ def check_finite(pending: tuple[int, Tensor, dict[str, Tensor], Tensor, str | No
         )
 
 
-def predict(model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto") -> Logits:
-    """Start and end logits of every real token of every window, in window order, float32.
-
-    The model must be in evaluation mode: a teacher or a scored reader has no dropout.
-    """
-    read = outputs(model, windows, batch_size=batch_size, precision=precision)
-    return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in read))
-
-
 @torch.inference_mode()
 def outputs(
-    model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto"
+    model: nn.Module, sequences: Sequences, *, batch_size: int = 64, precision: str = "auto"
 ) -> Iterator[tuple[np.ndarray, Batch, object]]:
-    """Window numbers, batch and the model's output, for windows of like length together. Raises ValueError where the
+    """Row numbers, batch and the model's output, for sequences of like length together. Raises ValueError where the
     model is not in evaluation mode."""
     if model.training:
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
-    tensors = WindowTensors(windows, next(model.parameters()).device)
-    order = np.argsort(windows.lengths_W, kind="stable")
+    tensors = SequenceTensors(sequences, next(model.parameters()).device)
+    order = np.argsort(sequences.lengths_W, kind="stable")
     for begin in range(0, len(order), batch_size):
         index = order[begin : begin + batch_size]
         batch = tensors.gather(index)

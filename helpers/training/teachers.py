@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from helpers.batches.tensors import WindowTensors
+from helpers.batches.tensors import SequenceTensors
 from helpers.training.loop import Batch, forward
 
 
@@ -21,7 +21,7 @@ class StoredTeacher:
     token (gathered to B×P×Q). All are padded with 0.
     """
 
-    tensors: WindowTensors
+    tensors: SequenceTensors
     of_sequences: Mapping[str, Tensor] = field(default_factory=dict)
     of_tokens: Mapping[str, Tensor] = field(default_factory=dict)
     of_pairs: Mapping[str, Tensor] = field(default_factory=dict)

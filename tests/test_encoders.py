@@ -1,0 +1,307 @@
+"""Every kind of encoder, made small and at random here: what it reads, learns, saves and answers."""
+
+import functools
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
+
+from helpers.batches.plans import Batches
+from helpers.batches.sequences import make_choices, make_pairs, make_windows
+from helpers.batches.tensors import SequenceTensors
+from helpers.batches.texts import EncoderError, Template
+from helpers.data.examples import Choice, Pair
+from helpers.data.mini import domains
+from helpers.models import dropout
+from helpers.models.attention import keep_attention
+from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
+from helpers.presets.schema import TrainingSettings
+from helpers.tasks import choices, labels
+from helpers.tasks.answering import answer
+from helpers.tasks.spans import span_loss
+from helpers.training.loop import fit, predict
+
+ROOM = 128  # tokens
+SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)
+SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
+BERTS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+ROBERTAS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+KINDS = {  # names of the configuration's class, special tokens in the order of their ids, what differs from BERT
+    "bert": ("Bert", BERTS, {}),
+    "distilbert": ("DistilBert", BERTS, {}),
+    "electra": ("Electra", BERTS, {"embedding_size": 8}),
+    "mpnet": ("MPNet", ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"], {"max_position_embeddings": ROOM + 2}),
+    "roberta": ("Roberta", ROBERTAS, {"max_position_embeddings": ROOM + 2, "type_vocab_size": 1, "pad_token_id": 1}),
+    "deberta-v3": (
+        "DebertaV2",
+        BERTS,
+        {
+            "relative_attention": True, "position_buckets": 16, "pos_att_type": ["p2c", "c2p"], "share_att_key": True,
+            "position_biased_input": False, "norm_rel_ebd": "layer_norm", "type_vocab_size": 0,
+        },
+    ),
+    "modernbert": ("ModernBert", BERTS, {"local_attention": 8, "pad_token_id": 0}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return domains.load_domain("news", train_size=24).train[:24]
+
+
+def make_tokenizer(kind: str, texts: list[str]) -> PreTrainedTokenizerFast:
+    """As the kind's own, its vocabulary learned from ``texts``."""
+    specials = KINDS[kind][1]
+    given = {"vocab_size": 400, "special_tokens": specials}
+    if kind in ("roberta", "modernbert"):
+        backend, trainer = (
+            Tokenizer(models.BPE()),
+            trainers.BpeTrainer(**given, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()),
+        )
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    elif kind == "deberta-v3":
+        backend, trainer = Tokenizer(models.Unigram()), trainers.UnigramTrainer(**given, unk_token="[UNK]")
+        backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    else:
+        backend, trainer = Tokenizer(models.WordPiece(unk_token="[UNK]")), trainers.WordPieceTrainer(**given)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.train_from_iterator(texts, trainer)
+    learned = json.loads(backend.to_str())["model"]
+    if kind == "roberta":
+        return transformers.RobertaTokenizer(vocab=learned["vocab"], merges=[tuple(pair) for pair in learned["merges"]])
+    if kind == "modernbert":  # has no class of its own, and leaves the space before a word in its offsets
+        backend.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+        names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+        return PreTrainedTokenizerFast(tokenizer_object=backend, **dict(zip(names, BERTS, strict=True)))
+    if kind == "deberta-v3":
+        return transformers.DebertaV2Tokenizer(vocab=[tuple(piece) for piece in learned["vocab"]])
+    made = transformers.MPNetTokenizer if kind == "mpnet" else transformers.BertTokenizer
+    return made(vocab=learned["vocab"], do_lower_case=False)
+
+
+@pytest.fixture(scope="module")
+def encoders(questions, tmp_path_factory):
+    """Each kind's folder, made when first asked for."""
+
+    @functools.cache
+    def folder(kind: str) -> str:
+        torch.set_num_threads(1)
+        place = tmp_path_factory.mktemp(kind)
+        tokenizer = make_tokenizer(kind, [text for e in questions for text in (e.question, e.context)])
+        name, _, changes = KINDS[kind]
+        settings = {"vocab_size": len(tokenizer), "max_position_embeddings": ROOM, **SIZES, **changes}
+        if kind == "distilbert":
+            settings = {**settings, "hidden_dim": settings.pop("intermediate_size")}
+        torch.manual_seed(0)
+        save_encoder(AutoModel.from_config(getattr(transformers, f"{name}Config")(**settings)), tokenizer, place)
+        return str(place)
+
+    return folder
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def rows(sequences):
+    """Unpadded ids and token types of each row, as a batch has them."""
+    batch = SequenceTensors(sequences).gather(np.arange(len(sequences)))
+    real = batch["attention_mask"].bool().reshape(-1, batch["input_ids"].shape[-1])
+    return [
+        tuple(batch[name].reshape(real.shape)[row][real[row]].tolist() for name in ("input_ids", "token_type_ids"))
+        for row in range(len(real))
+    ]
+
+
+def theirs(encoded):
+    return list(zip(encoded["input_ids"], encoded["token_type_ids"], strict=True))
+
+
+def test_windows_equal_the_tokenizers_own(encoders, kind, questions):
+    tokenizer = load_tokenizer(encoders(kind))
+    windows = make_windows(questions, tokenizer, max_length=64, stride=16, stride_is="overlap")
+    own = tokenizer(
+        [e.question for e in questions], [e.context for e in questions], max_length=64, stride=16,
+        truncation="only_second", return_overflowing_tokens=True, return_offsets_mapping=True,
+        return_token_type_ids=True,
+    )  # fmt: skip
+    assert rows(windows) == theirs(own) and len(windows) > len(questions)
+    assert windows.example_W.tolist() == own["overflow_to_sample_mapping"]
+    for window in range(len(windows)):
+        context = questions[windows.example_W[window]].context
+        spans = [own["offset_mapping"][window][t] for t, text in enumerate(own.sequence_ids(window)) if text == 1]
+        texts = [context[slice(*span)].strip() for span in spans]
+        first = int(windows.prefix_W[window])
+        assert [windows.text(window, t, t) for t in range(first, first + len(texts))] == texts
+        assert first + len(texts) == windows.lengths_W[window] - len(windows.template.after)
+        found = windows.context_chars[windows.second_text_W[window]][windows.first_W[window] :][: len(spans)]
+        ends = [end - len(context[start:end]) + len(context[start:end].rstrip()) for start, end in spans]
+        assert all(found[:, 1][i] == end for i, end in enumerate(ends) if texts[i])
+
+
+def test_answers_are_labelled_without_the_space_before_them(encoders, kind, questions):
+    windows = make_windows(questions, load_tokenizer(encoders(kind)), max_length=96, stride=32)
+    held = np.flatnonzero(windows.start_W)
+    assert len(held) >= 12
+    found = [(windows.text(w, windows.start_W[w], windows.end_W[w]), questions[windows.example_W[w]]) for w in held]
+    assert all(text == text.strip() and example.answers[0] in text for text, example in found)
+    exact = [text == example.answers[0] for text, example in found]
+    assert np.mean(exact) > 0.9  # a few end inside a token
+
+
+def test_pairs_and_single_texts_equal_the_tokenizers_own(encoders, kind, questions):
+    tokenizer = load_tokenizer(encoders(kind))
+    texts = [e.context[:size] for e, size in zip(questions, itertools.cycle((5, 20, 40, 60, 80, 120, 300)))]
+    sides = texts[:12], texts[::-1][:12]
+    pairs = make_pairs([Pair("p", *both, 0) for both in zip(*sides, strict=True)], tokenizer, max_length=25)
+    own = tokenizer(*sides, max_length=25, truncation=True, return_token_type_ids=True)
+    assert rows(pairs) == theirs(own)
+    cut = sum(a != b for a, b in zip(tokenizer(*sides)["input_ids"], own["input_ids"], strict=True))
+    assert 0 < cut < 12 and pairs.notes == [f"{cut} of 12 sequences cut to 25 tokens"]
+    single = make_pairs([Pair("s", text, None, 0) for text in texts], tokenizer, max_length=25)
+    assert rows(single) == theirs(tokenizer(texts, max_length=25, truncation=True, return_token_type_ids=True))
+    named = [Choice("c", context, sides[1][:3], 0) for context in sides[0]]
+    own = tokenizer(
+        [c.context for c in named for _ in range(3)], [ending for c in named for ending in c.endings],
+        max_length=25, truncation=True, return_token_type_ids=True,
+    )  # fmt: skip
+    assert rows(make_choices(named, tokenizer, max_length=25)) == theirs(own)
+
+
+def learn(model, sequences, loss):
+    """The loss before and after three steps on the first sequences, all weights but the unused moved."""
+    tensors, before = SequenceTensors(sequences), [p.detach().clone() for p in model.parameters()]
+    index = np.arange(min(8, len(sequences)))
+    batch = tensors.gather(index)
+
+    def value():
+        with torch.no_grad():
+            return float(sum(loss(model.eval()(**{n: batch[n] for n in inputs_of(model)}), batch, 0.0).values()))
+
+    start = value()
+    fit(model, Batches(tensors, [index] * 3), loss, SETTINGS, seed=0)
+    moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
+    assert np.mean(moved) > 0.8
+    return start, value()
+
+
+def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, questions, tmp_path):
+    tokenizer = load_tokenizer(encoders(kind))
+    windows = make_windows(questions, tokenizer, max_length=96, stride=32)
+    model = load_encoder(encoders(kind), seed=0, max_length=96)
+    before, after = learn(model, windows, span_loss)
+    assert after < before
+    save_encoder(model, tokenizer, tmp_path / "model")
+    alone = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
+    inputs = tokenizer(questions[0].question, questions[0].context, max_length=96, truncation="only_second")
+    with torch.no_grad():
+        output = alone(**{name: torch.as_tensor([values]) for name, values in inputs.items()})
+    logits = predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    length = windows.lengths_W[0]
+    assert np.allclose(logits.start[:length], output.start_logits[0].numpy(), atol=1e-5)
+    assert np.allclose(logits.end[:length], output.end_logits[0].numpy(), atol=1e-5)
+    text = answer(str(tmp_path / "model"), questions[0].question, questions[0].context).text
+    assert text and text == text.strip() and text in questions[0].context
+
+
+def test_quick_dropout_is_everywhere_and_its_attention_where_it_can_be(encoders, kind):
+    model = load_encoder(encoders(kind), seed=0)
+    assert (model.config._attn_implementation == dropout.NAME) == (kind not in ("mpnet", "deberta-v3"))
+    assert not any(type(module) is torch.nn.Dropout for module in model.modules())
+    again = load_encoder(encoders(kind), seed=0)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_attention_is_read_where_it_can_be(encoders, kind, questions):
+    windows = make_windows(questions[:4], load_tokenizer(encoders(kind)), max_length=64, stride=16)
+    model = load_encoder(encoders(kind), seed=0).eval()
+    if kind in ("mpnet", "deberta-v3"):
+        with pytest.raises(EncoderError, match="cannot be read"):
+            keep_attention(model)
+        return
+    batch = SequenceTensors(windows).gather(np.arange(4))
+    with torch.no_grad():
+        attention = keep_attention(model)(**{name: batch[name] for name in inputs_of(model)}).attention
+    count, asked = windows.count_W[:4], windows.first_count_W[:4]
+    assert attention.shape == (4, count.max(), asked.max())
+    for row in range(4):
+        assert torch.allclose(attention[row].sum(1), (torch.arange(count.max()) < count[row]).float(), atol=1e-5)
+        assert not attention[row, :, asked[row] :].any()
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_path):
+    tokenizer, place = load_tokenizer(encoders(kind)), encoders(kind)
+    texts = [e.question for e in questions]
+    classes = [Pair(str(i), text, texts[-i], i % 3) for i, text in enumerate(texts)]
+    scores = [Pair(str(i), text, None, i / 4) for i, text in enumerate(texts)]
+    options = [Choice(str(i), text, tuple(texts[i : i + 4]), i % 4) for i, text in enumerate(texts[:20])]
+    for examples, make, task, head, outputs, shape in (
+        (classes, make_pairs, labels, "labels", 3, (24, 3)),
+        (scores, make_pairs, labels, "labels", 1, (24,)),
+        (options, make_choices, choices, "choices", 2, (20, 4)),
+    ):
+        sequences = make(examples, tokenizer, 32)
+        model = load_encoder(place, head, seed=0, classes=outputs, max_length=32)
+        before, after = learn(model, sequences, task.loss)
+        assert after < before, head
+        save_encoder(model, tokenizer, tmp_path / f"{head}{outputs}")
+        predictions = task.predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
+        assert predictions.shape == shape and np.isfinite(predictions).all()
+        assert len(shape) == 1 or np.allclose(predictions.sum(1), 1, atol=1e-5)
+        assert all(np.isfinite(list(task.score(examples, predictions).values())))
+
+
+@pytest.mark.parametrize(
+    ("name", "longest"), [("bert", ROOM), ("roberta", ROOM), ("mpnet", ROOM), ("distilbert", ROOM)]
+)
+def test_the_longest_input_is_what_positions_have_room_for(encoders, name, longest):
+    load_encoder(encoders(name), seed=0, max_length=longest)
+    with pytest.raises(EncoderError, match=f"reads {longest} tokens, not {longest + 1}: lower max_length"):
+        load_encoder(encoders(name), seed=0, max_length=longest + 1)
+
+
+@pytest.mark.parametrize("name", ["deberta-v3", "modernbert"])
+def test_relative_and_rotary_positions_have_no_end(encoders, name, questions):
+    model = load_encoder(encoders(name), seed=0, max_length=4 * ROOM).eval()
+    long = [Pair("l", " ".join(e.context for e in questions), None, 0)]
+    batch = SequenceTensors(make_pairs(long, load_tokenizer(encoders(name)), 2 * ROOM)).gather(np.arange(1))
+    with torch.no_grad():
+        logits = model(**{n: batch[n] for n in inputs_of(model)}).start_logits
+    assert logits.shape == (1, 2 * ROOM) and logits.isfinite().all()
+
+
+def test_an_encoder_that_knows_fewer_token_types_than_its_tokenizer_makes(encoders, tmp_path):
+    tokenizer = load_tokenizer(encoders("bert"))
+    model = AutoModel.from_config(AutoConfig.from_pretrained(encoders("bert"), type_vocab_size=1))
+    save_encoder(model, tokenizer, tmp_path / "model")
+    with pytest.raises(EncoderError, match="knows 1 token type, its tokenizer makes 2"):
+        load_encoder(str(tmp_path / "model"), seed=0)
+
+
+def test_a_tokenizer_that_does_not_mark_the_beginning_is_refused(encoders, tmp_path):
+    backend = Tokenizer.from_file(f"{encoders('bert')}/tokenizer.json")
+    backend.post_processor = processors.TemplateProcessing(
+        single="$A [SEP]", pair="$A [SEP] $B [SEP]", special_tokens=[("[SEP]", 3)]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="[PAD]", sep_token="[SEP]")
+    with pytest.raises(EncoderError, match="sets no token before the first text"):
+        Template.of(tokenizer)
+    save_encoder(load_encoder(encoders("bert"), seed=0), tokenizer, tmp_path / "model")
+    with pytest.raises(EncoderError, match="sets no token before the first text"):
+        load_tokenizer(str(tmp_path / "model"))
+
+
+def test_templates_are_the_tokenizers_own(encoders):
+    of = {kind: Template.of(load_tokenizer(encoders(kind))) for kind in ("bert", "roberta", "deberta-v3")}
+    assert of["bert"] == Template((2,), (3,), (3,), (0, 0, 0, 1, 1), 0) == of["deberta-v3"]
+    assert of["roberta"] == Template((0,), (2, 2), (2,), (0, 0, 0, 0, 0), 1)
+    assert Template.of(load_tokenizer(encoders("roberta")), pair=False) == Template((0,), (), (2,), (0,) * 5, 1)
