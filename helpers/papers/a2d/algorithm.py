@@ -134,6 +134,11 @@ def plans(
     return {(kind, seed): distillation(preset, kind, seed, rows) for kind in kinds for seed in range(preset.seeds)}
 
 
+def all_plans(preset: Preset, readers: str) -> dict[tuple, Plan]:
+    """What Table 5 and section 4.2 need."""
+    return plans(preset, readers, tuple(ABLATIONS)) | weight_plans(preset, readers)
+
+
 def weight_plans(preset: Preset, kind: Kind, temperatures: str = "") -> dict[tuple[str, int], Plan]:
     """Students of the same ensembles with each of the temperatures ("1 2 3 5") and the preset's other weights, and
     with all of the paper's (section 4.2): by row and seed. Raises ChoiceError for what is no temperature."""

@@ -10,7 +10,6 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
-from torch import nn
 
 from helpers.data.examples import Example
 from helpers.data.question_types import QUESTION_TYPES, question_type
@@ -20,7 +19,6 @@ from helpers.models.attention import keep_attention
 from helpers.papers import rows as shared
 from helpers.papers.a2d import FASTER, algorithm
 from helpers.papers.a2d.algorithm import Distilled, Row, Rows, Runs, kinds_of, row_name, rows_of
-from helpers.papers.a2d.trainings import A2dTraining, load_members, trained_on
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Record, Score
@@ -123,7 +121,8 @@ def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
             add(row, seed, sum(reader.result()["parameters"] for reader in groups[0]) / 1000, "thousand parameters")
     for (kind, seed), distilled in runs.items():
         together = {f"{kind} (E)": distilled.members, f"{kind} + A2D": [distilled.students["A2D"]]}
-        models, seconds = {row: loaded(preset, readers) for row, readers in together.items()}, defaultdict(list)
+        models = {row: [reader.load(reader.key) for reader in readers] for row, readers in together.items()}
+        seconds = defaultdict(list)
         for _ in range(repeats + 1):
             for row, members in models.items():
                 begun = time.perf_counter()
@@ -184,7 +183,7 @@ def figure3(preset: Preset, runs: Runs, case: views.Case) -> dict:
 def case_readers(preset: Preset, runs: Runs) -> views.Readers:
     """The first run's first member and its student."""
     distilled = next(iter(runs.values()))
-    models = loaded(preset, [distilled.members[0], distilled.students["A2D"]])
+    models = [reader.load(reader.key) for reader in (distilled.members[0], distilled.students["A2D"])]
     return dict(zip(("before", "after"), map(keep_attention, models), strict=True))
 
 
@@ -269,11 +268,6 @@ def notes(preset: Preset, runs: Runs) -> list[str]:
         f"temperature {settings.temperature:g}, gamma {settings.answer_weight:g}, delta {settings.attention_weight:g}",
         *shared.notes(preset),
     ]
-
-
-def loaded(preset: Preset, readers: Iterable[A2dTraining]) -> list[nn.Module]:
-    """Trained readers in evaluation mode."""
-    return list(load_members([reader.folder() for reader in readers], trained_on(preset)))
 
 
 def sample_answers(preset: Preset, answers: Answers, number: int = 6) -> pd.DataFrame:

@@ -35,10 +35,6 @@ from helpers.training.teachers import StoredTeacher
 Kind = Literal["RMR", "BERT"]
 
 
-class EnsembleError(ValueError):
-    """Readers that cannot be asked together; the message says which one differs and in what."""
-
-
 class A2dTraining(CachedTraining):
     """One training of a reader: a member of an ensemble, or a student of one."""
 
@@ -65,7 +61,6 @@ class A2dTraining(CachedTraining):
             checkpoint=self.checkpoint(),
             label=self.label,
         )
-        model.config.trained_on = trained_on(preset)
         return {
             "best": done.best_score,
             "validation": done.history,
@@ -116,7 +111,7 @@ class EnsembleKnowledge(Cached):
                 f"{folder} has {free / 1e6:,.0f} MB: free some space, or set HELPERS_RESULTS to another disk"
             )
         settings = preset.a2d.model_copy(update={"temperature": self.temperature, "top_k": self.top_k})
-        members = map(keep_attention, load_members(map(self.folder_of, self.members), trained_on(preset)))
+        members = map(keep_attention, map(self.load, self.members))
         tensors = knowledge_of(members, windows, settings, preset.answers, preset.training.precision)
         facts = {"teacher": self.key, "windows": windows.fingerprint()}
         save_tensors(folder / "knowledge.safetensors", tensors, facts, "ensemble's outputs")
@@ -220,23 +215,6 @@ def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, 
     return load_outputs(Path(folder) / key / "knowledge.safetensors", key, training_windows(preset).fingerprint())
 
 
-def load_members(folders: Iterable[Path], trained_on: dict[str, str]) -> Iterable[nn.Module]:
-    """The readers of an ensemble, one after another, in evaluation mode.
-
-    Raises EnsembleError for one that was trained with another vocabulary or other windows than ``trained_on`` says.
-    """
-    for folder in folders:
-        model = load_saved(folder)
-        known = getattr(model.config, "trained_on", {})
-        for what, expected in trained_on.items():
-            if known.get(what) != expected:
-                raise EnsembleError(
-                    f"{folder} was trained with another {what} ({known.get(what, 'it does not say which')}) than the "
-                    f"ensemble's ({expected}); train all its members with the same encoder, data and [windows]"
-                )
-        yield model.to(training_device())
-
-
 def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
     """A reader that is not trained yet."""
     if kind == "RMR":
@@ -248,11 +226,6 @@ def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
 def training_windows(preset: Preset) -> Windows:
     """The windows that readers are trained on and an ensemble is asked about."""
     return spans.windows_of(preset, sorted(preset.data.domains), "train")
-
-
-def trained_on(preset: Preset) -> dict[str, str]:
-    """Names the vocabulary and the windows that a reader is trained with; members of an ensemble share both."""
-    return {"vocabulary": vocabulary(preset), "windows": training_windows(preset).fingerprint()}
 
 
 def vocabulary(preset: Preset) -> str:

@@ -1,43 +1,22 @@
 """IMM, iterative multi-source mutual knowledge transfer (Liu et al. 2020): its card."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from functools import partial
+from importlib import import_module
 
 from helpers.papers.card import Artefact, Notebook, OwnDomains, Paper
 
-if TYPE_CHECKING:
-    from helpers.presets.schema import Preset
-
-# Every paper's modules are imported where they are needed, as torch takes seconds.
-
-
-def _methods(preset: Preset) -> dict:
-    from helpers.papers.imm import algorithm
-
-    return algorithm.plans(preset, preset.imm.rounds)
-
-
-def _curve(preset: Preset) -> dict:
-    from helpers.papers.imm import algorithm
-
-    return algorithm.plans(preset, preset.imm.curve)
-
-
-def _ablations(preset: Preset) -> dict:
-    from helpers.papers.imm import algorithm
-
-    return algorithm.ablation_plans(preset)
-
-
-def _own_domains(preset: Preset) -> tuple:
-    from helpers.papers.imm import tables
-
-    return tables.own_domains(preset)
-
+# Imported where they are needed, as torch takes seconds.
+_algorithm = partial(import_module, f"{__name__}.algorithm")
+_tables = partial(import_module, f"{__name__}.tables")
 
 SIZES = ("data.folder", "data.train_size", "data.test_size", "encoder", "seeds")
 SWITCHES = ("imm.similarity", "imm.annealing", "imm.multi_domain_start")
+ALL = (*SWITCHES, "imm.kd_space")
+
+
+def _table1(preset) -> dict:
+    return _algorithm().plans(preset, preset.imm.rounds)
+
 
 CARD = Paper(
     key="imm",
@@ -52,17 +31,17 @@ CARD = Paper(
         Artefact("own", "F1 of each domain's reader, alone and with the others"),
     ),
     notebooks=(
-        Notebook("01_imm_similarity", ("data.folder", "data.train_size")),
-        Notebook("02_imm_main", (*SIZES, "imm.rounds", "imm.kd_space", *SWITCHES), _methods),
-        Notebook("03_imm_iterations", (*SIZES, "imm.curve", "imm.kd_space", *SWITCHES), _curve),
-        Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), _ablations),
-        Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", "imm.kd_space", *SWITCHES), _methods),
+        Notebook("01_imm_similarity", SIZES[:2]),
+        Notebook("02_imm_main", (*SIZES, "imm.rounds", *ALL), _table1),
+        Notebook("03_imm_iterations", (*SIZES, "imm.curve", *ALL), lambda p: _algorithm().plans(p, p.imm.curve)),
+        Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), lambda p: _algorithm().ablations(p)),
+        Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), _table1),
     ),
     settings=("imm",),
     own_domains=OwnDomains(
         "IMM",
         "Train readers of your own domains that teach each other, and compare them with Single.",
-        _own_domains,
+        lambda preset: _tables().own_domains(preset),
         ("encoder", "rounds"),
     ),
 )

@@ -93,7 +93,7 @@ def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
     return compared | {("IMM", seed): algorithm1(preset, seed, preset.imm, rounds) for seed in seeds}
 
 
-def ablation_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
+def ablations(preset: Preset) -> dict[tuple[str, int], Plan]:
     """What Table 3 needs, by (row, seed). Every row switches something of the preset's IMM with Eqs. 5 and 9."""
     paper = preset.imm.model_copy(update={"kd_space": "gold"})
     return {

@@ -37,7 +37,7 @@ def methods(preset: Preset, rounds: int) -> Trained:
 
 def ablations(preset: Preset) -> Trained:
     """Train all that Table 3 needs."""
-    done = run_plans(algorithm.ablation_plans(preset), preset.engine)
+    done = run_plans(algorithm.ablations(preset), preset.engine)
     trained = Trained.of(preset, algorithm.VARIANTS, rounds=preset.imm.ablation_rounds)
     for (name, seed), outcome in done.items():
         _add_imm(trained, name, seed, outcome)
