@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from helpers.data import questions
+from helpers.data import mini, questions
 from helpers.data.domains import locate_folder
 from helpers.data.examples import DataError, Example
-from helpers.data.mini import domains
 from helpers.presets.schema import DataSettings
 
 SETS = ("clean", "AddSent", "AddOneSent")
@@ -31,7 +30,7 @@ def _load(settings: str) -> dict[str, list[Example]]:
     if given is None:
         return {}
     if data.source == "mini":
-        many = domains.adversarial(data.domains[given.domain], size=data.test_size or domains.TEST, seed=data.seed)
+        many = mini.adversarial(data.domains[given.domain], size=data.test_size or mini.TEST, seed=data.seed)
         clean = [example for example in many if example.id == example.group]
         # One variant each; the first of one question, the second of the next, so that all wordings occur.
         variants = [[e for e in many if e.group == one.id != e.id] for one in clean]

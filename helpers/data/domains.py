@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from helpers import paths
-from helpers.data import questions
+from helpers.data import mini, questions
 from helpers.data.examples import DataError, Domain
-from helpers.data.mini import domains
 from helpers.presets.schema import DataSettings
 
 
@@ -50,7 +49,7 @@ def _all_of(data: DataSettings, name: str) -> Domain:
     source = data.domains[name]
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
-        made = domains.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
+        made = mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
         return Domain(name, made.train, made.valid, made.test, made.notes)
     if data.source == "hub":
         from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second

@@ -7,9 +7,9 @@ from html import escape
 
 import numpy as np
 
+from helpers.data import mini
 from helpers.data.domains import fingerprint, load_domains
 from helpers.data.examples import Domain, Example
-from helpers.data.mini import domains
 from helpers.presets.schema import DataSettings
 from helpers.tasks.metrics import f1
 
@@ -108,11 +108,11 @@ def type_guess(data: DataSettings) -> dict[str, float]:
         return {}
     guesses = {}
     for name, domain in data.domains.items():
-        if domain == domains.STORIES:
+        if domain == mini.STORIES:
             continue
         scores = [
             np.mean([f1(value, (fact.value,)) for value in values])
-            for fact, values in domains.candidates(domain, size=data.test_size or domains.TEST, seed=data.seed)
+            for fact, values in mini.candidates(domain, size=data.test_size or mini.TEST, seed=data.seed)
         ]
         guesses[name] = float(100 * np.mean(scores))
     return guesses
