@@ -23,9 +23,8 @@ from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
 
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
+from helpers.data import mini
 from helpers.data.examples import Example
-from helpers.data.mini import domains
-from helpers.data.mini.words import RELATIONS
 from helpers.presets.schema import TrainingSettings
 from helpers.results import provenance
 from helpers.tasks import decoding, metrics
@@ -46,14 +45,14 @@ MASKED = 0.15  # share of passage tokens to predict
 
 def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Example]:
     """``number`` clozes; ``grown`` (0-1) is how far passages and rewording have grown."""
-    pool, styles = domains.pools(pretraining=True), list(domains.STYLES.values())
+    pool, styles = mini.pools(pretraining=True), list(mini.STYLES.values())
     most = round(FEW + grown * (MANY - FEW))
     rows: list[Example] = []
     while len(rows) < number:
         facts = None if most == MANY else int(rng.integers(most // 2, most + 1))
         style = styles[rng.integers(len(styles))]
-        source = domains.passage(rng, style, pool, facts=facts, favourites=False, relations=(2, 3))
-        pairs = domains.chains(source.facts)
+        source = mini.passage(rng, style, pool, facts=facts, favourites=False, relations=(2, 3))
+        pairs = mini.chains(source.facts)
         for _ in range(EACH):
             if pairs and rng.random() < 0.5:
                 one, fact = pairs[rng.integers(len(pairs))]
@@ -74,8 +73,8 @@ def train_vocabulary(size: int = VOCABULARY, seed: int = 0) -> BertTokenizerFast
     rng = np.random.default_rng([seed, 1])
     texts = [text for e in clozes(rng, 30_000) for text in (e.question.replace("[MASK]", ""), e.context)]
     # the words of questions are no names: every domain needs them
-    texts += [text for r in RELATIONS for text in (*r.asks, *r.nouns)] * 20
-    texts += [re.sub(r"\{.*?\}", "", asked) for style in domains.STYLES.values() for asked in style.questions] * 200
+    texts += [text for r in mini.RELATIONS for text in (*r.asks, *r.nouns)] * 20
+    texts += [re.sub(r"\{.*?\}", "", asked) for style in mini.STYLES.values() for asked in style.questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
     wordpiece.train_from_iterator(texts, vocab_size=size, min_frequency=2, show_progress=False)
     return BertTokenizerFast(tokenizer_object=wordpiece._tokenizer, do_lower_case=True)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from helpers import paths
-from helpers.data.mini import domains as mini
-from helpers.data.mini.words import RELATIONS
+from helpers.data import mini
+from helpers.data.mini.world import questions
 from helpers.data.similarity import question_similarity
 
 
@@ -19,8 +19,8 @@ def test_sizes(domains):
 
 
 def test_enough_relations_and_wordings():
-    assert len(RELATIONS) >= 12
-    for relation in RELATIONS:
+    assert len(mini.RELATIONS) >= 12
+    for relation in mini.RELATIONS:
         assert len(set(relation.statements)) >= 3
         assert all(s.count("{s}") == 1 and s.count("{o}") == 1 for s in relation.statements)
 
@@ -38,7 +38,7 @@ def test_passages_state_6_to_10_facts_and_each_question_has_a_distractor():
         for _ in range(200):
             source = mini.passage(rng, style, mini.pools(pretraining=False))
             assert 6 <= len(source.facts) <= 10
-            for _, _, fact in mini.questions(rng, style, source, 4):
+            for _, fact in questions(rng, style, source, 4):
                 others = [f for f in source.facts if f.relation.object == fact.relation.object and f != fact]
                 assert others, (name, source.text)
                 assert all(f.value != fact.value for f in others)

@@ -5,12 +5,11 @@ import re
 import numpy as np
 import pytest
 
+from helpers.data import mini
 from helpers.data.domains import fingerprint, load_domains, narrative
 from helpers.data.examples import DataError
 from helpers.data.formats.narrativeqa import closest_span, word_positions
-from helpers.data.mini import domains as mini
-from helpers.data.mini import stories as mini_stories
-from helpers.data.mini.words import RELATIONS
+from helpers.data.mini.stories import story
 from helpers.models.pretrained import load_tokenizer
 from helpers.papers import corpora
 from helpers.presets.load import load
@@ -46,8 +45,7 @@ def test_no_summary_in_two_parts(stories):
 
 
 def test_every_relation_is_told(examples):
-    assert set(mini_stories.TELLINGS) == {relation.name for relation in RELATIONS}
-    for telling in mini_stories.TELLINGS.values():
+    for telling in (relation.telling for relation in mini.RELATIONS):
         assert all(text.count("{s}") == 1 and telling.short in text for text in telling.told)
         assert all(text.count("{s}") == 1 for text in telling.asked)
         assert len({telling.short, *telling.free}) == 4 and all("{o}" in text for text in telling.free)
@@ -92,18 +90,18 @@ def test_spans_hold_the_answer(examples):
 
 def test_every_answer_has_a_rival(examples):
     """Each relation that is asked about is told of two subjects, so its type alone gives no answer away."""
-    forms = {text: name for name, telling in mini_stories.TELLINGS.items() for text in telling.asked}
+    forms = {text: relation.telling for relation in mini.RELATIONS for text in relation.telling.asked}
     for example in examples:
-        name = next(n for form, n in forms.items() if re.fullmatch(_pattern(form), example.question))
-        told = [re.search(_pattern(text), example.context, re.I) for text in mini_stories.TELLINGS[name].told]
-        count = sum(len(re.findall(_pattern(text), example.context, re.I)) for text in mini_stories.TELLINGS[name].told)
+        telling = next(t for form, t in forms.items() if re.fullmatch(_pattern(form), example.question))
+        told = [re.search(_pattern(text), example.context, re.I) for text in telling.told]
+        count = sum(len(re.findall(_pattern(text), example.context, re.I)) for text in telling.told)
         assert any(told) and count >= 2, example
 
 
 def test_no_two_names_or_values_of_a_story_share_a_word():
     rng = np.random.default_rng(0)
     for _ in range(200):
-        summary, facts = mini_stories.story(rng)
+        summary, facts = story(rng)
         subjects = {subject for subject, _, _ in facts}
         said = [word for text in (*subjects, *(value for _, _, value in facts)) for word in text.split()]
         assert len(said) == len(set(said)), summary

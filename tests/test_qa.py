@@ -314,14 +314,14 @@ def test_duplicate_ids_name_both_places(tmp_path):
 SPAN = [{"text": "London", "char_spans": [[36, 41]]}]
 BAD_MRQA = {
     "missing question": ({"qid": "m1"}, r"\(id m1\): 'question' is missing"),
-    "missing id": ({"question": "Where?"}, r"question 1: 'id' is missing"),
+    "missing id": ({"question": "Where?"}, r"question 1: 'qid' is missing"),
     "missing spans": (
         mrqa_question(detected_answers=[{"text": "London"}]),
         r"\(id m1\), detected answer 1: 'char_spans' is missing",
     ),
     "odd span": (
         mrqa_question(detected_answers=[{"text": "London", "char_spans": [[36]]}]),
-        r"\(id m1\), detected answer 1: expected each of 'char_spans' to be \[first, last\], found \[36\]",
+        r"\(id m1\), detected answer 1, char span 1: expected \[first, last\], found \[36\]",
     ),
     "nowhere": (
         mrqa_question(detected_answers=[{"text": "Paris", "char_spans": [[36, 41]]}]),
@@ -331,7 +331,7 @@ BAD_MRQA = {
         mrqa_question(detected_answers=[{"text": "Ada", "char_spans": [[5, 7]]}]),
         r"\(id m1\), detected answer 1: 'Ada' is not at its offset 5 .* more than once",
     ),
-    "answer is a number": (mrqa_question(answers=[3]), r"\(id m1\), answer 1: expected 'text' to be text, found 3"),
+    "answer is a number": (mrqa_question(answers=[3]), r"\(id m1\), answer 1: expected text, found 3"),
     "no answers to score": (mrqa_question(answers=[]), r"\(id m1\): 'detected_answers' without 'answers'"),
     "impossible": (mrqa_question(is_impossible=True), r"\(id m1\): 'is_impossible' is true"),
     "unanswerable": (mrqa_question(answers=[], detected_answers=[]), r"\(id m1\): the question has no answer"),

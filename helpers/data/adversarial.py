@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from helpers.data import questions
-from helpers.data.domains import locate_folder
+from helpers.data import mini, questions
+from helpers.data.domains import from_hub, locate_folder
 from helpers.data.examples import DataError, Example
-from helpers.data.mini import domains
 from helpers.presets.schema import DataSettings
 
 SETS = ("clean", "AddSent", "AddOneSent")
 
 
+@cache
 def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     """The clean questions, and both adversarial sets with the clean ones among them, by name (``SETS``).
 
@@ -21,17 +21,11 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     questions, at most ``test_size``. Empty where the preset names no adversarial files. Raises DataError where a
     file cannot be used.
     """
-    return _load(data.model_dump_json())
-
-
-@cache
-def _load(settings: str) -> dict[str, list[Example]]:
-    data = DataSettings.model_validate_json(settings)
     given = data.adversarial
     if given is None:
         return {}
     if data.source == "mini":
-        many = domains.adversarial(data.domains[given.domain], size=data.test_size or domains.TEST, seed=data.seed)
+        many = mini.adversarial(data.domains[given.domain], size=data.test_size or mini.TEST, seed=data.seed)
         clean = [example for example in many if example.id == example.group]
         # One variant each; the first of one question, the second of the next, so that all wordings occur.
         variants = [[e for e in many if e.group == one.id != e.id] for one in clean]
@@ -39,13 +33,6 @@ def _load(settings: str) -> dict[str, list[Example]]:
         one_each = [example for pair in zip(clean, single, strict=True) for example in pair]
         return dict(zip(SETS, (clean, many, one_each), strict=True))
     sets = {name: _examples(data, getattr(given, name)) for name in SETS[1:]}
-    for name, examples in sets.items():
-        original = sum(example.id == example.group for example in examples)
-        if original in (0, len(examples)):
-            raise DataError(
-                f"{getattr(given, name)}: {original} of {len(examples)} questions are clean; expected the original "
-                "questions and, with ids such as <original>-high-conf-turk0, their adversarial variants"
-            )
     # The same questions in the same order everywhere, so that the sets can be compared question by question.
     both = {example.group for example in sets["AddOneSent"]}
     clean = [example for example in sets["AddSent"] if example.id == example.group and example.group in both]
@@ -60,13 +47,18 @@ def _load(settings: str) -> dict[str, list[Example]]:
 
 
 def _examples(data: DataSettings, place: str) -> list[Example]:
-    """A file below the preset's folder, or dataset:configuration on the Hub."""
-    if data.source == "files":
+    """A file below the preset's folder, or dataset:configuration on the Hub, with clean questions and variants."""
+    if data.source == "hub":
+        examples = from_hub(place, "validation", "config").examples
+    else:
         path = locate_folder(data) / place
         if not path.exists():
             raise DataError(f"{path}: no such file; correct [data.adversarial] in the preset, or delete that section")
-        return questions.read(path).examples
-    from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
-
-    dataset, _, config = place.partition(":")
-    return load_hub(dataset, "validation", config=config or None).examples
+        examples = questions.read(path).examples
+    clean = sum(example.id == example.group for example in examples)
+    if clean in (0, len(examples)):
+        raise DataError(
+            f"{place}: {clean} of {len(examples)} questions are clean; expected the original questions and, with ids "
+            "such as <original>-high-conf-turk0, their adversarial variants"
+        )
+    return examples

@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from helpers import paths
-from helpers.data import questions
-from helpers.data.examples import DataError, Domain
-from helpers.data.mini import domains
+from helpers.data import mini, questions
+from helpers.data.examples import Corpus, DataError, Domain
 from helpers.presets.schema import DataSettings
 
 
@@ -19,9 +18,13 @@ def load_domains(data: DataSettings) -> dict[str, Domain]:
     return {name: load_one(data, name) for name in data.domains}
 
 
+@cache
 def load_one(data: DataSettings, name: str) -> Domain:
     """One domain of ``data``."""
-    return _load(data.model_dump_json(), name)
+    domain = _all_of(data, name)
+    # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
+    train = [example for example in domain.train if example.span is not None or not example.answers]
+    return replace(domain, name=name, train=train[: max(1, round(data.train_share * len(train)))])
 
 
 def narrative(data: DataSettings) -> DataSettings:
@@ -37,30 +40,30 @@ def narrative(data: DataSettings) -> DataSettings:
     return data.model_copy(update={"domains": {"stories": data.narrative}, "adversarial": None})
 
 
-@cache
-def _load(settings: str, name: str) -> Domain:
-    data = DataSettings.model_validate_json(settings)
-    domain = _all_of(data, name)
-    # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
-    domain = replace(domain, train=[one for one in domain.train if one.span is not None or not one.answers])
-    return replace(domain, train=domain.train[: max(1, round(data.train_share * len(domain.train)))])
-
-
 def _all_of(data: DataSettings, name: str) -> Domain:
     source = data.domains[name]
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
-        made = domains.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
-        return Domain(name, made.train, made.valid, made.test, made.notes)
+        return mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
     if data.source == "hub":
-        from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
+        splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
+        given = {part: from_hub(source, split, "subset") for part, split in splits.items()}
+    else:
+        given = locate_folder(data) / source
+    domain = questions.load_domain(name, given, seed=data.seed, **sizes)
+    if len(domain.valid) <= 2 * data.valid_size:
+        return domain
+    valid = questions.sample(domain.valid, data.valid_size, data.seed)
+    note = f"{name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
+    return replace(domain, valid=valid, notes=[*domain.notes, note])
 
-        dataset, _, subset = source.partition(":")
-        parts = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
-        given = {part: load_hub(dataset, split, subset=subset or None) for part, split in parts.items()}
-        return _capped(questions.load_domain(name, given, seed=data.seed, **sizes), data)
-    folder = locate_folder(data)
-    return _capped(questions.load_domain(name, folder / source, seed=data.seed, **sizes), data)
+
+def from_hub(source: str, split: str, kind: str) -> Corpus:
+    """What a preset calls dataset:x or dataset; ``kind`` says whether x is a "subset" or a "config" of it."""
+    from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
+
+    dataset, _, of_it = source.partition(":")
+    return load_hub(dataset, split, **{kind: of_it or None})
 
 
 def locate_folder(data: DataSettings) -> Path:
@@ -74,27 +77,13 @@ def locate_folder(data: DataSettings) -> Path:
     )
 
 
-def _capped(domain: Domain, data: DataSettings) -> Domain:
-    """The domain with at most ``valid_size`` validation questions, where its files bring many more."""
-    if len(domain.valid) <= 2 * data.valid_size:
-        return domain
-    note = f"{domain.name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
-    return replace(
-        domain, valid=questions.sample(domain.valid, data.valid_size, data.seed), notes=[*domain.notes, note]
-    )
-
-
-def fingerprint(data: DataSettings, name: str) -> str:
-    """Names a domain's exact questions, passages and answers; part of the key of what is trained on them."""
-    return _fingerprint(data.model_dump_json(), name)
-
-
 @cache
-def _fingerprint(settings: str, name: str) -> str:
-    domain = _load(settings, name)
-    digest = hashlib.sha256()
-    for part in (domain.train, domain.valid, domain.test):
-        for example in part:
+def fingerprint(data: DataSettings, name: str, *parts: str) -> str:
+    """Names the exact questions, passages and answers of ``parts`` ("train", "valid", "test"; without: of all three)
+    of a domain; part of the key of what is trained on them, or asked."""
+    domain, digest = load_one(data, name), hashlib.sha256()
+    for part in parts or questions.PARTS:
+        for example in getattr(domain, part):
             digest.update(repr((example.question, example.context, example.answers, example.span)).encode())
         digest.update(b"|")
     return digest.hexdigest()[:16]

@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 
 from helpers.data.examples import Corpus, DataError, Domain, Example
-from helpers.data.formats import narrativeqa, rows
-from helpers.data.formats.narrativeqa import NARRATIVE_FILES
-from helpers.data.formats.rows import Record, check, digest, notes_of
+from helpers.data.formats.mrqa import mrqa
+from helpers.data.formats.narrativeqa import NARRATIVE_FILES, narrativeqa
+from helpers.data.formats.rows import Located, check, digest, notes_of
+from helpers.data.formats.squad import squad
 
 Source = str | PathLike | Corpus | Mapping[str, str | PathLike | Corpus]
 PARTS = ("train", "valid", "test")
-_NAMES = {"train": ["train", "training"], "valid": ["valid", "validation", "val", "dev"], "test": ["test"]}
-EXPECTED = (
+_NAMES = {"training": "train", "validation": "valid", "val": "valid", "dev": "valid"} | {part: part for part in PARTS}
+_EXPECTED = (
     "expected one .json (SQuAD) or .jsonl (MRQA) file, .gz or not; or files whose names say train, valid (or dev) and "
     f"test, one each; or NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
 )
@@ -36,8 +38,7 @@ def read(path: str | PathLike, *, unanswerable: bool = False, part: str | None =
     ``notes`` of the result count what was repaired and what cannot be trained on. Raises `DataError` with file,
     record and id for anything that is not as its format has it.
     """
-    path = Path(path)
-    records, notes = _parse(path, unanswerable)
+    records, notes = _parse(Path(path), unanswerable)
     if part is not None:
         if not records[0].part:
             raise DataError(f"{path}: part={part!r} is for NarrativeQA's folder; this file has no parts")
@@ -47,24 +48,32 @@ def read(path: str | PathLike, *, unanswerable: bool = False, part: str | None =
     return Corpus([record.example for record in records], notes)
 
 
-def _parse(path: Path, unanswerable: bool) -> tuple[list[Record], list[str]]:
+def _parse(path: Path, unanswerable: bool) -> tuple[list[Located], list[str]]:
     tally: Counter[str] = Counter()
-    name = path.name.removesuffix(".gz")
-    if path.is_dir() and all((path / file).is_file() for file in NARRATIVE_FILES):
-        records = narrativeqa.narrativeqa(path, tally)
-    elif not path.exists():
-        raise DataError(f"{path}: no such file or folder")
-    elif path.is_file() and name.endswith(".jsonl"):
-        records = rows.mrqa(path, tally)
-    elif path.is_file() and name.endswith(".json"):
-        records = rows.squad(path, tally)
-    else:
+    suffix = Path(path.name.removesuffix(".gz")).suffix
+    if _is_narrativeqa(path):
+        records = narrativeqa(path, tally)
+    elif path.is_file() and suffix in (".json", ".jsonl"):
+        records = (squad if suffix == ".json" else mrqa)(path, tally)
+    elif path.exists():
         found = f"it holds {_listing(path)}" if path.is_dir() else "its name says no known format"
         raise DataError(
             f"{path}: {found}; expected a file of SQuAD (.json) or MRQA (.jsonl), .gz or not, or the folder of "
             f"NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
         )
+    else:
+        beside = f"; {path.parent} holds {_listing(path.parent)}" if path.parent.is_dir() else ""
+        raise DataError(f"{path}: no such file or folder{beside}")
     return check(records, str(path), unanswerable), notes_of(path.name, tally)
+
+
+def _is_narrativeqa(path: Path) -> bool:
+    return all((path / name).is_file() for name in NARRATIVE_FILES)
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
+    return ", ".join(names[:20]) + ", …" * (len(names) > 20) or "nothing"
 
 
 def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
@@ -72,11 +81,6 @@ def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
     ranked = sorted(examples, key=lambda example: digest(seed, example.context, example.question, example.id))
     chosen = {example.id for example in ranked[:size]}
     return [example for example in examples if example.id in chosen]
-
-
-def _shuffled(examples: list[Example], seed: int) -> list[Example]:
-    """By the hash of their text: passages, and within a passage questions."""
-    return sorted(examples, key=lambda one: (digest(seed, one.context), digest(seed, one.question, one.id)))
 
 
 def load_domain(
@@ -115,22 +119,70 @@ def load_domain(
     given, notes = _load_parts(name, source, unanswerable)
     parts = _complete(name, given, notes, seed, valid_size, test_fraction)
     cut, passages = {}, {}
-    for part, size in (("train", train_size), ("valid", None), ("test", test_size)):
-        examples = _shuffled([record.example for record in parts[part]], seed)
+    for part, size in zip(PARTS, (train_size, None, test_size), strict=True):
+        examples = [record.example for record in parts[part]]
+        examples.sort(key=lambda example: (digest(seed, example.context), digest(seed, example.question, example.id)))
         if size is not None and size > len(examples):
             notes.append(f"{name}: {part}_size={size:,} was asked for, there are {len(examples):,}: all are used")
         cut[part] = examples if size is None else sample(examples, size, seed)
         passages[part] = {example.context for example in cut[part]}
-    for first, second in (("train", "valid"), ("train", "test"), ("valid", "test")):
+    for first, second in combinations(PARTS, 2):
         if both := passages[first] & passages[second]:
             notes.append(f"{name}: {len(both):,} passages stand in both {first} and {second}, as the files have it")
     sizes = ", ".join(f"{part} {len(cut[part]):,} on {len(passages[part]):,} passages" for part in PARTS)
-    return Domain(name, cut["train"], cut["valid"], cut["test"], [*notes, f"{name}: questions: {sizes}"])
+    return Domain(name, **cut, notes=[*notes, f"{name}: questions: {sizes}"])
+
+
+def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Located]], list[str]]:
+    """Records by part (train, valid, test, or "all" for one file), and notes."""
+    if isinstance(source, Corpus):
+        source = {"all": source}
+    elif not isinstance(source, Mapping):
+        source = _find_parts(Path(source))
+    elif not source or set(source) - set(PARTS):
+        found = ", ".join(map(str, source)) or "none"
+        raise DataError(f"{name}: expected the parts {', '.join(PARTS)}, found {found}")
+    parts, notes = defaultdict(list), []
+    for part, given in source.items():
+        if isinstance(given, Corpus):
+            # A corpus that was read already has no documents; its passages stand in for them.
+            records = [Located(f"{name}: example {n}", e, e.context) for n, e in enumerate(given.examples, 1)]
+            records, new = check(records, name, unanswerable), given.notes
+        else:
+            records, new = _parse(Path(given), unanswerable)
+        notes += new
+        for record in records:
+            own = record.part or part  # NarrativeQA's rows say which part they are
+            if part in ("all", own):
+                parts[own].append(record)
+        if part not in ("all", *parts):
+            raise DataError(f"{name}: {given} has no questions of the part {part}")
+    return parts, notes
+
+
+def _find_parts(path: Path) -> dict[str, Path]:
+    """Which file is which part of the domain at ``path``: train, valid, test, or "all" for one file or NarrativeQA."""
+    if not path.is_dir() or _is_narrativeqa(path):
+        return {"all": path}
+    files = sorted(file for file in path.iterdir() if file.name.removesuffix(".gz").endswith((".json", ".jsonl")))
+    if len(files) == 1:
+        return {"all": files[0]}
+    parts: dict[str, Path] = {}
+    for file in files:
+        roles = {_NAMES[word] for word in re.split(r"[\W_]+", file.name.lower()) if word in _NAMES}
+        if len(roles) != 1 or roles & set(parts):
+            raise DataError(
+                f"{path}: it is not clear which part {file.name} is; it holds {_listing(path)}; {_EXPECTED}"
+            )
+        parts[roles.pop()] = file
+    if not parts:
+        raise DataError(f"{path}: no domain here; it holds {_listing(path)}; {_EXPECTED}")
+    return parts
 
 
 def _complete(
-    name: str, parts: dict[str, list[Record]], notes: list[str], seed: int, valid_size: int, test_fraction: float
-) -> dict[str, list[Record]]:
+    name: str, parts: dict[str, list[Located]], notes: list[str], seed: int, valid_size: int, test_fraction: float
+) -> dict[str, list[Located]]:
     """All three parts from those that the files give; says in ``notes`` what it did."""
     if set(parts) == {"valid", "test"}:
         notes.append(f"{name}: no file to train on: valid (dev) is used to train, and test is halved by document")
@@ -157,72 +209,13 @@ def _complete(
     return {"train": train, "valid": valid, "test": test}
 
 
-def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Record]], list[str]]:
-    """Records by part (train, valid, test, or "all" for one file), and notes."""
-    if isinstance(source, Corpus):
-        source = {"all": source}
-    elif isinstance(source, Mapping):
-        if not source or set(source) - set(PARTS):
-            raise DataError(
-                f"{name}: expected the parts {', '.join(PARTS)}, found {', '.join(map(str, source)) or 'none'}"
-            )
-    else:
-        source = find_parts(source)
-    parts, notes = {}, []
-    for part, one in source.items():
-        if isinstance(one, Corpus):
-            # A corpus that was read already has no documents; its passages stand in for them.
-            records = [Record(f"{name}: example {n}", e, e.context) for n, e in enumerate(one.examples, 1)]
-            records, new = check(records, name, unanswerable), one.notes
-        else:
-            records, new = _parse(Path(one), unanswerable)
-        notes += new
-        for record in records:
-            own = record.part or part  # NarrativeQA's rows say which part they are
-            if part in ("all", own):
-                parts.setdefault(own, []).append(record)
-        if part not in ("all", *parts):
-            raise DataError(f"{name}: {one} has no questions of the part {part}")
-    return parts, notes
-
-
-def find_parts(path: str | PathLike) -> dict[str, Path]:
-    """Which file is which part of the domain at ``path``: train, valid, test, or "all" for one file or NarrativeQA.
-
-    Raises `DataError` that lists what was found and what was expected.
-    """
-    path = Path(path)
-    if not path.exists():
-        beside = f"; {path.parent} holds {_listing(path.parent)}" if path.parent.is_dir() else ""
-        raise DataError(f"{path}: no such file or folder{beside}")
-    if path.is_file() or all((path / name).is_file() for name in NARRATIVE_FILES):
-        return {"all": path}
-    files = sorted(file for file in path.iterdir() if file.name.removesuffix(".gz").endswith((".json", ".jsonl")))
-    if len(files) == 1:
-        return {"all": files[0]}
-    parts: dict[str, Path] = {}
-    for file in files:
-        roles = {part for word in re.split(r"[\W_]+", file.name.lower()) for part in PARTS if word in _NAMES[part]}
-        if len(roles) != 1 or roles & set(parts):
-            raise DataError(f"{path}: it is not clear which part {file.name} is; it holds {_listing(path)}; {EXPECTED}")
-        parts[roles.pop()] = file
-    if not parts:
-        raise DataError(f"{path}: no domain here; it holds {_listing(path)}; {EXPECTED}")
-    return parts
-
-
-def _listing(folder: Path) -> str:
-    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
-    return ", ".join(names[:20]) + ", …" * (len(names) > 20) or "nothing"
-
-
 def _split(
-    name: str, records: list[Record], size: float, seed: int, by_document: bool = False
-) -> tuple[list[Record], list[Record]]:
+    name: str, records: list[Located], size: float, seed: int, by_document: bool = False
+) -> tuple[list[Located], list[Located]]:
     """At least ``size`` questions in whole passages (or documents), and the rest; the hash of their text decides."""
     groups = _groups(records, by_document)
     groups.sort(key=lambda group: digest(seed, *sorted({record.example.context for record in group})))
-    taken: list[Record] = []
+    taken: list[Located] = []
     count = 0
     while count < len(groups) and len(taken) < size:
         taken += groups[count]
@@ -236,7 +229,7 @@ def _split(
     return taken, [record for group in groups[count:] for record in group]
 
 
-def _groups(records: list[Record], by_document: bool) -> list[list[Record]]:
+def _groups(records: list[Located], by_document: bool) -> list[list[Located]]:
     """Records of one passage, or of one document; documents that share a passage count as one."""
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 

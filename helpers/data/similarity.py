@@ -26,23 +26,23 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
         raise DataError(f"similarity is between domains: at least 2 are needed, found {found}")
     vectors, _ = _vectors(questions_by_domain)
     cosines = np.clip(vectors @ vectors.T, 0.0, 1.0)
-    others = cosines * (1 - np.eye(count))
+    off_diagonal = 1 - np.eye(count)
+    others = cosines * off_diagonal
     sums = others.sum(axis=1, keepdims=True)
-    uniform = (1 - np.eye(count)) / (count - 1)
-    return cosines, np.where(sums > 0, others / np.where(sums > 0, sums, 1.0), uniform)
+    return cosines, np.where(sums > 0, others / np.where(sums > 0, sums, 1.0), off_diagonal / (count - 1))
 
 
 def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> dict[str, dict[str, str]]:
     """For every two domains the words that add most to their cosine, most first; empty where they share none."""
     vectors, words = _vectors(questions_by_domain)
-    names = list(questions_by_domain)
-    table: dict[str, dict[str, str]] = {name: {} for name in names}
-    for i, one in enumerate(names):
-        for j, other in enumerate(names):
-            products = vectors[i] * vectors[j] * (i != j)
-            best = np.argsort(-products, kind="stable")[:number]
-            table[one][other] = ", ".join(words[k] for k in best if products[k] > 0)
-    return table
+    rows = dict(zip(questions_by_domain, vectors, strict=True))
+
+    def shared(first: str, second: str) -> str:
+        products = rows[first] * rows[second] * (first != second)
+        best = np.argsort(-products, kind="stable")[:number]
+        return ", ".join(words[k] for k in best if products[k] > 0)
+
+    return {first: {second: shared(first, second) for second in rows} for first in rows}
 
 
 def _vectors(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:

@@ -27,34 +27,31 @@ def read_glove(path: str | PathLike, words: Sequence[str], width: int) -> tuple[
         raise DataError(f"{path}: no such file; expected GloVe's text file, a word and {width} numbers a line")
     if path.suffix == ".zip":
         raise DataError(f"{path}: unzip it, and give the .txt file that it holds for vectors of {width} numbers")
-    rows = {word: row for row, word in enumerate(dict.fromkeys(words))}
-    vectors = torch.zeros(len(rows), width)
-    found = torch.zeros(len(rows), dtype=torch.bool)
+    wanted, vectors = set(words), {}
     number = 0
     for number, line in lines(path):
         where = f"{path}: line {number}"
         word, numbers = _parts(line.rstrip(" \r\n"), width, where, first=number == 1)
-        row = rows.get(word)
-        if row is not None and not found[row]:
-            vectors[row] = _floats(numbers, where)
-            found[row] = True
+        if word in wanted and word not in vectors:
+            vectors[word] = _floats(numbers, where)
     if number == 0:
         raise DataError(f"{path}: the file is empty; expected a word and {width} numbers a line; fetch it again")
-    if rows and not found.any():
+    if wanted and not vectors:
         raise DataError(
-            f"{path}: none of the {len(rows):,} words, such as {next(iter(rows))!r}, is on its {number:,} lines; "
+            f"{path}: none of the {len(wanted):,} words, such as {words[0]!r}, is on its {number:,} lines; "
             "give vectors of the same language, and of words in the same case"
         )
-    order = [rows[word] for word in words]
-    return vectors[order], found[order]
+    table = torch.zeros(len(words), width)
+    for row, word in enumerate(words):
+        table[row] = vectors.get(word, 0)
+    return table, torch.tensor([word in vectors for word in words], dtype=torch.bool)
 
 
 def _parts(line: str, width: int, where: str, *, first: bool) -> tuple[str, str]:
     """A line's word and its numbers, still as text. The spaces are counted, the numbers of most lines never read."""
     spaces = line.count(" ")
     if spaces == width:
-        word, _, numbers = line.partition(" ")
-        return word, numbers
+        return tuple(line.split(" ", 1))
     pieces = line.split(" ")
     if spaces > width and not _is_number(pieces[-width - 1]):  # the word itself holds spaces
         return " ".join(pieces[:-width]), " ".join(pieces[-width:])

@@ -6,10 +6,38 @@ from collections import Counter
 from collections.abc import Iterator
 
 import datasets
+from pydantic import Field
 
 from helpers.data.examples import Corpus, DataError
+from helpers.data.formats.mrqa import MrqaQuestion
 from helpers.data.formats.narrativeqa import narrative_records
-from helpers.data.formats.rows import Record, check, filled, mrqa_record, notes_of, squad_record
+from helpers.data.formats.rows import R, Row, Text, check, checked, notes_of
+from helpers.data.formats.squad import SquadQuestion
+
+
+class SquadRow(SquadQuestion):
+    context: Text
+
+
+class MrqaRow(MrqaQuestion):
+    context: Text
+
+
+_COLUMNS = {
+    SquadRow: {"id", "context", "question", "answers"},
+    MrqaRow: {"qid", "context", "question", "answers", "detected_answers"},
+}
+
+
+class NarrativeAnswer(Row):
+    text: Text
+
+
+class NarrativeRow(Row):
+    document: Text = Field(alias="document.id")
+    summary: Text = Field(alias="document.summary.text")
+    question: Text = Field(alias="question.text")
+    answers: list[NarrativeAnswer]
 
 
 def load_hub(
@@ -42,12 +70,20 @@ def from_rows(rows: datasets.Dataset, name: str, *, unanswerable: bool = False) 
     """Rows of squad, squad_v2, mrqa or narrativeqa, told apart by their columns; ``name`` is for messages."""
     tally: Counter[str] = Counter()
     columns = set(rows.column_names)
-    if {"id", "context", "question", "answers"} <= columns:
-        records = _squad(rows, name, tally)
-    elif {"qid", "context", "question", "answers", "detected_answers"} <= columns:
-        records = _mrqa(rows, name, tally)
-    elif {"document", "question", "answers"} <= columns:
-        records = narrative_records(_narrativeqa(rows, name), tally)
+    if {"document", "question", "answers"} <= columns:
+        # Each row repeats the whole story: flat columns leave it unread.
+        rows = rows.flatten().select_columns(["document.id", "document.summary.text", "question.text", "answers"])
+        records = narrative_records(
+            (
+                (where, row.document, row.summary, row.question, tuple(answer.text for answer in row.answers), "")
+                for where, row in _checked(rows, NarrativeRow, name)
+            ),
+            tally,
+        )
+    elif model := next((model for model, needed in _COLUMNS.items() if columns >= needed), None):
+        # The others are left unread: lists of tokens are most of a row.
+        rows = rows.select_columns(sorted(columns & {*_COLUMNS[model], "is_impossible"}))
+        records = (row.located(where, row.context, row.context, tally) for where, row in _checked(rows, model, name))
     else:
         raise DataError(
             f"{name}: expected the columns of squad, mrqa or narrativeqa, found {', '.join(sorted(columns)) or 'none'}"
@@ -55,38 +91,18 @@ def from_rows(rows: datasets.Dataset, name: str, *, unanswerable: bool = False) 
     return Corpus([record.example for record in check(records, name, unanswerable)], notes_of(name, tally))
 
 
-def _as_list(value: dict | list) -> list:
-    """A list of objects; `datasets` stores some of them as an object of lists."""
+def _checked(rows: datasets.Dataset, model: type[R], name: str) -> Iterator[tuple[str, R]]:
+    for number, row in enumerate(rows, 1):
+        yield f"{name}: row {number}", checked(model, _plain(row), name, f"row {number}")
+
+
+def _plain(value: object) -> object:
+    """``value`` with a list of objects wherever `datasets` has an object of lists instead."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
-
-
-def _squad(rows: datasets.Dataset, name: str, tally: Counter) -> Iterator[Record]:
-    for number, row in enumerate(rows, 1):
-        where = f"{name}: row {number}"
-        context = filled(row, "context", where)
-        yield squad_record(
-            where, row | {"answers": _as_list(row["answers"])}, context, row.get("title", context), tally
-        )
-
-
-def _mrqa(rows: datasets.Dataset, name: str, tally: Counter) -> Iterator[Record]:
-    # Lists of tokens are most of a row, and not needed.
-    rows = rows.select_columns(["qid", "context", "question", "answers", "detected_answers"])
-    for number, row in enumerate(rows, 1):
-        where = f"{name}: row {number}"
-        detected = [
-            {"text": one["text"], "char_spans": [[pair["start"], pair["end"]] for pair in _as_list(one["char_spans"])]}
-            for one in _as_list(row["detected_answers"])
-        ]
-        yield mrqa_record(where, row | {"detected_answers": detected}, filled(row, "context", where), tally)
-
-
-def _narrativeqa(rows: datasets.Dataset, name: str) -> Iterator[tuple]:
-    # Each row repeats the whole story: flat columns leave it unread.
-    rows = rows.flatten().select_columns(["document.id", "document.summary.text", "question.text", "answers"])
-    for number, row in enumerate(rows, 1):
-        where = f"{name}: row {number}"
-        texts = (filled(row, key, where) for key in ("document.id", "document.summary.text", "question.text"))
-        yield where, *texts, tuple(filled(answer, "text", where) for answer in _as_list(row["answers"])), ""
+    sizes = {len(column) if isinstance(column, list) else None for column in value.values()}
+    if len(sizes) == 1 and None not in sizes:
+        return [_plain(dict(zip(value, row, strict=True))) for row in zip(*value.values(), strict=True)]
+    return {key: _plain(item) for key, item in value.items()}

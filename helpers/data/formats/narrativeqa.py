@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from helpers.data.examples import DataError, Example
-from helpers.data.formats.rows import Record, digest, filled, lines
+from helpers.data.formats.rows import Located, Row, Text, digest, table
 
 NARRATIVE_FILES = ("summaries.csv", "qaps.csv")
 NO_SHARED_WORD = "questions share no word of their answers with the summary: kept for scoring, not to train on"
 
 
-def narrativeqa(folder: Path, tally: Counter) -> Iterator[Record]:
+class Summary(Row):
+    document_id: Text
+    summary: Text
+
+
+class NarrativeQuestion(Row):
+    document_id: Text
+    set: Literal["train", "valid", "test"]
+    question: Text
+    answer1: Text
+    answer2: Text
+
+
+def narrativeqa(folder: Path, tally: Counter) -> Iterator[Located]:
     """NarrativeQA's folder with summaries.csv and qaps.csv; ``set`` says which part a question belongs to."""
     summaries_path, questions_path = (folder / name for name in NARRATIVE_FILES)
     summaries: dict[str, str] = {}
-    for where, row in _table(summaries_path, ["document_id", "summary"]):
-        if row["document_id"] in summaries:
-            raise DataError(f"{where}: document {row['document_id']} has a summary already; remove one of the two")
-        summaries[row["document_id"]] = row["summary"]
+    for where, row in table(summaries_path, Summary):
+        if row.document_id in summaries:
+            raise DataError(f"{where}: document {row.document_id} has a summary already; remove one of the two")
+        summaries[row.document_id] = row.summary
 
     def questions() -> Iterator[tuple]:
-        for where, row in _table(questions_path, ["document_id", "set", "question", "answer1", "answer2"]):
-            if row["set"] not in ("train", "valid", "test"):
-                raise DataError(f"{where}: expected 'set' to be train, valid or test, found {row['set']!r}")
-            if row["document_id"] not in summaries:
-                raise DataError(f"{where}: document {row['document_id']} is not in {summaries_path.name}; add it there")
-            answers = row["answer1"], row["answer2"]
-            yield where, row["document_id"], summaries[row["document_id"]], row["question"], answers, row["set"]
+        for where, row in table(questions_path, NarrativeQuestion):
+            if row.document_id not in summaries:
+                raise DataError(f"{where}: document {row.document_id} is not in {summaries_path.name}; add it there")
+            answers = row.answer1, row.answer2
+            yield where, row.document_id, summaries[row.document_id], row.question, answers, row.set
 
     return narrative_records(questions(), tally)
 
 
-def narrative_records(questions: Iterable[tuple], tally: Counter) -> Iterator[Record]:
+def narrative_records(questions: Iterable[tuple], tally: Counter) -> Iterator[Located]:
     """Questions as (where, document id, summary, question, answers, part), with the span nearest to the answers.
 
     They come without ids, so one is made of document and content.
@@ -54,27 +65,7 @@ def narrative_records(questions: Iterable[tuple], tally: Counter) -> Iterator[Re
         if span is None:
             tally[NO_SHARED_WORD] += 1
         example = Example(identifier, question, summary, answers, span, identifier)
-        yield Record(f"{where} (id {identifier})", example, document, part)
-
-
-def _table(path: Path, columns: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Place and row of a CSV file; each of ``columns`` has to be there and filled."""
-    reader = csv.DictReader((text for _, text in lines(path)), strict=True)
-    done = 0
-    try:
-        missing = [name for name in columns if name not in (reader.fieldnames or [])]
-        if missing:
-            found = ", ".join(map(repr, reader.fieldnames or [])) or "none: the file is empty"
-            raise DataError(f"{path}: line 1 has to name the columns {missing}; the columns are {found}")
-        done = reader.line_num  # the line on which the row before ended
-        for row in reader:
-            where = f"{path}: row from line {done + 1}"
-            if None in row or None in row.values():
-                raise DataError(f"{where}: expected {len(reader.fieldnames)} cells, as line 1 has; check its quotes")
-            yield where, {name: filled(row, name, where) for name in columns}
-            done = reader.line_num
-    except csv.Error as error:
-        raise DataError(f"{path}: row from line {done + 1} is not valid CSV ({error}); check its quotes") from None
+        yield Located(f"{where} (id {identifier})", example, document, part)
 
 
 def _words(text: str) -> Iterator[tuple[str, int, int]]:

@@ -1,38 +1,100 @@
-"""The file formats SQuAD and MRQA, read strictly, one question at a time; what NarrativeQA shares is here too.
+"""What the file formats share: reading lines, JSON and tables, checking rows against pydantic models, placing answers.
 
-Every parser yields `Record`s and counts in ``tally`` what it repaired or what cannot be trained on. Anything else that
-is not as the format has it raises `DataError` with file, record and id.
+Every format yields `Located` examples and counts in ``tally`` what it repaired or what cannot be trained on. Anything
+else that is not as the format has it raises `DataError` with file, record and id.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import json
-import re
-import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
+
+import pydantic
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from helpers.data.examples import DataError, Example
 
 MOVED = "answers were placed where their text stands in the context, as their offsets were wrong"
-LOOSE = "answers differ from the context in case, spacing or punctuation; the file's own offsets are used"
-UNPLACED = "questions have answers but no place in the context: kept for scoring, not to train on"
-_ADVERSARIAL = re.compile(r"(?P<original>.+?)-(?:high-conf-)?turk\d+")
-_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "an object", bool: "true or false"}
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "bool_type": "true or false",
+}
+_NOUNS = {"data": "article", "qas": "question"}  # one of a list, where it is not the list's name less its s
 
 
-class Record(NamedTuple):
+class Located(NamedTuple):
     """An example, where it was read (for messages), its document, and its part where the file itself says so."""
 
     where: str
     example: Example
     document: str
     part: str = ""
+
+
+class Row(pydantic.BaseModel):
+    """One record of a file, as its format has it; what it holds besides is left alone."""
+
+    model_config = pydantic.ConfigDict(strict=True)
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _is_object(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            raise PydanticCustomError("object", f"an object with {next(iter(cls.model_fields))!r}")
+        return value
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("empty", "text")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_filled)]  # with more in it than white space
+# Some files number their questions instead of naming them.
+Identifier = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+R = TypeVar("R", bound=Row)
+
+
+def checked(model: type[R], value: object, file: object, *places: str) -> R:
+    """``value`` as a ``model``. Raises `DataError` that names ``file``, the record (``places``, and where in ``value``
+    it stands, with its id), the field, what was expected and what was found."""
+    try:
+        return model.model_validate(value)
+    except pydantic.ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+    kind, path, found = problem["type"], list(problem["loc"]), problem["input"]
+    missing = path.pop() if kind == "missing" else ""
+    steps, field = [place + _id_of(value) for place in places], ""
+    for key in path:
+        value = value[key]
+        if isinstance(key, int):
+            noun = _NOUNS.get(field) or field.removesuffix("s").replace("_", " ")
+            steps.append(f"{noun} {key + 1}{_id_of(value)}")
+        field = "" if isinstance(key, int) else key
+    if missing:
+        says = f"{missing!r} is missing; the keys are {', '.join(map(repr, found)) or 'none'}"
+    elif kind == "empty":
+        says = f"{repr(field) if field else 'it'} is empty; fill it in or remove the record"
+    else:
+        expected = problem["ctx"]["expected"].replace("'", "") if kind == "literal_error" else problem["msg"]
+        says = f"expected {f'{field!r} to be ' if field else ''}{_EXPECTED.get(kind, expected)}, found {found!r:.80}"
+    raise DataError(": ".join(filter(None, (str(file), ", ".join(steps), says))))
+
+
+def _id_of(value: object) -> str:
+    identifier = value.get("qid", value.get("id")) if isinstance(value, dict) else None
+    return f" (id {identifier})" if type(identifier) in (str, int) and str(identifier).strip() else ""
 
 
 def digest(*texts: object) -> str:
@@ -46,7 +108,7 @@ def notes_of(name: str, tally: Counter) -> list[str]:
     return [f"{name}: {count:,} {text}" for text, count in tally.items()]
 
 
-def check(records: Iterable[Record], name: str, unanswerable: bool) -> list[Record]:
+def check(records: Iterable[Located], name: str, unanswerable: bool) -> list[Located]:
     """The records as a list: some, with an id each, and with an answer each unless ``unanswerable``."""
     records = list(records)
     if not records:
@@ -63,6 +125,22 @@ def check(records: Iterable[Record], name: str, unanswerable: bool) -> list[Reco
             "file; pass unanswerable=True to keep them, or remove them"
         )
     return records
+
+
+def locate(context: str, text: str, start: int, where: str, tally: Counter) -> tuple[int, int]:
+    """The character range of ``text``: at ``start``, or else at the only place where it stands."""
+    if start >= 0 and context.startswith(text, start):
+        return start, start + len(text)
+    first, found = context.find(text), context[max(start, 0) :][: len(text)]
+    if first < 0:
+        raise DataError(f"{where}: {text!r:.80} does not stand in the context (at offset {start}: {found!r:.80})")
+    if context.find(text, first + 1) >= 0:
+        raise DataError(
+            f"{where}: {text!r:.80} is not at its offset {start} (there: {found!r:.80}) and stands in the context "
+            "more than once; correct the offset"
+        )
+    tally[MOVED] += 1
+    return first, first + len(text)
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -88,7 +166,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             raise DataError(f"{path}: reading stopped at byte {offset:,} ({error}); fetch the file again") from None
 
 
-def _json(text: str, path: Path, line: int = 1) -> object:
+def parse_json(text: str, path: Path, line: int = 1) -> object:
     """``text`` as JSON; ``line`` is the line of the file where it starts."""
     try:
         return json.loads(text)
@@ -100,142 +178,21 @@ def _json(text: str, path: Path, line: int = 1) -> object:
         raise DataError(f"{path}: not valid JSON at {place} ({error.msg}); {hint}") from None
 
 
-def field(record: object, key: str, kind: type, where: str):
-    """``record[key]``, which has to be of type ``kind``."""
-    if type(record) is not dict:
-        raise DataError(f"{where}: expected an object with {key!r}, found {record!r:.80}")
-    if key not in record:
-        raise DataError(f"{where}: {key!r} is missing; the keys are {', '.join(map(repr, record)) or 'none'}")
-    if type(record[key]) is not kind:
-        raise DataError(f"{where}: expected {key!r} to be {_KINDS[kind]}, found {record[key]!r:.80}")
-    return record[key]
-
-
-def filled(record: object, key: str, where: str) -> str:
-    """``record[key]``, which has to be text with more in it than white space."""
-    text = field(record, key, str, where)
-    if not text.strip():
-        raise DataError(f"{where}: {key!r} is empty; fill it in or remove the record")
-    return text
-
-
-def _identifier(record: object, key: str, where: str) -> str:
-    """The record's id; some files number their questions instead of naming them."""
-    if type(record) is dict and type(record.get(key)) is int:
-        return str(record[key])
-    return filled(record, key, where)
-
-
-def squad(path: Path, tally: Counter) -> Iterator[Record]:
-    """SQuAD 1.1 and 2.0, adversarial SQuAD included: articles of paragraphs of questions."""
-    text = "".join(text for _, text in lines(path))
-    if not text.strip():
-        raise DataError(f"{path}: the file is empty; expected SQuAD's JSON")
-    for a, article in enumerate(field(_json(text, path), "data", list, str(path)), 1):
-        where = f"{path}: article {a}"
-        paragraphs = field(article, "paragraphs", list, where)
-        title = article.get("title")
-        document = title if type(title) is str and title else f"article {a}"
-        for p, paragraph in enumerate(paragraphs, 1):
-            where = f"{path}: article {a}, paragraph {p}"
-            context = filled(paragraph, "context", where)
-            for q, question in enumerate(field(paragraph, "qas", list, where), 1):
-                yield squad_record(f"{where}, question {q}", question, context, document, tally)
-
-
-def squad_record(where: str, record: object, context: str, document: str, tally: Counter) -> Record:
-    """One of SQuAD's questions, an object with ``id``, ``question`` and ``answers``."""
-    identifier = _identifier(record, "id", where)
-    where = f"{where} (id {identifier})"
-    question = filled(record, "question", where)
-    answers = field(record, "answers", list, where)
-    if answers and record.get("is_impossible") is True:
-        raise DataError(f"{where}: 'is_impossible' is true, yet there are answers; correct one of the two")
-    texts, spans = [], []
-    for number, answer in enumerate(answers, 1):
-        place = f"{where}, answer {number}"
-        texts.append(filled(answer, "text", place))
-        spans.append(_locate(context, texts[-1], field(answer, "answer_start", int, place), place, tally))
-    adversarial = _ADVERSARIAL.fullmatch(identifier)
-    group = adversarial["original"] if adversarial else identifier
-    example = Example(identifier, question, context, tuple(dict.fromkeys(texts)), spans[0] if spans else None, group)
-    return Record(where, example, document)
-
-
-def _locate(context: str, text: str, start: int, where: str, tally: Counter) -> tuple[int, int]:
-    """The character range of ``text``: at ``start``, or else at the only place where it stands."""
-    if start >= 0 and context.startswith(text, start):
-        return start, start + len(text)
-    first = context.find(text)
-    found = context[max(start, 0) :][: len(text)]
-    if first < 0:
-        raise DataError(f"{where}: {text!r:.80} does not stand in the context (at offset {start}: {found!r:.80})")
-    if context.find(text, first + 1) >= 0:
-        raise DataError(
-            f"{where}: {text!r:.80} is not at its offset {start} (there: {found!r:.80}) and stands in the context "
-            "more than once; correct the offset"
-        )
-    tally[MOVED] += 1
-    return first, first + len(text)
-
-
-def mrqa(path: Path, tally: Counter) -> Iterator[Record]:
-    """The MRQA shared task's lines, one context with its questions each; a header may come first."""
-    empty = True
-    for number, text in lines(path):
-        if not text.strip():
-            continue
-        record = _json(text, path, number)
-        if empty and type(record) is dict and "header" in record:
-            empty = False
-            continue
-        empty = False
-        where = f"{path}: line {number}"
-        context = filled(record, "context", where)
-        for q, question in enumerate(field(record, "qas", list, where), 1):
-            yield mrqa_record(f"{where}, question {q}", question, context, tally)
-    if empty:
-        raise DataError(f"{path}: the file is empty; expected one JSON object a line, as MRQA has it")
-
-
-def mrqa_record(where: str, record: object, context: str, tally: Counter) -> Record:
-    """One of MRQA's questions: ``answers`` to score with, ``detected_answers`` to train on (ends are inclusive)."""
-    key = "qid" if type(record) is dict and "qid" in record else "id"  # qid is the official one
-    identifier = _identifier(record, key, where)
-    where = f"{where} (id {identifier})"
-    question = filled(record, "question", where)
-    answers = field(record, "answers", list, where)
-    for number, answer in enumerate(answers, 1):
-        filled({"text": answer}, "text", f"{where}, answer {number}")
-    spans = []
-    for number, detected in enumerate(field(record, "detected_answers", list, where), 1):
-        place = f"{where}, detected answer {number}"
-        text = filled(detected, "text", place)
-        for pair in field(detected, "char_spans", list, place):
-            if type(pair) is not list or [type(edge) for edge in pair] != [int, int]:
-                raise DataError(f"{place}: expected each of 'char_spans' to be [first, last], found {pair!r:.80}")
-            spans.append(_detected(context, text, *pair, place, tally))
-    if record.get("is_impossible") is True and (answers or spans):
-        raise DataError(f"{where}: 'is_impossible' is true, yet there are answers; correct one of the two")
-    if spans and not answers:
-        raise DataError(f"{where}: 'detected_answers' without 'answers'; both are needed, to train and to score")
-    if answers and not spans:
-        tally[UNPLACED] += 1
-    distinct, span = tuple(dict.fromkeys(answers)), spans[0] if spans else None
-    return Record(where, Example(identifier, question, context, distinct, span, identifier), context)
-
-
-def _detected(context: str, text: str, first: int, last: int, where: str, tally: Counter) -> tuple[int, int]:
-    """MRQA found its answers loosely, so their text may differ from the context in case and punctuation."""
-    found = context[first : last + 1] if 0 <= first <= last < len(context) else ""
-    if found != text and context.startswith(text, max(first, 0)):
-        tally[MOVED] += 1
-        return max(first, 0), max(first, 0) + len(text)
-    if found != text and _bare(found) == _bare(text) != "":
-        tally[LOOSE] += 1
-        return first + len(found) - len(found.lstrip()), first + len(found.rstrip())
-    return _locate(context, text, first, where, tally)
-
-
-def _bare(text: str) -> str:
-    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
+def table(path: Path, model: type[R]) -> Iterator[tuple[str, R]]:
+    """Place and row of a CSV file, the first line of which has to name the fields of ``model``."""
+    reader = csv.DictReader((text for _, text in lines(path)), strict=True)
+    done = 0
+    try:
+        header = reader.fieldnames or []
+        if missing := [name for name in model.model_fields if name not in header]:
+            found = ", ".join(map(repr, header)) or "none: the file is empty"
+            raise DataError(f"{path}: line 1 has to name the columns {missing}; the columns are {found}")
+        done = reader.line_num  # the line on which the row before ended
+        for row in reader:
+            place = f"row from line {done + 1}"
+            if None in row or None in row.values():
+                raise DataError(f"{path}: {place}: expected {len(header)} cells, as line 1 has; check its quotes")
+            yield f"{path}: {place}", checked(model, row, path, place)
+            done = reader.line_num
+    except csv.Error as error:
+        raise DataError(f"{path}: row from line {done + 1} is not valid CSV ({error}); check its quotes") from None
