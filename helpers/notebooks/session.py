@@ -12,12 +12,11 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import torch
-from IPython.display import HTML, display
 
 from helpers import paths
 from helpers.presets.load import load
 from helpers.presets.schema import Preset
-from helpers.results import figures, provenance, records, tables
+from helpers.results import figures, provenance, records
 
 INJECTED = "# Parameters"  # how papermill's own cell begins
 # Parameters of notebooks that stand for a key of the preset; an empty or zero value leaves the preset's.
@@ -41,6 +40,7 @@ PRESET_KEYS = {
     "glove": "mnemonic.glove",
 }
 
+PAPERS = ("corpora", "imm", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 MAY_BE_ZERO = ("answer_weight", "attention_weight")  # a value below zero leaves the preset's
 
 
@@ -94,8 +94,7 @@ class Session:
             **parts,
         )
         records.write(record)
-        if figures.drawable(record):
-            figures.save(figures.draw(record), record.preset, artefact)
+        figures.save(record)
         return record
 
 
@@ -150,7 +149,7 @@ def of_a_preset(parameters: dict[str, object]) -> dict[str, object]:
 def topics_of(notebook: str) -> list[str]:
     """What a preset may have settings for: of 02_imm_main its paper, imm, and then itself, imm_main."""
     name = notebook.partition("_")[2]
-    return [*sorted((paper for paper in records.ORDER if f"{name}_".startswith(f"{paper}_")), key=len)[-1:], name]
+    return [*sorted((paper for paper in PAPERS if f"{name}_".startswith(f"{paper}_")), key=len)[-1:], name]
 
 
 def load_preset(parameters: dict[str, object], *topics: str, **overrides: object) -> Preset:
@@ -196,11 +195,3 @@ def seed_everything(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-
-
-def show(record: records.Record) -> None:
-    """Show a record's tables, one a metric, if it has any, and its figure."""
-    if record.scores and not tables.is_matrix(record):
-        display(HTML("".join(tables.html(record, metric) for metric in tables.metrics(record))))
-    if figures.drawable(record):
-        display(figures.draw(record))

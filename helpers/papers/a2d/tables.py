@@ -13,11 +13,12 @@ import pandas as pd
 
 from helpers import paths
 from helpers.data.examples import Example, groups_of
+from helpers.files import fingerprint
 from helpers.papers.a2d.runs import ABLATIONS, Runs, kinds_of, row_name
 from helpers.papers.a2d.trainings import Answers, Reader, joint_answers, loaded, question_sets
 from helpers.papers.corpora import QUESTION_TYPES, question_type
 from helpers.presets.schema import Preset
-from helpers.results import intervals, records, tables
+from helpers.results import comparisons, intervals, records, tables
 from helpers.results.records import Claim, Record, Score
 from helpers.tasks import metrics
 from helpers.tasks.spans import windows_over
@@ -51,7 +52,7 @@ def present(preset: Preset, names: list[str]) -> list[str]:
 def answered(preset: Preset, rows: Rows, sets: list[str]) -> Found:
     """What every row answers to these sets of questions; asked once, and kept."""
     asked = question_sets(preset)
-    known = {name: records.fingerprint([repr((e.id, e.question, e.context)) for e in asked[name]]) for name in sets}
+    known = {name: fingerprint(*(repr((e.id, e.question, e.context)) for e in asked[name])) for name in sets}
     tasks = {
         key: [
             Answers(
@@ -75,7 +76,7 @@ def table(preset: Preset, found: Found, sets: list[str]) -> dict:
     for (row, seed), together in found.items():
         for name in sets:
             f1[row, name, seed], exact[row, name, seed] = _means(asked[name], [one[name] for one in together])
-    ids = {name: records.fingerprint(groups_of(asked[name])) for name in sets}
+    ids = {name: fingerprint(*groups_of(asked[name])) for name in sets}
     first, second = records.scored(f1, "F1"), records.scored(exact, "EM")  # most is said of F1
     scores = first["scores"] + second["scores"]
     return {**first, "scores": scores, "examples_of": ids, "unit": "F1", "average": False}
@@ -142,7 +143,8 @@ def figure4(preset: Preset, found: Found, name: str, notes: Iterable[str] = ()) 
     counts = ", ".join(f"{one} {np.count_nonzero(types == one)}" for one in QUESTION_TYPES if one in types)
     return {
         **records.scored(values),
-        "examples_of": {one: records.fingerprint(of) for one, of in ids.items()},
+        "kind": "bars",
+        "examples_of": {one: fingerprint(*of) for one, of in ids.items()},
         "unit": "F1",
         "average": False,
         "notes": [*notes, f"questions on {name}: {counts}; types with fewer than {FEW} are not shown"],
@@ -207,15 +209,15 @@ def ablation_claims(runs: Runs, sets: list[str]) -> list[Claim]:
 def kept(record: Record) -> pd.DataFrame:
     """How much of the ensemble's gain over a single reader the student has, by set of questions, with intervals; no
     share where the ensemble's gain is not certain."""
-    lines, metric = {}, tables.metrics(record)[0]
+    lines, metric = {}, comparisons.metrics(record)[0]
     for row in dict.fromkeys(score.method for score in record.scores):
         if not row.endswith(" + A2D"):
             continue
         kind = row.removesuffix(" + A2D")
-        for column in tables.columns(record, metric):
+        for column in comparisons.columns(record, metric):
             gains = {
-                "ensemble's gain": tables.compare(record, f"{kind} (E)", kind, [column], metric),
-                "student's gain": tables.compare(record, row, kind, [column], metric),
+                "ensemble's gain": comparisons.compare(record, f"{kind} (E)", kind, [column], metric),
+                "student's gain": comparisons.compare(record, row, kind, [column], metric),
             }
             together, student = gains.values()
             share = f"{tables.signed(100 * student.difference / together.difference, 0)} %" if together.is_gain else "–"

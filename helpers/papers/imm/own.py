@@ -13,7 +13,7 @@ from helpers.papers.imm import algorithm
 from helpers.papers.imm import tables as imm_tables
 from helpers.papers.imm.runs import Histories, Trained, readers_of
 from helpers.presets.schema import Preset
-from helpers.results import provenance, records, tables
+from helpers.results import comparisons, provenance, records, tables
 from helpers.tasks.spans import budget
 from helpers.training.engine import run_plans
 
@@ -127,7 +127,7 @@ python -m helpers answer path/to/this/folder "your question" passage.txt
 def compared(record: records.Record, domain: str) -> str:
     """Single, IMM and their difference on one domain, in a line."""
     table = tables.frame(record)[domain].str.replace("*", "")
-    found = tables.compare(record, "IMM", "Single", [domain])
+    found = comparisons.compare(record, "IMM", "Single", [domain])
     text = f"{domain}: Single {table['Single']}, IMM {table['IMM']}, difference {tables.signed(found.difference)}"
     if found.low is None:
         return text

@@ -9,6 +9,7 @@ from helpers.data.adversarial import SETS, load_adversarial
 from helpers.data.domains import load_domains, load_one
 from helpers.data.examples import Example, groups_of
 from helpers.data.similarity import question_similarity
+from helpers.files import fingerprint
 from helpers.models.pretrained import load_saved
 from helpers.papers.imm import algorithm
 from helpers.papers.imm.algorithm import Readers
@@ -44,7 +45,7 @@ def table(rows: Rows) -> dict:
     f1 = {(row, domain, seed): reader.fit()["f1"][domain] for row, seed, domain, reader in each(rows)}
     preset = preset_of(rows)
     tested = {name: domain.test for name, domain in load_domains(preset.data).items()}
-    ids = {name: records.fingerprint([e.id for e in test]) for name, test in tested.items()}
+    ids = {name: fingerprint(*(e.id for e in test)) for name, test in tested.items()}
     beaten = [row for row in rows if row not in ("IMM", *algorithm.OURS)]
     claims = [Claim(text=f"IMM beats {row}", above="IMM", below=row) for row in beaten]
     return {**records.scored(f1), "examples_of": ids, "claims": claims}
@@ -81,6 +82,7 @@ def figure3(histories: Histories, rows: Rows, notes: list[str]) -> dict:
     converged = sum(rounds < preset.imm.curve for rounds in stopped)
     note = f"{converged} of {len(stopped)} seeds stopped before K = {preset.imm.curve}, as no domain improved"
     return {
+        "kind": "curve",
         "scores": scores,
         "average": False,
         "claims": [rises, *flattens],
@@ -93,7 +95,7 @@ def table2(rows: Rows) -> dict:
     """Table 2: F1 of each method's reader of one domain on its clean questions, AddSent and AddOneSent."""
     preset = preset_of(rows)
     sets = load_adversarial(preset.data)
-    known = records.fingerprint([repr((e.id, e.question, e.context, e.answers)) for s in sets.values() for e in s])
+    known = fingerprint(*(repr((e.id, e.question, e.context, e.answers)) for s in sets.values() for e in s))
     domain = preset.data.adversarial.domain
     tasks = {
         (row, seed): one.ask(Adversarial, f"adversarial questions, {one.label}", questions=known)
@@ -102,7 +104,7 @@ def table2(rows: Rows) -> dict:
     }
     engine.run(tasks.values(), preset.engine, "adversarial")
     f1 = {(row, name, seed): values for (row, seed), task in tasks.items() for name, values in task.fit()["f1"].items()}
-    ids = {name: records.fingerprint(groups_of(s)) for name, s in sets.items()}
+    ids = {name: fingerprint(*groups_of(s)) for name, s in sets.items()}
     clean, *attacks = SETS
     claims = [Claim(text=f"IMM beats Single on {a}", above="IMM", below="Single", columns=[a]) for a in attacks] + [
         Claim(
