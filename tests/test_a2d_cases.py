@@ -14,7 +14,7 @@ from helpers.models.words import glove_digest
 from helpers.papers.a2d import case as a2d_case
 from helpers.papers.a2d import runs, trainings
 from helpers.presets.load import load
-from helpers.results import attention, figures
+from helpers.results import attention, canvas
 from helpers.tasks.spans import windows_over
 
 WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
@@ -145,7 +145,7 @@ def test_prices_are_not_formulas(case, monkeypatch):
     for view in found["readers"].values():
         view["answer"] = "$100 % & #1_a {x $"  # as a formula, an error
     figure = attention.draw(found)
-    assert figures.png(figure)
+    assert canvas.content(figure, "png")
     assert "$100" in figure.axes[0].get_title(loc="left")
 
 

@@ -1,5 +1,7 @@
 """Figures and the report: drawn from records alone, byte for byte the same, legible."""
 
+from types import SimpleNamespace
+
 import matplotlib
 import nbformat
 import numpy as np
@@ -9,7 +11,7 @@ from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from helpers import paths
-from helpers.results import figures, report
+from helpers.results import claims, figures, report
 from helpers.results.records import Record, printed, write
 
 DOMAINS = ["news", "stories", "web"]
@@ -45,11 +47,12 @@ def table() -> Record:
 def similarity() -> Record:
     scores = [(a, b, 0, 0.9 if (i + 1) % 3 == j else 0.1) for i, a in enumerate(DOMAINS) for j, b in enumerate(DOMAINS)]
     cosines = {a: {b: 1.0 if a == b else 0.5 for b in DOMAINS} for a in DOMAINS}
-    return record("imm/similarity", scores, payload={"cosines": cosines})
+    return record("imm/similarity", scores, kind="matrix", payload={"cosines": cosines})
 
 
 def curve() -> Record:
-    return record("imm/figure3", [("IMM", "all", s, 50 + x + s, x) for x in (2.0, 0.0, 1.0) for s in (0, 2)])
+    scores = [("IMM", "all", s, 50 + x + s, x) for x in (2.0, 0.0, 1.0) for s in (0, 2)]
+    return record("imm/figure3", scores, kind="curve")
 
 
 def corpora() -> Record:
@@ -60,14 +63,20 @@ def corpora() -> Record:
         "question_lengths": {name: histogram for name in DOMAINS},
         "question_words": {name: {"what": 0.75, "who": 0.25} for name in DOMAINS},
     }
-    return record("corpora/overview", [], payload=payload)
+    return record("corpora/overview", [], kind="profile", payload=payload)
+
+
+def case() -> Record:
+    view = {"answer": "a", "attention": [[1.0], [0.5]], "probabilities": {"gold": 0.5}}
+    payload = {"question": ["q"], "passage": ["a", "b"], "answers": {"gold": [0, 0]}}
+    return record("a2d/figure3", [], kind="case", payload=payload | {"readers": {"before": view, "after": view}})
 
 
 def test_redrawn_byte_for_byte():
-    for each in (table(), similarity(), curve(), corpora()):
+    for each in (table(), similarity(), curve(), corpora(), case()):
         write(each)
     drawn = {path: path.read_bytes() for path in figures.redraw("mini")}
-    assert len(drawn) == 8
+    assert len(drawn) == 10
     for path in drawn:
         path.unlink()
     with matplotlib.rc_context({"font.size": 20, "figure.dpi": 50, "axes.facecolor": "red"}):
@@ -75,7 +84,7 @@ def test_redrawn_byte_for_byte():
     for path, content in drawn.items():
         assert content.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
         assert b"<dc:date>" not in content and b"Software" not in content
-    assert len(set(drawn.values())) == 8
+    assert len(set(drawn.values())) == 10
 
 
 def test_bars_stand_for_means_and_intervals():
@@ -114,7 +123,7 @@ def similarity_value(row: int, column: int) -> float:
 
 
 def test_lengths_are_densities():
-    ax = figures.lengths(corpora().payload, "question_lengths")
+    ax = figures.lengths(corpora(), "question_lengths")
     values = ax.patches[0].get_data().values
     assert values.tolist() == [7.5, 1.25]  # 75 % over 10 words, 25 % over 20
     assert ax.get_xlabel() == "words in a question"
@@ -136,29 +145,29 @@ def test_functions_draw_on_axes_that_they_are_given():
 
 def test_a_missing_payload_is_named():
     with pytest.raises(ValueError, match="corpora/overview: the payload has no 'passage_lengths'"):
-        figures.draw(record("corpora/overview", [], payload={"sizes": {}}))
+        figures.draw(record("corpora/overview", [], kind="profile", payload={"sizes": {"news": {}}}))
 
 
 def test_verdicts_are_computed():
-    against, seeds = report.verdict(table())
+    against, seeds = claims.verdict(table())
     assert against.startswith("Mix is 10.0 F1 below Single on average (95 % interval −12.0 to −8.0 over 2 seeds; ")
     assert against.endswith("P(Mix > Single) <0.01). In the paper the difference is +0.86.")
     assert seeds == "2 seeds: fewer than the 3 that a claim needs."
     equal = record("imm/table1", [(m, "a", s, 50 + s) for m in ("Single", "Mix") for s in (0, 1)], baselines=["Single"])
     assert (
-        "Mix is level with Single on a (95 %" in report.verdict(equal)[0]
-        and "does not tell them apart" in report.verdict(equal)[0]
+        "Mix is level with Single on a (95 %" in claims.verdict(equal)[0]
+        and "does not tell them apart" in claims.verdict(equal)[0]
     )
     means = {("A", "x"): 60, ("A", "y"): 60, ("B", "x"): 50, ("B", "y"): 60}
     scores = [(*key, seed, mean) for key, mean in means.items() for seed in range(3)]
-    found = report.verdict(record("a2d/weights", scores, baselines=["A"], average=False))
+    found = claims.verdict(record("a2d/weights", scores, baselines=["A"], average=False))
     apart = [sentence.partition(" (95")[0] for sentence in found]
     assert apart == ["B is 10.0 F1 below A on x", "B is level with A on y"]
-    assert report.verdict(similarity()) == [
+    assert claims.verdict(similarity()) == [
         "Nearest to news: stories (0.90), to stories: web (0.90), to web: news (0.90)."
     ]
-    assert report.verdict(record("a2d/figure3", [])) == []  # a case has no scores to compare
-    assert report.verdict(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")
+    assert claims.verdict(case()) == []  # a case has no scores to compare
+    assert claims.verdict(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")
 
 
 def test_run_line():
@@ -167,15 +176,20 @@ def test_run_line():
 
 
 def test_report_is_one_page_without_code_or_links(tmp_path):
-    assert "no results of preset &#x27;mini&#x27; yet" in report.show("mini").data
+    papers = [
+        SimpleNamespace(key="corpora", title="The corpora", reference="", artefacts=["overview"]),
+        SimpleNamespace(key="imm", title="Liu & others", reference="", artefacts=["similarity", "table1"]),
+    ]
+    assert "no results of preset &#x27;mini&#x27; yet" in report.page("mini", papers).data
     for each in (table(), similarity(), corpora()):
         write(each)
-    shown = report.show("mini").data
+    shown = report.page("mini", papers).data
+    assert "<h2>The corpora</h2>" in shown and "<h2>Liu &amp; others</h2>" in shown
     assert [shown.index(name) for name in ("corpora/overview", "imm/similarity", "imm/table1")] == sorted(
         shown.index(name) for name in ("corpora/overview", "imm/similarity", "imm/table1")
     )
     assert shown.count('src="data:image/png;base64,') == 3
-    assert list(report.overview("mini")["seeds"]) == [0, 1, 2]
+    assert list(report.overview("mini", papers)["seeds"]) == [0, 1, 2]
     cell = new_code_cell("secret_code()", outputs=[new_output("display_data", {"text/html": shown})])
     executed = tmp_path / "99_report.ipynb"
     nbformat.write(new_notebook(cells=[new_markdown_cell("# The report"), cell]), executed)
@@ -186,3 +200,21 @@ def test_report_is_one_page_without_code_or_links(tmp_path):
     assert "secret_code" not in text and "<script" not in text and "http" not in text
     with pytest.raises(ValueError, match="run 99_report first"):
         report.export("mini", tmp_path / "none.ipynb")
+
+
+def test_a_heading_links_to_the_paper():
+    write(table())
+    card = SimpleNamespace(key="imm", title="Liu", reference="https://example.org/?a&b", artefacts=[])
+    assert '<h2><a href="https://example.org/?a&amp;b">Liu</a></h2>' in report.page("mini", [card]).data
+    assert "<h2>imm</h2>" in report.page("mini", []).data
+
+
+def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
+    shown = []
+    monkeypatch.setattr(report, "display", lambda *pieces: shown.append(pieces))
+    for each in (table(), similarity(), case()):
+        report.show(each)
+    (tables, bars, sentences), (matrix, nearest), (picture,) = shown
+    assert "<caption>Ours, F1" in tables.data and sentences.data.startswith("<ul><li>Mix is 10.0 F1 below Single on")
+    assert all(isinstance(drawn, Figure) for drawn in (bars, matrix, picture))
+    assert "Nearest to news" in nearest.data

@@ -238,7 +238,7 @@ def test_claims_hold_fail_or_stay_open():
     claim = records.Claim(text="A beats B", above="A", below="B")
     clear = record({("A", "x"): [10, 11, 12], ("B", "x"): [1, 2, 3]}, claim)
     found = claims.judge(clear, claim)
-    assert found.outcome == claims.HOLDS and found.found.difference == 9
+    assert found.outcome == claims.HOLDS and found.comparison.difference == 9
     assert found.sentence.startswith("A beats B: holds. Difference +9.0 F1 (95 % interval +")
     assert found.sentence.endswith("; in the paper +2.00.")
     other = claims.judge(clear, records.Claim(text="B beats A", above="B", below="A"))
@@ -258,7 +258,7 @@ def test_a_claim_may_be_about_two_differences():
     values = {("A", "x"): [5, 16, 9], ("B", "x"): [4, 5, 9], ("A", "y"): [8, 9, 6], ("B", "y"): [6, -3, 5]}
     claim = records.Claim(text="more", above="A", below="B", columns=["y"], than=["A", "B"], than_columns=["x"])
     found = claims.judge(record(values, claim), claim)
-    assert found.outcome == claims.HOLDS and (found.found.low, found.found.high) == (1, 1)
+    assert found.outcome == claims.HOLDS and (found.comparison.low, found.comparison.high) == (1, 1)
     with pytest.raises(ValueError, match="is about 'C', but no score is of that row"):
         record(values, claim.model_copy(update={"above": "C"}))
 
@@ -268,9 +268,9 @@ def test_a_claim_may_be_about_a_multiple_of_another_difference():
     values = {("A", "x"): [10, 10, 12], ("B", "x"): [4, 4, 5], ("C", "x"): [2, 2, 2]}
     claim = records.Claim(text="most of it", above="A", below="B", than=["B", "C"], times=2.0)
     found = claims.judge(record(values, claim), claim)
-    assert found.outcome == claims.HOLDS and math.isclose(found.found.difference, 5 / 3)
+    assert found.outcome == claims.HOLDS and math.isclose(found.comparison.difference, 5 / 3)
     more = claim.model_copy(update={"times": 3.0})
-    assert math.isclose(claims.judge(record(values, more), more).found.difference, -2 / 3)
+    assert math.isclose(claims.judge(record(values, more), more).comparison.difference, -2 / 3)
     # "half of what A gains over C is not lost": B - C against half of A - C, 2 - 4, 2 - 4 and 3 - 5
     half = records.Claim(text="half", above="B", below="C", than=["A", "C"], times=0.5)
     assert claims.judge(record(values, half), half).outcome == claims.FAILS
@@ -305,11 +305,12 @@ def test_a_claim_on_a_record_of_several_metrics_is_about_the_first():
         }
     )
     found = claims.judge(both, claim)
-    assert found.outcome == claims.HOLDS and found.found.difference == 9  # column y, which has no F1, is left alone
+    # column y, which has no F1, is left alone
+    assert found.outcome == claims.HOLDS and found.comparison.difference == 9
     assert found.sentence.startswith("A beats B: holds. Difference +9.0 F1 (")
     assert found.sentence.endswith("; in the paper +2.00.")
     turned = both.model_copy(update={"scores": both.scores[::-1]})
     other = claims.judge(turned, claim.model_copy(update={"columns": ["x"]}))
     assert other.outcome == claims.FAILS and "−58.0 EM" in other.sentence and "in the paper −2.00" in other.sentence
     than = records.Claim(text="more", above="A", below="B", than=["B", "A"], than_columns=["x"])
-    assert claims.judge(both, than).found.difference == 18  # 9 - (-9), of F1 alone
+    assert claims.judge(both, than).comparison.difference == 18  # 9 - (-9), of F1 alone

@@ -4,13 +4,15 @@ import json
 import os
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
 
-from helpers import paths
-from helpers.results import provenance, records, tables
-from helpers.results.records import Record, RecordError, Score, example_key, fingerprint, printed, read, read_all, write
+from helpers import files, paths
+from helpers.files import fingerprint
+from helpers.results import comparisons, provenance, tables
+from helpers.results.records import Record, RecordError, Score, example_key, printed, read, read_all, write
 
 RUN = {
     "commit": "0123456789abcdef",
@@ -56,7 +58,7 @@ def test_written_and_read_back(results):
         scores=[score.model_dump() for score in scores],
         baselines=[],
         examples=examples,
-        examples_of={"a": fingerprint(["1", "2", "3"])},
+        examples_of={"a": fingerprint("1", "2", "3")},
         payload={"note": "é", "many": list(range(100))},
         paper=[row.model_dump() for row in printed("imm/table1")],
         notes=["two seeds, CPU"],
@@ -74,13 +76,35 @@ def test_written_and_read_back(results):
     assert not [line for line in lines if line.count('"method"') > 1]
 
 
+def test_a_record_without_a_kind_is_a_table_and_written_as_one():
+    path = write(small())
+    assert path.read_text().splitlines()[1:3] == [' "artefact": "imm/table1",', ' "kind": "table",']
+    path.write_text(path.read_text().replace(' "kind": "table",\n', ""))
+    assert read(path).kind == "table"
+
+
+def test_a_full_disk_names_the_file(results, monkeypatch):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(files.os, "replace", full)
+    with pytest.raises(OSError, match=r"cannot write .*table1\.json: No space left on device; free some space"):
+        write(small())
+    assert list((results / "mini" / "imm").iterdir()) == []
+
+
+def test_fingerprints_stand_for_texts_in_their_order():
+    assert fingerprint("1", "2", "3") == fingerprint(1, 2, 3) == "ad53e8806d17c82d"
+    assert fingerprint("2", "1") != fingerprint("1", "2")
+
+
 def test_a_killed_write_leaves_the_old_record(results, monkeypatch):
     path = write(small())
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(records.os, "replace", killed)
+    monkeypatch.setattr(files.os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         write(small(title="another"))
     assert read(path).title == "A small table"
@@ -92,9 +116,12 @@ def test_all_records_in_the_order_of_the_papers(results):
         write(small(artefact=artefact))
     (paths.models("mini")).mkdir()
     (paths.models("mini") / "weights.json").write_text("{}")
-    found = [record.artefact for record in read_all("mini")]
+    order = {"corpora": ["overview"], "imm": ["similarity", "table1"], "a2d": ["table1"]}
+    papers = [SimpleNamespace(key=key, artefacts=artefacts) for key, artefacts in order.items()]
+    found = [record.artefact for record in read_all("mini", papers)]
     assert found == ["corpora/overview", "imm/similarity", "imm/table1", "imm/figure9", "a2d/table1", "mtdnn/table1"]
-    assert read_all("lab") == []
+    assert read_all("lab", papers) == []
+    assert [record.artefact for record in read_all("mini")] == sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +139,11 @@ def test_all_records_in_the_order_of_the_papers(results):
             lambda c: c.update(examples={"Mix|a|0": [55], "Mix|a|1": [55, 55]}, examples_of={"a": "1"}),
             "2 values, others of its column 1",
         ),
+        (lambda c: c.update(kind="plot"), "kind: Input should be 'table', 'bars', 'curve', 'matrix', 'case' or 'prof"),
+        (lambda c: c.update(kind="curve"), "kind is 'curve', but a curve needs a score with x"),
+        (lambda c: c.update(kind="matrix"), "a matrix needs the same rows as columns"),
+        (lambda c: c.update(kind="case", payload={"question": "?"}), "a case needs readers in its payload"),
+        (lambda c: c.update(kind="profile"), "a profile needs sizes in its payload"),
     ],
 )
 def test_a_broken_record_names_file_and_field(change, message):
@@ -183,7 +215,7 @@ def test_the_papers_own_averages():
     record = small(paper=[row.model_dump() for row in printed("imm/table1")])
     table = tables.printed_frame(record)
     averages = ["75.03", "75.89", "76.98", "75.71", "76.74", "76.11", "77.11", "**77.94**"]
-    assert list(table[tables.AVERAGE]) == averages
+    assert list(table[comparisons.AVERAGE]) == averages
     assert table.loc["FT", "SQuAD"] == "**89.52**"
     assert printed("imm/none") == []
     gap = small(paper=[row.model_dump() for row in printed("imm/table1")[:-1]])
@@ -227,10 +259,9 @@ def test_intervals_over_examples_where_there_is_one_seed():
     assert (caption, table.loc["Mix", "a"]) == ("Ours, F1", "50.0")
 
 
-def test_markdown_and_html():
+def test_html():
     record = small(paper=[row.model_dump() for row in printed("imm/table1")])
-    text = tables.markdown(record)
-    assert "| Mix | **55.0** ± 0.0 | 60.0 ± 0.0 | 57.5 ± 0.0 |" in text
-    assert "SQuAD" in text and "Ours minus Single" in text
     page = tables.html(record)
+    assert "<th>Mix</th><td><b>55.0</b> ± 0.0</td><td>60.0 ± 0.0</td><td>57.5 ± 0.0</td>" in page
+    assert "SQuAD" in page and "Ours minus Single" in page
     assert "<td><b>55.0</b> ± 0.0</td>" in page and "(&lt;0.01)" in page and page.count("<table>") == 3

@@ -3,21 +3,25 @@
 import numpy as np
 import pytest
 
-from helpers.results.intervals import bootstrap_interval, compare, describe, estimate, mean
+from helpers.results.intervals import compare, describe, estimate
 
 
 def test_mean():
-    assert mean([1, 2, 6]) == 3
-    with pytest.raises(ValueError, match="no values"):
-        mean([])
+    assert estimate([np.array([[1], [2], [6]])]).mean == 3
+    with pytest.raises(ValueError, match="one or more matrices"):
+        estimate([])
 
 
 def test_interval_over_seeds():
+    def interval(values, **settings):
+        found = estimate([np.array(values)[:, None]], **settings)
+        return found.low, found.high
+
     # Two seeds: a resample's mean is 0, 50 or 100, with probability 1/4, 1/2 and 1/4.
-    assert bootstrap_interval([0, 100]) == (0, 100)
-    assert bootstrap_interval([0, 100], level=0.4) == (50, 50)
-    assert bootstrap_interval([7, 7, 7]) == (7, 7)
-    assert bootstrap_interval([7]) is None
+    assert interval([0, 100]) == (0, 100)
+    assert interval([0, 100], level=0.4) == (50, 50)
+    assert interval([7, 7, 7]) == (7, 7)
+    assert interval([7]) == (None, None)
 
 
 def test_interval_over_seeds_and_examples():

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from helpers.results.figures import Drawing, WIDTH, plain_style
+from helpers.results.canvas import WIDTH, Drawing, plain_style
 
 MOST = 84  # passage tokens in a picture
 CAPTIONS = {"before": "The reader by itself", "after": "Distilled (A2D)"}
@@ -20,7 +20,7 @@ def draw(case: dict[str, Any]) -> Figure:
     """The whole figure: an attention map for each reader, and the probabilities of both answers."""
     with plain_style():
         height = 0.17 * len(case["question"]) + 0.9
-        figure = Drawing(figsize=(WIDTH, 2 * height + 2.4), layout="constrained")
+        figure = Drawing(WIDTH, 2 * height + 2.4)
         axes = figure.subplots(3, 1, height_ratios=[height, height, 1.7])
         tokens = shown(case)
         for ax, name in zip(axes, CAPTIONS, strict=False):

@@ -1,12 +1,14 @@
-"""Does what the paper says hold for ours? Computed from a record's raw scores; nothing is written by hand."""
+"""What a record shows, in sentences: none is written by hand, each is computed from the raw scores.
+
+A paper's claims are judged; where it has none, every row is held against the baselines.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from helpers.results import intervals, tables
+from helpers.results import comparisons, tables
+from helpers.results.intervals import Comparison
 from helpers.results.records import Claim, Record
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "is not decided"
@@ -14,66 +16,99 @@ SEEDS = 3  # fewer runs show nothing that another seed may not undo
 
 
 class Judgement(NamedTuple):
-    """A claim's outcome (``HOLDS``, ``FAILS`` or ``OPEN``), what was found, and both in a sentence."""
+    """A claim's outcome (``HOLDS``, ``FAILS`` or ``OPEN``), the difference it rests on, and both in a sentence."""
 
     outcome: str
-    found: intervals.Comparison
+    comparison: Comparison
     sentence: str
+
+
+def verdict(record: Record) -> list[str]:
+    """What a record shows: sizes of a profile, nearest domains of a matrix, or whether the paper's claims hold, or else
+    each row against the baselines in the first metric."""
+    return {"profile": _sizes, "matrix": _nearest}.get(record.kind, _judged)(record)
 
 
 def judge(record: Record, claim: Claim) -> Judgement:
     """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
-    not decided otherwise, or with fewer than ``SEEDS`` seeds."""
-    metric = tables.metrics(record)[0]
-    columns = claim.columns or tables.columns(record, metric)
+    not decided otherwise, or with fewer than ``SEEDS`` seeds. Raises ValueError where its rows do not compare."""
+    metric = comparisons.metrics(record)[0]
+    columns = claim.columns or comparisons.columns(record, metric)
+    others = claim.than_columns or columns
     if claim.than:
-        found = _excess(record, claim, columns, metric)
+        found = comparisons.excess(record, claim, columns, metric)
     else:
-        found = tables.compare(record, claim.above, claim.below, columns, metric)
-    few = len({score.seed for score in record.scores}) < SEEDS
-    if claim.than and claim.times != 1 and not few:  # a share of a gain, so there has to be one
-        gain = tables.compare(record, *claim.than, claim.than_columns or columns, metric)
-        few = gain is None or not gain.is_gain
-    if few or found.low is None or found.low <= 0 <= found.high:
-        outcome = OPEN
-    else:
-        outcome = HOLDS if found.low > 0 else FAILS
-    digits = tables.decimals(score.value for score in record.scores if score.metric == metric)
-    text = f"{claim.text}: {outcome}. Difference {tables.signed(found.difference, digits)} {metric or record.unit}"
-    if found.low is None:
-        text += f" ({found.over}, so without an interval)"
-    else:
-        text += f" (95 % interval {tables.interval(found, digits)}; {tables.likely('P', found.probability)})"
-    printed = _printed(record, claim)
-    text += "." if printed is None else f"; in the paper {tables.signed(printed, 2)}."
-    return Judgement(outcome, found, text)
-
-
-def _excess(record: Record, claim: Claim, columns: list[str], metric: str | None) -> intervals.Comparison:
-    """By how much one difference is above the other. All four terms may share trainings and questions, so it is taken
-    seed by seed and question by question, and then resampled once."""
-    terms = [(claim.above, columns), (claim.below, columns)]
-    terms += [(row, claim.than_columns or columns) for row in claim.than]
-    found = [tables.matrices(record, row, own, metric) for row, own in terms]
-    if any(one is None for one in found) or len({len(one) for one in found}) > 1:
+        found = comparisons.compare(record, claim.above, claim.below, columns, metric)
+    if found is None:
         raise ValueError(f"{record.artefact}: {claim.text!r} needs the same seeds and as many columns on both sides")
-    if len({matrix.shape for one in found for matrix in one}) > 1:  # not the same questions: one number a seed
-        found = [[matrix.mean(axis=1, keepdims=True) for matrix in one] for one in found]
-    excess = [a - b - claim.times * (c - d) for a, b, c, d in zip(*found, strict=True)]
-    return intervals.compare(excess, [np.zeros_like(matrix) for matrix in excess])
+    is_open = len(comparisons.seeds(record)) < SEEDS or found.low is None or found.low <= 0 <= found.high
+    if claim.than and claim.times != 1 and not is_open:  # a share of a gain, so there has to be one
+        gain = comparisons.compare(record, *claim.than, others, metric)
+        is_open = gain is None or not gain.is_gain
+    outcome = OPEN if is_open else HOLDS if found.is_gain else FAILS
+
+    digits = tables.decimals(record, metric)
+    evidence = f"{found.over}, so without an interval" if found.low is None else tables.evidence(found, "P", digits)
+    text = f"{tables.signed(found.difference, digits)} {metric or record.unit} ({evidence})"
+    printed = comparisons.paper_difference(record, claim.above, claim.below, claim.columns, metric)
+    if claim.than and printed is not None:
+        gain = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns, metric)
+        printed = None if gain is None else printed - claim.times * gain
+    text += "" if printed is None else f"; in the paper {tables.signed(printed, 2)}"
+    return Judgement(outcome, found, f"{claim.text}: {outcome}. Difference {text}.")
 
 
-def _printed(record: Record, claim: Claim) -> float | None:
-    """The paper's own difference, where it prints all that goes into it."""
-    metric = tables.metrics(record)[0]
+def _sizes(record: Record) -> list[str]:
+    sizes = {name: counts.get("train", 0) for name, counts in record.payload["sizes"].items()}
+    listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+    return [f"{len(sizes)} domains with {sum(sizes.values()):,} questions to train on: {listed}."]
 
-    def mean(row: str, columns: list[str]) -> float:
-        printed = [s for s in tables.paper_scores(record, metric) if tables.row_label(s) == row]
-        values = [s.value for s in printed if not columns or s.column in columns]
-        return float(np.mean(values)) if values and len(values) >= len(columns) else np.nan
 
-    gap = mean(claim.above, claim.columns) - mean(claim.below, claim.columns)
-    if claim.than:
-        columns = claim.than_columns or claim.columns
-        gap -= claim.times * (mean(claim.than[0], columns) - mean(claim.than[1], columns))
-    return None if np.isnan(gap) else float(gap)
+def _nearest(record: Record) -> list[str]:
+    others = [score for score in record.scores if score.method != score.column]
+    nearest = {score.method: score for score in sorted(others, key=lambda score: score.value)}
+    order = dict.fromkeys(score.method for score in others)
+    return ["Nearest to " + ", to ".join(f"{x}: {nearest[x].column} ({nearest[x].value:.2f})" for x in order) + "."]
+
+
+def _judged(record: Record) -> list[str]:
+    if not (record.claims or record.baselines):
+        return []
+    sentences = [judge(record, claim).sentence for claim in record.claims] or _against_baselines(record)
+    if (number := len(comparisons.seeds(record))) < SEEDS:
+        sentences.append(f"{number} seed{'s' if number > 1 else ''}: fewer than the {SEEDS} that a claim needs.")
+    return sentences
+
+
+def _against_baselines(record: Record) -> list[str]:
+    """Every row against every baseline, on average over the columns where that means something, or else on each."""
+    metric = comparisons.metrics(record)[0]
+    columns, rows = comparisons.columns(record, metric), comparisons.rows(record, metric)
+    if record.average and len(columns) > 1:
+        columns = [comparisons.AVERAGE]
+    found = {name: comparisons.differences(record, name, metric) for name in record.baselines if name in rows}
+    return [
+        _against(record, metric, column, row, baseline, comparison)
+        for column in columns
+        for baseline, table in found.items()
+        for row, comparison in table[column].items()
+        if comparison is not None
+    ]
+
+
+def _against(record: Record, metric: str | None, column: str, row: str, baseline: str, comparison: Comparison) -> str:
+    digits = tables.decimals(record, metric)
+    size = f"{abs(comparison.difference):.{digits}f}"
+    if float(size) == 0:
+        place = "level with"
+    else:
+        place = f"{size} {metric or record.unit} {'above' if comparison.difference > 0 else 'below'}"
+    text = f"{row} is {place} {baseline} {'on average' if column == comparisons.AVERAGE else f'on {column}'}"
+    if comparison.low is None:
+        text += " (one run each, so without an interval)"
+    else:
+        text += f" ({tables.evidence(comparison, f'P({row} > {baseline})', digits)})"
+        if comparison.low <= 0 <= comparison.high:
+            text += "; the interval includes zero, so this does not tell them apart"
+    printed = comparisons.paper_difference(record, row, baseline, [] if record.average else [column], metric)
+    return f"{text}." + ("" if printed is None else f" In the paper the difference is {tables.signed(printed, 2)}.")

@@ -1,120 +1,60 @@
-"""Figures, drawn from records alone and the same byte for byte at every drawing.
+"""The pictures of records, drawn from them alone and the same byte for byte at every drawing.
 
-Every function takes ``ax=None`` and returns the axes. ``draw`` makes the whole figure of a record. Figures are made
-without pyplot: no display is needed, and a notebook shows one once, as the last value of a cell.
+``draw`` makes the whole figure of a record, as its kind says. The functions that draw one part of it take ``ax=None``
+and return the axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BytesIO
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from PIL import Image
 
-from helpers import paths
-from helpers.results import records, tables
+from helpers.results import attention, canvas, comparisons, records, tables
+from helpers.results.canvas import WIDTH, Drawing, finish, plain_style
 from helpers.results.records import Record
 
-DPI = 120
-WIDTH = 9.0  # inches; the width of a notebook page
+HEIGHT = 4.2  # inches
 CAPSIZE = 2.5  # points
-INTERVAL = "95 % interval"
-
-
-class Drawing(Figure):
-    """A figure that a notebook shows although pyplot does not know of it."""
-
-    def _repr_png_(self) -> bytes:
-        return png(self)
+OUTSIDE = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # of a legend
+ONE_RUN = "one run each"
+colors = partial(seaborn.color_palette, "colorblind")
 
 
 def draw(record: Record) -> Figure:
     """The whole figure of a record. Raises ValueError when the record has nothing to draw."""
-    if "readers" in (record.payload or {}):
-        from helpers.results import attention  # draws with what is here
-
-        return attention.draw(record.payload)
     with plain_style():
-        if record.artefact == "corpora/overview":
-            figure = Drawing(figsize=(WIDTH, 7.2), layout="constrained")
-            grid = figure.add_gridspec(2, 2)
-            lengths(record, "passage_lengths", figure.add_subplot(grid[0, 0]))
-            lengths(record, "question_lengths", figure.add_subplot(grid[0, 1])).get_legend().remove()
-            question_words(record, figure.add_subplot(grid[1, :]))
-        elif tables.is_matrix(record):
-            raw = "cosines" in (record.payload or {})
-            figure = Drawing(figsize=(WIDTH if raw else WIDTH / 2, 4.2), layout="constrained")
-            axes = np.atleast_1d(figure.subplots(1, 1 + raw))
-            similarity_heatmap(record, ax=axes[0])
-            if raw:
-                similarity_heatmap(record, raw=True, ax=axes[1])
-        elif any(score.x is not None for score in record.scores):
-            figure = curves(record)
-        else:
-            figure = bar_table(record).figure
-    return figure
+        return PICTURES[record.kind](record)
 
 
 def drawable(record: Record) -> bool:
-    """Whether a record has a figure; a case study has one where it shows readers."""
-    return bool(record.scores) or record.artefact == "corpora/overview" or "readers" in (record.payload or {})
+    """Whether a record has a figure."""
+    return bool(record.scores) or record.kind in ("case", "profile")
+
+
+def save(record: Record) -> list[Path]:
+    """Draw a record and save the figure beside it; returns the paths written, none if there is nothing to draw."""
+    return canvas.save(draw(record), record.preset, record.artefact) if drawable(record) else []
 
 
 def redraw(preset: str | Path) -> list[Path]:
     """Draw and save the figures of all records of a preset; returns the paths written."""
-    drawn = [record for record in records.read_all(preset) if drawable(record)]
-    return [path for record in drawn for path in save(draw(record), preset, record.artefact)]
-
-
-def save(figure: Figure, preset: str | Path, artefact: str) -> list[Path]:
-    """Write PNG and SVG beside the record, without dates or random ids, and return their paths."""
-    written = []
-    for suffix, content in (("png", png(figure)), ("svg", _render(figure, "svg", {"Date": None}))):
-        path = paths.figure(preset, artefact, suffix)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        written.append(path)
-    return written
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as the content of a PNG file, of 128 colours, which a drawing needs no more than and which make it
-    a third of the size."""
-    drawn = Image.open(BytesIO(_render(figure, "png", {"Software": None}))).convert("RGB")
-    content = BytesIO()
-    drawn.quantize(128, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
-    return content.getvalue()
-
-
-def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None) -> Axes:
-    """How alike two domains' questions are: the weights s_ij, or with ``raw`` the cosines that they come from."""
-    if raw:
-        table, title = pd.DataFrame(payload(record, "cosines")).T, "Cosine"
-    else:
-        table = tables.estimates(record).map(lambda cell: np.nan if cell is None else cell.mean)
-        title = "Weight s$_{ij}$ (a row sums to 1)"
-    others = table.index.to_numpy()[:, None] != table.columns.to_numpy()
-    table = table.where(others)  # itself with itself says nothing, and would use up the colours
-    ax = _heatmap(table.astype(float), "{:.2f}", _axes(ax, (WIDTH / 2, 4.2)))
-    return _finish(ax, "source domain j", "target domain i", title)
+    return [path for record in records.read_all(preset) for path in save(record)]
 
 
 def bar_table(record: Record, metric: str | None = None, ax: Axes | None = None) -> Axes:
     """Methods × columns as bars with intervals, AVE. last."""
-    table = tables.estimates(record, metric)
-    ax = _axes(ax, (WIDTH, 4.2))
+    table = comparisons.estimates(record, metric)
+    ax = canvas.axes(ax, WIDTH, HEIGHT)
     width = 0.84 / len(table)
-    for index, (row, color) in enumerate(zip(table.index, _colors(len(table)), strict=True)):
+    for index, (row, color) in enumerate(zip(table.index, colors(len(table)), strict=True)):
         shift = (index - (len(table) - 1) / 2) * width
         cells = [(place + shift, cell) for place, cell in enumerate(table.loc[row]) if cell is not None]
         heights = [cell.mean for _, cell in cells]
@@ -125,25 +65,26 @@ def bar_table(record: Record, metric: str | None = None, ax: Axes | None = None)
                 ax.errorbar(x, cell.mean, around, color="0.2", linewidth=1, capsize=min(CAPSIZE, 20 * width))
     ax.set_xticks(range(len(table.columns)), table.columns)
     ax.tick_params(axis="x", length=0)
-    if tables.AVERAGE in table.columns:
+    if comparisons.AVERAGE in table.columns:
         ax.axvline(len(table.columns) - 1.5, color="0.7", linewidth=0.8, linestyle=":")
-    _legend(ax)
-    return _finish(ax, "", f"{metric or record.unit} ({_interval(table)})", record.title)
+    ax.legend(**OUTSIDE)
+    return finish(ax, "", f"{metric or record.unit} ({tables.resampled(table) or ONE_RUN})", record.title)
 
 
 def curves(record: Record, metric: str | None = None) -> Figure:
     """A panel of ``curve`` for each column, side by side on one scale, with one legend."""
     columns = list(dict.fromkeys(score.column for score in record.scores))
-    figure = Drawing(figsize=(WIDTH if len(columns) > 1 else WIDTH * 0.75, 4.2), layout="constrained")
+    several = len(columns) > 1
+    figure = Drawing(WIDTH if several else WIDTH * 0.75, HEIGHT)
     panels = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
     for ax, column in zip(panels, columns, strict=True):
         curve(record, column, metric, ax)
-        if len(columns) > 1:
+        if several:
             ax.set_title(column, loc="left", fontsize=11)
     for ax in panels[1:]:
         ax.set_ylabel("")
-    _legend(panels[-1])
-    if len(columns) > 1:
+    panels[-1].legend(**OUTSIDE)
+    if several:
         figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -153,32 +94,67 @@ def curve(record: Record, column: str, metric: str | None = None, ax: Axes | Non
 
     Methods without x are horizontal lines.
     """
-    ax = _axes(ax, (WIDTH * 0.75, 4.2))
-    table = tables.estimates(record, metric)[column]
+    ax = canvas.axes(ax, WIDTH * 0.75, HEIGHT)
+    table = comparisons.estimates(record, metric)[column]
     methods = list(dict.fromkeys(score.method for score in record.scores))
-    for method, color in zip(methods, _colors(len(methods)), strict=True):
-        points = {s.x: tables.row_label(s) for s in record.scores if s.method == method}
+    for method, color in zip(methods, colors(len(methods)), strict=True):
+        points = {score.x: records.row_label(score) for score in record.scores if score.method == method}
         if None in points:
             ax.axhline(table[points[None]].mean, color=color, linewidth=1.2, linestyle="--", label=method)
             continue
-        cells = [(x, table[points[x]]) for x in sorted(points) if table[points[x]] is not None]
-        xs = [x for x, _ in cells]
-        ax.plot(xs, [cell.mean for _, cell in cells], "o-", color=color, markersize=4, label=method)
-        if all(cell.low is not None for _, cell in cells):
-            low, high = ([getattr(cell, side) for _, cell in cells] for side in ("low", "high"))
-            ax.fill_between(xs, low, high, color=color, alpha=0.18, linewidth=0)
+        cells = {x: table[points[x]] for x in sorted(points) if table[points[x]] is not None}
+        ax.plot([*cells], [cell.mean for cell in cells.values()], "o-", color=color, markersize=4, label=method)
+        if all(cell.low is not None for cell in cells.values()):
+            low, high = ([getattr(cell, side) for cell in cells.values()] for side in ("low", "high"))
+            ax.fill_between([*cells], low, high, color=color, alpha=0.18, linewidth=0)
     positions = sorted({score.x for score in record.scores if score.x is not None})
     if len(positions) <= 12:
         ax.set_xticks(positions, [f"{x:g}" for x in positions])
     xlabel = str((record.payload or {}).get("x", "x"))
-    return _finish(ax, xlabel, f"{metric or record.unit} ({_interval(table.to_frame())})", record.title)
+    return finish(
+        ax, xlabel, f"{metric or record.unit} ({tables.resampled(table.to_frame()) or ONE_RUN})", record.title
+    )
 
 
-def lengths(source: Record | dict[str, Any], what: str = "passage_lengths", ax: Axes | None = None) -> Axes:
+def similarities(record: Record) -> Figure:
+    """The weights s_ij as a heat map, and beside it the cosines that they come from, where the record has them."""
+    raw = "cosines" in (record.payload or {})
+    figure = Drawing(WIDTH if raw else WIDTH / 2, HEIGHT)
+    panels = np.atleast_1d(figure.subplots(1, 1 + raw))
+    for ax, cosines in zip(panels, (False, True), strict=False):
+        similarity_heatmap(record, cosines, ax)
+    return figure
+
+
+def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None) -> Axes:
+    """How alike two domains' questions are: the weights s_ij, or with ``raw`` the cosines that they come from."""
+    if raw:
+        table, title = pd.DataFrame(payload(record, "cosines")).T, "Cosine"
+    else:
+        scores = pd.DataFrame([(score.method, score.column, score.value) for score in record.scores])
+        table, title = scores.pivot_table(2, 0, 1, sort=False), "Weight s$_{ij}$ (a row sums to 1)"
+        table = table[table.index]
+    others = table.index.to_numpy()[:, None] != table.columns.to_numpy()
+    table = table.where(others)  # itself with itself says nothing, and would use up the colours
+    ax = _heatmap(table.astype(float), "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT))
+    return finish(ax, "source domain j", "target domain i", title)
+
+
+def profile(record: Record) -> Figure:
+    """Lengths of passages and questions, and question words."""
+    figure = Drawing(WIDTH, 7.2)
+    grid = figure.add_gridspec(2, 2)
+    lengths(record, "passage_lengths", figure.add_subplot(grid[0, 0]))
+    lengths(record, "question_lengths", figure.add_subplot(grid[0, 1])).get_legend().remove()
+    question_words(record, figure.add_subplot(grid[1, :]))
+    return figure
+
+
+def lengths(record: Record, what: str = "passage_lengths", ax: Axes | None = None) -> Axes:
     """Outlines of histograms of lengths in words, ``{domain: {"edges": […], "counts": […]}}``, as % of a domain."""
-    ax = _axes(ax, (WIDTH / 2, 3.4))
-    domains = payload(source, what)
-    for (domain, histogram), color in zip(domains.items(), _colors(len(domains)), strict=True):
+    ax = canvas.axes(ax, WIDTH / 2, 3.4)
+    domains = payload(record, what)
+    for (domain, histogram), color in zip(domains.items(), colors(len(domains)), strict=True):
         edges, counts = np.asarray(histogram["edges"], float), np.asarray(histogram["counts"], float)
         # Per word, so that bins of different widths compare.
         density = 100 * counts / max(counts.sum(), 1) / np.diff(edges)
@@ -186,23 +162,24 @@ def lengths(source: Record | dict[str, Any], what: str = "passage_lengths", ax: 
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize=9)
     thing = what.removesuffix("_lengths")
-    return _finish(ax, f"words in a {thing}", f"% of the domain's {thing}s, per word", f"Length of {thing}s")
+    return finish(ax, f"words in a {thing}", f"% of the domain's {thing}s, per word", f"Length of {thing}s")
 
 
-def question_words(source: Record | dict[str, Any], ax: Axes | None = None) -> Axes:
+def question_words(record: Record, ax: Axes | None = None) -> Axes:
     """Shares of question words, ``{domain: {word: share}}``, as percentages."""
-    shares = payload(source, "question_words")
+    shares = payload(record, "question_words")
     table = 100 * pd.DataFrame.from_dict(shares, orient="index").fillna(0.0)
-    ax = _heatmap(table, "{:.0f}", _axes(ax, (WIDTH, 0.5 * len(table) + 1.2)))
-    return _finish(ax, "", "", "Question words, % of the domain's questions")
+    ax = _heatmap(table, "{:.0f}", canvas.axes(ax, WIDTH, 0.5 * len(table) + 1.2))
+    return finish(ax, "", "", "Question words, % of the domain's questions")
 
 
-def payload(source: Record | dict[str, Any], field: str) -> Any:
+def payload(record: Record, field: str) -> Any:
     """One field of a record's payload. Raises ValueError naming the record where it is missing."""
-    where, content = (source.artefact, source.payload or {}) if isinstance(source, Record) else ("payload", source)
-    if not content.get(field):
-        raise ValueError(f"{where}: the payload has no {field!r} to draw; run the notebook that writes it again")
-    return content[field]
+    if not (content := (record.payload or {}).get(field)):
+        raise ValueError(
+            f"{record.artefact}: the payload has no {field!r} to draw; run the notebook that writes it again"
+        )
+    return content
 
 
 def _heatmap(table: pd.DataFrame, text: str, ax: Axes) -> Axes:
@@ -220,50 +197,11 @@ def _heatmap(table: pd.DataFrame, text: str, ax: Axes) -> Axes:
     return ax
 
 
-def _interval(table: pd.DataFrame) -> str:
-    """What the intervals in a table of estimates are over, for an axis label."""
-    over = list(dict.fromkeys(cell.over for cell in table.to_numpy().ravel() if cell is not None))
-    if over == ["one run"]:
-        return "one run each"
-    kinds = [kind for kind in ("seeds", "examples") if any(kind in text for text in over)]
-    return f"{INTERVAL} over {' and '.join(kinds)}" + (", one seed" if any("one seed" in text for text in over) else "")
-
-
-def _render(figure: Figure, suffix: str, metadata: dict) -> bytes:
-    content = BytesIO()
-    with plain_style():
-        matplotlib.rcParams["svg.hashsalt"] = "helpers"  # else the ids inside an SVG are random
-        figure.savefig(content, format=suffix, dpi=DPI, metadata=metadata)
-    return content.getvalue()
-
-
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    return Drawing(figsize=size, layout="constrained").add_subplot() if ax is None else ax
-
-
-def _finish(ax: Axes, xlabel: str, ylabel: str, title: str) -> Axes:
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
-    ax.set_title(title, loc="left", fontsize=11)
-    ax.spines[["top", "right"]].set_visible(False)
-    if not ax.images:
-        ax.grid(axis="y", color="0.9")
-        ax.set_axisbelow(True)
-    return ax
-
-
-def _legend(ax: Axes) -> None:
-    ax.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-
-
-def _colors(number: int) -> list:
-    return seaborn.color_palette("colorblind", number)
-
-
-@contextmanager
-def plain_style() -> Iterator[None]:
-    """Draw as matplotlib does by itself."""
-    # Someone's matplotlibrc, or a notebook's inline settings, must not change what a record looks like.
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        yield
+PICTURES = {
+    "table": lambda record: bar_table(record).figure,
+    "bars": lambda record: bar_table(record).figure,
+    "curve": curves,
+    "matrix": similarities,
+    "profile": profile,
+    "case": lambda record: attention.draw(record.payload),
+}

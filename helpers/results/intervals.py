@@ -16,6 +16,7 @@ import numpy as np
 DRAWS = 1000
 LEVEL = 0.95
 SEED = 0
+Matrices = Sequence[np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -44,43 +45,20 @@ class Comparison:
         return self.low is not None and self.low > 0
 
 
-def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean. Raises ValueError on no values."""
-    if len(values) == 0:
-        raise ValueError("there is no mean of no values")
-    return float(np.mean(np.asarray(values, dtype=np.float64)))
-
-
-def bootstrap_interval(
-    values: Sequence[float], level: float = LEVEL, draws: int = DRAWS, seed: int = SEED
-) -> tuple[float, float] | None:
-    """The percentile interval of the mean of ``values``, one a seed; None when there is only one."""
-    found = estimate([np.asarray(values, dtype=np.float64)[:, None]], level, draws, seed)
-    return None if found.low is None else (found.low, found.high)
-
-
-def estimate(matrices: Sequence[np.ndarray], level: float = LEVEL, draws: int = DRAWS, seed: int = SEED) -> Estimate:
+def estimate(matrices: Matrices, level: float = LEVEL, draws: int = DRAWS, seed: int = SEED) -> Estimate:
     """The mean over the columns of a table, each a seeds × examples matrix, with its interval.
 
     Seeds are resampled together in all columns, because a seed's models belong together; examples in each column by
     itself. With one seed only the examples are resampled, and ``over`` says so.
     """
     matrices = _checked(matrices)
-    centre = round(mean([matrix.mean() for matrix in matrices]), 6)
-    over = describe(matrices)
+    mean, over = round(_mean(matrices), 6), describe(matrices)
     if over == "one run":
-        return Estimate(centre, None, None, over)
-    resamples = _resamples(matrices, draws, np.random.default_rng([seed, 1]), np.random.default_rng([seed, 0]))
-    return Estimate(centre, *_percentiles(resamples, level), over)
+        return Estimate(mean, None, None, over)
+    return Estimate(mean, *_percentiles(_resamples(matrices, draws, seed, stream=1), level), over)
 
 
-def compare(
-    ours: Sequence[np.ndarray],
-    theirs: Sequence[np.ndarray],
-    level: float = LEVEL,
-    draws: int = DRAWS,
-    seed: int = SEED,
-) -> Comparison:
+def compare(ours: Matrices, theirs: Matrices, level: float = LEVEL, draws: int = DRAWS, seed: int = SEED) -> Comparison:
     """How far ``ours`` lies above ``theirs``, paired over the same examples and averaged over seeds.
 
     Both are lists of seeds × examples matrices, column by column over the same examples. A resample takes the same
@@ -90,21 +68,17 @@ def compare(
     sizes = [[matrix.shape[1] for matrix in side] for side in (ours, theirs)]
     if sizes[0] != sizes[1]:
         raise ValueError(f"only the same examples can be paired, but there are {sizes[0]} and {sizes[1]} a column")
-    difference = mean([matrix.mean() for matrix in ours]) - mean([matrix.mean() for matrix in theirs])
+    difference = _mean(ours) - _mean(theirs)
     over = describe(min(ours, theirs, key=lambda side: side[0].shape[0]))
     if over == "one run":
         return Comparison(difference, None, None, None, over)
-    resamples = [
-        _resamples(side, draws, np.random.default_rng([seed, stream]), np.random.default_rng([seed, 0]))
-        for side, stream in ((ours, 1), (theirs, 2))
-    ]
-    gaps = resamples[0] - resamples[1]
+    gaps = _resamples(ours, draws, seed, stream=1) - _resamples(theirs, draws, seed, stream=2)
     gaps[np.abs(gaps) < 1e-9] = 0.0  # equal means can differ in their last bit
     probability = float(np.mean(gaps > 0) + 0.5 * np.mean(gaps == 0))
     return Comparison(difference, *_percentiles(gaps, level), probability, over)
 
 
-def describe(matrices: Sequence[np.ndarray]) -> str:
+def describe(matrices: Matrices) -> str:
     """What a resampling of these matrices is over, in words."""
     seeds = matrices[0].shape[0]
     examples = sum(matrix.shape[1] for matrix in matrices)
@@ -113,10 +87,13 @@ def describe(matrices: Sequence[np.ndarray]) -> str:
     return f"{seeds} seeds" if seeds > 1 else "one run"
 
 
-def _resamples(
-    matrices: Sequence[np.ndarray], draws: int, seeds: np.random.Generator, examples: np.random.Generator
-) -> np.ndarray:
-    """Means of resampled seeds and examples; float64 of shape (draws,)."""
+def _mean(matrices: Matrices) -> float:
+    return float(np.mean([matrix.mean() for matrix in matrices]))
+
+
+def _resamples(matrices: Matrices, draws: int, seed: int, stream: int) -> np.ndarray:
+    """Means of resampled seeds, of their own ``stream``, and examples, the same in all streams; float64 (draws,)."""
+    seeds, examples = np.random.default_rng([seed, stream]), np.random.default_rng([seed, 0])
     runs = matrices[0].shape[0]
     weights = seeds.multinomial(runs, np.full(runs, 1 / runs), size=draws) / runs  # draws × seeds
     total = np.zeros(draws)
@@ -126,13 +103,12 @@ def _resamples(
     return total / len(matrices)
 
 
-def _percentiles(resamples: np.ndarray, level: float) -> tuple[float, float]:
+def _percentiles(resamples: np.ndarray, level: float) -> list[float]:
     # Rounded, so that another machine's order of summation draws the same picture.
-    low, high = np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2]).round(6)
-    return float(low), float(high)
+    return np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2]).round(6).tolist()
 
 
-def _checked(matrices: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _checked(matrices: Matrices) -> list[np.ndarray]:
     matrices = [np.asarray(matrix, dtype=np.float64) for matrix in matrices]
     if not matrices or any(matrix.ndim != 2 or matrix.size == 0 for matrix in matrices):
         raise ValueError("statistics need one or more matrices, seeds × examples, none of them empty")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -100,9 +101,6 @@ def _git(*arguments: str) -> str | None:
 
 
 def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine() or "CPU"
+    listed = Path("/proc/cpuinfo")
+    model = re.search(r"^model name\s*: *(.+)", listed.read_text() if listed.exists() else "", re.M)
+    return model[1] if model else platform.processor() or platform.machine() or "CPU"

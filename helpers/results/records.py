@@ -1,39 +1,41 @@
 """A result is a record: raw scores, one per run, beside what the paper prints and how the run was made.
 
-Means, intervals and tests are computed on reading (``helpers.statistics``), never stored.
+Means, intervals and tests are computed on reading (``helpers.results.comparisons``), never stored.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import tempfile
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, PlainSerializer, ValidationError, model_validator
 
 from helpers import paths
-from helpers.results.provenance import Run, STRICT
+from helpers.files import write_whole
+from helpers.results.provenance import STRICT, Run
 
-# The order of the papers, and within a paper the order in which its results are read; others follow by name.
-ORDER = {
-    "corpora": ["overview"],
-    "imm": ["similarity", "table1", "figure3", "table2", "table3"],
-    "a2d": ["table1", "table2", "table4", "table5", "figure4", "figure4_addsent", "weights", "figure3", "table3"],
-    "hrkd": [],
-    "mtdnn_kd": [],
-    "mtdnn": [],
-}
 WIDTH = 118  # characters; what fits stays on one line of the file
+
+
+def optional(default: Any) -> Any:
+    """A field that a file leaves out where it has its default."""
+    return Field(default=default, exclude_if=lambda value: value == default)
+
 
 Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" separates the parts of an example key
 Value = Annotated[float, AfterValidator(lambda value: round(value, 6))]
-Tenth = Annotated[float, AfterValidator(lambda value: round(value, 1))]
+Tenth = Annotated[
+    float,
+    AfterValidator(lambda value: round(value, 1)),
+    PlainSerializer(lambda value: int(value) if value.is_integer() else value),
+]
+# What it is drawn as and told in; a case shows what readers do with one example, a profile what corpora are like.
+Kind = Literal["table", "bars", "curve", "matrix", "case", "profile"]
 
 
 class RecordError(ValueError):
@@ -47,8 +49,8 @@ class Printed(BaseModel):
     method: Name
     column: Name
     value: Value
-    x: float | None = None
-    metric: str | None = None
+    x: float | None = optional(None)
+    metric: str | None = optional(None)
 
 
 class Score(BaseModel):
@@ -59,8 +61,8 @@ class Score(BaseModel):
     column: Name
     seed: Annotated[int, Field(ge=0)]
     value: Value
-    x: float | None = None
-    metric: str | None = None
+    x: float | None = optional(None)
+    metric: str | None = optional(None)
 
 
 class Claim(BaseModel):
@@ -72,10 +74,10 @@ class Claim(BaseModel):
     text: str
     above: Name
     below: Name
-    columns: list[Name] = []
-    than: Annotated[list[Name], Field(max_length=2)] = []
-    than_columns: list[Name] = []
-    times: float = 1.0
+    columns: list[Name] = optional([])
+    than: Annotated[list[Name], Field(max_length=2)] = optional([])
+    than_columns: list[Name] = optional([])
+    times: float = optional(1.0)
 
 
 class Record(BaseModel):
@@ -89,28 +91,43 @@ class Record(BaseModel):
 
     model_config = STRICT
     artefact: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
+    kind: Kind = "table"
     preset: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")]
     title: str
     unit: str
-    notes: list[str] = []
-    average: bool = True
-    baselines: list[Name] = []
-    claims: list[Claim] = []
+    notes: list[str] = optional([])
+    average: bool = optional(True)
+    baselines: list[Name] = optional([])
+    claims: list[Claim] = optional([])
     scores: list[Score] = []
     paper: list[Printed] = []
-    payload: dict[str, JsonValue] | None = None
+    payload: dict[str, JsonValue] | None = optional(None)
     run: Run
-    examples_of: dict[str, str] = {}
-    examples: dict[str, list[Tenth]] = {}
+    examples_of: dict[str, str] = optional({})
+    examples: dict[str, list[Tenth]] = optional({})
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
-        values: dict[tuple, float] = {}
+    def _kind_fits(self) -> Self:
+        payload, rows = self.payload or {}, {score.method for score in self.scores}
+        needs = {
+            "curve": ("a score with x", any(score.x is not None for score in self.scores)),
+            "matrix": ("the same rows as columns", rows == {score.column for score in self.scores} != set()),
+            "case": ("readers in its payload", payload.get("readers")),
+            "profile": ("sizes in its payload", payload.get("sizes")),
+        }
+        needed, given = needs.get(self.kind, ("", True))
+        if not given:
+            raise ValueError(f"kind is {self.kind!r}, but a {self.kind} needs {needed}")
+        return self
+
+    @model_validator(mode="after")
+    def _rows_are_known(self) -> Self:
+        keys = set()
         for score in self.scores:
             key = (score.method, score.column, score.seed, score.x, score.metric)
-            if key in values:
+            if key in keys:
                 raise ValueError(f"scores has two rows for {score.method}, {score.column}, seed {score.seed}")
-            values[key] = score.value
+            keys.add(key)
         for baseline in self.baselines:
             if all(score.method != baseline for score in self.scores):
                 raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
@@ -119,19 +136,23 @@ class Record(BaseModel):
             for row in (claim.above, claim.below, *claim.than):
                 if row not in rows:
                     raise ValueError(f"claims: {claim.text!r} is about {row!r}, but no score is of that row")
+        return self
+
+    @model_validator(mode="after")
+    def _examples_fit(self) -> Self:
+        plain = [score for score in self.scores if score.x is None and score.metric in (None, self.unit)]
+        means = {example_key(score.method, score.column, score.seed): score.value for score in plain}
         lengths: dict[str, int] = {}
-        for key, scores in self.examples.items():
-            method, column, seed = [*key.split("|"), "", ""][:3]
+        for key, values in self.examples.items():
+            if key not in means:
+                raise ValueError(f"examples has {key!r}, but scores has no such row; keys are method|column|seed")
+            column, number = key.split("|")[1], len(values)
             if column not in self.examples_of:
                 raise ValueError(f"examples has {key!r}, but examples_of has no fingerprint for column {column!r}")
-            if not scores or lengths.setdefault(column, len(scores)) != len(scores):
-                raise ValueError(f"examples[{key!r}] has {len(scores)} values, others of its column {lengths[column]}")
-            rows = [(method, column, seed, None, metric) for metric in (None, self.unit)]
-            found = [value for row, value in values.items() if (*row[:2], str(row[2]), *row[3:]) in rows]
-            if not found:
-                raise ValueError(f"examples has {key!r}, but scores has no such row; keys are method|column|seed")
-            if abs(sum(scores) / len(scores) - found[0]) > 0.06:  # each is rounded by at most 0.05
-                raise ValueError(f"examples[{key!r}] averages {sum(scores) / len(scores):.2f}, its score {found[0]}")
+            if lengths.setdefault(column, number) != number or not values:
+                raise ValueError(f"examples[{key!r}] has {number} values, others of its column {lengths[column]}")
+            if abs(sum(values) / number - means[key]) > 0.06:  # each is rounded by at most 0.05
+                raise ValueError(f"examples[{key!r}] averages {sum(values) / number:.2f}, its score {means[key]}")
         return self
 
 
@@ -145,27 +166,19 @@ def example_key(method: str, column: str, seed: int) -> str:
     return f"{method}|{column}|{seed}"
 
 
-def scored(values: dict[tuple[str, str, int], Sequence[float]], metric: str | None = None) -> dict[str, Any]:
+def scored(examples: dict[tuple[str, str, int], Sequence[float]], metric: str | None = None) -> dict[str, Any]:
     """The parts ``scores``, each the mean of its examples, and ``examples`` of a record, from the examples' scores by
     method, column and seed."""
     scores = [
-        Score(method=method, column=column, seed=seed, value=float(np.mean(each)), metric=metric)
-        for (method, column, seed), each in values.items()
+        Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
+        for (method, column, seed), values in examples.items()
     ]
-    return {"scores": scores, "examples": {example_key(*key): list(map(float, each)) for key, each in values.items()}}
-
-
-def fingerprint(ids: list[str]) -> str:
-    """Sixteen hex digits that stand for these ids in this order."""
-    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+    return {"scores": scores, "examples": {example_key(*key): [*map(float, each)] for key, each in examples.items()}}
 
 
 def printed(artefact: str) -> list[Printed]:
     """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
-    with open(paths.PRESETS / "paper_results.toml", "rb") as file:
-        table = tomllib.load(file).get(artefact)
-    if table is None:
-        return []
+    table = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
     return [
         Printed(method=method, column=column, value=value, metric=part["metric"])
         for part in (table if isinstance(table, list) else [table])
@@ -175,79 +188,52 @@ def printed(artefact: str) -> list[Printed]:
 
 
 def write(record: Record) -> Path:
-    """Write a record to its place under results/ in one step, so that a killed run never leaves half a file."""
-    content = record.model_dump()
-    for part in ("scores", "paper"):
-        content[part] = [{k: v for k, v in row.items() if v is not None} for row in content[part]]
-    content["examples"] = {k: [int(v) if v == int(v) else v for v in vs] for k, vs in record.examples.items()}
-    content["claims"] = [claim.model_dump(exclude_defaults=True) for claim in record.claims]
-    if record.average:
-        del content["average"]
-    empty = [key for key in ("notes", "baselines", "claims", "payload", "examples_of", "examples") if not content[key]]
-    text = _layout({key: value for key, value in content.items() if key not in empty}) + "\n"
+    """Write a record to its place under results/ in one step."""
     path = paths.record(record.preset, record.artefact)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.")
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp makes files that only their owner can read
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {error}; free some space and run again") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    write_whole(path, _layout(record.model_dump()) + "\n")
     return path
 
 
 def read(path: str | Path) -> Record:
     """Read one record. Raises RecordError with file, field and what to do."""
-    remedy = "correct the file, or delete it and run the notebook that writes it"
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Record.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise RecordError(f"{path}: there is no such record yet; run the notebook that writes it") from None
-    try:
-        return Record.model_validate(json.loads(text))
     except json.JSONDecodeError as error:
         problems = f"line {error.lineno}, column {error.colno} is not JSON ({error.msg})"
     except ValidationError as error:
-        found = [f"{_field(item['loc'])}: {item['msg']}" for item in error.errors()]
-        problems = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
-    raise RecordError(f"{path}: {problems}; {remedy}")
+        fields = [re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, item["loc"]))) for item in error.errors()]
+        texts = [f"{name or 'record'}: {item['msg']}" for name, item in zip(fields, error.errors(), strict=True)]
+        problems = "; ".join(texts[:3]) + (f"; and {len(texts) - 3} more" if len(texts) > 3 else "")
+    raise RecordError(f"{path}: {problems}; correct the file, or delete it and run the notebook that writes it")
 
 
-def read_all(preset: str | Path) -> list[Record]:
-    """All records of a preset, in the order of the papers. Empty when nothing has run yet."""
-    found = paths.results(preset).glob("*/*.json")
-    ours = (path for path in found if path.parent not in (paths.models(preset), paths.notebooks(preset)))
-    return sorted((read(path) for path in ours), key=lambda record: _rank(record.artefact))
+def read_all(preset: str | Path, papers: Sequence[Any] = ()) -> list[Record]:
+    """All records of a preset in the order of ``papers`` (by their ``key``) and of their ``artefacts``, others after
+    them by name. Empty when nothing has run yet."""
+    order = [name for paper in papers for name in (paper.key, *(f"{paper.key}/{part}" for part in paper.artefacts))]
+    places = {name: place for place, name in enumerate(order)}
 
+    def rank(record: Record) -> tuple:
+        paper = record.artefact.split("/")[0]
+        return places.get(paper, len(order)), paper, places.get(record.artefact, len(order)), record.artefact
 
-def _rank(artefact: str) -> tuple:
-    paper, name = artefact.split("/")
-    known = ORDER.get(paper, [])
-    first = list(ORDER).index(paper) if paper in ORDER else len(ORDER)
-    return first, paper, known.index(name) if name in known else len(known), name
-
-
-def _field(location: tuple) -> str:
-    """('scores', 3, 'value') -> scores[3].value"""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return text.removeprefix(".") or "record"
+    files = paths.results(preset).glob("*/*.json")
+    ours = (path for path in files if path.parent not in (paths.models(preset), paths.notebooks(preset)))
+    return sorted(map(read, ours), key=rank)
 
 
 def _layout(value: Any, indent: int = 0, row: bool = False) -> str:
     """JSON that reads well in a diff: what is short, a row of a list or a list of plain values takes one line."""
-    nested = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    plain = not any(isinstance(item, dict | list) for item in nested)
-    if indent + len(flat) <= WIDTH or (plain and row):
+    if not isinstance(value, dict | list) or indent + len(flat) <= WIDTH:
         return flat
-    if plain and not isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    gap = "\n" + " " * (indent + 1)
-    if isinstance(value, dict):
-        items = (f"{json.dumps(key, ensure_ascii=False)}: {_layout(item, indent + 1)}" for key, item in value.items())
-        return "{" + gap + f",{gap}".join(items) + gap[:-1] + "}"
-    return "[" + gap + f",{gap}".join(_layout(item, indent + 1, row=True) for item in value) + gap[:-1] + "]"
+    mapping = isinstance(value, dict)
+    items = list(value.values()) if mapping else value
+    if not any(isinstance(item, dict | list) for item in items) and (row or not mapping):
+        return flat if row else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    keys = [f"{json.dumps(key, ensure_ascii=False)}: " for key in value] if mapping else [""] * len(items)
+    lines = [key + _layout(item, indent + 1, not mapping) for key, item in zip(keys, items, strict=True)]
+    gap, (first, last) = "\n" + " " * (indent + 1), "{}" if mapping else "[]"
+    return first + gap + f",{gap}".join(lines) + gap[:-1] + last

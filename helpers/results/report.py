@@ -1,32 +1,27 @@
 """The report of a preset: every result with its table, figure, cost and what it shows, from records alone.
 
-``notebooks/99_report.ipynb`` shows it, ``export`` makes it one HTML page. No sentence about a result is written by
-hand: each is computed from the record.
+``show`` displays one result in a notebook; ``notebooks/99_report.ipynb`` shows ``page``, and ``export`` makes it one
+HTML page.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from html import escape
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pandas as pd
-from IPython.display import HTML
+from IPython.display import HTML, display
 from nbconvert import HTMLExporter
 
 from helpers import paths
-from helpers.results import claims, figures, records, tables
+from helpers.files import write_whole
+from helpers.results import canvas, claims, comparisons, figures, records, tables
 from helpers.results.records import Record
-
-PAPERS = {
-    "corpora": "The corpora",
-    "imm": "Liu et al. 2020: iterative multi-source mutual knowledge transfer",
-    "a2d": "Hu et al. 2018: attention-guided answer distillation",
-    "hrkd": "Dong et al. 2021: hierarchical relational knowledge distillation",
-    "mtdnn_kd": "Liu et al. 2019: MT-DNN with knowledge distillation",
-    "mtdnn": "He 2019: a multi-task network for SQuAD 2.0",
-}
 
 # Only inside the report: in a notebook the rest of the page is not ours to style.
 STYLE = """
@@ -45,81 +40,60 @@ PAGE = (
 )
 
 
-def show(preset: str | Path) -> HTML:
-    """The whole report for a notebook's cell: all records of a preset, in the order of the papers."""
-    found = records.read_all(preset)
+def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
+    """The whole report for a notebook's cell: all records of a preset, in the order of the papers (their ``key`` and
+    ``artefacts``) and under their ``title``, which links to their ``reference`` where they have one."""
+    found = records.read_all(preset, papers)
     if not found:
         text = f"There are no results of preset {paths.preset_name(preset)!r} yet: run its notebooks first."
         return HTML(f"<p>{escape(text)}</p>")
-    pieces, paper = [f"<style>{STYLE}</style>"], None
-    for record in found:
-        if (here := record.artefact.split("/")[0]) != paper:
-            paper = here
-            pieces.append(f"<h2>{escape(PAPERS.get(paper, paper))}</h2>")
-        pieces.append(section(record))
+    titles = {paper.key: escape(paper.title) for paper in papers}
+    links = {paper.key: escape(paper.reference) for paper in papers if paper.reference}
+    pieces = [f"<style>{STYLE}</style>"]
+    for key, group in groupby(found, lambda record: record.artefact.split("/")[0]):
+        title = titles.get(key, key)
+        heading = f'<a href="{links[key]}">{title}</a>' if key in links else title
+        pieces += [f"<h2>{heading}</h2>", *map(section, group)]
     return HTML('<div class="results">' + "\n".join(pieces) + "</div>")
 
 
-def overview(preset: str | Path) -> pd.DataFrame:
+def overview(preset: str | Path, papers: Sequence[Any] = ()) -> pd.DataFrame:
     """One row a record: artefact, title, seeds, device, seconds and commit."""
     rows = [
-        (r.artefact, r.title, len(seeds(r)), r.run.device, r.run.seconds, _commit(r)) for r in records.read_all(preset)
+        (r.artefact, r.title, len(comparisons.seeds(r)), r.run.device, r.run.seconds, _commit(r))
+        for r in records.read_all(preset, papers)
     ]
     return pd.DataFrame(rows, columns=["artefact", "title", "seeds", "device", "seconds", "commit"])
 
 
+def show(record: Record) -> None:
+    """Display in a notebook what there is of a record: its tables, its figure and what it shows."""
+    drawn = [figures.draw(record)] if figures.drawable(record) else []
+    pieces = [HTML(tables.html(record)), *drawn, HTML(_sentences(record))]
+    display(*(piece for piece in pieces if getattr(piece, "data", True)))
+
+
 def section(record: Record) -> str:
     """One result as HTML: title, what it shows, tables, figure, run line. The image is inside."""
-    pieces = [f"<h3>{escape(record.title)} <small>({escape(record.artefact)})</small></h3>"]
-    pieces += [f"<p>{escape(sentence)}</p>" for sentence in verdict(record)]
-    if record.scores and not tables.is_matrix(record):  # a similarity matrix has its numbers in the figure
-        pieces += [tables.html(record, metric) for metric in tables.metrics(record)]
+    title, image = escape(record.title), ""
     if figures.drawable(record):
-        image = base64.b64encode(figures.png(figures.draw(record))).decode()
-        pieces.append(f'<p><img alt="{escape(record.title)}" src="data:image/png;base64,{image}"></p>')
-    pieces.append(f'<p class="run">{escape(run_line(record))}</p>')
-    return "\n".join(pieces)
+        content = base64.b64encode(canvas.content(figures.draw(record), "png")).decode()
+        image = f'<p><img alt="{title}" src="data:image/png;base64,{content}"></p>'
+    heading = f"<h3>{title} <small>({escape(record.artefact)})</small></h3>"
+    run = f'<p class="run">{escape(run_line(record))}</p>'
+    return "\n".join(filter(None, [heading, _sentences(record), tables.html(record), image, run]))
 
 
 def run_line(record: Record) -> str:
     """How the result was made, in one line."""
-    run, found = record.run, seeds(record)
+    run, seeds = record.run, comparisons.seeds(record)
     memory = [f"{run.peak_memory_mb:,} MiB"] if run.peak_memory_mb else []
     memory += [f"{run.peak_gpu_memory_mb:,} MiB on the GPU"] if run.peak_gpu_memory_mb else []
     trained = [f"trainings {_duration(run.training_seconds)}"] if run.training_seconds is not None else []
-    amount = [f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"] if found else []
+    amount = [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"] if seeds else []
     return " · ".join(
         [f"commit {_commit(record)}", run.device, _duration(run.seconds), *trained, *memory, *amount, *record.notes]
     )
-
-
-def seeds(record: Record) -> list[int]:
-    """The seeds of a record's scores."""
-    return sorted({score.seed for score in record.scores})
-
-
-def verdict(record: Record) -> list[str]:
-    """What a record shows, in sentences computed from it: sizes, nearest domains, whether the paper's claims hold, or
-    each method against a baseline in the first metric."""
-    if sizes := (record.payload or {}).get("sizes"):
-        total = sum(parts.get("train", 0) for parts in sizes.values())
-        each = ", ".join(f"{name} {parts.get('train', 0):,}" for name, parts in sizes.items())
-        return [f"{len(sizes)} domains with {total:,} questions to train on: {each}."]
-    if tables.is_matrix(record):
-        others = [score for score in record.scores if score.method != score.column]
-        best = {score.method: score for score in sorted(others, key=lambda score: score.value)}
-        order = dict.fromkeys(score.method for score in others)
-        return ["Nearest to " + ", to ".join(f"{x}: {best[x].column} ({best[x].value:.2f})" for x in order) + "."]
-    if record.claims:
-        return [claims.judge(record, claim).sentence for claim in record.claims] + _few_seeds(record)
-    metric = next(iter(tables.metrics(record)), None)
-    return [
-        sentence
-        for columns in _together(record, metric)
-        for baseline in record.baselines
-        for row in tables.estimates(record, metric).index
-        if row != baseline and (sentence := _against(record, row, baseline, columns, metric))
-    ] + _few_seeds(record)
 
 
 def export(preset: str | Path, executed_notebook: str | Path) -> Path:
@@ -134,54 +108,16 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
     body, _ = exporter.from_notebook_node(notebook)
     title = f"Reading distillation, preset {paths.preset_name(preset)}"
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{PAGE}</style>'
-    page = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+    text = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
     path = paths.report(preset)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, text)
     return path
 
 
-def _together(record: Record, metric: str | None) -> list[list[str]]:
-    """The columns, in groups of which the average means something."""
-    columns = tables.columns(record, metric)
-    return [columns] if record.average else [[column] for column in columns]
-
-
-def _against(record: Record, row: str, baseline: str, columns: list[str], metric: str | None) -> str:
-    found = tables.compare(record, row, baseline, columns, metric)
-    if found is None:
-        return ""
-    digits = tables.decimals(score.value for score in record.scores)
-    size = f"{abs(found.difference):.{digits}f}"
-    if float(size) == 0:
-        place = "level with"
-    else:
-        place = f"{size} {metric or record.unit} {'above' if found.difference > 0 else 'below'}"
-    text = f"{row} is {place} {baseline} {'on average' if len(columns) > 1 else f'on {columns[0]}'}"
-    printed = _paper_says(record, row, baseline, columns, metric)
-    if found.low is None:
-        return f"{text} (one run each, so without an interval). {printed}".strip()
-    likely = tables.likely(f"P({row} > {baseline})", found.probability)
-    text += f" (95 % interval {tables.interval(found, digits)}; {likely})"
-    if found.low <= 0 <= found.high:
-        text += "; the interval includes zero, so this does not tell them apart"
-    return f"{text}. {printed}".strip()
-
-
-def _paper_says(record: Record, row: str, baseline: str, columns: list[str], metric: str | None) -> str:
-    printed = [s for s in tables.paper_scores(record, metric) if record.average or s.column in columns]
-    means = {name: [s.value for s in printed if tables.row_label(s) == name] for name in (row, baseline)}
-    if not all(means.values()) or len(means[row]) != len(means[baseline]):
-        return ""
-    gap = sum(means[row]) / len(means[row]) - sum(means[baseline]) / len(means[baseline])
-    return f"In the paper the difference is {tables.signed(gap, 2)}."
-
-
-def _few_seeds(record: Record) -> list[str]:
-    number = len(seeds(record))
-    if not (record.baselines or record.claims) or number >= claims.SEEDS:
-        return []
-    return [f"{number} seed{'s' if number > 1 else ''}: fewer than the {claims.SEEDS} that a claim needs."]
+def _sentences(record: Record) -> str:
+    """What the record shows, as a list; empty where there is nothing to say."""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in claims.verdict(record))
+    return items and f"<ul>{items}</ul>"
 
 
 def _commit(record: Record) -> str:

@@ -1,0 +1,81 @@
+"""What all drawings share: their size and style, and a figure as the content of a file, every time the same bytes.
+
+Figures are made without pyplot: no display is needed, and a notebook shows one once, as the last value of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+
+from helpers import paths
+from helpers.files import write_whole
+
+DPI = 120
+WIDTH = 9.0  # inches; the width of a notebook page
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows although pyplot does not know of it; sizes are in inches."""
+
+    def __init__(self, width: float, height: float):
+        super().__init__(figsize=(width, height), layout="constrained")
+
+    def _repr_png_(self) -> bytes:
+        return content(self, "png")
+
+
+def axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """``ax`` itself, or those of a new drawing."""
+    return Drawing(width, height).add_subplot() if ax is None else ax
+
+
+def finish(ax: Axes, xlabel: str, ylabel: str, title: str) -> Axes:
+    """Name the axes, and leave only the lines that help to read them."""
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    ax.set_title(title, loc="left", fontsize=11)
+    ax.spines[["top", "right"]].set_visible(False)
+    if not ax.images:
+        ax.grid(axis="y", color="0.9")
+        ax.set_axisbelow(True)
+    return ax
+
+
+def content(figure: Figure, suffix: str) -> bytes:
+    """The figure as the content of a ``png`` or ``svg`` file, without dates or random ids.
+
+    A PNG has 128 colours: a drawing needs no more, and they make it a third of the size.
+    """
+    file = BytesIO()
+    with plain_style():
+        matplotlib.rcParams["svg.hashsalt"] = "helpers"  # else the ids inside an SVG are random
+        figure.savefig(file, format=suffix, dpi=DPI, metadata={"Software" if suffix == "png" else "Date": None})
+    if suffix == "png":
+        image, file = Image.open(file).convert("RGB"), BytesIO()
+        image.quantize(128, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def save(figure: Figure, preset: str | Path, artefact: str) -> list[Path]:
+    """Write PNG and SVG beside the record, and return their paths."""
+    files = {paths.figure(preset, artefact, suffix): content(figure, suffix) for suffix in ("png", "svg")}
+    for path, drawn in files.items():
+        write_whole(path, drawn)
+    return list(files)
+
+
+@contextmanager
+def plain_style() -> Iterator[None]:
+    """Draw as matplotlib does by itself."""
+    # Someone's matplotlibrc, or a notebook's inline settings, must not change what a record looks like.
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        yield
