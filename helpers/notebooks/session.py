@@ -16,7 +16,7 @@ from accelerate.utils import set_seed
 from helpers import papers, paths
 from helpers.presets.load import load
 from helpers.presets.schema import Preset
-from helpers.results import canvas, figures, provenance, records
+from helpers.results import figures, provenance, records
 
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
@@ -61,7 +61,7 @@ class Session:
             **papers.artefact(artefact) | parts,
         )
         records.write(record)
-        canvas.save(figures.draw(record), record.preset, artefact)
+        figures.save(record)
         return record
 
 

@@ -145,8 +145,8 @@ def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.Data
             gains = [comparisons.compare(record, row, baseline, [column], metric) for row in (teacher, student)]
             share = 100 * gains[1].difference / gains[0].difference if gains[0].is_gain else None
             lines[f"{name}, {column}"] = {
-                "ensemble's gain": tables.with_interval(gains[0]),
-                "student's gain": tables.with_interval(gains[1]),
+                "ensemble's gain": tables.difference(gains[0]),
+                "student's gain": tables.difference(gains[1]),
                 "share": tables.NONE if share is None else f"{tables.signed(share, 0)} %".removeprefix("+"),
             }
     return pd.DataFrame.from_dict(lines, orient="index")

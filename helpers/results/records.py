@@ -210,9 +210,9 @@ def read(path: str | Path) -> Record:
 
 
 def read_all(preset: str | Path, papers: Sequence[Any] = ()) -> list[Record]:
-    """All records of a preset in the order of ``papers`` (by their ``key``) and of their ``artefacts``, others after
+    """All records of a preset in the order of ``papers`` (by ``key``) and of their ``artefacts`` (by ``name``), others after
     them by name. Empty when nothing has run yet."""
-    order = [name for paper in papers for name in (paper.key, *(f"{paper.key}/{part}" for part in paper.artefacts))]
+    order = [name for paper in papers for name in (paper.key, *(f"{paper.key}/{part.name}" for part in paper.artefacts))]
     places = {name: place for place, name in enumerate(order)}
 
     def rank(record: Record) -> tuple:

@@ -69,6 +69,12 @@ def bounds(comparison: Comparison, digits: int = 1) -> str:
     return f"{signed(comparison.low, digits)} to {signed(comparison.high, digits)}"
 
 
+def difference(comparison: Comparison) -> str:
+    """A difference and between what it lies."""
+    text = signed(comparison.difference)
+    return text if comparison.low is None else f"{text} ({bounds(comparison)})"
+
+
 def interval(comparison: Comparison, digits: int = 1) -> str:
     """Between what a difference lies, and over what that was resampled."""
     return f"{bounds(comparison, digits)} over {comparison.over}"
