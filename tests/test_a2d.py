@@ -11,12 +11,11 @@ from transformers import PreTrainedTokenizerFast
 
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
-from helpers.models.mnemonic import make_reader
-from helpers.models.pretrained import load_tokenizer, save_encoder
-from helpers.papers.a2d import algorithm
+from helpers.papers.a2d import algorithm, trainings
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import AnswerSettings
 from helpers.tasks.decoding import Logits
+from helpers.tasks.spans import distributions
 from helpers.training import losses
 
 LN3 = math.log(3)
@@ -80,8 +79,8 @@ BATCH = {
     "end": torch.tensor([0]),
     "teacher_start": torch.tensor([[0.5, 0.5, 0.0]]),
     "teacher_end": torch.tensor([[0.2, 0.8, 0.0]]),
-    "confusing_start": torch.tensor([1]),
-    "confusing_end": torch.tensor([1]),
+    "teacher_confusing_start": torch.tensor([1]),
+    "teacher_confusing_end": torch.tensor([1]),
     "teacher_attention": torch.tensor([[[1.0, 0.0]]]),
 }
 
@@ -89,7 +88,7 @@ BATCH = {
 def test_joint_loss_by_hand():
     weights = algorithm.weights_of_terms(A2dSettings(temperature=2.0, answer_weight=0.3, attention_weight=0.1))
     assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
-    terms = {name: float(term) for name, term in algorithm.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0).items()}
+    terms = {name: float(term) for name, term in trainings.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0).items()}
     assert terms == pytest.approx(
         {
             "CE": -math.log(0.9) - math.log(0.5),
@@ -103,11 +102,15 @@ def test_joint_loss_by_hand():
 @pytest.mark.parametrize("left_out", ["CE", "KD", "ANS", "ATT"])
 def test_a_term_without_a_weight_is_left_out_and_asks_for_nothing(left_out):
     weights = algorithm.weights_of_terms(A2dSettings())
-    whole = algorithm.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0)
+    whole = trainings.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0)
     del weights[left_out]
-    asked = {"CE": (), "KD": ("teacher_start", "teacher_end"), "ANS": ("confusing_start", "confusing_end")}
+    asked = {
+        "CE": (),
+        "KD": ("teacher_start", "teacher_end"),
+        "ANS": ("teacher_confusing_start", "teacher_confusing_end"),
+    }
     batch = {key: v for key, v in BATCH.items() if key not in asked.get(left_out, ("teacher_attention",))}
-    terms = algorithm.joint_loss(weights, 2.0)(OUTPUT, batch, 0.0)
+    terms = trainings.joint_loss(weights, 2.0)(OUTPUT, batch, 0.0)
     assert terms == {name: whole[name] for name in ("CE", "KD", "ANS", "ATT") if name != left_out}
 
 
@@ -148,7 +151,7 @@ SPREAD = {"ann": 0.1, "bob": 0.6, "rome": 0.3}, {"bob": 0.6, "rome": 0.4}
 
 
 def confusing(windows, *sides, top_k=4):
-    found, confidence = algorithm.confusing_answers(windows, probabilities(windows, *sides), top_k, AnswerSettings())
+    found, confidence = trainings.confusing_answers(windows, probabilities(windows, *sides), top_k, AnswerSettings())
     return found.tolist(), confidence.tolist()
 
 
@@ -187,12 +190,12 @@ def test_distributions_follow_the_temperature_in_every_window(tokenizer):
     windows = asked(tokenizer, "rome", max_length=7, stride=2)
     flat = np.zeros(14, np.float32)
     flat[[1, 8]] = 2 * LN3, 500.0
-    start, end = algorithm.distributions(windows, Logits(flat, flat[::-1]), 2.0)
+    start, end = distributions(windows, Logits(flat, flat[::-1]), 2.0)
     # seven tokens: e^ln3 = 3 of 9 at temperature 2, 9 of 15 at 1
     assert start[:7].tolist() == pytest.approx([1 / 9, 3 / 9, *[1 / 9] * 5])
     assert start[7:].tolist() == pytest.approx([0, 1, *[0] * 5])
     assert end.tolist() == pytest.approx(start[::-1].tolist())
-    assert algorithm.distributions(windows, Logits(flat, flat))[0][1] == pytest.approx(9 / 15)
+    assert distributions(windows, Logits(flat, flat))[0][1] == pytest.approx(9 / 15)
 
 
 def known(monkeypatch, windows, settings, *members):
@@ -203,8 +206,8 @@ def known(monkeypatch, windows, settings, *members):
         found = (np.log(np.maximum(side, 1e-30)) + shift for side in probabilities(windows, sides))
         return Logits(*found), np.full(5, attention, np.float32)
 
-    monkeypatch.setattr(algorithm, "ask", said)
-    return algorithm.knowledge_of(range(len(members)), windows, settings, AnswerSettings(), "fp32")
+    monkeypatch.setattr(trainings, "read", said)
+    return trainings.knowledge_of(range(len(members)), windows, settings, AnswerSettings(), "fp32")
 
 
 def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch, tokenizer):
@@ -223,7 +226,7 @@ def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch
     assert again["confusing_start"].tolist() == [3]
     halves = {name for name, values in found.items() if values.dtype == torch.float16}
     assert halves == {"start", "end", "attention"} and found["confusing_end"].dtype == torch.int32
-    assert sum(values.numel() * values.element_size() for values in found.values()) == algorithm.knowledge_bytes(
+    assert sum(values.numel() * values.element_size() for values in found.values()) == trainings.knowledge_bytes(
         windows
     )
 
@@ -238,25 +241,3 @@ def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypat
     rome = {"bob": 0.88, "rome": 0.12}, {"rome": 1.0}
     found = known(monkeypatch, windows, A2dSettings(temperature=2.0), softened, (rome, 1.0, 0.0))
     assert found["confusing_start"].tolist() == [3]
-
-
-def test_the_members_of_an_ensemble_share_vocabulary_and_windows(tmp_path):
-    vocabulary = load_tokenizer("data/mini")
-    expected = {"vocabulary": "aaaa", "windows": "bbbb"}
-
-    def saved(name, **known):
-        model = make_reader(vocabulary, 0, word_width=4, letter_width=2, hidden=2, blocks=1)
-        model.config.trained_on = known
-        save_encoder(model, vocabulary, tmp_path / name)
-        return tmp_path / name
-
-    good = saved("good", **expected)
-    (model,) = algorithm.load_members([good], expected)
-    assert not model.training
-    for name, what, value in (("words", "vocabulary", "cccc"), ("cut", "windows", "dddd")):
-        folder = saved(name, **{**expected, what: value})
-        line = rf"^{folder} was trained with another {what} \({value}\) than the ensemble's \({expected[what]}\); .*$"
-        with pytest.raises(algorithm.EnsembleError, match=line):
-            list(algorithm.load_members([good, folder], expected))
-    with pytest.raises(algorithm.EnsembleError, match=r"another vocabulary \(it does not say which\)"):
-        list(algorithm.load_members([saved("silent")], expected))

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.data import domains
+from helpers.data import domains, sets
 from helpers.data.examples import Domain, Example
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_tokenizer
 from helpers.models.words import glove_digest
-from helpers.papers.a2d import case as a2d_case
-from helpers.papers.a2d import runs, trainings
+from helpers.notebooks.widgets import question_browser
+from helpers.papers.a2d import algorithm
 from helpers.presets.load import load
 from helpers.results import attention, canvas
+from helpers.tasks import views
 from helpers.tasks.spans import windows_over
 
 WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
@@ -26,15 +27,15 @@ def example(name: str, question: str, answer: str) -> Example:
 
 
 def key(preset, kind="RMR"):
-    return runs.reader(trainings.preset_for(preset, kind), kind, 0, "x").infra.uid()
+    return algorithm.reader(algorithm.preset_for(preset, kind), kind, 0, "x").key
 
 
 def test_questions_of_several_domains_may_have_the_same_id(monkeypatch):
     rows = {name: [example("1", "Who ?", answer)] for name, answer in (("a", "Ann"), ("b", "Bob"))}
-    monkeypatch.setattr(trainings, "load_domains", lambda data: {n: Domain(n, [], rows[n], rows[n]) for n in rows})
-    preset = load("smoke", "a2d", **{"data.adversarial": None})
-    sets = trainings.question_sets(preset)
-    assert [(e.id, e.group) for e in sets["Test"]] == [("a/1", "a/1"), ("b/1", "b/1")]
+    monkeypatch.setattr(sets, "load_one", lambda data, name: Domain(name, [], rows[name], rows[name]))
+    preset = load("smoke", "a2d", **{"data.adversarial": None, "data.domains": {"a": "news", "b": "search"}})
+    assert [(e.id, e.group) for e in sets.question_set(preset.data, "test")] == [("a/1", "a/1"), ("b/1", "b/1")]
+    assert [e.id for e in sets.question_set(preset.data, "test/b")] == ["1"]
 
 
 def test_a_free_answer_without_a_span_is_not_trained_on(monkeypatch):
@@ -50,7 +51,7 @@ def test_a_free_answer_without_a_span_is_not_trained_on(monkeypatch):
 def test_the_order_of_the_domains_changes_nothing():
     names = {"encyclopedia": "encyclopedia", "search": "search"}
     one, other = (load("smoke", "a2d", **{"data.domains": d}) for d in (names, dict(reversed(names.items()))))
-    assert key(one) == key(other) and trainings.trained_on(one) == trainings.trained_on(other)
+    assert key(one) == key(other)
 
 
 def test_a_key_changes_with_what_a_reader_depends_on_and_with_nothing_else(tmp_path):
@@ -74,7 +75,7 @@ def test_a_key_changes_with_what_a_reader_depends_on_and_with_nothing_else(tmp_p
 
 def test_members_and_student_start_from_different_weights():
     preset = load("smoke", "a2d", **{"data.domains": {"encyclopedia": "encyclopedia"}})
-    plan = runs.distillation(preset, "RMR", 0, ("A2D",))
+    plan = algorithm.distillation(preset, "RMR", 0, ("A2D",))
     members = next(plan)
     assert sorted(one.seed for one in members) == [100, 200]
     with pytest.raises(ValueError, match="less than or equal to 100"):
@@ -95,14 +96,14 @@ def case():
 def answering(monkeypatch, text: str) -> None:
     start = WORDS.index(text)
     found = SimpleNamespace(text=text, span=(start, start + len(text)))
-    monkeypatch.setattr(a2d_case, "joint_answers", lambda members, preset, windows: [found])
+    monkeypatch.setattr(views, "joint_answers", lambda preset, members, windows: [found])
 
 
 def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(case, monkeypatch):
     preset, readers = case
     assert len(windows_over(preset, [example("1", "Who leads Delta ?", "Bob")])) > 2
     answering(monkeypatch, "Ann")  # wrong, and in another window
-    found = a2d_case.explain(preset, readers, example("1", "Who leads Omega ?", "Cora"))
+    found = views.compare(preset, readers, example("1", "Who leads Omega ?", "Cora"))
     first, last = found["answers"]["gold"]
     assert "".join(found["passage"][first : last + 1]).replace("##", "") == "cora"
     assert "confusing" not in found["answers"] and found["readers"]["before"]["answer"] == "Ann"
@@ -116,17 +117,17 @@ def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(case, monkey
     asked, wrong = example("1", "Who leads Delta ?", "Bob"), "Omega"
     windows = windows_over(preset, [asked])
     spans = {"gold": asked.span, "confusing": (WORDS.index(wrong), WORDS.index(wrong) + len(wrong))}
-    held = [[name for name, span in spans.items() if a2d_case._inside(windows, n, span)] for n in range(len(windows))]
+    held = [[name for name, span in spans.items() if views._inside(windows, n, span)] for n in range(len(windows))]
     assert held.index(["gold"]) < held.index(["gold", "confusing"])
     answering(monkeypatch, wrong)
-    assert set(a2d_case.explain(preset, readers, asked)["answers"]) == {"gold", "confusing"}
+    assert set(views.compare(preset, readers, asked)["answers"]) == {"gold", "confusing"}
 
 
 def test_without_a_gold_answer_the_window_with_the_given_one_is_shown(case, monkeypatch):
     preset, readers = case
     answering(monkeypatch, "Cora")
     typed = Example("typed", "Who leads Omega ?", WORDS, (), None, "typed")
-    found = a2d_case.explain(preset, readers, typed)
+    found = views.compare(preset, readers, typed)
     assert set(found["answers"]) == {"given"} and attention.draw(found).axes
 
 
@@ -134,14 +135,14 @@ def test_an_answer_that_no_window_holds_is_left_out(case, monkeypatch):
     preset, readers = case
     answering(monkeypatch, WORDS.strip())
     gold = example("1", "What is said ?", WORDS.strip())
-    found = a2d_case.explain(preset, readers, gold)
+    found = views.compare(preset, readers, gold)
     assert found["answers"] == {} and attention.draw(found).axes
 
 
 def test_prices_are_not_formulas(case, monkeypatch):
     preset, readers = case
     answering(monkeypatch, "$5 million to $10 million")
-    found = a2d_case.explain(preset, readers, example("1", "For how much ?", "Bob"))
+    found = views.compare(preset, readers, example("1", "For how much ?", "Bob"))
     for view in found["readers"].values():
         view["answer"] = "$100 % & #1_a {x $"  # as a formula, an error
     figure = attention.draw(found)
@@ -152,7 +153,7 @@ def test_prices_are_not_formulas(case, monkeypatch):
 def test_the_widget_shows_a_question_and_takes_another(case, capsys):
     preset, readers = case
     with torch.inference_mode():
-        box = a2d_case.browser(preset, readers, [example("1", "Who leads Delta ?", "Bob")])
+        box = question_browser(preset, readers, [example("1", "Who leads Delta ?", "Bob")])
     picked, typed, shown = box.children
     assert picked.options[0][0] == "0: Who leads Delta ?"
     typed.value = "Who leads Gamma ?"

@@ -7,10 +7,12 @@ import pytest
 
 from helpers.data.examples import Example
 from helpers.notebooks import session
-from helpers.papers.a2d import case, runs, tables
+from helpers.papers import rows
+from helpers.papers.a2d import algorithm, tables
 from helpers.presets.load import load
 from helpers.results import attention
 from helpers.results.records import Record, Score
+from helpers.tasks import views
 
 
 @pytest.fixture
@@ -25,8 +27,8 @@ def example(name: str, question: str, answer: str = "Rome", group: str = "") -> 
 
 
 def ask(monkeypatch, **sets) -> None:
-    for module in (tables, case):
-        monkeypatch.setattr(module, "question_sets", lambda preset: sets)
+    for module in (tables, rows):
+        monkeypatch.setattr(module, "question_set", lambda data, name: sets[name])
 
 
 def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkeypatch, preset):
@@ -35,7 +37,7 @@ def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkey
         ("RMR", 0): [{"AddSent": ["Rome", "Rome", "Paris"]}, {"AddSent": ["Rome", "Paris", "Rome"]}],
         ("RMR + A2D", 0): [{"AddSent": ["in Rome", "Rome", "Rome"]}],
     }
-    parts = tables.table(preset, found, ["AddSent"])
+    parts = tables.scores(preset, found, ["AddSent"])
     values = {(score.method, score.metric): score.value for score in parts["scores"]}
     # Members: a is right and b wrong, then a is wrong (a variant is) and b right: half of each.
     assert values["RMR", "F1"] == values["RMR", "EM"] == 50
@@ -45,20 +47,20 @@ def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkey
 
 
 def test_table4_times_ensemble_and_student_on_some_of_many_questions(monkeypatch, preset):
-    ask(monkeypatch, Test=[example(str(number), "Where ?") for number in range(450)])
+    ask(monkeypatch, test=[example(str(number), "Where ?") for number in range(450)])
     clock, read = [0.0], []
     monkeypatch.setattr(tables.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(tables, "windows_over", lambda preset, asked: asked)
-    monkeypatch.setattr(tables, "loaded", lambda preset, readers: readers)
+    monkeypatch.setattr(tables, "notes", lambda preset, runs: ["one seed"])
 
-    def answer(members, preset, asked):
+    def answer(preset, members, asked):
         read.append([one.id for one in asked])
         clock[0] += len(members)
 
     monkeypatch.setattr(tables, "joint_answers", answer)
-    reader = SimpleNamespace(fit=lambda: {"parameters": 2000})
-    rows = {("RMR", 0): [[reader], [reader]], ("RMR (E)", 0): [[reader, reader]], ("RMR + A2D", 0): [[reader]]}
-    parts = tables.table4(preset, rows, ["one seed"], repeats=3)
+    reader = SimpleNamespace(result=lambda: {"parameters": 2000}, load=lambda key: key, key="k")
+    runs = {("RMR", 0): algorithm.Distilled([reader, reader], None, {"A2D": reader}, [])}
+    parts = tables.table4(preset, runs, repeats=3)
     assert [(score.method, score.metric, score.value) for score in parts["scores"]] == [
         ("RMR + A2D", "times faster than its ensemble", 2),
         ("RMR (E)", "seconds", 2),
@@ -72,10 +74,11 @@ def test_table4_times_ensemble_and_student_on_some_of_many_questions(monkeypatch
 
 def test_figure4_shows_types_of_which_there_are_enough(monkeypatch, preset):
     asked = [example(f"w{i}", "Where ?") for i in range(10)] + [example(f"h{i}", "How ?") for i in range(9)]
-    ask(monkeypatch, Test=asked)
+    ask(monkeypatch, test=asked)
     right, wrong = ["Rome"] * 19, ["Paris"] * 19
     found = {("RMR", 0): [{"Test": wrong}], ("RMR + A2D", 0): [{"Test": right}], ("- ATT", 0): [{"Test": wrong}]}
-    parts = tables.figure4(preset, found, "Test", ["one seed"])
+    monkeypatch.setattr(tables, "made", lambda preset, runs: {"notes": ["one seed"], "training_seconds": 1.0})
+    parts = tables.figure4(preset, {("RMR", 0): None}, found, "Test")
     assert {(score.method, score.column, score.value) for score in parts["scores"]} == {
         ("RMR", "where", 0),
         ("RMR + A2D", "where", 100),
@@ -118,18 +121,19 @@ def meeting(name: str, between: int = 0) -> Example:
 )
 def test_the_case_is_chosen_by_the_rule(monkeypatch, preset, before, after, between, chosen):
     asked = [meeting(name, between if name == "c" else 0) for name in "abcd"]
-    ask(monkeypatch, Test=asked)
+    ask(monkeypatch, test=asked)
     texts = {"before": before, "after": after}
 
-    def joint_answers(members, preset, windows):
+    def joint_answers(preset, members, windows):
         scores, found = [-0.1, -0.9, -0.3, -0.2], []
         for one, text, score in zip(asked, texts[members[0]], scores, strict=True):
             start = one.context.index(text)
             found.append(SimpleNamespace(id=one.id, text=text, score=score, span=(start, start + len(text))))
         return found
 
-    monkeypatch.setattr(case, "joint_answers", joint_answers)
-    found, rule = case.choose(preset, {name: name for name in texts})
+    monkeypatch.setattr(views, "joint_answers", joint_answers)
+    monkeypatch.setattr(views, "compare", lambda preset, readers, example: {})
+    found, rule, _ = views.choose(preset, {name: name for name in texts}, "Test", asked)
     assert found.id == chosen
     assert ("there is none" in rule) == (chosen in "ad") and rule.startswith("of the Test questions")
 
@@ -161,14 +165,14 @@ def test_a_case_without_a_gold_answer_is_drawn():
 
 
 def test_another_kind_of_reader_is_refused(preset):
-    with pytest.raises(runs.ChoiceError, match="readers is 'QANet'; write RMR or BERT"):
-        runs.distil(preset, "QANet")
+    with pytest.raises(algorithm.ChoiceError, match="readers is 'QANet'; write RMR or BERT"):
+        algorithm.plans(preset, "QANet")
 
 
 def test_settings_for_a_paper_and_for_one_notebook():
-    assert session.topics_of("09_a2d_narrativeqa") == ["a2d", "a2d_narrativeqa"]
-    assert session.topics_of("10_mtdnn_kd_glue") == ["mtdnn_kd", "mtdnn_kd_glue"]
-    assert session.topics_of("99_report") == ["report"]
+    assert session.preset_for({"preset": "mini"}, "09_a2d_narrativeqa").mnemonic.epochs == 1.2
+    assert session.preset_for({"preset": "mini"}, "06_a2d_main").mnemonic.epochs == 1.7
+    assert session.preset_for({"preset": "mini"}, "99_report").seeds == load("mini").seeds
     both = load("mini", "a2d", "a2d_narrativeqa")
     assert load("mini", "a2d").seeds == both.seeds == 3
     assert both.mnemonic.epochs != load("mini", "a2d").mnemonic.epochs

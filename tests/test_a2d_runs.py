@@ -7,16 +7,18 @@ import pytest
 import torch
 from conftest import waves_of
 
-from helpers import paths
-from helpers.papers.a2d import algorithm, runs, trainings
+from helpers.data.sets import question_set
+from helpers.papers.a2d import algorithm, trainings
 from helpers.presets.load import load
 from helpers.results import records
-from helpers.tasks.spans import budget
+from helpers.tasks.answering import answering
+from helpers.tasks.spans import budget, distributions
+from helpers.tasks.views import read
 from helpers.training import engine
 from helpers.training.checkpoints import DamagedFile, load_tensors, save_tensors
 
 SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1, "data.narrative": ""}
-ROWS = tuple(runs.ABLATIONS)
+ROWS = tuple(algorithm.ABLATIONS)
 
 
 def small(**changes):
@@ -31,11 +33,11 @@ def preset(results, monkeypatch):
 
 def waves(preset, rows=ROWS, kind="RMR"):
     """All waves of a plan, nothing trained, and what it returns."""
-    return waves_of(runs.distillation(preset, kind, 0, rows))
+    return waves_of(algorithm.distillation(preset, kind, 0, rows))
 
 
 def key(task):
-    return task.infra.uid()
+    return task.key
 
 
 def test_the_rows_of_table_5(results):
@@ -70,7 +72,7 @@ def test_a_weight_of_zero_is_no_term(results):
 
 def test_the_temperatures_and_the_papers_weights_are_tried(results):
     preset = small(**{"a2d.temperature": 3.0, "a2d.answer_weight": 1.0, "a2d.attention_weight": 0.5})
-    tried = {name: one.a2d for name, one in runs.weights_tried(preset, "1 2.5").items()}
+    tried = {name: one.a2d for name, one in algorithm.weights_tried(preset, "1 2.5").items()}
     assert list(tried) == [
         "tau 1, gamma 1, delta 0.5",
         "tau 2.5, gamma 1, delta 0.5",
@@ -78,18 +80,18 @@ def test_the_temperatures_and_the_papers_weights_are_tried(results):
     ]
     assert [s.temperature for s in tried.values()] == [1.0, 2.5, 2.0]
     assert all(s.members == preset.a2d.members for s in tried.values())
-    assert runs.weights_tried(small(), "2") == {}  # the paper's, which are the preset's own
+    assert algorithm.weights_tried(small(), "2") == {}  # the paper's, which are the preset's own
 
 
 @pytest.mark.parametrize("wrong", ["1 x", "0", "1,2", "nan"])
 def test_what_is_no_temperature_is_refused(preset, wrong):
-    with pytest.raises(runs.ChoiceError, match=f"temperatures is '{wrong}'; write numbers above 0"):
-        runs.tuned(preset, "RMR", wrong)
+    with pytest.raises(algorithm.ChoiceError, match=f"temperatures is '{wrong}'; write numbers above 0"):
+        algorithm.weight_plans(preset, "RMR", wrong)
 
 
 def test_what_a_notebook_needs_counts_both_stages(stored):
-    rows = runs.notebooks(stored.preset, stored.preset)["07_a2d_ablation"]
-    keys = {key(one) for row in rows for one in row}
+    plans = algorithm.all_plans(stored.preset, "RMR")
+    keys = {key(task) for plan in plans.values() for task in engine.replay(plan).tasks}
     trained = {key(one) for one in (*stored.done.members, *stored.done.students.values(), *stored.done.stages)}
     assert trained <= keys and len(stored.done.stages) == 1
 
@@ -126,7 +128,7 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
         preset = small()
-        outcome = engine.run_plans({0: runs.distillation(preset, "RMR", 0, ROWS)}, preset.engine)[0]
+        outcome = engine.run_plans({0: algorithm.distillation(preset, "RMR", 0, ROWS)}, preset.engine)[0]
     return SimpleNamespace(folder=folder, preset=preset, done=outcome.value, tasks=outcome.tasks)
 
 
@@ -148,16 +150,16 @@ def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
     assert len(stored.tasks) == members + 1 + 1 + len(ROWS)
     whole = budget(stored.preset)
     for row, student in stored.done.students.items():
-        assert student.fit()["steps"] == (whole if row != "- Joint Training" else whole - whole // 2)
-    assert len({student.fit()["weights"] for student in stored.done.students.values()}) == len(ROWS)
+        assert student.result()["steps"] == (whole if row != "- Joint Training" else whole - whole // 2)
+    assert len({student.result()["weights"] for student in stored.done.students.values()}) == len(ROWS)
     first = next(task for task in stored.tasks if "first stage" in task.label)
-    assert first.fit()["validation"] == []  # nothing to select by
+    assert first.result()["validation"] == []  # nothing to select by
     staged, other = (stored.done.students[row]._batches(["encyclopedia"]) for row in ("- Joint Training", "A2D"))
     halves = [*first._batches(["encyclopedia"]).plan, *staged.plan]  # the second goes on where the first ended
     assert [index.tolist() for index in halves] == [index.tolist() for index in other.plan]
     before = times(stored.folder)
     assert len([path for path in before if path.name == "model.safetensors"]) == members + 1 + len(ROWS)
-    again = engine.run_plans({0: runs.distillation(stored.preset, "RMR", 0, ROWS)}, stored.preset.engine)[0]
+    again = engine.run_plans({0: algorithm.distillation(stored.preset, "RMR", 0, ROWS)}, stored.preset.engine)[0]
     assert times(stored.folder) == before and len(again.tasks) == len(stored.tasks)
 
 
@@ -165,20 +167,20 @@ def test_what_is_stored_is_what_the_members_say(stored):
     knowledge, preset = stored.done.knowledge, stored.preset
     windows = trainings.training_windows(preset)
     tensors = trainings.stored_knowledge(knowledge.infra.folder, key(knowledge), preset)
-    assert knowledge.fit() == {
+    assert knowledge.result() == {
         "windows": len(windows),
         "confused": int((tensors["confusing_start"] > 0).sum()),
         "bytes": sum(values.numel() * values.element_size() for values in tensors.values()),
     }
     expected = 0
     for member in stored.done.members:
-        logits, attention = algorithm.ask(member.load(key(member)), windows, "fp32")
-        expected = expected + algorithm.distributions(windows, logits, preset.a2d.temperature)[0] / preset.a2d.members
+        logits, attention = read(member.load(key(member)), windows, "fp32")
+        expected = expected + distributions(windows, logits, preset.a2d.temperature)[0] / preset.a2d.members
     assert np.allclose(tensors["start"].float(), expected, atol=1e-3)
     firsts = np.cumsum(windows.lengths_W) - windows.lengths_W
     assert np.allclose(np.add.reduceat(tensors["end"].float().numpy(), firsts), 1, atol=2e-3)
     # each passage token's attention sums to 1 over its question
-    asked = np.repeat(windows.prefix_W - 2, windows.count_W)
+    asked = np.repeat(windows.first_count_W, windows.count_W)
     assert np.allclose(np.add.reduceat(attention, np.cumsum(asked) - asked), 1, atol=1e-4)
 
 
@@ -220,7 +222,7 @@ def test_damaged_knowledge_is_named_and_made_again(stored, capsys, damage, said)
 
 def test_a_disk_that_is_too_small_is_named_before_anything_is_computed(preset, monkeypatch):
     (_, (knowledge,), *_), _ = waves(preset)  # its members are not trained, and not asked for
-    needed = algorithm.knowledge_bytes(trainings.training_windows(preset))
+    needed = trainings.knowledge_bytes(trainings.training_windows(preset))
     monkeypatch.setattr(trainings.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
     with pytest.raises(OSError, match=r"the ensemble's outputs on \d+ windows take \d+ MB, .* has \d+ MB: free some"):
         knowledge.fit()
@@ -231,14 +233,9 @@ def test_a_disk_that_is_too_small_is_named_before_anything_is_computed(preset, m
 
 def test_several_answer_together_by_the_mean_of_their_distributions(stored):
     preset, members = stored.preset, stored.done.members
-    task = trainings.Answers(
-        preset=preset,
-        label="answers",
-        readers=[key(one) for one in members],
-        questions={"Test": "any"},
-        infra={"folder": paths.models(preset.name)},
-    )
-    texts, test = task.fit()["Test"], trainings.question_sets(preset)["Test"]
+    task = answering(preset, members, ["test"], together=True)
+    engine.run([task], preset.engine)
+    texts, test = task.result()["test"], question_set(preset.data, "test")
     assert len(texts) == len(test) and all(text in e.context for text, e in zip(texts, test, strict=True))
 
 

@@ -7,9 +7,12 @@ import pytest
 import torch
 from conftest import waves_of
 
-from helpers.papers.imm import algorithm, runs, trainings
+from helpers.data.sets import question_set
+from helpers.papers import rows
+from helpers.papers.imm import algorithm, trainings
 from helpers.presets.load import load
 from helpers.results import claims, provenance, records
+from helpers.tasks.answering import Answering
 from helpers.training import checkpoints, engine
 
 NAMES = ["encyclopedia", "news", "search"]
@@ -31,7 +34,7 @@ def better_every_round(reader):
 
 
 def key(reader):
-    return reader.infra.uid()
+    return reader.key
 
 
 def test_a_round_of_algorithm_1(monkeypatch, preset):
@@ -73,7 +76,7 @@ def test_what_the_switches_change(monkeypatch, preset):
     def first(**changes):
         switches = preset.imm.model_copy(update=changes)
         waves, _ = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 1), better_every_round)
-        readers = [one for wave in waves for one in wave if isinstance(one, trainings.Reader)]
+        readers = [one for wave in waves for one in wave if isinstance(one, trainings.ImmTraining)]
         return readers[3], readers[6], waves
 
     phi, theta, _ = first()
@@ -93,11 +96,16 @@ def test_what_the_switches_change(monkeypatch, preset):
 
 
 def test_measured_similarities_follow_how_readers_do_elsewhere(monkeypatch, preset):
-    f1 = {("news", "encyclopedia"): 30.0, ("search", "encyclopedia"): 10.0}
-    monkeypatch.setattr(algorithm, "elsewhere", lambda reader, i: SimpleNamespace(fit=lambda: score(reader, i)))
+    right = {("news", "valid/encyclopedia"): 3, ("search", "valid/encyclopedia"): 1}  # of 8 questions
 
-    def score(reader, domain):
-        return {"f1": f1.get((reader.domains[0], domain), 0.0)}
+    def answering(preset, readers, sets):
+        (reader,), (name,) = readers, sets
+        examples = question_set(preset.data, name)
+        number = right.get((reader.domains[0], name), 0)
+        texts = [e.answers[0] if place < number else "" for place, e in enumerate(examples)]
+        return SimpleNamespace(result=lambda: {name: texts})
+
+    monkeypatch.setattr(algorithm, "answering", answering)
 
     waves, s = drive(monkeypatch, algorithm.similarities(preset, 0, "measured"), better_every_round)
     assert len(waves[0]) == 6
@@ -108,8 +116,8 @@ def test_measured_similarities_follow_how_readers_do_elsewhere(monkeypatch, pres
 def test_measured_similarities_from_trained_readers(preset):
     switches = preset.imm.model_copy(update={"similarity": "measured"})
     done = engine.run_plans({0: algorithm.algorithm1(preset, 0, switches, 1)}, preset.engine)[0]
-    scored = [task for task in done.tasks if isinstance(task, trainings.Elsewhere)]
-    assert len(scored) == 6 and all(0 <= task.fit()["f1"] <= 100 for task in scored)
+    asked = [task for task in done.tasks if isinstance(task, Answering)]
+    assert len(asked) == 6 and all(len(texts) == 8 for task in asked for texts in task.result().values())
     phi = next(task for task in done.tasks if "phi" in task.label)
     assert math.isclose(sum(phi.weights.values()), 1, abs_tol=1e-5)
 
@@ -126,10 +134,10 @@ def test_table_1_gives_every_reader_the_same_number_of_steps(monkeypatch, preset
     assert tuple(methods) == algorithm.METHODS[:-1]
     rounds, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
     methods["IMM"] = history[-1]
-    known = runs.by_key([one for wave in [*waves, *rounds] for one in wave])
+    known = rows.trainings_of(one for wave in [*waves, *rounds] for one in wave)
     for readers in methods.values():
         for i, reader in readers.items():
-            stages = runs.history(reader, known)
+            stages = list(rows.stages(reader, known))
             assert abs(sum(one.steps for one in stages) - algorithm.budget(preset)) <= 1
             assert i in reader.target and reader.settings["training"] == methods["Mix"][i].settings["training"]
     assert methods["FT"]["news"].start == methods["MFT"]["news"].start
@@ -180,9 +188,9 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
     preset = preset.model_copy(update={"imm": preset.imm.model_copy(update={"rounds": 1})})
     monkeypatch.setattr(engine, "_checked", set())
     done = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
-    before = {i: reader.fit() for i, reader in done.value[-1].items()}
+    before = {i: reader.result() for i, reader in done.value[-1].items()}
     single = done.tasks[0]
-    store = next(task for task in done.tasks if isinstance(task, trainings.Outputs))
+    store = next(task for task in done.tasks if isinstance(task, trainings.TeacherLogits))
     flip(single.folder() / "model.safetensors")
     flip(store.infra.uid_folder() / "outputs.safetensors")
     phi = next(task for task in done.tasks if "phi" in task.label)
@@ -200,13 +208,13 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
     )
     assert "model is damaged" in said and "outputs.safetensors is damaged" in said
     for i, reader in again.value[-1].items():
-        result = reader.fit()
+        result = reader.result()
         assert {**result, "seconds": 0} == {**before[i], "seconds": 0}
 
 
 def test_outputs_of_another_teacher_or_of_other_windows_are_refused(preset):
     done = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
-    store = next(task for task in done.tasks if isinstance(task, trainings.Outputs))
+    store = next(task for task in done.tasks if isinstance(task, trainings.TeacherLogits))
     tensors, facts = checkpoints.load_tensors(store.infra.uid_folder() / "outputs.safetensors")
     for wrong in ({"teacher": "another"}, {"windows": "others"}):
         checkpoints.save_tensors(

@@ -87,17 +87,17 @@ def costs(trained: Trained) -> pd.DataFrame:
     table = {}
     for row, seeds in trained.needs.items():
         known = seeds[0]
-        stages = [list(_stages(model, known)) for model in trained.rows[row][0].values()]
+        histories = [list(stages(model, known)) for model in trained.rows[row][0].values()]
         table[row] = {
-            "stages of a reader": " + ".join(f"{stage.steps:,}" for stage in reversed(max(stages, key=len))),
-            "steps of a reader": max(sum(stage.steps for stage in history) for history in stages),
+            "stages of a reader": " + ".join(f"{stage.steps:,}" for stage in reversed(max(histories, key=len))),
+            "steps of a reader": max(sum(stage.steps for stage in history) for history in histories),
             "trainings": len(known),
             "steps in all": sum(training.steps for training in known.values()),
         }
     return pd.DataFrame.from_dict(table, orient="index")
 
 
-def _stages(model: CachedTraining | None, known: dict[str, CachedTraining]) -> Iterator[CachedTraining]:
+def stages(model: CachedTraining | None, known: dict[str, CachedTraining]) -> Iterator[CachedTraining]:
     """A model and those it started from, last first."""
     while model is not None:
         yield model

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
+from helpers.data.question_types import QUESTION_TYPES, question_type
 from helpers.data.questions import read
-from helpers.papers.corpora import QUESTION_TYPES, question_type
 
 FILES = (
     "wikipedia/new_wiki_v1.0.json",
