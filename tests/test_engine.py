@@ -11,7 +11,7 @@ from helpers import paths
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
-from helpers.training import cached as shared
+from helpers.training import cached
 from helpers.training import engine
 
 
@@ -39,20 +39,20 @@ def test_trainings_are_cached_and_shared(results, preset):
     assert len(files) == 3
     *_, both = run(preset, processes=1)
     assert {path: path.stat().st_mtime_ns for path in files} == files
-    assert set(both.fit()["f1"]) == {"news", "encyclopedia"} and len(both.fit()["f1"]["news"]) == 12
+    assert both.target == ["news", "encyclopedia"] and both.result()["steps"] == both.steps
 
 
 def test_workers_give_the_scores_of_this_process(results, preset, monkeypatch):
-    expected = [task.fit()["f1"] for task in run(preset, processes=1)]
+    expected = [(task.result()["weights"], task.result()["validation"]) for task in run(preset, processes=1)]
     monkeypatch.setenv("HELPERS_RESULTS", str(results / "workers"))
     there = run(preset, processes=2)
     assert all(task.infra.status() == "completed" for task in there)
-    assert [task.fit()["f1"] for task in there] == expected
+    assert [(task.result()["weights"], task.result()["validation"]) for task in there] == expected
 
 
 def test_a_setting_that_changes_changes_the_key(results, preset):
     def key(**overrides):
-        return algorithm.singles(load("smoke", "imm", **overrides), 0)["news"].infra.uid()
+        return algorithm.singles(load("smoke", "imm", **overrides), 0)["news"].key
 
     same = key()
     assert key() == same == key(**{"training.checkpoint_minutes": 1.0}) == key(**{"engine.threads": 2})
@@ -71,7 +71,7 @@ def test_one_failure_does_not_stop_the_others(results, preset, monkeypatch):
         raise RuntimeError("no disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shared, "save_encoder", refuse)
+        patch.setattr(cached, "save_encoder", refuse)
         with pytest.raises(
             engine.TrainingsFailed, match=r"3 of 3 trainings failed:\n  Single, news, seed 0: .*no disk"
         ):
@@ -85,9 +85,9 @@ def test_plans_go_side_by_side_and_a_replay_stops_where_it_is_not_done(results, 
 
     def plan(name, more):
         yield [singles[name]]
-        waves.append((name, singles[name].fit()["steps"]))
+        waves.append((name, singles[name].result()["steps"]))
         if more:
-            yield [algorithm.reader(singles[name], "more", [name], [name], start=singles[name].infra.uid())]
+            yield [algorithm.reader(singles[name], "more", [name], [name], start=singles[name].key)]
         return name.upper()
 
     assert engine.replay(plan("news", True)) == (None, [singles["news"]])
@@ -150,7 +150,7 @@ if __name__ == "__main__":
     plans = {seed: algorithm.algorithm1(preset, seed, preset.imm, 1) for seed in (0, 1)}
     outcomes = engine.run_plans(plans, EngineSettings(processes=2, threads=1))
     for seed, outcome in outcomes.items():
-        print(seed, [(i, reader.fit()["f1"]) for i, reader in outcome.value[-1].items()], flush=True)
+        print(seed, [(i, reader.result()["weights"]) for i, reader in outcome.value[-1].items()], flush=True)
 """
 
 
