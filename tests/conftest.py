@@ -1,3 +1,4 @@
+import contextlib
 import os
 from pathlib import Path
 
@@ -33,3 +34,20 @@ def results(tmp_path, monkeypatch) -> Path:
     """An empty results folder for this test alone."""
     monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
     return tmp_path / "results"
+
+
+@pytest.fixture
+def disk_of():
+    """``with disk_of(size)``: no file can grow beyond ``size`` bytes, as on a full disk."""
+    import resource
+
+    @contextlib.contextmanager
+    def limited(size: int):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited

@@ -1,7 +1,6 @@
 """Tensors on disk: what is written is read, what was damaged is refused, what does not fit leaves nothing behind."""
 
 import struct
-import subprocess
 import sys
 
 import pytest
@@ -133,33 +132,16 @@ def test_a_file_of_somebody_else_is_refused(tmp_path):
             load_tensors(path)
 
 
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-import torch
-from helpers.checkpoints import save_tensors
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write fails as on a full disk
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-try:
-    save_tensors(Path(sys.argv[1]), {"start": torch.ones(100_000)}, {"teacher": "new"}, "teacher's outputs")
-except OSError as error:
-    print(error)
-else:
-    print("saved")
-"""
-
-
-def on_a_disk_of(size, path):
-    """What a process says that saves 400,000 bytes where no file can be larger than ``size``."""
-    done = subprocess.run([sys.executable, "-c", FULL, str(path), str(size)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def save_large(path):
+    save_tensors(path, {"start": torch.ones(100_000)}, {"teacher": "new"}, "teacher's outputs")  # 400,000 bytes
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
 @pytest.mark.parametrize("size", [0, 200_000])
-def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, size):
-    said = on_a_disk_of(size, tmp_path / "outputs.safetensors")
+def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, disk_of, size):
+    with disk_of(size), pytest.raises(OSError) as error:
+        save_large(tmp_path / "outputs.safetensors")
+    said = str(error.value)
     assert said.startswith("cannot save the teacher's outputs outputs.safetensors: ")
     assert said.endswith("; free some space and run again") and "\n" not in said
     assert list(tmp_path.iterdir()) == []
@@ -173,9 +155,11 @@ def test_a_place_that_cannot_be_written_keeps_no_temporary(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
-def test_a_full_disk_leaves_the_file_that_was_there(stored):
+def test_a_full_disk_leaves_the_file_that_was_there(stored, disk_of):
     before = stored.read_bytes()
-    assert "free some space" in on_a_disk_of(200_000, stored)
+    with disk_of(200_000), pytest.raises(OSError, match="free some space"):
+        save_large(stored)
     assert stored.read_bytes() == before and len(list(stored.parent.iterdir())) == 1
-    assert on_a_disk_of(1_000_000, stored) == "saved"  # the limit is what it was about
+    with disk_of(1_000_000):  # the limit is what it was about
+        save_large(stored)
     assert load_tensors(stored)[1]["teacher"] == "new"

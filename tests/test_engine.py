@@ -99,6 +99,7 @@ def test_plans_go_side_by_side_and_a_replay_stops_where_it_is_not_done(results, 
     assert engine.replay(plan("news", True)).value == "NEWS"
 
 
+@pytest.mark.slow
 def test_workers_that_died_are_replaced(results, preset):
     run(preset, processes=2)
     pool = engine._pool(2, 1)
@@ -110,31 +111,17 @@ def test_workers_that_died_are_replaced(results, preset):
     assert all(task.infra.status() == "completed" for task in run(other, processes=2))
 
 
-DISK = """
-import resource, signal, sys
-from helpers.training import engine
-from helpers.papers.imm import algorithm
-from helpers.presets.load import load
-from helpers.presets.schema import EngineSettings
-preset = load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
-one, other = algorithm.singles(preset, 0).values()
-engine.run([one], EngineSettings(processes=1, threads=1))
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-try:
-    engine.run([one, other], EngineSettings(processes=1, threads=1))
-except engine.TrainingsFailed as error:
-    print(error)
-print(one.infra.status(), other.infra.status())
-"""
-
-
-def test_a_full_disk_while_a_reader_is_saved_is_named_and_loses_nothing(results, preset):
-    done = subprocess.run([sys.executable, "-c", DISK], capture_output=True, text=True, cwd=paths.ROOT)
-    assert "1 of 2 trainings failed" in done.stdout and "free some space and run again" in done.stdout, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("completed ") and not done.stdout.endswith("completed\n")
-    engine.run(algorithm.singles(preset, 0).values(), EngineSettings(processes=1, threads=1))
-    assert all(one.infra.status() == "completed" for one in algorithm.singles(preset, 0).values())
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
+def test_a_full_disk_while_a_reader_is_saved_is_named_and_loses_nothing(results, preset, disk_of):
+    here = EngineSettings(processes=1, threads=1)
+    one, other = algorithm.singles(preset, 0).values()
+    engine.run([one], here)
+    with disk_of(50_000), pytest.raises(engine.TrainingsFailed, match=r"1 of 2 trainings failed") as error:
+        engine.run([one, other], here)
+    assert "free some space and run again" in str(error.value)
+    assert one.infra.status() == "completed" != other.infra.status()
+    engine.run(algorithm.singles(preset, 0).values(), here)
+    assert all(single.infra.status() == "completed" for single in algorithm.singles(preset, 0).values())
 
 
 DRIVER = """
@@ -159,6 +146,7 @@ def start(results, mark):
     return subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not paths.Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_a_killed_run_leaves_no_process_and_two_at_once_go_on_to_the_same_scores(results):
     mark = f"{os.getpid()}-{time.time()}"

@@ -1,8 +1,7 @@
+import json
 import math
-import os
+import multiprocessing
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
+from helpers.batches.mixtures import TaskBatches, per_domain
 from helpers.batches.plans import Batches, epochs_of, plan_steps
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
@@ -17,7 +17,7 @@ from helpers.data.mini import domains
 from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks.spans import span_loss
-from helpers.training import checkpoints, loop
+from helpers.training import checkpoints, loop, losses
 from helpers.training.checkpoints import weights
 
 SETTINGS = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
@@ -90,6 +90,29 @@ def test_a_batch_of_fewer_windows_than_parts(windows, monkeypatch):
         assert torch.allclose(one, other, atol=1e-7)
 
 
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_gradients_of_the_parts_of_a_batch_of_every_domain_add_up_to_that_of_the_whole(windows, monkeypatch, parts):
+    """Also for a loss that averages over each domain, and weighs the domains, since every part has rows of each."""
+    monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
+    members = {"a": np.arange(20), "b": np.arange(20, 35), "c": np.arange(35, len(windows))}
+    of_domain = {number: d for d, rows in enumerate(members.values()) for number in rows.tolist()}
+    plan = Batches(WindowTensors(windows), plan_steps(per_domain(members, batch_size=5, seed=0), 4))
+
+    def loss(output, batch, progress):
+        values = losses.span_negative_log_likelihood(
+            output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
+        )
+        domain = torch.tensor([of_domain[number] for number in batch["window"].tolist()])
+        return {name: (d + 1) * values[domain == d].mean() for d, name in enumerate(members)}
+
+    whole, cut = reader(dropout=0.0), reader(dropout=0.0)
+    loop.fit(whole, plan, loss, SETTINGS, seed=0)
+    loop.fit(cut, plan, loss, SETTINGS.model_copy(update={"accumulate": parts}), seed=0)
+    assert any(not torch.equal(a, b) for a, b in zip(whole.parameters(), reader().parameters(), strict=True))
+    for one, other in zip(whole.parameters(), cut.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-7)
+
+
 def test_the_seed_decides_dropout(windows):
     first, same, other = reader(), reader(), reader()
     loop.fit(first, batches(windows), span_loss, SETTINGS, seed=1)
@@ -136,6 +159,19 @@ def test_a_loss_that_is_not_finite_stops_with_step_windows_and_parts(windows):
     assert str(plan.plan[step].tolist()) in str(error.value)
 
 
+def test_a_loss_of_a_task_that_is_not_finite_names_the_task(windows):
+    tensors = dict.fromkeys(("squad", "news"), WindowTensors(windows))
+
+    def loss(output, batch, progress):
+        return {"span": output.start_logits.mean() * (math.nan if batch["task"] == "news" else 1.0)}
+
+    plan = TaskBatches(tensors, [("squad", np.arange(4)), ("news", np.arange(2, 4)), ("squad", np.arange(4))])
+    with pytest.raises(
+        FloatingPointError, match=r"at step 1 \(span nan\); the batch of task 'news' holds windows \[2, 3\]"
+    ):
+        loop.fit(reader(), plan, loss, SETTINGS, seed=0)
+
+
 def test_it_stops_so_even_where_it_would_have_been_evaluated(windows):
     def loss(output, batch, progress):
         return {"bad": output.start_logits.mean() * math.nan}
@@ -159,10 +195,12 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path):
+@pytest.mark.parametrize("optimizer", ["adamw", "adamax"])
+def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, optimizer):
+    settings = SETTINGS.model_copy(update={"optimizer": optimizer})
     straight, resumed = reader(), reader()
-    expected = loop.fit(straight, batches(windows), span_loss, SETTINGS, seed=5, validate=lambda m: 1.0)
-    settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
+    expected = loop.fit(straight, batches(windows), span_loss, settings, seed=5, validate=lambda m: 1.0)
+    settings = settings.model_copy(update={"checkpoint_minutes": 0.0})
     path = tmp_path / "checkpoint.safetensors"
     calls = 0
 
@@ -212,47 +250,30 @@ def test_prediction_refuses_a_model_in_training_mode(windows):
         loop.predict(reader().train(), windows)
 
 
-KILLED = """
-import sys
-sys.path.insert(0, "tests")
-from pathlib import Path
-import test_training as t
-from helpers import training
-from helpers.data import mini
-from helpers.data.windows import make_windows
-from helpers.models.reader import load_tokenizer
-examples = domains.load_domain("news", train_size=40).train
-windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
-settings = t.SETTINGS.model_copy(update={"checkpoint_minutes": 0.0, "epochs": 40.0})
-def validate(model):
-    return float(loop.predict(model.eval(), windows, precision="fp32").start.sum())
-stored = Path(sys.argv[1])
-plan = t.batches(windows, epochs=40.0)
-done = loop.fit(t.reader(), plan, t.span_loss, settings, seed=1, validate=validate, checkpoint=stored)
-print(repr(done.history))
-"""
+def train_long(checkpoint):
+    """A training that stores its state after every step, and its validation scores."""
+    torch.set_num_threads(1)
+    examples = domains.load_domain("news", train_size=40).train
+    windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
+    settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
+
+    def validate(model):
+        return float(loop.predict(model.eval(), windows, precision="fp32").start.sum())
+
+    plan = batches(windows, epochs=40.0)
+    return loop.fit(reader(), plan, span_loss, settings, seed=1, validate=validate, checkpoint=checkpoint).history
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_scores(tmp_path):
-    def start(name):
-        arguments = [sys.executable, "-c", KILLED, str(tmp_path / name)]
-        return subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=training_root()
-        )
-
-    killed, straight = start("killed.safetensors"), start("straight.safetensors")
     stored, deadline = tmp_path / "killed.safetensors", time.time() + 60
+    process = multiprocessing.get_context("spawn").Process(target=train_long, args=(stored,))
+    process.start()
     while not stored.exists() and time.time() < deadline:
         time.sleep(0.02)
     time.sleep(0.3)
-    os.kill(killed.pid, signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL and killed.stdout.read() == ""  # it had not finished
-    again = start("killed.safetensors")
-    first, second = (process.communicate(timeout=120) for process in (straight, again))
-    assert first[0].startswith("[(") and first[0] == second[0], first[1] + second[1]
-
-
-def training_root():
-    from helpers import paths
-
-    return paths.ROOT
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL  # it had not finished
+    assert 1 < json.loads(checkpoints.load_tensors(stored)[1]["progress"])["steps"] < 200
+    assert train_long(stored) == train_long(tmp_path / "straight.safetensors")

@@ -9,7 +9,7 @@ from collections.abc import Generator, Hashable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
-from multiprocessing import connection, get_all_start_methods, get_context, parent_process
+from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
 from typing import NamedTuple
 
 import torch
@@ -50,32 +50,29 @@ class Outcome(NamedTuple):
 
 def run_plans(plans: dict[Hashable, Plan], engine: EngineSettings, label: str = "trainings") -> dict[Hashable, Outcome]:
     """Carry out several plans side by side, the next wave of each together."""
-    outcomes, waiting = {}, {key: (plan, []) for key, plan in plans.items()}
-    while waiting:
-        wave: list = []
-        for key, (plan, tasks) in list(waiting.items()):
+    tasks, values = {key: [] for key in plans}, {}
+    while len(values) < len(plans):
+        wave = []
+        for key in [key for key in plans if key not in values]:
             try:
-                wave += (own := list(next(plan)))
-                tasks += own
+                wave += (own := list(next(plans[key])))
+                tasks[key] += own
             except StopIteration as stop:
-                outcomes[key] = Outcome(stop.value, tasks)
-                del waiting[key]
+                values[key] = stop.value
         run(wave, engine, label)
-    return {key: outcomes[key] for key in plans}
+    return {key: Outcome(values[key], tasks[key]) for key in plans}
 
 
 def replay(plan: Plan) -> Outcome:
     """A plan as far as it is done: its tasks up to the first wave that is not, on which others may depend, and what
     it returned, or None if it has not come to its end."""
-    tasks: list = []
-    while True:
-        try:
-            own = list(next(plan))
-        except StopIteration as stop:
-            return Outcome(stop.value, tasks)
-        tasks += own
-        if not all(is_done(task) for task in own):
-            return Outcome(None, tasks)
+    tasks, wave = [], []
+    try:
+        while all(map(is_done, wave)):
+            tasks += (wave := list(next(plan)))
+    except StopIteration as stop:
+        return Outcome(stop.value, tasks)
+    return Outcome(None, tasks)
 
 
 def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings") -> None:
@@ -88,21 +85,20 @@ def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings") -> No
     missing = [task for task in distinct.values() if not is_done(task)]
     if not missing:
         return
-    bar = tqdm(total=len(distinct), initial=len(distinct) - len(missing), desc=label, leave=False)
-    workers = min(processes(engine), len(missing))
+    fit_all = _fit_here if min(processes(engine), len(missing)) == 1 else _fit_there
     failed: dict[str, str] = {}
-    # First what is free; then what another run was training, or what a worker died of, once more.
-    for wait in (False, True):
-        again = []
-        for task, error in _fit_here(missing, engine, wait) if workers <= 1 else _fit_there(missing, engine, wait):
-            if isinstance(error, Timeout | BrokenProcessPool) and not wait:
-                again.append(task)
-                continue
-            bar.update()
-            if error is not None:
-                failed[task.label] = f"{type(error).__name__}: {error}"
-        missing = again
-    bar.close()
+    with tqdm(total=len(distinct), initial=len(distinct) - len(missing), desc=label, leave=False) as bar:
+        # First what is free; then what another run was training, or what a worker died of, once more.
+        for wait in (False, True):
+            again = []
+            for task, error in fit_all(missing, engine, wait):
+                if isinstance(error, Timeout | BrokenProcessPool) and not wait:
+                    again.append(task)
+                    continue
+                bar.update()
+                if error is not None:
+                    failed[task.label] = f"{type(error).__name__}: {error}"
+            missing = again
     if failed:
         lines = "\n  ".join(f"{name}: {error}" for name, error in failed.items())
         raise TrainingsFailed(f"{len(failed)} of {len(distinct)} trainings failed:\n  {lines}")
@@ -121,6 +117,7 @@ def _fit_here(tasks: list, engine: EngineSettings, wait: bool) -> Iterator[tuple
 
 def _fit_there(tasks: list, engine: EngineSettings, wait: bool) -> Iterator[tuple]:
     """The same from worker processes, in the order in which they end."""
+    set_forkserver_preload(sorted({type(task).__module__ for task in tasks}))
     sizes = processes(engine), engine.threads or max(1, cores() // processes(engine))
     try:
         futures = {_pool(*sizes).submit(_fit, task, wait): task for task in tasks}
@@ -177,19 +174,17 @@ def _fit(task, wait: bool = True) -> Exception | None:
 @cache
 def _pool(workers: int, threads: int) -> ProcessPoolExecutor:
     """Worker processes that stay until this process ends, so that corpora are tokenised once in each."""
-    # A fork server imports torch once for all workers; Windows has only spawn.
+    # A fork server imports torch and the first tasks' modules once for all workers; Windows has only spawn.
     context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
-    context.set_forkserver_preload(["helpers.papers.imm.trainings", "helpers.papers.a2d.trainings"])
     return ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(threads,))
 
 
 def _start_worker(threads: int) -> None:
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # an interrupt ends it at once and without a traceback
-    threading.Thread(target=_end_with_parent, daemon=True).start()
 
+    def end_with_parent() -> None:  # a killed driver cannot stop its workers, so they watch it
+        connection.wait([parent_process().sentinel])
+        os._exit(1)
 
-def _end_with_parent() -> None:
-    """A killed driver cannot stop its workers, so they watch it."""
-    connection.wait([parent_process().sentinel])
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
