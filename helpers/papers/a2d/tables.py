@@ -209,15 +209,15 @@ def ablation_claims(runs: Runs, sets: list[str]) -> list[Claim]:
 def kept(record: Record) -> pd.DataFrame:
     """How much of the ensemble's gain over a single reader the student has, by set of questions, with intervals; no
     share where the ensemble's gain is not certain."""
-    lines, metric = {}, comparisons.metrics(record)[0]
+    lines, record = {}, comparisons.by_metric(record)[0]
     for row in dict.fromkeys(score.method for score in record.scores):
         if not row.endswith(" + A2D"):
             continue
         kind = row.removesuffix(" + A2D")
-        for column in comparisons.columns(record, metric):
+        for column in comparisons.columns(record):
             gains = {
-                "ensemble's gain": comparisons.compare(record, f"{kind} (E)", kind, [column], metric),
-                "student's gain": comparisons.compare(record, row, kind, [column], metric),
+                "ensemble's gain": comparisons.compare(record, f"{kind} (E)", kind, [column]),
+                "student's gain": comparisons.compare(record, row, kind, [column]),
             }
             together, student = gains.values()
             share = f"{tables.signed(100 * student.difference / together.difference, 0)} %" if together.is_gain else "–"
