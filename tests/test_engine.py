@@ -11,8 +11,7 @@ from helpers import paths
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
-from helpers.training import cached
-from helpers.training import engine
+from helpers.training import cached, engine
 
 
 @pytest.fixture

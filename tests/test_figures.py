@@ -144,8 +144,10 @@ def test_functions_draw_on_axes_that_they_are_given():
 
 
 def test_a_missing_payload_is_named():
-    with pytest.raises(ValueError, match="corpora/overview: the payload has no 'passage_lengths'"):
-        figures.draw(record("corpora/overview", [], kind="profile", payload={"sizes": {"news": {}}}))
+    with pytest.raises(ValueError, match=r"a profile needs sizes, passage_lengths, .* in its payload"):
+        record("corpora/overview", [], kind="profile", payload={"sizes": {"news": {}}})
+    with pytest.raises(ValueError, match="imm/table1: this record has no scores to draw"):
+        figures.draw(record("imm/table1", []))
 
 
 def test_verdicts_are_computed():

@@ -143,7 +143,7 @@ def test_all_records_in_the_order_of_the_papers(results):
         (lambda c: c.update(kind="curve"), "kind is 'curve', but a curve needs a score with x"),
         (lambda c: c.update(kind="matrix"), "a matrix needs the same rows as columns"),
         (lambda c: c.update(kind="case", payload={"question": "?"}), "a case needs readers in its payload"),
-        (lambda c: c.update(kind="profile"), "a profile needs sizes in its payload"),
+        (lambda c: c.update(kind="profile"), "a profile needs sizes, passage_lengths, question_lengths"),
     ],
 )
 def test_a_broken_record_names_file_and_field(change, message):

@@ -96,7 +96,7 @@ def test_gradients_of_the_parts_of_a_batch_of_every_domain_add_up_to_that_of_the
     monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
     members = {"a": np.arange(20), "b": np.arange(20, 35), "c": np.arange(35, len(windows))}
     of_domain = {number: d for d, rows in enumerate(members.values()) for number in rows.tolist()}
-    plan = Batches(WindowTensors(windows), plan_steps(per_domain(members, batch_size=5, seed=0), 4))
+    plan = Batches(SequenceTensors(windows), plan_steps(per_domain(members, batch_size=5, seed=0), 4))
 
     def loss(output, batch, progress):
         values = losses.span_negative_log_likelihood(
@@ -160,7 +160,7 @@ def test_a_loss_that_is_not_finite_stops_with_step_windows_and_parts(windows):
 
 
 def test_a_loss_of_a_task_that_is_not_finite_names_the_task(windows):
-    tensors = dict.fromkeys(("squad", "news"), WindowTensors(windows))
+    tensors = dict.fromkeys(("squad", "news"), SequenceTensors(windows))
 
     def loss(output, batch, progress):
         return {"span": output.start_logits.mean() * (math.nan if batch["task"] == "news" else 1.0)}

@@ -139,10 +139,10 @@ def sample_answers(answers: dict[str, tuple[list[Example], list[str]]]) -> pd.Da
 def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.DataFrame:
     """By name and column, how far a student and its teacher are above a baseline, with intervals, and which share of
     the teacher's gain the student has: none where that gain is not certain."""
-    lines, metric = {}, comparisons.metrics(record)[0]
+    lines, record = {}, comparisons.by_metric(record)[0]
     for name, (student, teacher, baseline) in compared.items():
-        for column in comparisons.columns(record, metric):
-            gains = [comparisons.compare(record, row, baseline, [column], metric) for row in (teacher, student)]
+        for column in comparisons.columns(record):
+            gains = [comparisons.compare(record, row, baseline, [column]) for row in (teacher, student)]
             share = 100 * gains[1].difference / gains[0].difference if gains[0].is_gain else None
             lines[f"{name}, {column}"] = {
                 "ensemble's gain": tables.difference(gains[0]),

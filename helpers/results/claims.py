@@ -32,27 +32,26 @@ def verdict(record: Record) -> list[str]:
 def judge(record: Record, claim: Claim) -> Judgement:
     """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
     not decided otherwise, or with fewer than ``SEEDS`` seeds. Raises ValueError where its rows do not compare."""
-    metric = comparisons.metrics(record)[0]
-    columns = claim.columns or comparisons.columns(record, metric)
-    others = claim.than_columns or columns
+    record = comparisons.by_metric(record)[0]
+    columns = claim.columns or comparisons.columns(record)
     if claim.than:
-        found = comparisons.excess(record, claim, columns, metric)
+        found = comparisons.excess(record, claim, columns)
     else:
-        found = comparisons.compare(record, claim.above, claim.below, columns, metric)
+        found = comparisons.compare(record, claim.above, claim.below, columns)
     if found is None:
         raise ValueError(f"{record.artefact}: {claim.text!r} needs the same seeds and as many columns on both sides")
     is_open = len(comparisons.seeds(record)) < SEEDS or found.low is None or found.low <= 0 <= found.high
     if claim.than and claim.times != 1 and not is_open:  # a share of a gain, so there has to be one
-        gain = comparisons.compare(record, *claim.than, others, metric)
+        gain = comparisons.compare(record, *claim.than, claim.than_columns or columns)
         is_open = gain is None or not gain.is_gain
     outcome = OPEN if is_open else HOLDS if found.is_gain else FAILS
 
-    digits = tables.decimals(record, metric)
+    digits = tables.decimals(record)
     evidence = f"{found.over}, so without an interval" if found.low is None else tables.evidence(found, "P", digits)
-    text = f"{tables.signed(found.difference, digits)} {metric or record.unit} ({evidence})"
-    printed = comparisons.paper_difference(record, claim.above, claim.below, claim.columns, metric)
+    text = f"{tables.signed(found.difference, digits)} {record.unit} ({evidence})"
+    printed = comparisons.paper_difference(record, claim.above, claim.below, claim.columns)
     if claim.than and printed is not None:
-        gain = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns, metric)
+        gain = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns)
         printed = None if gain is None else printed - claim.times * gain
     text += "" if printed is None else f"; in the paper {tables.signed(printed, 2)}"
     return Judgement(outcome, found, f"{claim.text}: {outcome}. Difference {text}.")
@@ -82,13 +81,13 @@ def _judged(record: Record) -> list[str]:
 
 def _against_baselines(record: Record) -> list[str]:
     """Every row against every baseline, on average over the columns where that means something, or else on each."""
-    metric = comparisons.metrics(record)[0]
-    columns, rows = comparisons.columns(record, metric), comparisons.rows(record, metric)
+    record = comparisons.by_metric(record)[0]
+    columns, rows = comparisons.columns(record), comparisons.rows(record)
     if record.average and len(columns) > 1:
         columns = [comparisons.AVERAGE]
-    found = {name: comparisons.differences(record, name, metric) for name in record.baselines if name in rows}
+    found = {name: comparisons.differences(record, name) for name in record.baselines if name in rows}
     return [
-        _against(record, metric, column, row, baseline, comparison)
+        _against(record, column, row, baseline, comparison)
         for column in columns
         for baseline, table in found.items()
         for row, comparison in table[column].items()
@@ -96,13 +95,13 @@ def _against_baselines(record: Record) -> list[str]:
     ]
 
 
-def _against(record: Record, metric: str | None, column: str, row: str, baseline: str, comparison: Comparison) -> str:
-    digits = tables.decimals(record, metric)
+def _against(record: Record, column: str, row: str, baseline: str, comparison: Comparison) -> str:
+    digits = tables.decimals(record)
     size = f"{abs(comparison.difference):.{digits}f}"
     if float(size) == 0:
         place = "level with"
     else:
-        place = f"{size} {metric or record.unit} {'above' if comparison.difference > 0 else 'below'}"
+        place = f"{size} {record.unit} {'above' if comparison.difference > 0 else 'below'}"
     text = f"{row} is {place} {baseline} {'on average' if column == comparisons.AVERAGE else f'on {column}'}"
     if comparison.low is None:
         text += " (one run each, so without an interval)"
@@ -110,5 +109,5 @@ def _against(record: Record, metric: str | None, column: str, row: str, baseline
         text += f" ({tables.evidence(comparison, f'P({row} > {baseline})', digits)})"
         if comparison.low <= 0 <= comparison.high:
             text += "; the interval includes zero, so this does not tell them apart"
-    printed = comparisons.paper_difference(record, row, baseline, [] if record.average else [column], metric)
+    printed = comparisons.paper_difference(record, row, baseline, [] if record.average else [column])
     return f"{text}." + ("" if printed is None else f" In the paper the difference is {tables.signed(printed, 2)}.")

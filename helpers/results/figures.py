@@ -1,14 +1,13 @@
 """The pictures of records, drawn from them alone and the same byte for byte at every drawing.
 
-``draw`` makes the whole figure of a record, as its kind says. The functions that draw one part of it take ``ax=None``
-and return the axes.
+``draw`` makes the whole figure of a record, as its kind says. The functions that draw one part of it, of a record of
+one metric, take ``ax=None`` and return the axes.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,9 +28,11 @@ colors = partial(seaborn.color_palette, "colorblind")
 
 
 def draw(record: Record) -> Figure:
-    """The whole figure of a record. Raises ValueError when the record has nothing to draw."""
+    """The whole figure of a record, of its first metric. Raises ValueError when the record has nothing to draw."""
+    if not drawable(record):
+        raise ValueError(f"{record.artefact}: this record has no scores to draw")
     with plain_style():
-        return PICTURES[record.kind](record)
+        return PICTURES[record.kind](next(iter(comparisons.by_metric(record)), record))
 
 
 def drawable(record: Record) -> bool:
@@ -49,9 +50,9 @@ def redraw(preset: str | Path) -> list[Path]:
     return [path for record in records.read_all(preset) for path in save(record)]
 
 
-def bar_table(record: Record, metric: str | None = None, ax: Axes | None = None) -> Axes:
+def bar_table(record: Record, ax: Axes | None = None) -> Axes:
     """Methods × columns as bars with intervals, AVE. last."""
-    table = comparisons.estimates(record, metric)
+    table = comparisons.estimates(record)
     ax = canvas.axes(ax, WIDTH, HEIGHT)
     width = 0.84 / len(table)
     for index, (row, color) in enumerate(zip(table.index, colors(len(table)), strict=True)):
@@ -68,17 +69,17 @@ def bar_table(record: Record, metric: str | None = None, ax: Axes | None = None)
     if comparisons.AVERAGE in table.columns:
         ax.axvline(len(table.columns) - 1.5, color="0.7", linewidth=0.8, linestyle=":")
     ax.legend(**OUTSIDE)
-    return finish(ax, "", f"{metric or record.unit} ({tables.resampled(table) or ONE_RUN})", record.title)
+    return finish(ax, "", f"{record.unit} ({tables.resampled(table) or ONE_RUN})", record.title)
 
 
-def curves(record: Record, metric: str | None = None) -> Figure:
+def curves(record: Record) -> Figure:
     """A panel of ``curve`` for each column, side by side on one scale, with one legend."""
     columns = list(dict.fromkeys(score.column for score in record.scores))
     several = len(columns) > 1
     figure = Drawing(WIDTH if several else WIDTH * 0.75, HEIGHT)
     panels = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
     for ax, column in zip(panels, columns, strict=True):
-        curve(record, column, metric, ax)
+        curve(record, column, ax)
         if several:
             ax.set_title(column, loc="left", fontsize=11)
     for ax in panels[1:]:
@@ -89,13 +90,13 @@ def curves(record: Record, metric: str | None = None) -> Figure:
     return figure
 
 
-def curve(record: Record, column: str, metric: str | None = None, ax: Axes | None = None) -> Axes:
+def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
     """Value in one column against x, a line for each method, with its interval; ``payload["x"]`` names the x axis.
 
     Methods without x are horizontal lines.
     """
     ax = canvas.axes(ax, WIDTH * 0.75, HEIGHT)
-    table = comparisons.estimates(record, metric)[column]
+    table = comparisons.estimates(record)[column]
     methods = list(dict.fromkeys(score.method for score in record.scores))
     for method, color in zip(methods, colors(len(methods)), strict=True):
         points = {score.x: records.row_label(score) for score in record.scores if score.method == method}
@@ -110,9 +111,9 @@ def curve(record: Record, column: str, metric: str | None = None, ax: Axes | Non
     positions = sorted({score.x for score in record.scores if score.x is not None})
     if len(positions) <= 12:
         ax.set_xticks(positions, [f"{x:g}" for x in positions])
-    xlabel = str((record.payload or {}).get("x", "x"))
+    xlabel, over = str((record.payload or {}).get("x", "x")), tables.resampled(table.to_frame())
     return finish(
-        ax, xlabel, f"{metric or record.unit} ({tables.resampled(table.to_frame()) or ONE_RUN})", record.title
+        ax, xlabel, f"{record.unit} ({over or ONE_RUN})", record.title
     )
 
 
@@ -129,7 +130,7 @@ def similarities(record: Record) -> Figure:
 def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None) -> Axes:
     """How alike two domains' questions are: the weights s_ij, or with ``raw`` the cosines that they come from."""
     if raw:
-        table, title = pd.DataFrame(payload(record, "cosines")).T, "Cosine"
+        table, title = pd.DataFrame(record.payload["cosines"]).T, "Cosine"
     else:
         scores = pd.DataFrame([(score.method, score.column, score.value) for score in record.scores])
         table, title = scores.pivot_table(2, 0, 1, sort=False), "Weight s$_{ij}$ (a row sums to 1)"
@@ -153,7 +154,7 @@ def profile(record: Record) -> Figure:
 def lengths(record: Record, what: str = "passage_lengths", ax: Axes | None = None) -> Axes:
     """Outlines of histograms of lengths in words, ``{domain: {"edges": […], "counts": […]}}``, as % of a domain."""
     ax = canvas.axes(ax, WIDTH / 2, 3.4)
-    domains = payload(record, what)
+    domains = record.payload[what]
     for (domain, histogram), color in zip(domains.items(), colors(len(domains)), strict=True):
         edges, counts = np.asarray(histogram["edges"], float), np.asarray(histogram["counts"], float)
         # Per word, so that bins of different widths compare.
@@ -167,19 +168,9 @@ def lengths(record: Record, what: str = "passage_lengths", ax: Axes | None = Non
 
 def question_words(record: Record, ax: Axes | None = None) -> Axes:
     """Shares of question words, ``{domain: {word: share}}``, as percentages."""
-    shares = payload(record, "question_words")
-    table = 100 * pd.DataFrame.from_dict(shares, orient="index").fillna(0.0)
+    table = 100 * pd.DataFrame.from_dict(record.payload["question_words"], orient="index").fillna(0.0)
     ax = _heatmap(table, "{:.0f}", canvas.axes(ax, WIDTH, 0.5 * len(table) + 1.2))
     return finish(ax, "", "", "Question words, % of the domain's questions")
-
-
-def payload(record: Record, field: str) -> Any:
-    """One field of a record's payload. Raises ValueError naming the record where it is missing."""
-    if not (content := (record.payload or {}).get(field)):
-        raise ValueError(
-            f"{record.artefact}: the payload has no {field!r} to draw; run the notebook that writes it again"
-        )
-    return content
 
 
 def _heatmap(table: pd.DataFrame, text: str, ax: Axes) -> Axes:

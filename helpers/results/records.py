@@ -37,6 +37,8 @@ Tenth = Annotated[
 # What it is drawn as and told in; a case shows what readers do with one example, a profile what corpora are like.
 Kind = Literal["table", "bars", "curve", "matrix", "case", "profile"]
 
+PROFILE = ("sizes", "passage_lengths", "question_lengths", "question_words")
+
 
 class RecordError(ValueError):
     """A record that cannot be used; the message names file and field and says what to do."""
@@ -113,7 +115,7 @@ class Record(BaseModel):
             "curve": ("a score with x", any(score.x is not None for score in self.scores)),
             "matrix": ("the same rows as columns", rows == {score.column for score in self.scores} != set()),
             "case": ("readers in its payload", payload.get("readers")),
-            "profile": ("sizes in its payload", payload.get("sizes")),
+            "profile": (f"{', '.join(PROFILE)} in its payload", all(payload.get(part) for part in PROFILE)),
         }
         needed, given = needs.get(self.kind, ("", True))
         if not given:

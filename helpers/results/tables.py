@@ -1,7 +1,6 @@
 """Numbers as text: methods × columns with intervals, the paper's numbers beside them, and differences, also as HTML.
 
-Higher is taken to be better, unless ``LESS_IS_BETTER`` says otherwise. Where a function takes a ``metric`` that may be
-left out, the record's first is meant.
+Higher is taken to be better, unless ``LESS_IS_BETTER`` says otherwise. But for ``html``, records are of one metric.
 """
 
 from __future__ import annotations
@@ -17,45 +16,44 @@ from helpers.results.intervals import Comparison
 from helpers.results.records import Record
 
 NONE = "–"  # a cell without a number
-LESS_IS_BETTER = ("seconds", "thousand parameters")  # metrics of which no best is marked
+LESS_IS_BETTER = ("seconds", "thousand parameters")  # units in which no best is marked
 
 
-def frame(record: Record, metric: str | None = None) -> pd.DataFrame:
+def frame(record: Record) -> pd.DataFrame:
     """Our numbers as text: ``mean ± half the interval``, the best mean of a column between double asterisks."""
-    table = comparisons.estimates(record, metric)
+    table = comparisons.estimates(record)
     means = table.map(lambda cell: np.nan if cell is None else cell.mean).astype(float)
-    digits = decimals(record, metric)
+    digits = decimals(record)
     halves = table.map(
         lambda cell: "" if cell is None or cell.low is None else f" ± {(cell.high - cell.low) / 2:.{digits}f}"
     )
-    return _texts(means, digits, metric) + halves
+    return _texts(means, digits, record.unit) + halves
 
 
-def printed_frame(record: Record, metric: str | None = None) -> pd.DataFrame:
+def printed_frame(record: Record) -> pd.DataFrame:
     """The paper's numbers as text, with AVE. computed from its columns; empty where it prints none."""
-    means = comparisons.paper_means(record, metric)
+    means = comparisons.paper_means(record)
     digits = 2 if (means % 1 > 0).any(axis=None) else 0  # such as a number of parameters
     if record.average and len(means.columns) > 1 and comparisons.AVERAGE not in means:
         means[comparisons.AVERAGE] = means.mean(axis=1, skipna=False)
-    return _texts(means, digits, metric)
+    return _texts(means, digits, record.unit)
 
 
-def differences(record: Record, baseline: str, metric: str | None = None) -> pd.DataFrame:
+def differences(record: Record, baseline: str) -> pd.DataFrame:
     """Rows minus ``baseline`` as text, with P(row > baseline) in brackets where it can be estimated."""
-    digits = decimals(record, metric)
+    digits = decimals(record)
 
     def text(cell: Comparison | None) -> str:
         if cell is None:
             return NONE
         return signed(cell.difference, digits) + ("" if cell.probability is None else f" ({chance(cell.probability)})")
 
-    return comparisons.differences(record, baseline, metric).map(text)
+    return comparisons.differences(record, baseline).map(text)
 
 
-def decimals(record: Record, metric: str | None = None) -> int:
+def decimals(record: Record) -> int:
     """How many to show: one for percentages, three for shares and coefficients."""
-    metric = comparisons.one_metric(record, metric)
-    return 1 if any(abs(score.value) > 1 for score in record.scores if score.metric == metric) else 3
+    return 1 if any(abs(score.value) > 1 for score in record.scores) else 3
 
 
 def signed(value: float, digits: int = 1) -> str:
@@ -99,16 +97,15 @@ def resampled(estimates: pd.DataFrame) -> str:
     return kinds and f"95 % interval over {kinds}" + (", one seed" if "one seed" in over else "")
 
 
-def parts(record: Record, metric: str | None = None) -> list[tuple[str, pd.DataFrame]]:
+def parts(record: Record) -> list[tuple[str, pd.DataFrame]]:
     """Caption and table, in order: ours, the paper's if it has one, and differences to each baseline."""
-    metric = comparisons.one_metric(record, metric)
-    unit, over = metric or record.unit, resampled(comparisons.estimates(record, metric))
-    found = [(f"Ours, {unit}" + (over and f"; ± is half the {over}"), frame(record, metric))]
-    if not (theirs := printed_frame(record, metric)).empty:
-        found.append((f"The paper's, {unit}, on its own corpora and models", theirs))
-    for baseline in (name for name in record.baselines if name in comparisons.rows(record, metric)):
-        caption = f"Ours minus {baseline}, {unit}; in brackets P(method > {baseline})"
-        found.append((caption, differences(record, baseline, metric)))
+    over = resampled(comparisons.estimates(record))
+    found = [(f"Ours, {record.unit}" + (over and f"; ± is half the {over}"), frame(record))]
+    if not (theirs := printed_frame(record)).empty:
+        found.append((f"The paper's, {record.unit}, on its own corpora and models", theirs))
+    for baseline in (name for name in record.baselines if name in comparisons.rows(record)):
+        caption = f"Ours minus {baseline}, {record.unit}; in brackets P(method > {baseline})"
+        found.append((caption, differences(record, baseline)))
     return found
 
 
@@ -117,8 +114,8 @@ def html(record: Record) -> str:
     numbers in the figure."""
     if record.kind == "matrix":
         return ""
-    groups = (parts(record, metric) for metric in comparisons.metrics(record))
-    return "\n".join(f'<div class="tables">{"".join(html_table(*part) for part in group)}</div>' for group in groups)
+    groups = ("".join(html_table(*part) for part in parts(own)) for own in comparisons.by_metric(record))
+    return "\n".join(f'<div class="tables">{tables}</div>' for tables in groups)
 
 
 def html_table(caption: str, table: pd.DataFrame) -> str:
@@ -132,9 +129,9 @@ def html_table(caption: str, table: pd.DataFrame) -> str:
     return f"<table><caption>{escape(caption)}</caption><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _texts(means: pd.DataFrame, digits: int, metric: str | None) -> pd.DataFrame:
+def _texts(means: pd.DataFrame, digits: int, unit: str) -> pd.DataFrame:
     rounded = means.round(digits)
-    marked = metric not in LESS_IS_BETTER and len(means) > 1
+    marked = unit not in LESS_IS_BETTER and len(means) > 1
     best = rounded.eq(rounded.max()) if marked else rounded.isna() & False
     texts = means.map(lambda value: NONE if np.isnan(value) else f"{value:.{digits}f}").astype(object)
     return texts.where(~best, texts.map("**{}**".format))
