@@ -36,11 +36,10 @@ def test_passages_state_6_to_10_facts_and_each_question_has_a_distractor():
     rng = np.random.default_rng(0)
     for name, style in mini.STYLES.items():
         for _ in range(200):
-            source = mini.passage(rng, style, mini.pools(pretraining=False))
-            assert 6 <= len(source.facts) <= 10
-            for _, fact in questions(rng, style, source, 4):
-                others = [f for f in source.facts if f.relation.object == fact.relation.object and f != fact]
-                assert others, (name, source.text)
+            for _, text, _, _, facts, fact in questions(rng, style, 4):
+                assert 6 <= len(facts) <= 10
+                others = [f for f in facts if f.relation.object == fact.relation.object and f != fact]
+                assert others, (name, text)
                 assert all(f.value != fact.value for f in others)
 
 

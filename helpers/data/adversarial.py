@@ -4,6 +4,7 @@ Liang 2017). AddSent has several such passages a question, AddOneSent one."""
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain, groupby
 
 from helpers.data import mini, questions
 from helpers.data.domains import from_hub, locate_folder
@@ -26,12 +27,10 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
         return {}
     if data.source == "mini":
         many = mini.adversarial(data.domains[given.domain], size=data.test_size or mini.TEST, seed=data.seed)
-        clean = [example for example in many if example.id == example.group]
+        groups = [list(group) for _, group in groupby(many, key=lambda example: example.group)]
         # One variant each; the first of one question, the second of the next, so that all wordings occur.
-        variants = [[e for e in many if e.group == one.id != e.id] for one in clean]
-        single = [several[number % len(several)] for number, several in enumerate(variants)]
-        one_each = [example for pair in zip(clean, single, strict=True) for example in pair]
-        return dict(zip(SETS, (clean, many, one_each), strict=True))
+        pairs = [(clean, variants[number % len(variants)]) for number, (clean, *variants) in enumerate(groups)]
+        return dict(zip(SETS, ([clean for clean, _ in pairs], many, [*chain(*pairs)]), strict=True))
     sets = {name: _examples(data, getattr(given, name)) for name in SETS[1:]}
     # The same questions in the same order everywhere, so that the sets can be compared question by question.
     both = {example.group for example in sets["AddOneSent"]}

@@ -39,13 +39,12 @@ def read(path: str | PathLike, *, unanswerable: bool = False, part: str | None =
     record and id for anything that is not as its format has it.
     """
     records, notes = _parse(Path(path), unanswerable)
-    if part is not None:
-        if not records[0].part:
-            raise DataError(f"{path}: part={part!r} is for NarrativeQA's folder; this file has no parts")
-        records = [record for record in records if record.part == part]
-        if not records:
-            raise DataError(f"{path}: no question of part {part!r}; the parts are {', '.join(PARTS)}")
-    return Corpus([record.example for record in records], notes)
+    if part is not None and not records[0].part:
+        raise DataError(f"{path}: part={part!r} is for NarrativeQA's folder; this file has no parts")
+    examples = [record.example for record in records if part in (None, record.part)]
+    if not examples:
+        raise DataError(f"{path}: no question of part {part!r}; the parts are {', '.join(PARTS)}")
+    return Corpus(examples, notes)
 
 
 def _parse(path: Path, unanswerable: bool) -> tuple[list[Located], list[str]]:

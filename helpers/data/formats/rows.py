@@ -73,17 +73,17 @@ def checked(model: type[R], value: object, file: object, *places: str) -> R:
         return model.model_validate(value)
     except pydantic.ValidationError as error:
         problem = error.errors(include_url=False)[0]
-    kind, path, found = problem["type"], list(problem["loc"]), problem["input"]
-    missing = path.pop() if kind == "missing" else ""
+    kind, found = problem["type"], problem["input"]
     steps, field = [place + _id_of(value) for place in places], ""
-    for key in path:
-        value = value[key]
+    for key in problem["loc"]:
         if isinstance(key, int):
             noun = _NOUNS.get(field) or field.removesuffix("s").replace("_", " ")
+            value, field = value[key], ""
             steps.append(f"{noun} {key + 1}{_id_of(value)}")
-        field = "" if isinstance(key, int) else key
-    if missing:
-        says = f"{missing!r} is missing; the keys are {', '.join(map(repr, found)) or 'none'}"
+        else:
+            value, field = value.get(key), key
+    if kind == "missing":
+        says = f"{field!r} is missing; the keys are {', '.join(map(repr, found)) or 'none'}"
     elif kind == "empty":
         says = f"{repr(field) if field else 'it'} is empty; fill it in or remove the record"
     else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from helpers.data.examples import DataError, Domain, Example
 from helpers.data.mini import stories, world
-from helpers.data.mini.words import STYLES, Style, pools
+from helpers.data.mini.words import STYLES, pools
 from helpers.data.mini.world import Fact, draw
 
 DOMAINS = tuple(STYLES)
@@ -23,20 +23,13 @@ ASKED = 4  # questions on a passage, or fewer
 STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {stories.STORIES: 100}  # of random numbers
 
 
-def _questions(rng: np.random.Generator, style: Style, number: int) -> Iterator[tuple]:
-    """Up to ``number`` questions about one passage: question, passage, answers, span, and the facts behind them."""
-    source = world.passage(rng, style, pools(pretraining=False))
-    for question, fact in world.questions(rng, style, source, number):
-        yield question, source.text, (fact.value,), (fact.start, fact.start + len(fact.value)), source.facts, fact
-
-
 def _examples(domain: str, part: str, size: int, seed: int) -> Iterator[tuple]:
-    """``size`` examples, each with its passage's facts and the fact that answers it (stories: alone)."""
+    """``size`` examples, each with its passage's facts and the one that answers it; those of stories alone."""
     rng = np.random.default_rng([seed, STREAMS[domain], ("train", "valid", "test").index(part)])
     count = 0
     while count < size:
         number = min(ASKED, size - count)
-        asked = _questions(rng, STYLES[domain], number) if domain in STYLES else stories.questions(rng, number)
+        asked = world.questions(rng, STYLES[domain], number) if domain in STYLES else stories.questions(rng, number)
         for question, context, answers, span, *facts in asked:
             name = f"{domain}-{part}-{count}"
             yield Example(name, question, context, answers, span, name), *facts

@@ -1,4 +1,4 @@
-"""What the miniature world is made of, read from world.toml: relations, styles, and words by their type."""
+"""What the miniature world is made of, read from world.toml, which says more: relations, styles, words by type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pydantic
 
 @dataclass(frozen=True)
 class Telling:
-    """How stories tell, ask and answer one relation; world.toml says more."""
+    """How stories tell, ask and answer one relation."""
 
     told: tuple[str, str]
     asked: tuple[str, str]
@@ -37,13 +37,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class Style:
-    """How one domain writes and asks: ``statements`` index into ``Relation.statements``; ``questions`` are filled
-    with the relation's two nouns and two whole questions. ``size`` counts training questions."""
+    """How one domain writes and asks."""
 
-    size: int
+    size: int  # training questions
     subjects: tuple[float, float, float]  # share of passages about people, companies, towns
-    favourites: tuple[str, ...]
-    statements: tuple[int, ...]
+    favourites: tuple[str, ...]  # relations
+    statements: tuple[int, ...]  # of Relation.statements
     opening: str
     questions: tuple[str, ...]
     hops: int = 1

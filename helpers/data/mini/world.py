@@ -6,12 +6,12 @@ of its answer's type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.data.mini.words import RELATIONS, TYPES, Relation, Style
+from helpers.data.mini.words import RELATIONS, TYPES, Relation, Style, pools
 
 ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
 
@@ -120,11 +120,15 @@ def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
     return [(first, second) for first in facts for second in facts if first.value == second.subject]
 
 
-def questions(rng: np.random.Generator, style: Style, source: Passage, number: int) -> list[tuple[str, Fact]]:
-    """Up to ``number`` questions on a passage, each with the fact that answers it."""
+def questions(rng: np.random.Generator, style: Style, number: int) -> Iterator[tuple]:
+    """Up to ``number`` questions about one new passage: question, passage, answers, span, and all facts of the
+    passage and the one that answers the question."""
+    source = passage(rng, style, pools(pretraining=False))
     by_name = [fact.relation.name for fact in source.facts]
     asked = [(fact.subject, fact) for fact in source.facts if by_name.count(fact.relation.name) > 1]
     if style.hops == 2:
         asked += [(f"the {one.relation.nouns[0]} of {one.subject}", two) for one, two in chains(source.facts)]
-    chosen = [asked[i] for i in rng.permutation(len(asked))[:number]]
-    return [(_ask(rng, style, fact.relation, subject), fact) for subject, fact in chosen]
+    for index in rng.permutation(len(asked))[:number]:
+        subject, fact = asked[index]
+        span = (fact.start, fact.start + len(fact.value))
+        yield _ask(rng, style, fact.relation, subject), source.text, (fact.value,), span, source.facts, fact

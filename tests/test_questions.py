@@ -263,6 +263,10 @@ BAD_QUESTIONS = {
         HERE + r" \(id q1\), answer 1: 'Ada' is not at its offset -43",
     ),
     "impossible yet answered": (question(is_impossible=True), HERE + r" \(id q1\): 'is_impossible' is true"),
+    "impossible is text": (
+        question(answers=(), is_impossible="yes"),
+        HERE + r" \(id q1\): expected 'is_impossible' to be true or false, found 'yes'",
+    ),
     "unanswerable": (
         question(answers=()),
         HERE + r" \(id q1\): the question has no answer, as have 1 of 1.*unanswerable=True",
@@ -499,6 +503,11 @@ def test_split_is_the_same_in_every_process(tmp_path):
     )
 
 
+def test_reading_files_imports_nothing_large():
+    code = "import sys, helpers.data.questions; print({'torch', 'datasets', 'sklearn', 'scipy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
 def test_equal_passages_are_one_unit(tmp_path):
     paragraphs = [(f"Ada met Babbage{p % 6}.", [question(f"q{p}", answers=[("Ada", 0)])]) for p in range(24)]
     domain = load_domain("d", write_squad(tmp_path / "d.json", *paragraphs), seed=0, valid_size=4)
@@ -649,6 +658,25 @@ def test_hub_mrqa():
     (example,) = corpus.examples
     assert corpus.notes == []
     assert (example.id, example.answers, example.span) == ("m1", ("London",), (36, 42))
+
+
+@pytest.mark.parametrize("pairs", [{"start": [36], "end": [41]}, [{"start": 36, "end": 41}]])
+def test_hub_mrqa_whose_lists_are_lists(pairs):
+    detected = [{"text": "London", "char_spans": pairs}]
+    row = {"qid": "m1", "context": CONTEXT, "question": "Where?", "answers": ["London"], "detected_answers": detected}
+    (example,) = hub.from_rows(datasets.Dataset.from_list([row]), "mrqa").examples
+    assert CONTEXT[slice(*example.span)] == "London"
+    row["detected_answers"] = [{"text": "London", "char_spans": [{"start": 36}]}]
+    message = r"mrqa: row 1 \(id m1\), detected answer 1, char span 1: expected \[first, last\], found {'start': 36}"
+    with pytest.raises(DataError, match=message):
+        hub.from_rows(datasets.Dataset.from_list([row]), "mrqa")
+
+
+def test_hub_answers_of_unequal_lengths():
+    answers = {"text": ["London", "in London"], "answer_start": [36]}
+    row = {"id": "q1", "context": CONTEXT, "question": "Where?", "answers": answers}
+    with pytest.raises(DataError, match=r"x: row 1 \(id q1\): expected 'answers' to be a list, found {'text': "):
+        hub.from_rows(datasets.Dataset.from_list([row]), "x")
 
 
 def test_hub_narrativeqa():
