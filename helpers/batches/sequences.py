@@ -86,15 +86,14 @@ def make_windows(
     template = Template.of(tokenizer)
     questions, _, question_of = tokenise([e.question.strip() for e in examples], tokenizer)
     contexts, context_chars, context_of = tokenise([e.context for e in examples], tokenizer)
-    cut = sum(len(ids) > max_question for ids in questions)
-    questions = [ids[:max_question] for ids in questions]
-    if cut:
+    if cut := int((questions.lengths > max_question).sum()):
         notes.append(f"{cut} questions cut to {max_question} tokens")
 
     rows: list[tuple[int, ...]] = []
     widened = unlabelled = 0
     for index, (example, q, c) in enumerate(zip(examples, question_of, context_of, strict=True)):
-        asked, count, chars = len(questions[q]), len(contexts[c]), context_chars[c]
+        asked, chars = min(len(questions[q]), max_question), context_chars[c]
+        count = len(chars)
         if asked == 0:
             raise DataError(f"question {example.id!r} has no tokens: {example.question!r}")
         capacity = max_length - asked - template.specials
@@ -132,9 +131,9 @@ def make_windows(
     return Windows(
         examples=examples,
         template=template,
-        first_texts=Ragged.of(questions, np.int32),
-        second_texts=Ragged.of(contexts, np.int32),
-        context_chars=Ragged.of(context_chars, np.int32, (2,)),
+        first_texts=questions,
+        second_texts=contexts,
+        context_chars=context_chars,
         **dict(zip(ROW, row, strict=True)),
         example_W=example_W,
         labels={"start": start_W, "end": end_W},
@@ -176,28 +175,23 @@ def _make(
     template = Template.of(tokenizer, pair)
     if (room := max_length - template.specials) < 2:
         raise DataError(f"max_length ({max_length}) leaves {room} tokens for the texts; raise it")
-    (firsts, _, first_of), (seconds, _, second_of) = (tokenise(side, tokenizer) for side in zip(*texts, strict=True))
-    first_size, second_size = (
-        np.asarray([len(ids[number]) for number in which], np.int32)
-        for ids, which in ((firsts, first_of), (seconds, second_of))
-    )
+    firsts, _, first_of = tokenise([first for first, _ in texts], tokenizer)
+    seconds, _, second_of = tokenise([second for _, second in texts], tokenizer)
+    first_size, second_size = firsts.lengths[first_of], seconds.lengths[second_of]
     shorter = np.minimum(np.minimum(first_size, second_size), room // 2)
     first_is_longer = first_size > second_size
     first_count = np.where(first_is_longer, np.minimum(first_size, room - shorter), shorter)
     count = np.where(first_is_longer, shorter, np.minimum(second_size, room - shorter))
     cut = int((first_count + count < first_size + second_size).sum())
+    rows = (first_of, first_count, second_of, np.zeros_like(count), count)
     labels = [example.label for example in examples]
     missing, kind = (np.nan, np.float32) if any(isinstance(label, float) for label in labels) else (-100, np.int32)
     return Sequences(
         examples=examples,
         template=template,
-        first_texts=Ragged.of(firsts, np.int32),
-        second_texts=Ragged.of(seconds, np.int32),
-        first_text_W=np.asarray(first_of, np.int32),
-        first_count_W=first_count,
-        second_text_W=np.asarray(second_of, np.int32),
-        first_W=np.zeros_like(count),
-        count_W=count,
+        first_texts=firsts,
+        second_texts=seconds,
+        **{name: values.astype(np.int32) for name, values in zip(ROW, rows, strict=True)},
         example_W=np.arange(len(examples), dtype=np.int32),
         labels={"label": np.asarray([missing if label is None else label for label in labels], kind)},
         notes=[f"{cut} of {len(texts)} sequences cut to {max_length} tokens"] if cut else [],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -78,22 +77,20 @@ class Template:
     def of(cls, tokenizer: PreTrainedTokenizerFast, pair: bool = True) -> Template:
         """As the tokenizer itself sets two short texts, or one. Raises EncoderError where no token stands before the
         first, at which "no answer" and a class are read, or where there is no padding."""
-        backend = _backend(tokenizer)
-        encoded = backend.encode(*("a", "b")[: 1 + pair])
-        belongs = np.asarray([-1 if text is None else text for text in encoded.sequence_ids])
-        places = [np.flatnonzero(belongs == text) for text in range(1 + pair)]
-        if not all(map(len, places)) or places[0][0] == 0 or tokenizer.pad_token_id is None:
+        encoded = _backend(tokenizer).encode(*("a", "b")[: 1 + pair])
+        stretches, number = [[] for _ in range(5)], 0
+        for text, *token in zip(encoded.sequence_ids, encoded.ids, encoded.type_ids, strict=True):
+            number = number + number % 2 if text is None else 2 * text + 1
+            stretches[number].append(token)
+        if not pair:
+            stretches[2], stretches[4] = stretches[4], stretches[2]
+        if not stretches[0] or not stretches[1] or tokenizer.pad_token_id is None:
             raise EncoderError(
                 f"the tokenizer of {tokenizer.name_or_path or 'this encoder'!r} sets no token before the first text, "
                 "or has none for padding; use one of BERT's kind"
             )
-        bounds = [(place[0], place[-1] + 1) for place in places]
-        if not pair:
-            bounds.append((bounds[0][1],) * 2)
-        cuts = [0, *(cut for bound in bounds for cut in bound), len(belongs)]
-        stretches = [slice(*cut) for cut in itertools.pairwise(cuts)]
-        before, _, between, _, after = (tuple(encoded.ids[stretch]) for stretch in stretches)
-        types = tuple(next(iter(encoded.type_ids[stretch]), 0) for stretch in stretches)
+        before, _, between, _, after = (tuple(token_id for token_id, _ in stretch) for stretch in stretches)
+        types = tuple(stretch[0][1] if stretch else 0 for stretch in stretches)
         return cls(before, between, after, types, tokenizer.pad_token_id)
 
     @property
@@ -182,16 +179,15 @@ class Sequences:
         return digest.hexdigest()[:16]
 
 
-def tokenise(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> tuple[list, list, list[int]]:
-    """Ids and character ranges (T×2) of the distinct texts, and for each text which of them it is.
+def tokenise(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> tuple[Ragged, Ragged, np.ndarray]:
+    """Ids and character ranges (2 a token) of the distinct texts, and for each text which of them it is.
 
     Some tokenizers count the space before a word as the word's; ranges come without it.
     """
     distinct: dict[str, int] = {}
-    which = [distinct.setdefault(text, len(distinct)) for text in texts]
-    backend, every = _backend(tokenizer), list(distinct)
-    probe = "a b"
-    has_spaces = any(probe[slice(*span)].strip() != probe[slice(*span)] for span in backend.encode(probe).offsets)
+    which = np.asarray([distinct.setdefault(text, len(distinct)) for text in texts], np.int32)
+    backend, every, probe = _backend(tokenizer), list(distinct), "a b"
+    has_spaces = any(" " in probe[slice(*span)] for span in backend.encode(probe).offsets)
     ids, chars = [], []
     for begin in range(0, len(every), CHUNK):
         chunk = every[begin : begin + CHUNK]
@@ -199,7 +195,7 @@ def tokenise(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> tuple[
             spans = np.asarray(encoded.offsets, np.int32).reshape(-1, 2)
             ids.append(np.asarray(encoded.ids, np.int32))
             chars.append(_without_spaces(text, spans) if has_spaces else spans)
-    return ids, chars, which
+    return Ragged.of(ids, np.int32), Ragged.of(chars, np.int32, (2,)), which
 
 
 def _without_spaces(text: str, spans: np.ndarray) -> np.ndarray:

@@ -35,25 +35,16 @@ class MnemonicConfig(PretrainedConfig):
     ``fusion`` "relu" make the reader of the IJCAI-18 paper; without, and "tanh", that of arXiv 1705.02798v3."""
 
     model_type = "mnemonic"
-
-    def __init__(
-        self,
-        vocab_size: int = 1,
-        word_width: int = 300,
-        letter_width: int = 50,
-        hidden: int = 100,
-        blocks: int = 3,
-        reattention: bool = True,
-        fusion: str = "relu",
-        gamma: float = 3.0,
-        dropout: float = 0.3,
-        given_words: bool = False,
-        **others,
-    ):
-        super().__init__(**others)
-        self.vocab_size, self.word_width, self.letter_width, self.hidden = vocab_size, word_width, letter_width, hidden
-        self.blocks, self.reattention, self.fusion, self.gamma = blocks, reattention, fusion, gamma
-        self.dropout, self.given_words = dropout, given_words
+    vocab_size: int = 1
+    word_width: int = 300
+    letter_width: int = 50
+    hidden: int = 100
+    blocks: int = 3
+    reattention: bool = True
+    fusion: str = "relu"
+    gamma: float = 3.0
+    dropout: float = 0.3
+    given_words: bool = False
 
 
 @dataclass

@@ -68,9 +68,11 @@ class Words(nn.Module):
 
 
 def locate_glove(path: str) -> Path:
-    """A file, given absolute, from here or from the repository's root."""
-    places = paths.places(path)
-    return next((place for place in places if place.is_file()), places[0])
+    """A file, given absolute, from here or from the repository's root. Raises DataError where it is missing."""
+    for place in (places := paths.places(path)):
+        if place.is_file():
+            return place
+    raise DataError(f"{places[0]}: no such file; -p glove names a text file of GloVe vectors")
 
 
 @cache
@@ -79,7 +81,5 @@ def glove_digest(path: str) -> str:
     DataError where it is missing."""
     if not path:
         return ""
-    if not (place := locate_glove(path)).is_file():
-        raise DataError(f"{path}: no such file; -p glove names a text file of GloVe vectors")
-    with open(place, "rb") as file:
+    with open(locate_glove(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
