@@ -80,7 +80,9 @@ def own_domains(given: argparse.Namespace) -> int:
         raise DataError("-p data_dir has no meaning here: --domain names the files")
     parameters |= {name: getattr(given, name) for name in paper.own_domains.options if getattr(given, name) is not None}
     notebook = next(card.name for card in paper.notebooks)
-    started = session.Session(session.preset_for(parameters, notebook, **own.overrides(domains)), parameters)
+    started = session.Session(
+        session.preset_for(parameters, notebook, **own.overrides(paper.own_domains.name, domains)), parameters
+    )
     for key, value in started.preset.cpu.items():
         print(f"no GPU, hence {key} = {value}")
     record = own.improve(f"{paper.key}/own", paper.own_domains, started, given.out)

@@ -19,10 +19,10 @@ TITLE = "# A reader of "  # of a card, by which our own folders are known
 NAME = "own"  # of the preset, and so of the folder of its trainings and of its record
 
 
-def overrides(domains: dict[str, str]) -> dict[str, object]:
-    """What a preset says instead for domains by name and file. Raises DataError."""
+def overrides(method: str, domains: dict[str, str]) -> dict[str, object]:
+    """What a preset says instead where a method gets domains by name and file. Raises DataError."""
     if not 2 <= len(domains) <= MOST:
-        raise DataError(f"2 to {MOST} domains are needed, not {len(domains)}: give --domain NAME=FILE for each")
+        raise DataError(f"{method} needs 2 to {MOST} domains, not {len(domains)}: give --domain NAME=FILE for each")
     files = {name: str(Path(file).expanduser().resolve()) for name, file in domains.items()}
     data = {"source": "files", "folder": str(Path.cwd()), "domains": files, "adversarial": None, "train_share": 1.0}
     return {"name": NAME, **{f"data.{key}": value for key, value in data.items()}}

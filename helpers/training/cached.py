@@ -18,8 +18,6 @@ from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
 from helpers.training.loop import training_device
 
-OUTSIDE_THE_KEY = ("preset", "label")
-
 
 class NotDone(RuntimeError):
     """A result that was asked for before its work was done."""
