@@ -94,7 +94,7 @@ class Session:
             **parts,
         )
         records.write(record)
-        figures.save(record)
+        figures.save(record, record.preset)
         return record
 
 
