@@ -61,7 +61,7 @@ class Session:
             **papers.artefact(artefact) | parts,
         )
         records.write(record)
-        figures.save(record)
+        figures.save(record, record.preset)
         return record
 
 

@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
-
-from helpers import paths
-from helpers.files import write_whole
 
 DPI = 120
 WIDTH = 9.0  # inches; the width of a notebook page
@@ -62,14 +58,6 @@ def content(figure: Figure, suffix: str) -> bytes:
         image, file = Image.open(file).convert("RGB"), BytesIO()
         image.quantize(128, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     return file.getvalue()
-
-
-def save(figure: Figure, preset: str | Path, artefact: str) -> list[Path]:
-    """Write PNG and SVG beside the record, and return their paths."""
-    files = {paths.figure(preset, artefact, suffix): content(figure, suffix) for suffix in ("png", "svg")}
-    for path, drawn in files.items():
-        write_whole(path, drawn)
-    return list(files)
 
 
 @contextmanager

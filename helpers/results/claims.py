@@ -71,31 +71,20 @@ def _nearest(record: Record) -> list[str]:
 
 
 def _judged(record: Record) -> list[str]:
-    if not (record.claims or record.baselines):
-        return []
-    sentences = [judge(record, claim).sentence for claim in record.claims] or _against_baselines(record)
-    if (number := len(comparisons.seeds(record))) < SEEDS:
+    """The paper's claims, or without any every row against every baseline, on average where that means something."""
+    sentences = [judge(record, claim).sentence for claim in record.claims]
+    if not sentences and record.baselines:
+        record = comparisons.by_metric(record)[0]
+        for baseline in (row for row in record.baselines if row in comparisons.rows(record)):
+            table = comparisons.differences(record, baseline)
+            for column in table.columns[-1:] if record.average else table.columns:
+                sentences += [_against(record, baseline, column, *cell) for cell in table[column].dropna().items()]
+    if (record.claims or record.baselines) and (number := len(comparisons.seeds(record))) < SEEDS:
         sentences.append(f"{number} seed{'s' if number > 1 else ''}: fewer than the {SEEDS} that a claim needs.")
     return sentences
 
 
-def _against_baselines(record: Record) -> list[str]:
-    """Every row against every baseline, on average over the columns where that means something, or else on each."""
-    record = comparisons.by_metric(record)[0]
-    columns, rows = comparisons.columns(record), comparisons.rows(record)
-    if record.average and len(columns) > 1:
-        columns = [comparisons.AVERAGE]
-    found = {name: comparisons.differences(record, name) for name in record.baselines if name in rows}
-    return [
-        _against(record, column, row, baseline, comparison)
-        for column in columns
-        for baseline, table in found.items()
-        for row, comparison in table[column].items()
-        if comparison is not None
-    ]
-
-
-def _against(record: Record, column: str, row: str, baseline: str, comparison: Comparison) -> str:
+def _against(record: Record, baseline: str, column: str, row: str, comparison: Comparison) -> str:
     digits = tables.decimals(record)
     size = f"{abs(comparison.difference):.{digits}f}"
     if float(size) == 0:

@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from helpers import paths
+from helpers.files import write_whole
 from helpers.results import attention, canvas, comparisons, records, tables
 from helpers.results.canvas import WIDTH, Drawing, finish, plain_style
 from helpers.results.records import Record
@@ -40,14 +42,18 @@ def drawable(record: Record) -> bool:
     return bool(record.scores) or record.kind in ("case", "profile")
 
 
-def save(record: Record) -> list[Path]:
-    """Draw a record and save the figure beside it; returns the paths written, none if there is nothing to draw."""
-    return canvas.save(draw(record), record.preset, record.artefact) if drawable(record) else []
+def save(record: Record, preset: str | Path) -> list[Path]:
+    """Draw a record and save PNG and SVG beside it; returns the paths written, none where there is nothing to draw."""
+    figure = draw(record) if drawable(record) else None
+    files = {paths.figure(preset, record.artefact, suffix): suffix for suffix in ("png", "svg") if figure}
+    for path, suffix in files.items():
+        write_whole(path, canvas.content(figure, suffix))
+    return list(files)
 
 
 def redraw(preset: str | Path) -> list[Path]:
     """Draw and save the figures of all records of a preset; returns the paths written."""
-    return [path for record in records.read_all(preset) for path in save(record)]
+    return [path for record in records.read_all(preset) for path in save(record, preset)]
 
 
 def bar_table(record: Record, ax: Axes | None = None) -> Axes:
@@ -74,8 +80,7 @@ def bar_table(record: Record, ax: Axes | None = None) -> Axes:
 
 def curves(record: Record) -> Figure:
     """A panel of ``curve`` for each column, side by side on one scale, with one legend."""
-    columns = list(dict.fromkeys(score.column for score in record.scores))
-    several = len(columns) > 1
+    several = len(columns := comparisons.columns(record)) > 1
     figure = Drawing(WIDTH if several else WIDTH * 0.75, HEIGHT)
     panels = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
     for ax, column in zip(panels, columns, strict=True):
@@ -111,10 +116,8 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
     positions = sorted({score.x for score in record.scores if score.x is not None})
     if len(positions) <= 12:
         ax.set_xticks(positions, [f"{x:g}" for x in positions])
-    xlabel, over = str((record.payload or {}).get("x", "x")), tables.resampled(table.to_frame())
-    return finish(
-        ax, xlabel, f"{record.unit} ({over or ONE_RUN})", record.title
-    )
+    over = tables.resampled(table.to_frame()) or ONE_RUN
+    return finish(ax, str((record.payload or {}).get("x", "x")), f"{record.unit} ({over})", record.title)
 
 
 def similarities(record: Record) -> Figure:

@@ -47,13 +47,11 @@ def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
     if not found:
         text = f"There are no results of preset {paths.preset_name(preset)!r} yet: run its notebooks first."
         return HTML(f"<p>{escape(text)}</p>")
-    titles = {paper.key: escape(paper.title) for paper in papers}
-    links = {paper.key: escape(paper.reference) for paper in papers if paper.reference}
-    pieces = [f"<style>{STYLE}</style>"]
+    pieces, headings = [f"<style>{STYLE}</style>"], {paper.key: escape(paper.title) for paper in papers}
+    for paper in (paper for paper in papers if paper.reference):
+        headings[paper.key] = f'<a href="{escape(paper.reference)}">{headings[paper.key]}</a>'
     for key, group in groupby(found, lambda record: record.artefact.split("/")[0]):
-        title = titles.get(key, key)
-        heading = f'<a href="{links[key]}">{title}</a>' if key in links else title
-        pieces += [f"<h2>{heading}</h2>", *map(section, group)]
+        pieces += [f"<h2>{headings.get(key, key)}</h2>", *map(section, group)]
     return HTML('<div class="results">' + "\n".join(pieces) + "</div>")
 
 
@@ -109,8 +107,7 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
     title = f"Reading distillation, preset {paths.preset_name(preset)}"
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{PAGE}</style>'
     text = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
-    path = paths.report(preset)
-    write_whole(path, text)
+    write_whole(path := paths.report(preset), text)
     return path
 
 
