@@ -70,20 +70,18 @@ def from_rows(rows: datasets.Dataset, name: str, *, unanswerable: bool = False) 
     """Rows of squad, squad_v2, mrqa or narrativeqa, told apart by their columns; ``name`` is for messages."""
     tally: Counter[str] = Counter()
     columns = set(rows.column_names)
-    if {"document", "question", "answers"} <= columns:
-        # Each row repeats the whole story: flat columns leave it unread.
-        rows = rows.flatten().select_columns(["document.id", "document.summary.text", "question.text", "answers"])
-        records = narrative_records(
-            (
-                (where, row.document, row.summary, row.question, tuple(answer.text for answer in row.answers), "")
-                for where, row in _checked(rows, NarrativeRow, name)
-            ),
-            tally,
-        )
-    elif model := next((model for model, needed in _COLUMNS.items() if columns >= needed), None):
+    if model := next((model for model, needed in _COLUMNS.items() if columns >= needed), None):
         # The others are left unread: lists of tokens are most of a row.
         rows = rows.select_columns(sorted(columns & {*_COLUMNS[model], "is_impossible"}))
         records = (row.located(where, row.context, row.context, tally) for where, row in _checked(rows, model, name))
+    elif {"document", "question", "answers"} <= columns:
+        # Each row repeats the whole story: flat columns leave it unread.
+        rows = rows.flatten().select_columns(["document.id", "document.summary.text", "question.text", "answers"])
+        questions = (
+            (where, row.document, row.summary, row.question, tuple(answer.text for answer in row.answers), "")
+            for where, row in _checked(rows, NarrativeRow, name)
+        )
+        records = narrative_records(questions, tally)
     else:
         raise DataError(
             f"{name}: expected the columns of squad, mrqa or narrativeqa, found {', '.join(sorted(columns)) or 'none'}"
