@@ -1,4 +1,5 @@
 import contextlib
+import json
 import os
 from pathlib import Path
 
@@ -19,6 +20,20 @@ def waves_of(plan):
             waves.append(list(next(plan)))
         except StopIteration as stop:
             return waves, stop.value
+
+
+def write_squad(path: Path, examples) -> None:
+    """Questions with an answer each as a SQuAD file."""
+    paragraphs = [
+        {"context": e.context, "qas": [{"id": e.id, "question": e.question, "answers": [answer_of(e)]}]}
+        for e in examples
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+
+
+def answer_of(example) -> dict:
+    return {"text": example.answers[0], "answer_start": example.span[0]}
 
 
 @pytest.fixture

@@ -1,37 +1,22 @@
 """Files of questions in, better readers out."""
 
-import json
-
 import pytest
+from conftest import write_squad
 from transformers import AutoModelForQuestionAnswering
 
 from helpers import __main__ as cli
 from helpers import paths
-from helpers.data.mini import domains
+from helpers.data import mini
 from helpers.results import records
 
 
 @pytest.fixture
 def files(tmp_path):
     """Two miniature domains as SQuAD files."""
-    found = {}
-    for name in ("news", "trivia"):
-        paragraphs = [
-            {
-                "context": e.context,
-                "qas": [
-                    {
-                        "id": e.id,
-                        "question": e.question,
-                        "answers": [{"text": e.answers[0], "answer_start": e.span[0]}],
-                    }
-                ],
-            }
-            for e in domains.load_domain(name, train_size=60).train
-        ]
-        found[name] = tmp_path / f"{name}.json"
-        found[name].write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    return found
+    files = {name: tmp_path / f"{name}.json" for name in ("news", "trivia")}
+    for name, file in files.items():
+        write_squad(file, mini.load_domain(name, train_size=60).train)
+    return files
 
 
 def run(files, out, *more):

@@ -87,19 +87,6 @@ def parameters_of(notebook: Path) -> dict[str, Parameter]:
     return parameters
 
 
-def parameter_cell(notebook: str) -> str:
-    """The source of a notebook's cell of parameters for those that its card names, from the preset's schema."""
-    lines = ['preset: str = "mini"  # smoke, mini, lab or paper, or the path of a TOML file']
-    for key in papers.card_of(notebook)[1].parameters:
-        model, *_, name = Preset, *key.split(".")
-        for section in key.split(".")[:-1]:
-            model = model.model_fields[section].annotation
-        field = model.model_fields[name]
-        kind = field.annotation.__name__ if isinstance(field.annotation, type) else "str"
-        lines.append(f"{papers.parameter_name(key)}: {kind} = None  # {field.description}")
-    return "\n".join(lines)
-
-
 def check(values: dict[str, object], known: dict[str, Parameter], notebook: str) -> dict[str, object]:
     """``values`` in the declared types (a whole number may stand for a float, a number for a text, None for what the
     preset says). Raises ParameterError."""

@@ -1,6 +1,6 @@
 """The papers, a folder each: its card, its algorithm, its cached trainings, its tables.
 
-Another paper is one more module named here.
+Another paper is one more name in ``ALL``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,13 @@ from importlib import import_module
 
 from helpers.papers.card import Notebook, Paper
 
-MODULES = ("corpora", "imm", "a2d")
-ALL: list[Paper] = [import_module(f"{__name__}.{module}").CARD for module in MODULES]
+
+def load(key: str) -> Paper:
+    """The card of the paper in the folder of this name."""
+    return import_module(f"{__name__}.{key}").CARD
+
+
+ALL: list[Paper] = [load(key) for key in ("corpora", "imm", "a2d")]
 
 
 def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
