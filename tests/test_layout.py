@@ -95,7 +95,7 @@ def test_general_modules_know_no_paper_by_name():
                 pytest.fail(f"{path.name}, line {node.lineno}: names the paper {node.value!r}")
 
 
-TOY = '''
+TOY = """
 from helpers.papers.card import Artefact, Notebook, Paper
 
 CARD = Paper(
@@ -105,7 +105,7 @@ CARD = Paper(
     artefacts=(Artefact("table2", "Toy, Table 2"), Artefact("table1", "Toy, Table 1")),
     notebooks=(Notebook("50_toy_main", ("seeds",)),),
 )
-'''
+"""
 
 
 def test_a_sixth_paper_is_its_folder_and_a_line(results, tmp_path, monkeypatch):

@@ -12,6 +12,8 @@ import pytest
 import torch
 from conftest import write_squad
 from nbclient.exceptions import DeadKernelError
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
 
 from helpers import __main__ as cli
 from helpers import papers, paths
@@ -254,6 +256,16 @@ def test_a_number_stands_for_a_text():
 def test_known_parameters_take_effect():
     started = session.start("02_imm_main", namespace(preset="smoke", seeds=1, train_size=7))
     assert (started.preset.seeds, started.preset.data.train_size, started.preset.data.test_size) == (1, 7, 12)
+
+
+def test_papermill_alone_refuses_a_parameter_too():
+    source = load_notebook_node(str(paths.NOTEBOOKS / "00_corpora.ipynb"))
+    cells = [cell.source for cell in parameterize_notebook(source, {"sed": 3}).cells if cell.cell_type == "code"]
+    kernel = {"In": [""]}
+    with pytest.raises(session.ParameterError, match="no parameter 'sed'"):
+        for cell in cells[:3]:
+            kernel["In"].append(cell)
+            exec(cell, kernel)
 
 
 def test_run_refuses_what_no_notebook_knows(results):
