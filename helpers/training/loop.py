@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.utils import extract_model_from_parallel
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -25,7 +25,7 @@ from helpers.presets.schema import TrainingSettings
 from helpers.training.checkpoints import load_checkpoint, save_checkpoint, weights
 from helpers.training.optimizers import learning_rate, make_optimizer
 
-Batch = dict[str, Tensor]
+Batch = dict[str, Tensor]  # among them "window", the sequences' numbers; in batches of several tasks "task", a name
 # loss(output, batch, progress) -> named parts that add up to the loss; progress runs from 0 to 1 over the training
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
 
@@ -93,7 +93,8 @@ def fit(
     processes but for dropout, since one process's random state is kept). Raises
     FloatingPointError at the first loss that is not finite, with its step, windows and parts.
     """
-    accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
+    unused = DistributedDataParallelKwargs(find_unused_parameters=True)  # such as the heads of other tasks
+    accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available(), kwargs_handlers=[unused])
     processes, rank = accelerator.num_processes, accelerator.process_index
     torch.manual_seed(seed + rank)
     model, optimizer = accelerator.prepare(model, make_optimizer(model, settings))
@@ -162,18 +163,16 @@ def progress_bar(steps: range, label: str, shown: bool) -> tqdm:
 
 
 def check_finite(pending: tuple[int, Tensor, dict[str, Tensor], Tensor, str | None] | None) -> None:
-    """Raises FloatingPointError where the loss of a step is not finite, given the step, its loss, the loss's parts, and
-    the batch's windows and task."""
-    if pending is None:
+    """Raises FloatingPointError where a loss is not finite, given its step, it, its parts, and its windows and task."""
+    if pending is None or math.isfinite(float(pending[1])):
         return
     step, whole, terms, window, task = pending
-    if not math.isfinite(float(whole)):
-        values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
-        of_task = f" of task {task!r}" if task else ""
-        raise FloatingPointError(
-            f"the loss is {float(whole)} at step {step} ({values}); the batch{of_task} holds windows "
-            f"{window.tolist()}. Lower learning_rate, or set precision to 'fp32' if it is bf16"
-        )
+    values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
+    of_task = f" of task {task!r}" if task else ""
+    raise FloatingPointError(
+        f"the loss is {float(whole)} at step {step} ({values}); the batch{of_task} holds windows {window.tolist()}. "
+        "Lower learning_rate, or set precision to 'fp32' if it is bf16"
+    )
 
 
 @torch.inference_mode()

@@ -78,11 +78,11 @@ def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
     ``student`` are logits (B×L), ``gold`` and ``confusing`` positions (B each); 0 where there is no confusing answer,
     which stands as position 0.
     """
-    at = [
-        [side.float().gather(1, one[:, None])[:, 0] for one in pair]
-        for side, *pair in zip(student, gold, confusing, strict=True)
+    pairs = [
+        [logits.float().gather(1, position[:, None])[:, 0] for position in positions]
+        for logits, *positions in zip(student, gold, confusing, strict=True)
     ]
-    hinge = sum((1 - right + wrong).clamp_min(0) for right, wrong in at)
+    hinge = sum((1 - right + wrong).clamp_min(0) for right, wrong in pairs)
     return hinge * (confusing[0] > 0)
 
 

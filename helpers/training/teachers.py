@@ -40,9 +40,8 @@ class StoredTeacher:
 class LiveTeacher:
     """A model that is asked about every batch, for what is too large to store, such as hidden states.
 
-    ``fields`` says which of its outputs are wanted: a name in the batch for each field of the model's output, passed on
-    as the model gives it, hidden states as a tuple. ``arguments`` go to the model, such as output_hidden_states=True.
-    The model must lie where the batches do.
+    ``fields`` names, by what they are called in the batch, the fields wanted of the model's output, passed on as they
+    are, hidden states as a tuple. ``arguments`` go to the model, such as output_hidden_states=True.
     """
 
     model: nn.Module
