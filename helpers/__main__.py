@@ -1,7 +1,5 @@
 """Command line: ``python -m helpers run | figures | status | data | imm | pretrain | answer``."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import sys

@@ -1,7 +1,5 @@
 """What the command line does, one function a command. Each returns the exit status."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Somebody's own domains in, better readers out."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every path, once. Nothing else in the package spells out where a file lies."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -28,7 +28,8 @@ from helpers.data.examples import Example
 from helpers.presets.schema import TrainingSettings
 from helpers.results import provenance
 from helpers.tasks import decoding, metrics
-from helpers.training.loop import fit, predict, training_device
+from helpers.tasks.spans import predict
+from helpers.training.loop import fit, training_device
 from helpers.training.losses import mean, span_negative_log_likelihood
 
 VOCABULARY = 1500  # WordPiece tokens

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import time
-from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
 
 from helpers import files, paths
 from helpers.files import fingerprint
+from helpers.papers.card import Artefact, Paper
 from helpers.results import comparisons, provenance, tables
 from helpers.results.records import Record, RecordError, Score, example_key, printed, read, read_all, write
 
@@ -117,7 +117,7 @@ def test_all_records_in_the_order_of_the_papers(results):
     (paths.models("mini")).mkdir()
     (paths.models("mini") / "weights.json").write_text("{}")
     order = {"corpora": ["overview"], "imm": ["similarity", "table1"], "a2d": ["table1"]}
-    papers = [SimpleNamespace(key=key, artefacts=artefacts) for key, artefacts in order.items()]
+    papers = [Paper(key, key, artefacts=tuple(Artefact(name, name) for name in names)) for key, names in order.items()]
     found = [record.artefact for record in read_all("mini", papers)]
     assert found == ["corpora/overview", "imm/similarity", "imm/table1", "imm/figure9", "a2d/table1", "mtdnn/table1"]
     assert read_all("lab", papers) == []

@@ -1,7 +1,5 @@
 """Batches of several domains or tasks, from one seed: some of every domain in each step, or tasks that take turns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice

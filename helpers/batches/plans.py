@@ -4,8 +4,6 @@ A plan is a list of arrays of sequence numbers, one array a step, over all epoch
 so the number of steps is exact and any step can be rebuilt: resuming needs no more than its number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice

@@ -3,8 +3,6 @@
 Positions below are positions in the whole sequence, special tokens included.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sequences on a device, where padded batches are gathered from them."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,8 +1,6 @@
 """Adversarial questions beside a domain's own: the same question on a passage with a misleading sentence (Jia and
 Liang 2017). AddSent has several such passages a question, AddOneSent one."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import chain, groupby
 

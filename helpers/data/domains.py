@@ -1,7 +1,5 @@
 """The domains that a preset names, from wherever it says, loaded once a process."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from functools import cache

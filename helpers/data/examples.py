@@ -1,7 +1,5 @@
 """What every loader returns: questions about passages with their answers, texts with a label, and choices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

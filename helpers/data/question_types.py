@@ -1,7 +1,5 @@
 """What kind of question a question is, by its question word."""
 
-from __future__ import annotations
-
 QUESTION_TYPES = ("what", "who", "when", "where", "which", "why", "how", "other")
 QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how", "name", "is", "does", "can")
 

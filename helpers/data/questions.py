@@ -4,8 +4,6 @@ Which question falls into which part depends on its text and the seed alone: not
 machine. A passage never stands on both sides of a split that is made here.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The sets of questions that readers answer, by name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from helpers.data.adversarial import SETS, load_adversarial

@@ -1,7 +1,5 @@
 """How alike the domains are, by their questions (Liu et al. 2020, section 4, step 1)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from helpers.data.examples import DataError

@@ -1,7 +1,5 @@
 """How much each token of the passage attends to each of the question, as an encoder's last layer has it."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from helpers.batches.tensors import rows_of

@@ -4,8 +4,6 @@ One 64-bit draw serves eight elements, a byte each, so the probability is a mult
 On other devices, and in evaluation mode, everything is as PyTorch and transformers have it.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface

@@ -1,7 +1,5 @@
 """GloVe's word vectors, read from their text file: of all its words only those that are wanted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path

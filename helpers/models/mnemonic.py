@@ -5,8 +5,6 @@ question and with itself while they remember earlier alignments, and a pointer t
 It reads the same windows as BERT. Shapes: B windows, Q question tokens, P passage positions, d = 2 * hidden.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

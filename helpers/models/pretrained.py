@@ -1,7 +1,5 @@
 """Pretrained encoders with a new head (BERTQA, IMM section 3, and others), loaded, named and saved."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """Vectors of word pieces from their letters and as words, and a recurrent layer that does not read padding."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from pathlib import Path

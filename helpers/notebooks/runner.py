@@ -1,7 +1,5 @@
 """Run notebooks headlessly with papermill: skip what is done, go on after a failure, end with the report."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What every notebook does first and last: check its parameters and fix the seeds; save its results."""
 
-from __future__ import annotations
-
 import ast
 import os
 import time

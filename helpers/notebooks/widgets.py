@@ -1,7 +1,5 @@
 """Widgets for notebooks that are open in Jupyter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import ipywidgets

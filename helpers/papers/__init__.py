@@ -3,8 +3,6 @@
 Another paper is one more name in ``ALL``.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from helpers.papers.card import Notebook, Paper

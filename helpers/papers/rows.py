@@ -1,7 +1,5 @@
 """What the tables of all papers are made of: trainings counted once, answers scored, notes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self

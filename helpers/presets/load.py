@@ -1,7 +1,5 @@
 """Presets: TOML files read into strict models. An unknown key, a wrong type or a value out of range is an error."""
 
-from __future__ import annotations
-
 import copy
 import tomllib
 from pathlib import Path

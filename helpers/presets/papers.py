@@ -1,8 +1,6 @@
 """What the papers' methods can be told: one section of a preset each. Defaults are the papers', or those of released
 code where a paper is silent."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pydantic

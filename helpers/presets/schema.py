@@ -1,7 +1,5 @@
 """The sections of a preset as strict models."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 import pydantic

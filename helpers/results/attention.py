@@ -1,7 +1,5 @@
 """The figure of a case: how two readers align a passage with its question, and how sure they are of two answers."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -3,8 +3,6 @@
 Figures are made without pyplot: no display is needed, and a notebook shows one once, as the last value of a cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO

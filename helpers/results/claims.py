@@ -3,8 +3,6 @@
 A paper's claims are judged; where it has none, every row is held against the baselines.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from helpers.results import comparisons, tables

@@ -3,8 +3,6 @@
 Nothing here is stored: all of it is computed from the raw scores, those of one metric (``by_metric``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@
 one metric, take ``ax=None`` and return the axes.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

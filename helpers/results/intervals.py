@@ -6,8 +6,6 @@ comes from a generator with a fixed seed, so that a table redraws to the same di
 bootstrap: with three seeds they are, if anything, too narrow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How a result was made: commit, machine, versions, cost and the parameters in force."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

@@ -3,8 +3,6 @@
 Means, intervals and tests are computed on reading (``helpers.results.comparisons``), never stored.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
@@ -212,9 +210,9 @@ def read(path: str | Path) -> Record:
 
 
 def read_all(preset: str | Path, papers: Sequence[Any] = ()) -> list[Record]:
-    """All records of a preset in the order of ``papers`` (by ``key``) and of their ``artefacts`` (by ``name``), others after
-    them by name. Empty when nothing has run yet."""
-    order = [name for paper in papers for name in (paper.key, *(f"{paper.key}/{part.name}" for part in paper.artefacts))]
+    """All records of a preset in the order of ``papers`` (by ``key``) and of their ``artefacts`` (by ``name``), others
+    after them by name. Empty when nothing has run yet."""
+    order = [name for paper in papers for name in (paper.key, *(f"{paper.key}/{a.name}" for a in paper.artefacts))]
     places = {name: place for place, name in enumerate(order)}
 
     def rank(record: Record) -> tuple:

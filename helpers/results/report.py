@@ -4,8 +4,6 @@
 HTML page.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from html import escape

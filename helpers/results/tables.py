@@ -3,8 +3,6 @@
 Higher is taken to be better, unless ``LESS_IS_BETTER`` says otherwise. But for ``html``, records are of one metric.
 """
 
-from __future__ import annotations
-
 import re
 from html import escape
 

@@ -1,7 +1,5 @@
 """What trained readers answer: to sets of questions, once and for all, or to one question."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from functools import cache
 

@@ -3,8 +3,6 @@
 The C endings of an example are what classes are to a text: its logits are B×C, its predictions E×C.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Texts and pairs of texts with a label: a class, or a score where the model has a single output (GLUE)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

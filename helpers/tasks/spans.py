@@ -1,7 +1,5 @@
 """Answers as spans of passages: windows and batches over domains, the loss, and what trained readers answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 

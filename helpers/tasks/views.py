@@ -1,7 +1,5 @@
 """One question as several readers see it: their answers, what they look at, and how sure they are."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

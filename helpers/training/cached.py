@@ -4,8 +4,6 @@ Configs are flat: one that builds on trained models names them by their cache ke
 same way is trained once, and what changes upstream changes the key.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tensors on disk: one safetensors file, written whole or not at all, and checked when it is read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Run many trainings: cached ones are skipped, the others go to worker processes, or run here one by one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

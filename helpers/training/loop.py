@@ -1,7 +1,5 @@
 """The one training loop, and prediction. Papers bring a loss and a plan of batches, never a loop of their own."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

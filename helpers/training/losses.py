@@ -1,7 +1,5 @@
 """Every equation as a pure function of tensors. B examples, L positions; computed in float32, means masked."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional

@@ -1,7 +1,5 @@
 """Optimisers by name, and the learning rate of each step."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """What a teacher says about a batch: read from a store, or asked anew."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

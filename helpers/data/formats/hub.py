@@ -1,7 +1,5 @@
 """The same corpora by their names on the Hugging Face Hub, or from any folder that `datasets.load_dataset` reads."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The MRQA shared task's lines of JSON: one passage with its questions each; a header may come first."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

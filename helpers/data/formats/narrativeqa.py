@@ -1,7 +1,5 @@
 """NarrativeQA: free answers about summaries, each with the stretch of the summary that comes nearest to it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Every format yields `Located` examples and counts in ``tally`` what it repaired 
 else that is not as the format has it raises `DataError` with file, record and id.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """SQuAD 1.1 and 2.0, adversarial SQuAD included: JSON of articles of passages of questions."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ size, but share all relations: what one domain asks often, another asks seldom. 
 checksum, one for pretraining and one for the domains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

@@ -4,8 +4,6 @@ A story tells 4 to 6 facts about two people, two companies and two towns, in wor
 freely, so part of them does not stand in the story: as in NarrativeQA, the stretch that comes nearest is trained on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the miniature world is made of, read from world.toml, which says more: relations, styles, words by type."""
 
-from __future__ import annotations
-
 import tomllib
 import zlib
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A passage states 6 or 7 facts about three subjects of one type, so that every qu
 of its answer's type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

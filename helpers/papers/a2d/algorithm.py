@@ -6,8 +6,6 @@ reader learns from them (Eq. 1). ``distillation`` is section 3.4, as a plan of t
 in ``helpers.papers.a2d.trainings``.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from statistics import mean

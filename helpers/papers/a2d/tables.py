@@ -1,7 +1,5 @@
 """A2D's tables and figures: what they need trained, as records, with the paper's claims."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The cached work of A2D: training a reader by Eq. 1, and what an ensemble knows of its training questions."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import shutil

@@ -1,7 +1,5 @@
 """What the corpora look like, and what a guess of the answer's type would score."""
 
-from __future__ import annotations
-
 from collections import Counter
 from html import escape
 

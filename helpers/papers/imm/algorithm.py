@@ -4,8 +4,6 @@ Algorithm 1 and the methods it is compared with, as plans: each yields waves of 
 when they are done (``helpers.training.engine.run_plans``).
 """
 
-from __future__ import annotations
-
 from helpers.data.domains import load_domains
 from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity

@@ -1,7 +1,5 @@
 """IMM's tables and figures: what they need trained, as records, with the paper's claims."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
