@@ -49,7 +49,7 @@ def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkey
 def test_table4_times_ensemble_and_student_on_some_of_many_questions(monkeypatch, preset):
     ask(monkeypatch, test=[example(str(number), "Where ?") for number in range(450)])
     clock, read = [0.0], []
-    monkeypatch.setattr(tables.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(rows.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(tables, "windows_over", lambda preset, asked: asked)
     monkeypatch.setattr(tables, "notes", lambda preset, runs: ["one seed"])
 

@@ -1,7 +1,9 @@
 """What the tables of all papers are made of: trainings counted once, answers scored, notes."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Self
 
 import numpy as np
@@ -100,6 +102,17 @@ def stages(model: CachedTraining | None, known: dict[str, CachedTraining]) -> It
     while model is not None:
         yield model
         model = known.get(model.start)
+
+
+def seconds_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """How long each piece of work takes: the median of ``repeats`` after a warm-up, all of them turn by turn."""
+    measured: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(repeats + 1):
+        for name, function in work.items():
+            begun = time.perf_counter()
+            function()
+            measured[name].append(time.perf_counter() - begun)
+    return {name: median(seconds[1:]) for name, seconds in measured.items()}
 
 
 def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metrics.Scores:

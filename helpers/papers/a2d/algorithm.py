@@ -6,21 +6,17 @@ reader learns from them (Eq. 1). ``distillation`` is section 3.4, as a plan of t
 in ``helpers.papers.a2d.trainings``.
 """
 
-import shutil
 from dataclasses import dataclass
 from statistics import mean
 
 import pandas as pd
 
-from helpers import paths
 from helpers.data import domains
 from helpers.models.words import glove_digest
 from helpers.papers.a2d.trainings import (
     A2dTraining,
     EnsembleKnowledge,
     Kind,
-    knowledge_bytes,
-    training_windows,
     vocabulary,
 )
 from helpers.presets.papers import A2dSettings
@@ -199,12 +195,3 @@ def knowledge(runs: Runs) -> pd.DataFrame:
             "of the student": round(distilled.students["A2D"].result()["best"], 1),
         }
     return pd.DataFrame.from_dict(table, orient="index")
-
-
-def storage(preset: Preset) -> pd.DataFrame:
-    """What an ensemble's outputs on the training questions will take on the disk, and what is free there."""
-    windows, folder = training_windows(preset), paths.models(preset.name)
-    folder.mkdir(parents=True, exist_ok=True)
-    sizes = {"outputs of one ensemble": knowledge_bytes(windows), "free": shutil.disk_usage(folder).free}
-    table = {name: f"{size / 1e6:,.1f} MB" for name, size in sizes.items()}
-    return pd.DataFrame([{"windows": f"{len(windows):,}", **table}], index=[", ".join(preset.data.domains)])

@@ -1,10 +1,8 @@
 """A2D's tables and figures: what they need trained, as records, with the paper's claims."""
 
 import math
-import time
-from collections import defaultdict
 from collections.abc import Iterable
-from statistics import median
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -120,16 +118,11 @@ def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
     for (kind, seed), distilled in runs.items():
         together = {f"{kind} (E)": distilled.members, f"{kind} + A2D": [distilled.students["A2D"]]}
         models = {row: [reader.load(reader.key) for reader in readers] for row, readers in together.items()}
-        seconds = defaultdict(list)
-        for _ in range(repeats + 1):
-            for row, members in models.items():
-                begun = time.perf_counter()
-                joint_answers(preset, members, windows)
-                seconds[row].append(time.perf_counter() - begun)
-        medians = {row: median(measured[1:]) for row, measured in seconds.items()}  # the first warms up
-        for row, value in medians.items():
+        work = {row: partial(joint_answers, preset, members, windows) for row, members in models.items()}
+        seconds = shared.seconds_in_turns(work, repeats)
+        for row, value in seconds.items():
             add(row, seed, value, "seconds")
-        slow, fast = medians.values()
+        slow, fast = seconds.values()
         add(f"{kind} + A2D", seed, slow / fast, FASTER)
     order = (FASTER, "seconds", "thousand parameters")
     timed = f"times are for {len(questions)} test questions"
@@ -178,19 +171,15 @@ def figure3(preset: Preset, runs: Runs, case: views.Case) -> dict:
     return {"payload": case.payload, "notes": [whose, f"chosen: {case.rule}"], "training_seconds": trained}
 
 
-def case_readers(preset: Preset, runs: Runs) -> views.Readers:
-    """The first run's first member and its student."""
+def case(preset: Preset, runs: Runs) -> tuple[views.Case, views.Readers, list[Example]]:
+    """Figure 3's question, the first run's first member and its student, and the questions that it was chosen from: the
+    adversarial ones, or the test questions where there are none."""
+    where = "AddSent" if present(preset, ["AddSent"]) else "Test"
+    questions = [e for e in question_set(preset.data, SETS.get(where, where)) if where == "Test" or e.id != e.group]
     distilled = next(iter(runs.values()))
     models = [reader.load(reader.key) for reader in (distilled.members[0], distilled.students["A2D"])]
-    return dict(zip(("before", "after"), map(keep_attention, models), strict=True))
-
-
-def case_questions(preset: Preset) -> tuple[str, list[Example]]:
-    """What a case is chosen from: the adversarial questions, or the test questions where there are none."""
-    if present(preset, ["AddSent"]):
-        examples = question_set(preset.data, "AddSent")
-        return "AddSent", [example for example in examples if example.id != example.group]
-    return "Test", question_set(preset.data, "test")
+    readers = dict(zip(("before", "after"), map(keep_attention, models), strict=True))
+    return views.choose(preset, readers, where, questions), readers, questions
 
 
 def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:

@@ -9,10 +9,12 @@ from typing import Literal
 
 import exca
 import numpy as np
+import pandas as pd
 import pydantic
 import torch
 from torch import Tensor, nn
 
+from helpers import paths
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import Windows
 from helpers.models.attention import attention_of, keep_attention
@@ -206,6 +208,15 @@ def knowledge_bytes(windows: Windows) -> int:
     question token, and two of four bytes a window."""
     pairs = int((windows.first_count_W.astype(np.int64) * windows.count_W).sum())
     return 4 * int(windows.lengths_W.sum()) + 2 * pairs + 8 * len(windows)
+
+
+def storage(preset: Preset) -> pd.DataFrame:
+    """What an ensemble's outputs on the training questions will take on the disk, and what is free there."""
+    windows, folder = training_windows(preset), paths.models(preset.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = {"outputs of one ensemble": knowledge_bytes(windows), "free": shutil.disk_usage(folder).free}
+    table = {name: f"{size / 1e6:,.1f} MB" for name, size in sizes.items()}
+    return pd.DataFrame([{"windows": f"{len(windows):,}", **table}], index=[", ".join(preset.data.domains)])
 
 
 def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, Tensor]:
