@@ -12,8 +12,8 @@ from helpers.papers import rows
 from helpers.papers.imm import algorithm, trainings
 from helpers.presets.load import load
 from helpers.results import claims, provenance, records
-from helpers.tasks.answering import Answering
-from helpers.training import checkpoints, engine
+from helpers.tasks.answering import Answering, answering
+from helpers.training import cached, checkpoints, engine
 
 NAMES = ["encyclopedia", "news", "search"]
 
@@ -158,6 +158,20 @@ def test_the_same_training_is_one_under_any_name(monkeypatch, preset):
     assert key(longer[1]["news"]) == key(imm_history[1]["news"]) != key(longer[2]["news"])
     _, other = drive(monkeypatch, algorithm.algorithm1(preset, 1, preset.imm, 1), better_every_round)
     assert key(other[1]["news"]) != key(imm_history[1]["news"])
+
+
+def test_more_test_questions_train_nothing_and_are_answered_anew(results):
+    small, large, selected = (
+        load("smoke", "imm", seeds=1, **{f"data.{name}": 20}) for name in ("train_size", "test_size", "valid_size")
+    )
+    preset = load("smoke", "imm", seeds=1)
+    singles = [algorithm.singles(one, 0)["news"] for one in (preset, large, small, selected)]
+    assert key(singles[0]) == key(singles[1]) and len({key(single) for single in singles}) == 3
+    asked = [answering(one, singles[:1], ["test/news"]).key for one in (preset, large)]
+    assert asked[0] != asked[1]
+    with pytest.raises(cached.NotDone, match="Single, news, seed 0 is not done"):
+        singles[0].result()
+    assert not list(results.rglob("job.pkl"))  # to ask for a result starts nothing
 
 
 def loss_of(kd_space, progress, weight=None, annealing="linear"):

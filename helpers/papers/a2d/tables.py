@@ -25,7 +25,6 @@ from helpers.training.engine import Plan, run_plans
 
 SETS = {"Dev": "valid", "Test": "test"}  # what the paper calls sets of questions; others bear their own names
 FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L"}
-INFERENCE = "inference"
 FEW = 10  # questions of a type that are too few to speak of it
 TIMED = 200  # questions that Table 4 times
 Answers = dict[Row, list[Texts]]  # by row, what every group of its readers answers, by column
@@ -69,8 +68,8 @@ def scores(preset: Preset, answers: Answers, columns: list[str]) -> dict:
 def made(preset: Preset, runs: Runs) -> dict:
     """Baselines, notes and cost of what came of the runs, as parts of a record."""
     trained = [reader for run in runs.values() for reader in (*run.members, *run.stages, *run.students.values())]
-    parts = {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs)}
-    return {**parts, "training_seconds": shared.seconds(trained)}
+    cost = shared.seconds(trained)
+    return {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs), "training_seconds": cost}
 
 
 def table1(preset: Preset, runs: Runs, answers: Answers) -> dict:
@@ -88,10 +87,8 @@ def table3(preset: Preset, runs: Runs, answers: Answers) -> dict:
     """Table 3: BLEU and ROUGE-L of free answers; the mean over the members for a row of several readers."""
     references, values = [example.answers for example in question_set(preset.data, "test")], []
     for (row, seed), groups in answers.items():
-        measured = [metrics.free_answers(texts["Test"], references) for texts in groups]
-        for key, column in FREE.items():
-            value = float(np.mean([measure[key] for measure in measured]))
-            values.append(Score(method=row, column=column, seed=seed, value=value))
+        measured = pd.DataFrame([metrics.free_answers(texts["Test"], references) for texts in groups])[[*FREE]].mean()
+        values += [Score(method=row, column=FREE[key], seed=seed, value=value) for key, value in measured.items()]
     said = []
     for kind in kinds_of(runs):
         said += [_beats(f"{kind} + A2D", kind, column, "in") for column in FREE.values()]
@@ -108,7 +105,7 @@ def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
     questions, values = question_set(preset.data, "test"), []
 
     def add(row: str, seed: int, value: float, metric: str) -> None:
-        values.append(Score(method=row, column=INFERENCE, seed=seed, value=value, metric=metric))
+        values.append(Score(method=row, column="inference", seed=seed, value=value, metric=metric))
 
     questions = questions[:: math.ceil(len(questions) / TIMED)]
     windows = windows_over(preset, questions)
