@@ -27,10 +27,10 @@ from torch import Tensor
 from helpers.batches.plans import Batches
 from helpers.models.attention import keep_attention
 from helpers.papers.a2d import algorithm
-from helpers.papers.a2d.trainings import add_knowledge, new_reader, preset_for, training_windows
+from helpers.papers.a2d.trainings import joint_loss, knowledge_of, new_reader, teacher_of, training_windows
 from helpers.presets.load import load
 from helpers.presets.schema import Preset
-from helpers.tasks.spans import batches_of
+from helpers.tasks.spans import training_batches
 from helpers.training.checkpoints import load_tensors, save_tensors
 from helpers.training.loop import fit, is_bf16, training_device
 
@@ -43,7 +43,7 @@ def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
     windows = training_windows(preset)
     members = [keep_attention(new_reader(preset, kind, 90 + m)).to(training_device()).eval() for m in range(2)]
     begun = time.perf_counter()
-    tensors = algorithm.knowledge_of(members, windows, preset.a2d, preset.answers, preset.training.precision)
+    tensors = knowledge_of(members, windows, preset.a2d, preset.answers, preset.training.precision)
     computed = time.perf_counter()
     save_tensors(path, tensors, {}, "ensemble's outputs")
     written = time.perf_counter()
@@ -58,8 +58,8 @@ def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
 
 def batches_for(preset: Preset, steps: int, seed: int, terms: tuple[str, ...], stored: dict[str, Tensor]) -> Batches:
     """The batches of a training, with what its terms read."""
-    batches = batches_of(preset, sorted(preset.data.domains), steps, seed, training_device())
-    add_knowledge(batches, stored, terms)
+    batches = training_batches(preset, sorted(preset.data.domains), steps, seed, training_device())
+    batches.teachers.append(teacher_of(batches, stored, terms))
     return batches
 
 
@@ -69,8 +69,8 @@ def seconds_a_step(preset: Preset, kind: str, batches: Batches, terms: tuple[str
     if "ATT" in terms:
         model = keep_attention(model)
     weights = {name: weight for name, weight in algorithm.weights_of_terms(preset.a2d).items() if name in terms}
-    loss = algorithm.joint_loss(weights, preset.a2d.temperature)
-    return fit(model, batches, loss, preset_for(preset, kind).training, seed=seed).seconds / len(batches)
+    loss = joint_loss(weights, preset.a2d.temperature)
+    return fit(model, batches, loss, algorithm.preset_for(preset, kind).training, seed=seed).seconds / len(batches)
 
 
 def main() -> None:
