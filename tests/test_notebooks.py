@@ -67,8 +67,8 @@ def facts_of(path):
 
 @pytest.mark.slow
 def test_smoke_gives_the_golden_records(smoke):
-    """Written by GOLDEN=write pytest. Numbers are those of one processor, as others round otherwise in their last digits
-    and so train other readers; on these all else has to agree."""
+    """Written by GOLDEN=write pytest. Numbers are those of one processor: others round otherwise in their last digits,
+    and so train other readers. On these all else has to agree."""
     made = {str(path.relative_to(smoke)): facts_of(path) for path in sorted(smoke.glob("*/*.json"))}
     if os.environ.get("GOLDEN") == "write":
         shutil.rmtree(GOLDEN, ignore_errors=True)
