@@ -71,9 +71,8 @@ def _changed(values: dict, changes: dict[str, object]) -> dict:
 
 
 def _explain(error: pydantic.ValidationError) -> str:
-    lines = []
-    for problem in error.errors():
-        key = ".".join(str(part) for part in problem["loc"])
-        unknown = problem["type"] == "extra_forbidden"
-        lines.append(f"{key}: " + ("unknown key" if unknown else f"{problem['msg']} (got {problem['input']!r})"))
-    return "; ".join(lines)
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc']))}: "
+        + ("unknown key" if problem["type"] == "extra_forbidden" else f"{problem['msg']} (got {problem['input']!r})")
+        for problem in error.errors()
+    )

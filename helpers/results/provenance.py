@@ -59,22 +59,15 @@ def code() -> Code:
     return Code(commit, bool(changed or new))
 
 
-def run_info(
-    parameters: dict[str, Any],
-    started: float,
-    made_by: Code,
-    device: str | None = None,
-    training_seconds: float | None = None,
-) -> Run:
+def run_info(parameters: dict[str, Any], started: float, made_by: Code, training_seconds: float | None = None) -> Run:
     """How this run was made, taken at its end.
 
     ``parameters`` are all that are in force; ``started`` is ``time.perf_counter()`` and ``made_by`` is ``code()``
-    of the start, as the files may change meanwhile; ``device`` is what was trained on, as torch names it (by
-    default a GPU if there is one). Worker processes' memory is not counted.
+    of the start, as the files may change meanwhile. Worker processes' memory is not counted.
     """
     import torch  # here, because redrawing a figure needs no torch
 
-    gpu = torch.cuda.is_available() if device is None else str(device).startswith("cuda")
+    gpu = torch.cuda.is_available()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if resource else None
     packages = {name: version(name) for name in ("torch", "transformers", "datasets", "numpy", "exca")}
     return Run(
