@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from helpers import papers, paths
+from helpers.data.examples import DataError
 
 # Every command imports what it needs, because torch and transformers take seconds.
 
@@ -21,8 +22,7 @@ def redraw(given: argparse.Namespace) -> int:
     from helpers.results import figures
     from helpers.results.records import RecordError
 
-    drawn = figures.redraw(given.preset)
-    if not drawn:
+    if not (drawn := figures.redraw(given.preset)):
         raise RecordError(f"no records of preset {given.preset!r}: run its notebooks first")
     for path in drawn:
         print(os.path.relpath(path))
@@ -41,10 +41,9 @@ def status(given: argparse.Namespace) -> int:
         plans = {} if card.left_out(preset) else card.plans(preset)
         needed = trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks)
         if needed:
-            done = sum(engine.is_done(training) for training in needed.values())
-            print(f"{card.name}: {done} of {len(needed)} trainings done")
+            print(f"{card.name}: {sum(map(engine.is_done, needed.values()))} of {len(needed)} trainings done")
         distinct, apart = distinct | needed, apart + len(needed)
-    done = [training for training in distinct.values() if engine.is_done(training)]
+    done = list(filter(engine.is_done, distinct.values()))
     left = len(distinct) - len(done)
     print(
         f"trainings needed for every notebook by itself: {apart}; distinct: {len(distinct)}, done: {len(done)}; "
@@ -63,10 +62,10 @@ def status(given: argparse.Namespace) -> int:
 
 def own_domains(given: argparse.Namespace) -> int:
     from helpers import own
-    from helpers.data.examples import DataError
     from helpers.notebooks import session
 
     (paper,) = (paper for paper in papers.ALL if paper.key == given.command)
+    method = paper.own_domains
     domains: dict[str, str] = {}
     for text in given.domain:
         name, _, file = text.partition("=")
@@ -76,23 +75,19 @@ def own_domains(given: argparse.Namespace) -> int:
     parameters = session.of_the_preset(given.parameters)
     if "data_dir" in parameters:
         raise DataError("-p data_dir has no meaning here: --domain names the files")
-    parameters |= {name: getattr(given, name) for name in paper.own_domains.options if getattr(given, name) is not None}
-    notebook = next(card.name for card in paper.notebooks)
-    started = session.Session(
-        session.preset_for(parameters, notebook, **own.overrides(paper.own_domains.name, domains)), parameters
-    )
-    for key, value in started.preset.cpu.items():
+    parameters |= {name: getattr(given, name) for name in method.options if getattr(given, name) is not None}
+    preset = session.preset_for(parameters, paper.notebooks[0].name, **own.overrides(method.name, domains))
+    for key, value in preset.cpu.items():
         print(f"no GPU, hence {key} = {value}")
-    record = own.improve(f"{paper.key}/own", paper.own_domains, started, given.out)
+    record = own.improve(f"{paper.key}/own", method, session.Session(preset, parameters), given.out)
     for name in domains:
-        print(own.compared(record, name, paper.own_domains.name))
+        print(own.compared(record, name, method.name))
     print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in domains))
     return 0
 
 
 def data(given: argparse.Namespace) -> int:
     from helpers.data.domains import load_one
-    from helpers.data.examples import DataError
     from helpers.notebooks import session
 
     settings = session.preset_for(session.of_the_preset(given.parameters)).data
@@ -118,7 +113,6 @@ def pretrain(given: argparse.Namespace) -> int:
 
 
 def answer(given: argparse.Namespace) -> int:
-    from helpers.data.examples import DataError
     from helpers.tasks.answering import answer as find
 
     try:

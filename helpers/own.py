@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from helpers import paths
 from helpers.data.domains import load_domains
 from helpers.data.examples import DataError
 from helpers.notebooks.session import Session
@@ -26,22 +27,16 @@ def overrides(method: str, domains: dict[str, str]) -> dict[str, object]:
     return {"name": NAME, **{f"data.{key}": value for key, value in data.items()}}
 
 
-def claim(preset: Preset, out: Path) -> None:
-    """Make sure, before anything is trained, that the domains can be read and that ``out`` has room for their models.
-    Raises DataError."""
+def improve(artefact: str, method: OwnDomains, session: Session, out: Path) -> Record:
+    """Train readers of every domain with and without the others, save each domain's best with a model card, and return
+    the scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
+    preset = session.preset
     load_domains(preset.data)
     out.mkdir(parents=True, exist_ok=True)
     for folder in (out / domain for domain in preset.data.domains):
-        card = folder / "README.md"
-        if folder.exists() and not (card.is_file() and TITLE in card.read_text(encoding="utf-8")):
+        known = folder / "README.md"
+        if folder.exists() and not (known.is_file() and TITLE in known.read_text(encoding="utf-8")):
             raise DataError(f"{folder} holds something that is no reader of ours; give another --out")
-
-
-def improve(artefact: str, method: OwnDomains, session: Session, out: Path) -> Record:
-    """Train readers of every domain with and without the others, save each domain's best with a model card, and return
-    the scores."""
-    preset = session.preset
-    claim(preset, out)
     parts, models = method.train(preset)
     record = session.save(artefact, notes=preset.without_gpu(), **parts)
     for domain, model in models.items():
@@ -63,37 +58,22 @@ def put(model: Path, card: str, folder: Path) -> None:
 def card(preset: Preset, record: Record, domain: str, model: OwnModel, method: str) -> str:
     """The model card of one domain's reader: how it was made and what it scores."""
     domains = load_domains(preset.data)
-    sizes = ", ".join(f"{name} {len(parts.train):,}" for name, parts in domains.items())
     own = {score.method: score.value for score in record.scores if (score.column, score.seed) == (domain, model.seed)}
-    encoder = Path(preset.encoder).name if Path(preset.encoder).exists() else preset.encoder
-    versions = ", ".join(f"{name} {number}" for name, number in record.run.versions.items())
-    return f"""---
-pipeline_tag: question-answering
-tags: [knowledge-distillation, reading-comprehension]
----
-{TITLE}{domain}
-
-Finds the answer to a question in a passage. It starts from the encoder {encoder} and is the reader
-{model.history}.
-
-| | F1 on {len(domains[domain].test):,} test questions of {domain} |
-|---|---|
-| this reader | {own[method]:.1f} |
-| trained on {domain} alone, same seed | {own["Single"]:.1f} |
-
-It is the best on validation questions of {preset.seeds} trained with different seeds. Over all of them, with 95 %
-intervals:
-
-{compared(record, domain, method)}
-
-Training questions: {sizes}. Seed {model.seed}. Optimiser steps of a reader trained alone:
-{budget(preset):,} of {preset.training.batch_size} windows, learning rate {preset.training.learning_rate:g}.
-Device: {record.run.device}. Versions: {versions}.
-
-```
-python -m helpers answer path/to/this/folder "your question" passage.txt
-```
-"""
+    template = (paths.PACKAGE / "card.md").read_text(encoding="utf-8")
+    return template.format(
+        preset=preset,
+        record=record,
+        domain=domain,
+        model=model,
+        steps=budget(preset),
+        encoder=Path(preset.encoder).name if Path(preset.encoder).exists() else preset.encoder,
+        tests=len(domains[domain].test),
+        f1=own[method],
+        single=own["Single"],
+        compared=compared(record, domain, method),
+        sizes=", ".join(f"{name} {len(parts.train):,}" for name, parts in domains.items()),
+        versions=", ".join(f"{name} {number}" for name, number in record.run.versions.items()),
+    )
 
 
 def compared(record: Record, domain: str, method: str) -> str:

@@ -44,13 +44,8 @@ def results(preset: str | Path) -> Path:
     return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / preset_name(preset)
 
 
-def record(preset: str | Path, artefact: str) -> Path:
-    """The result record of an artefact such as ``imm/table1``."""
-    return results(preset) / f"{artefact}.json"
-
-
-def figure(preset: str | Path, artefact: str, suffix: str) -> Path:
-    """The drawing of an artefact; ``suffix`` is ``png`` or ``svg``."""
+def record(preset: str | Path, artefact: str, suffix: str = "json") -> Path:
+    """The result record of an artefact such as ``imm/table1``, or its drawing: ``suffix`` is ``png`` or ``svg``."""
     return results(preset) / f"{artefact}.{suffix}"
 
 

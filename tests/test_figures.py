@@ -1,7 +1,5 @@
 """Figures and the report: drawn from records alone, byte for byte the same, legible."""
 
-from types import SimpleNamespace
-
 import matplotlib
 import nbformat
 import numpy as np
@@ -11,6 +9,7 @@ from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from helpers import paths
+from helpers.papers.card import Artefact, Paper
 from helpers.results import claims, figures, report
 from helpers.results.records import Record, printed, write
 
@@ -179,8 +178,8 @@ def test_run_line():
 
 def test_report_is_one_page_without_code_or_links(tmp_path):
     papers = [
-        SimpleNamespace(key="corpora", title="The corpora", reference="", artefacts=["overview"]),
-        SimpleNamespace(key="imm", title="Liu & others", reference="", artefacts=["similarity", "table1"]),
+        Paper("corpora", "The corpora", artefacts=(Artefact("overview", ""),)),
+        Paper("imm", "Liu & others", artefacts=(Artefact("similarity", ""), Artefact("table1", ""))),
     ]
     assert "no results of preset &#x27;mini&#x27; yet" in report.page("mini", papers).data
     for each in (table(), similarity(), corpora()):
@@ -206,7 +205,7 @@ def test_report_is_one_page_without_code_or_links(tmp_path):
 
 def test_a_heading_links_to_the_paper():
     write(table())
-    card = SimpleNamespace(key="imm", title="Liu", reference="https://example.org/?a&b", artefacts=[])
+    card = Paper("imm", "Liu", "https://example.org/?a&b")
     assert '<h2><a href="https://example.org/?a&amp;b">Liu</a></h2>' in report.page("mini", [card]).data
     assert "<h2>imm</h2>" in report.page("mini", []).data
 

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from helpers import files, paths
@@ -177,13 +178,14 @@ def test_folders_bear_the_name_of_the_preset(tmp_path, results):
     file = tmp_path / "my.toml"
     file.write_text('name = "mine"\n')
     assert paths.record(file, "imm/table1") == results / "mine" / "imm" / "table1.json"
-    assert paths.figure("mini", "imm/table1", "svg") == results / "mini" / "imm" / "table1.svg"
+    assert paths.record("mini", "imm/table1", "svg") == results / "mini" / "imm" / "table1.svg"
     for bad, message in (("../else", "names a folder"), (str(tmp_path / "none.toml"), "no such preset file")):
         with pytest.raises(ValueError, match=message):
             paths.results(bad)
 
 
 def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     root = tmp_path / "root"
     (root / "results").mkdir(parents=True)
     (root / "code.py").write_text("1\n")
@@ -191,7 +193,7 @@ def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", root.resolve())
 
     def run() -> provenance.Run:
-        return provenance.run_info({"seed": 0}, time.perf_counter() - 2.0, provenance.code(), device="cpu")
+        return provenance.run_info({"seed": 0}, time.perf_counter() - 2.0, provenance.code())
 
     assert (run().commit, run().dirty) == ("unknown", True)
     for name in [name for name in os.environ if name.startswith("GIT_")]:  # a hook that runs the tests sets some

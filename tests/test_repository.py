@@ -122,5 +122,5 @@ def test_every_figure_of_the_records_is_there():
     }
     for record in found:
         if report.figures.drawable(record):
-            assert paths.figure("mini", record.artefact, "png").is_file()
+            assert paths.record("mini", record.artefact, "png").is_file()
         assert not record.run.dirty, f"{record.artefact} was made from uncommitted code"

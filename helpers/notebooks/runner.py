@@ -5,6 +5,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -37,7 +39,7 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
     all data of the preset, or for the report the records."""
     preset, digest = session.preset_for(parameters, name), hashlib.sha256()
-    sources = [*paths.PACKAGE.rglob("*.py"), paths.PRESETS / "paper_results.toml"]
+    sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), paths.PRESETS / "paper_results.toml"]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
         digest.update(file.read_bytes())
     if name == REPORT:
@@ -49,22 +51,18 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     settings = preset.model_dump_json(exclude={"encoder": True, "data": {"folder"}, **foreign})
     others = {key: value for key, value in parameters.items() if key not in ("preset", *papers.parameters())}
     known = [settings, others, encoder_fingerprint(preset.encoder), glove_digest(preset.mnemonic.glove)]
-    digest.update(json.dumps(known + _data(preset.data), sort_keys=True).encode())
+    digest.update(json.dumps([*known, *_data(preset.data)], sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 
-def _data(data: DataSettings) -> list[str]:
+def _data(data: DataSettings) -> Iterator[str]:
     """All data of a preset by their content; what cannot be read is said by the notebook that needs it."""
-    loaders = [lambda name=name: fingerprint(data, name) for name in data.domains]
-    loaders += [lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")]
-    return [_or_error(loader) for loader in loaders]
-
-
-def _or_error(loader) -> str:
-    try:
-        return loader()
-    except DataError as error:
-        return str(error)
+    domains = [partial(fingerprint, data, name) for name in data.domains]
+    for content in (*domains, lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")):
+        try:
+            yield content()
+        except DataError as error:
+            yield str(error)
 
 
 def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
@@ -128,10 +126,8 @@ def _keys(done: Path) -> dict[str, str]:
 
 def _execute(name: str, parameters: dict[str, object], output: Path) -> None:
     """Execute one notebook and keep the copy without what only this machine has, and without its progress bars."""
-    source = str(paths.NOTEBOOKS / f"{name}.ipynb")
-    executed = papermill.execute_notebook(
-        source, str(output), parameters, kernel_name="python3", progress_bar=False, extra_arguments=QUIET
-    )
+    source, settings = paths.NOTEBOOKS / f"{name}.ipynb", {"kernel_name": "python3", "extra_arguments": QUIET}
+    executed = papermill.execute_notebook(source, output, parameters, progress_bar=False, **settings)
     for key in ("papermill", "widgets"):
         executed.metadata.pop(key, None)
     for cell in executed.cells:

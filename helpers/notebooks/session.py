@@ -53,9 +53,7 @@ class Session:
             artefact=artefact,
             preset=self.preset.name,
             paper=records.printed(artefact),
-            run=provenance.run_info(
-                {**given, "preset": settings}, self.started, self.code, training_seconds=training_seconds
-            ),
+            run=provenance.run_info({**given, "preset": settings}, self.started, self.code, training_seconds),
             **papers.artefact(artefact) | parts,
         )
         records.write(record)
@@ -139,6 +137,6 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f"{preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
     print("; ".join([f"preset {preset.name} on {device}, {seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
-    if preset.cpu and not torch.cuda.is_available():
+    if preset.cpu:
         print("no GPU, hence: " + ", ".join(f"{key} = {value}" for key, value in preset.cpu.items()))
     return Session(preset, values)

@@ -15,13 +15,9 @@ def question_browser(preset: Preset, readers: Readers, examples: list[Example], 
     """Pick a question, or type one's own about the passage shown, and see what both readers do."""
     examples = examples[:most]
     names = [(f"{number}: {example.question}", number) for number, example in enumerate(examples)]
-    picked = ipywidgets.Dropdown(options=names, description="question", layout={"width": "90%"})
-    typed = ipywidgets.Text(
-        description="or your own",
-        placeholder="a question about the same passage, then Enter",
-        continuous_update=False,
-        layout={"width": "90%"},
-    )
+    wide, hint = {"layout": {"width": "90%"}}, "a question about the same passage, then Enter"
+    picked = ipywidgets.Dropdown(options=names, description="question", **wide)
+    typed = ipywidgets.Text(description="or your own", placeholder=hint, continuous_update=False, **wide)
     shown = ipywidgets.Output()
 
     def refresh(_=None) -> None:

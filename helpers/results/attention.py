@@ -1,6 +1,5 @@
 """The figure of a case: how two readers align a passage with its question, and how sure they are of two answers."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -10,30 +9,27 @@ from matplotlib.figure import Figure
 from helpers.results.canvas import WIDTH, Drawing, plain_style
 
 MOST = 84  # passage tokens in a picture
-CAPTIONS = {"before": "The reader by itself", "after": "Distilled (A2D)"}
+CAPTIONS = {"before": "The reader by itself", "after": "The distilled reader"}
 COLORS = {"gold": "#0173b2", "confusing": "#de8f05", "given": "#de8f05"}
 
 
+@plain_style()
 def draw(case: dict[str, Any]) -> Figure:
     """The whole figure: an attention map for each reader, and the probabilities of both answers."""
-    with plain_style():
-        height = 0.17 * len(case["question"]) + 0.9
-        figure = Drawing(WIDTH, 2 * height + 2.4)
-        axes = figure.subplots(3, 1, height_ratios=[height, height, 1.7])
-        tokens = shown(case)
-        for ax, name in zip(axes, CAPTIONS, strict=False):
-            attention_map(case, name, tokens, ax)
-        probabilities(case, axes[2])
+    height = 0.17 * len(case["question"]) + 0.9
+    figure = Drawing(WIDTH, 2 * height + 2.4)
+    *maps, last = figure.subplots(3, 1, height_ratios=[height, height, 1.7])
+    for ax, name in zip(maps, CAPTIONS, strict=True):
+        attention_map(case, name, shown(case), ax)
+    probabilities(case, last)
     return figure
 
 
 def shown(case: dict[str, Any]) -> list[int]:
     """Which passage tokens fit a picture: all, or those nearest to the answers."""
-    number = len(case["passage"])
-    if number <= MOST or not case["answers"]:
-        return list(range(min(number, MOST)))
-    far = [min(abs(token - at) for ends in case["answers"].values() for at in ends) for token in range(number)]
-    return sorted(sorted(range(number), key=lambda token: (far[token], token))[:MOST])
+    ends = [end for answer in case["answers"].values() for end in answer]
+    far = [min((abs(token - end) for end in ends), default=0) for token in range(len(case["passage"]))]
+    return sorted(sorted(range(len(far)), key=far.__getitem__)[:MOST])
 
 
 def attention_map(case: dict[str, Any], name: str, tokens: list[int], ax: Axes) -> Axes:
@@ -44,34 +40,29 @@ def attention_map(case: dict[str, Any], name: str, tokens: list[int], ax: Axes) 
     bar = ax.figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01)
     bar.ax.tick_params(labelsize=7, length=2)
     bar.set_label("attention", size=8)
-    ends = [-1, *tokens, len(case["passage"])]
-    left_out = [after - before > 1 for before, after in itertools.pairwise(ends)]
+    left_out = (np.diff([-1, *tokens, len(case["passage"])]) > 1).tolist()
     words = ["…" * gap + case["passage"][token] for gap, token in zip(left_out, tokens, strict=False)]
     words[-1] += "…" * left_out[-1]
-    ax.set_xticks(range(len(tokens)), words, rotation=90)
-    ax.set_yticks(range(len(case["question"])), case["question"])
+    ax.set_xticks(range(len(tokens)), words, rotation=90, parse_math=False)  # dollars are dollars
+    ax.set_yticks(range(len(case["question"])), case["question"], parse_math=False)
     ax.tick_params(length=0, labelsize=7)
     for label, token in zip(ax.get_xticklabels(), tokens, strict=True):
-        label.set_parse_math(False)  # dollars are dollars
         for which, (first, last) in case["answers"].items():
             if first <= token <= last:
                 label.set(color=COLORS[which], weight="bold")
-    for label in ax.get_yticklabels():
-        label.set_parse_math(False)
     ax.set_title(f"{CAPTIONS[name]}: “{case['readers'][name]['answer']}”", loc="left", fontsize=10, parse_math=False)
     return ax
 
 
 def probabilities(case: dict[str, Any], ax: Axes) -> Axes:
     """How sure each reader is of the gold answer and of the confusing one."""
-    names = [name for name in CAPTIONS if name in case["readers"]]
     kinds = [kind for kind in COLORS if kind in case["answers"]]
     for place, kind in enumerate(kinds):
-        values = [case["readers"][name]["probabilities"][kind] for name in names]
-        rows = np.arange(len(names)) + (place - (len(kinds) - 1) / 2) * 0.36
+        values = [case["readers"][name]["probabilities"][kind] for name in CAPTIONS]
+        rows = np.arange(len(CAPTIONS)) + (place - (len(kinds) - 1) / 2) * 0.36
         bars = ax.barh(rows, values, 0.32, color=COLORS[kind], label=f"{kind} answer")
         ax.bar_label(bars, [f"{value:.2f}" for value in values], padding=3, fontsize=8)
-    ax.set_yticks(range(len(names)), [CAPTIONS[name] for name in names], fontsize=9)
+    ax.set_yticks(range(len(CAPTIONS)), CAPTIONS.values(), fontsize=9)
     ax.set_xlim(0, 1.08)
     ax.invert_yaxis()
     ax.set_xlabel("probability of the answer's start times that of its end")

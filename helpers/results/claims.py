@@ -23,8 +23,27 @@ class Judgement(NamedTuple):
 
 def verdict(record: Record) -> list[str]:
     """What a record shows: sizes of a profile, nearest domains of a matrix, or whether the paper's claims hold, or else
-    each row against the baselines in the first metric."""
-    return {"profile": _sizes, "matrix": _nearest}.get(record.kind, _judged)(record)
+    every row against every baseline in the first metric, on average where that means something."""
+    if record.kind == "profile":
+        sizes = {name: counts.get("train", 0) for name, counts in record.payload["sizes"].items()}
+        listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        return [f"{len(sizes)} domains with {sum(sizes.values()):,} questions to train on: {listed}."]
+    if record.kind == "matrix":
+        others = [score for score in record.scores if score.method != score.column]
+        nearest = {score.method: score for score in sorted(others, key=lambda score: score.value)}
+        order = dict.fromkeys(score.method for score in others)
+        pairs = [f"{row}: {nearest[row].column} ({nearest[row].value:.2f})" for row in order]
+        return [f"Nearest to {', to '.join(pairs)}."]
+    sentences = [judge(record, claim).sentence for claim in record.claims]
+    if not sentences and record.baselines:
+        record = comparisons.by_metric(record)[0]
+        for baseline in (row for row in record.baselines if row in comparisons.rows(record)):
+            table = comparisons.differences(record, baseline)
+            for column in table.columns[-1:] if record.average else table.columns:
+                sentences += [_against(record, baseline, column, *cell) for cell in table[column].dropna().items()]
+    if (record.claims or record.baselines) and (number := len(comparisons.seeds(record))) < SEEDS:
+        sentences.append(f"{number} seed{'s' if number > 1 else ''}: fewer than the {SEEDS} that a claim needs.")
+    return sentences
 
 
 def judge(record: Record, claim: Claim) -> Judgement:
@@ -53,33 +72,6 @@ def judge(record: Record, claim: Claim) -> Judgement:
         printed = None if gain is None else printed - claim.times * gain
     text += "" if printed is None else f"; in the paper {tables.signed(printed, 2)}"
     return Judgement(outcome, found, f"{claim.text}: {outcome}. Difference {text}.")
-
-
-def _sizes(record: Record) -> list[str]:
-    sizes = {name: counts.get("train", 0) for name, counts in record.payload["sizes"].items()}
-    listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-    return [f"{len(sizes)} domains with {sum(sizes.values()):,} questions to train on: {listed}."]
-
-
-def _nearest(record: Record) -> list[str]:
-    others = [score for score in record.scores if score.method != score.column]
-    nearest = {score.method: score for score in sorted(others, key=lambda score: score.value)}
-    order = dict.fromkeys(score.method for score in others)
-    return ["Nearest to " + ", to ".join(f"{x}: {nearest[x].column} ({nearest[x].value:.2f})" for x in order) + "."]
-
-
-def _judged(record: Record) -> list[str]:
-    """The paper's claims, or without any every row against every baseline, on average where that means something."""
-    sentences = [judge(record, claim).sentence for claim in record.claims]
-    if not sentences and record.baselines:
-        record = comparisons.by_metric(record)[0]
-        for baseline in (row for row in record.baselines if row in comparisons.rows(record)):
-            table = comparisons.differences(record, baseline)
-            for column in table.columns[-1:] if record.average else table.columns:
-                sentences += [_against(record, baseline, column, *cell) for cell in table[column].dropna().items()]
-    if (record.claims or record.baselines) and (number := len(comparisons.seeds(record))) < SEEDS:
-        sentences.append(f"{number} seed{'s' if number > 1 else ''}: fewer than the {SEEDS} that a claim needs.")
-    return sentences
 
 
 def _against(record: Record, baseline: str, column: str, row: str, comparison: Comparison) -> str:

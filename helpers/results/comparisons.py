@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from helpers.results import intervals
-from helpers.results.intervals import Comparison, Estimate
+from helpers.results.intervals import Comparison
 from helpers.results.records import Claim, Record, example_key, row_label
 
 AVERAGE = "AVE."
 
 
 def by_metric(record: Record) -> list[Record]:
-    """A record of each metric among the scores, in order: its scores, what the paper prints of it, and it as the unit."""
+    """A record of each metric among the scores, in order: its scores, the paper's numbers of it, and it as the unit."""
     return [
         record.model_copy(
             update={
@@ -64,12 +64,7 @@ def matrices(record: Record, row: str, columns: list[str]) -> list[np.ndarray] |
 
 def estimates(record: Record) -> pd.DataFrame:
     """Rows × columns and AVE. of ``intervals.Estimate``, None where there is no score."""
-
-    def estimate(row: str, columns: list[str]) -> Estimate | None:
-        cells = matrices(record, row, columns)
-        return None if cells is None else intervals.estimate(cells)
-
-    return _table(record, estimate)
+    return _table(record, lambda row, columns: (cells := matrices(record, row, columns)) and intervals.estimate(cells))
 
 
 def differences(record: Record, baseline: str) -> pd.DataFrame:

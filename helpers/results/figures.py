@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from helpers import paths
@@ -43,7 +42,7 @@ def drawable(record: Record) -> bool:
 def save(record: Record, preset: str | Path) -> list[Path]:
     """Draw a record and save PNG and SVG beside it; returns the paths written, none where there is nothing to draw."""
     figure = draw(record) if drawable(record) else None
-    files = {paths.figure(preset, record.artefact, suffix): suffix for suffix in ("png", "svg") if figure}
+    files = {paths.record(preset, record.artefact, suffix): suffix for suffix in ("png", "svg") if figure}
     for path, suffix in files.items():
         write_whole(path, canvas.content(figure, suffix))
     return list(files)
@@ -82,11 +81,9 @@ def curves(record: Record) -> Figure:
     figure = Drawing(WIDTH if several else WIDTH * 0.75, HEIGHT)
     panels = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
     for ax, column in zip(panels, columns, strict=True):
-        curve(record, column, ax)
+        curve(record, column, ax).label_outer()
         if several:
             ax.set_title(column, loc="left", fontsize=11)
-    for ax in panels[1:]:
-        ax.set_ylabel("")
     panels[-1].legend(**OUTSIDE)
     if several:
         figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
@@ -120,11 +117,10 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
 
 def similarities(record: Record) -> Figure:
     """The weights s_ij as a heat map, and beside it the cosines that they come from, where the record has them."""
-    raw = "cosines" in (record.payload or {})
-    figure = Drawing(WIDTH if raw else WIDTH / 2, HEIGHT)
-    panels = np.atleast_1d(figure.subplots(1, 1 + raw))
-    for ax, cosines in zip(panels, (False, True), strict=False):
-        similarity_heatmap(record, cosines, ax)
+    number = 2 if "cosines" in (record.payload or {}) else 1
+    figure = Drawing(WIDTH / 2 * number, HEIGHT)
+    for ax, raw in zip(np.atleast_1d(figure.subplots(1, number)), (False, True), strict=False):
+        similarity_heatmap(record, raw, ax)
     return figure
 
 
@@ -137,18 +133,18 @@ def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None
         table, title = scores.pivot_table(2, 0, 1, sort=False), "Weight s$_{ij}$ (a row sums to 1)"
         table = table[table.index]
     others = table.index.to_numpy()[:, None] != table.columns.to_numpy()
-    table = table.where(others)  # itself with itself says nothing, and would use up the colours
-    ax = _heatmap(table.astype(float), "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT))
+    table = table.where(others).astype(float)  # itself with itself says nothing, and would use up the colours
+    ax = _heatmap(table, "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT))
     return finish(ax, "source domain j", "target domain i", title)
 
 
 def profile(record: Record) -> Figure:
     """Lengths of passages and questions, and question words."""
     figure = Drawing(WIDTH, 7.2)
-    grid = figure.add_gridspec(2, 2)
-    lengths(record, "passage_lengths", figure.add_subplot(grid[0, 0]))
-    lengths(record, "question_lengths", figure.add_subplot(grid[0, 1])).get_legend().remove()
-    question_words(record, figure.add_subplot(grid[1, :]))
+    axes = figure.subplot_mosaic("PQ;WW")
+    lengths(record, "passage_lengths", axes["P"])
+    lengths(record, "question_lengths", axes["Q"]).get_legend().remove()
+    question_words(record, axes["W"])
     return figure
 
 
@@ -183,8 +179,7 @@ def _heatmap(table: pd.DataFrame, text: str, ax: Axes) -> Axes:
         ax.tick_params(axis="x", rotation=35)
     for (row, column), value in np.ndenumerate(table.to_numpy()):
         if np.isfinite(value):
-            red, green, blue = to_rgb(image.cmap(image.norm(value))[:3])
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            dark = np.dot(image.cmap(image.norm(value))[:3], (0.299, 0.587, 0.114)) < 0.5
             ax.text(column, row, text.format(value), ha="center", va="center", color="white" if dark else "black")
     return ax
 

@@ -7,7 +7,7 @@ bootstrap: with three seeds they are, if anything, too narrow.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ SEED = 0
 Matrices = Sequence[np.ndarray]
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A mean and its interval. ``low`` and ``high`` are None for a single number; ``over`` says what was resampled."""
 
     mean: float
@@ -27,8 +26,7 @@ class Estimate:
     over: str
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A minus B. ``probability`` is P(A > B): the share of resamples in which A's mean is higher, ties counted half."""
 
     difference: float
@@ -43,7 +41,7 @@ class Comparison:
         return self.low is not None and self.low > 0
 
 
-def estimate(matrices: Matrices, level: float = LEVEL, draws: int = DRAWS, seed: int = SEED) -> Estimate:
+def estimate(matrices: Matrices, level: float = LEVEL) -> Estimate:
     """The mean over the columns of a table, each a seeds × examples matrix, with its interval.
 
     Seeds are resampled together in all columns, because a seed's models belong together; examples in each column by
@@ -53,10 +51,10 @@ def estimate(matrices: Matrices, level: float = LEVEL, draws: int = DRAWS, seed:
     mean, over = round(_mean(matrices), 6), describe(matrices)
     if over == "one run":
         return Estimate(mean, None, None, over)
-    return Estimate(mean, *_percentiles(_resamples(matrices, draws, seed, stream=1), level), over)
+    return Estimate(mean, *_percentiles(_resamples(matrices, stream=1), level), over)
 
 
-def compare(ours: Matrices, theirs: Matrices, level: float = LEVEL, draws: int = DRAWS, seed: int = SEED) -> Comparison:
+def compare(ours: Matrices, theirs: Matrices) -> Comparison:
     """How far ``ours`` lies above ``theirs``, paired over the same examples and averaged over seeds.
 
     Both are lists of seeds × examples matrices, column by column over the same examples. A resample takes the same
@@ -70,10 +68,10 @@ def compare(ours: Matrices, theirs: Matrices, level: float = LEVEL, draws: int =
     over = describe(min(ours, theirs, key=lambda side: side[0].shape[0]))
     if over == "one run":
         return Comparison(difference, None, None, None, over)
-    gaps = _resamples(ours, draws, seed, stream=1) - _resamples(theirs, draws, seed, stream=2)
+    gaps = _resamples(ours, stream=1) - _resamples(theirs, stream=2)
     gaps[np.abs(gaps) < 1e-9] = 0.0  # equal means can differ in their last bit
     probability = float(np.mean(gaps > 0) + 0.5 * np.mean(gaps == 0))
-    return Comparison(difference, *_percentiles(gaps, level), probability, over)
+    return Comparison(difference, *_percentiles(gaps), probability, over)
 
 
 def describe(matrices: Matrices) -> str:
@@ -89,19 +87,19 @@ def _mean(matrices: Matrices) -> float:
     return float(np.mean([matrix.mean() for matrix in matrices]))
 
 
-def _resamples(matrices: Matrices, draws: int, seed: int, stream: int) -> np.ndarray:
-    """Means of resampled seeds, of their own ``stream``, and examples, the same in all streams; float64 (draws,)."""
-    seeds, examples = np.random.default_rng([seed, stream]), np.random.default_rng([seed, 0])
+def _resamples(matrices: Matrices, stream: int) -> np.ndarray:
+    """Means of resampled seeds, of their own ``stream``, and examples, the same in all streams; float64 (DRAWS,)."""
+    seeds, examples = np.random.default_rng([SEED, stream]), np.random.default_rng([SEED, 0])
     runs = matrices[0].shape[0]
-    weights = seeds.multinomial(runs, np.full(runs, 1 / runs), size=draws) / runs  # draws × seeds
-    total = np.zeros(draws)
+    weights = seeds.multinomial(runs, np.full(runs, 1 / runs), size=DRAWS) / runs  # draws × seeds
+    total = np.zeros(DRAWS)
     for matrix in matrices:
-        picks = examples.integers(matrix.shape[1], size=(draws, matrix.shape[1]), dtype=np.int32)
+        picks = examples.integers(matrix.shape[1], size=(DRAWS, matrix.shape[1]), dtype=np.int32)
         total += np.take_along_axis(weights @ matrix, picks, axis=1).mean(axis=1)
     return total / len(matrices)
 
 
-def _percentiles(resamples: np.ndarray, level: float) -> list[float]:
+def _percentiles(resamples: np.ndarray, level: float = LEVEL) -> list[float]:
     # Rounded, so that another machine's order of summation draws the same picture.
     return np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2]).round(6).tolist()
 

@@ -59,28 +59,23 @@ def code() -> Code:
     return Code(commit, bool(changed or new))
 
 
-def run_info(
-    parameters: dict[str, Any],
-    started: float,
-    made_by: Code,
-    device: str | None = None,
-    training_seconds: float | None = None,
-) -> Run:
+def run_info(parameters: dict[str, Any], started: float, made_by: Code, training_seconds: float | None = None) -> Run:
     """How this run was made, taken at its end.
 
     ``parameters`` are all that are in force; ``started`` is ``time.perf_counter()`` and ``made_by`` is ``code()``
-    of the start, as the files may change meanwhile; ``device`` is what was trained on, as torch names it (by
-    default a GPU if there is one). Worker processes' memory is not counted.
+    of the start, as the files may change meanwhile. Worker processes' memory is not counted.
     """
     import torch  # here, because redrawing a figure needs no torch
 
-    gpu = torch.cuda.is_available() if device is None else str(device).startswith("cuda")
+    gpu, listed = torch.cuda.is_available(), Path("/proc/cpuinfo")
+    model = re.search(r"^model name\s*: *(.+)", listed.read_text() if listed.exists() else "", re.M)
+    cpu = model[1] if model else platform.processor() or platform.machine() or "CPU"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if resource else None
     packages = {name: version(name) for name in ("torch", "transformers", "datasets", "numpy", "exca")}
     return Run(
         commit=made_by.commit,
         dirty=made_by.dirty,
-        device=torch.cuda.get_device_name() if gpu else f"{_cpu()}, {torch.get_num_threads()} threads",
+        device=torch.cuda.get_device_name() if gpu else f"{cpu}, {torch.get_num_threads()} threads",
         versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
         seconds=round(time.perf_counter() - started, 1),
         training_seconds=None if training_seconds is None else round(training_seconds, 1),
@@ -96,9 +91,3 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
-
-
-def _cpu() -> str:
-    listed = Path("/proc/cpuinfo")
-    model = re.search(r"^model name\s*: *(.+)", listed.read_text() if listed.exists() else "", re.M)
-    return model[1] if model else platform.processor() or platform.machine() or "CPU"

@@ -6,6 +6,7 @@ Means, intervals and tests are computed on reading (``helpers.results.comparison
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -122,12 +123,10 @@ class Record(BaseModel):
 
     @model_validator(mode="after")
     def _rows_are_known(self) -> Self:
-        keys = set()
-        for score in self.scores:
-            key = (score.method, score.column, score.seed, score.x, score.metric)
-            if key in keys:
-                raise ValueError(f"scores has two rows for {score.method}, {score.column}, seed {score.seed}")
-            keys.add(key)
+        keys = Counter((score.method, score.column, score.seed, score.x, score.metric) for score in self.scores)
+        for (method, column, seed, *_), number in keys.items():
+            if number > 1:
+                raise ValueError(f"scores has two rows for {method}, {column}, seed {seed}")
         for baseline in self.baselines:
             if all(score.method != baseline for score in self.scores):
                 raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
@@ -213,11 +212,10 @@ def read_all(preset: str | Path, papers: Sequence[Any] = ()) -> list[Record]:
     """All records of a preset in the order of ``papers`` (by ``key``) and of their ``artefacts`` (by ``name``), others
     after them by name. Empty when nothing has run yet."""
     order = [name for paper in papers for name in (paper.key, *(f"{paper.key}/{a.name}" for a in paper.artefacts))]
-    places = {name: place for place, name in enumerate(order)}
 
-    def rank(record: Record) -> tuple:
-        paper = record.artefact.split("/")[0]
-        return places.get(paper, len(order)), paper, places.get(record.artefact, len(order)), record.artefact
+    def rank(record: Record) -> list[tuple[int, str]]:
+        names = record.artefact.split("/")[0], record.artefact
+        return [(order.index(name) if name in order else len(order), name) for name in names]
 
     files = paths.results(preset).glob("*/*.json")
     ours = (path for path in files if path.parent not in (paths.models(preset), paths.notebooks(preset)))

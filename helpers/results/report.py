@@ -22,17 +22,7 @@ from helpers.results import canvas, claims, comparisons, figures, records, table
 from helpers.results.records import Record
 
 # Only inside the report: in a notebook the rest of the page is not ours to style.
-STYLE = """
-.results h2 { border-bottom: 1px solid #ccc; margin-top: 2.5rem; }
-.results img { max-width: 100%; }
-.results .run { color: #666; font-size: 13px; }
-.results .tables { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; align-items: flex-start; }
-.results table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
-.results caption { text-align: left; color: #555; padding-bottom: .3rem; }
-.results th, .results td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid #e5e5e5; }
-.results td { white-space: nowrap; }
-.results th:first-child { text-align: left; }
-"""
+STYLE = (paths.PACKAGE / "results" / "report.css").read_text(encoding="utf-8")
 PAGE = (
     "body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }"
 )
@@ -41,13 +31,13 @@ PAGE = (
 def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
     """The whole report for a notebook's cell: all records of a preset, in the order of the papers (their ``key`` and
     ``artefacts``) and under their ``title``, which links to their ``reference`` where they have one."""
-    found = records.read_all(preset, papers)
-    if not found:
+    if not (found := records.read_all(preset, papers)):
         text = f"There are no results of preset {paths.preset_name(preset)!r} yet: run its notebooks first."
         return HTML(f"<p>{escape(text)}</p>")
-    pieces, headings = [f"<style>{STYLE}</style>"], {paper.key: escape(paper.title) for paper in papers}
-    for paper in (paper for paper in papers if paper.reference):
-        headings[paper.key] = f'<a href="{escape(paper.reference)}">{headings[paper.key]}</a>'
+    pieces, headings = [f"<style>\n{STYLE}</style>"], {}
+    for paper in papers:
+        title = escape(paper.title)
+        headings[paper.key] = f'<a href="{escape(paper.reference)}">{title}</a>' if paper.reference else title
     for key, group in groupby(found, lambda record: record.artefact.split("/")[0]):
         pieces += [f"<h2>{headings.get(key, key)}</h2>", *map(section, group)]
     return HTML('<div class="results">' + "\n".join(pieces) + "</div>")
@@ -55,10 +45,8 @@ def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
 
 def overview(preset: str | Path, papers: Sequence[Any] = ()) -> pd.DataFrame:
     """One row a record: artefact, title, seeds, device, seconds and commit."""
-    rows = [
-        (r.artefact, r.title, len(comparisons.seeds(r)), r.run.device, r.run.seconds, _commit(r))
-        for r in records.read_all(preset, papers)
-    ]
+    found = records.read_all(preset, papers)
+    rows = [(r.artefact, r.title, len(comparisons.seeds(r)), r.run.device, r.run.seconds, _commit(r)) for r in found]
     return pd.DataFrame(rows, columns=["artefact", "title", "seeds", "device", "seconds", "commit"])
 
 
@@ -87,9 +75,8 @@ def run_line(record: Record) -> str:
     memory += [f"{run.peak_gpu_memory_mb:,} MiB on the GPU"] if run.peak_gpu_memory_mb else []
     trained = [f"trainings {_duration(run.training_seconds)}"] if run.training_seconds is not None else []
     amount = [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"] if seeds else []
-    return " · ".join(
-        [f"commit {_commit(record)}", run.device, _duration(run.seconds), *trained, *memory, *amount, *record.notes]
-    )
+    made = [f"commit {_commit(record)}", run.device, _duration(run.seconds)]
+    return " · ".join([*made, *trained, *memory, *amount, *record.notes])
 
 
 def export(preset: str | Path, executed_notebook: str | Path) -> Path:
