@@ -44,16 +44,7 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
         without_gpu = Preset(**_changed(values, {**applied, **overrides}), cpu=applied)
         return without_gpu if not torch.cuda.is_available() else Preset(**_changed(values, overrides))
     except pydantic.ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, problem['loc']))}: "
-            + (
-                "unknown key"
-                if problem["type"] == "extra_forbidden"
-                else f"{problem['msg']} (got {problem['input']!r})"
-            )
-            for problem in error.errors()
-        ]
-        raise PresetError(f"{path.name}: {'; '.join(problems)}") from None
+        raise PresetError(f"{path.name}: {_explain(error)}") from None
     except TypeError:
         raise PresetError(f"{path.name}: a section is no table; write it as [section] with keys below it") from None
 
@@ -77,3 +68,12 @@ def _changed(values: dict, changes: dict[str, object]) -> dict:
             place = place.setdefault(section, {})
         place[last] = value
     return changed
+
+
+def _explain(error: pydantic.ValidationError) -> str:
+    lines = []
+    for problem in error.errors():
+        key = ".".join(str(part) for part in problem["loc"])
+        unknown = problem["type"] == "extra_forbidden"
+        lines.append(f"{key}: " + ("unknown key" if unknown else f"{problem['msg']} (got {problem['input']!r})"))
+    return "; ".join(lines)
