@@ -23,8 +23,8 @@ from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
 
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
-from helpers.data import mini
 from helpers.data.examples import Example
+from helpers.data.mini import world as mini
 from helpers.presets.schema import TrainingSettings
 from helpers.results import provenance
 from helpers.tasks import decoding, metrics

@@ -4,9 +4,10 @@ Liang 2017). AddSent has several such passages a question, AddOneSent one."""
 from functools import cache
 from itertools import chain, groupby
 
-from helpers.data import mini, questions
+from helpers.data import questions
 from helpers.data.domains import from_hub, locate_folder
 from helpers.data.examples import DataError, Example
+from helpers.data.mini import domains as mini
 from helpers.presets.schema import DataSettings
 
 SETS = ("clean", "AddSent", "AddOneSent")

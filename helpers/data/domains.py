@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from helpers import paths
-from helpers.data import mini, questions
+from helpers.data import questions
 from helpers.data.examples import Corpus, DataError, Domain
+from helpers.data.mini import domains as mini
 from helpers.presets.schema import DataSettings
 
 

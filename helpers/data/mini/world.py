@@ -1,17 +1,93 @@
-"""Facts of the miniature world, passages that state them, and questions about them.
+"""The miniature world: relations, styles and words by type, read from world.toml, which says more; facts of them,
+passages that state the facts, and questions about those.
 
 A passage states 6 or 7 facts about three subjects of one type, so that every question has at least two distractors
 of its answer's type.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tomllib
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-
-from helpers.data.mini.words import RELATIONS, TYPES, Relation, Style, pools
+import pydantic
 
 ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
+TYPES = ("person", "company", "town")  # of subjects
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How stories tell, ask and answer one relation."""
+
+    told: tuple[str, str]
+    asked: tuple[str, str]
+    short: str
+    free: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A fact's wordings. ``subject`` and ``object`` are types of words; ``{s}`` is the subject, ``{o}`` the value."""
+
+    name: str
+    subject: str
+    object: str
+    nouns: tuple[str, str]
+    asks: tuple[str, str]
+    statements: tuple[str, str, str, str]
+    telling: Telling
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one domain writes and asks."""
+
+    size: int  # training questions
+    subjects: tuple[float, float, float]  # share of passages about people, companies, towns
+    favourites: tuple[str, ...]  # relations
+    statements: tuple[int, ...]  # of Relation.statements
+    opening: str
+    questions: tuple[str, ...]
+    hops: int = 1
+    typed: bool = False  # in lower case, as search queries are
+
+
+@dataclass(frozen=True)
+class _World:
+    relations: tuple[Relation, ...]
+    styles: dict[str, Style]
+    stories: dict[str, tuple[str, ...]]
+    words: dict[str, Annotated[tuple[str, ...], pydantic.BeforeValidator(str.split)]]
+
+
+_TOML = tomllib.loads(Path(__file__).with_name("world.toml").read_text(encoding="utf-8"))
+_WORLD = pydantic.TypeAdapter(_World).validate_python(_TOML)
+RELATIONS, STYLES = _WORLD.relations, _WORLD.styles
+OPENINGS, LINKS = _WORLD.stories["openings"], _WORLD.stories["links"]
+
+
+@cache
+def pools(pretraining: bool) -> dict[str, tuple[str, ...]]:
+    """Values of each type, by type. Names of the two halves do not overlap; plain words are shared."""
+    words = _WORLD.words
+    names = {
+        "person": [f"{first} {last}" for first in words["first_names"] for last in words["last_names"]],
+        "town": [start + end for start in words["town_starts"] for end in words["town_ends"]],
+        "company": [start + end for start in words["company_starts"] for end in words["company_ends"]],
+        "school": [f"{last} {end}" for last in words["last_names"] for end in words["school_ends"]],
+        "river": words["river"],
+        "prize": words["prize"],
+    }
+    plain = {kind: words[kind] for kind in ("job", "instrument", "product", "dish")}
+    plain["year"] = tuple(map(str, range(1800, 2000)))
+    plain["number"] = tuple(map(str, range(20, 10000, 10)))
+    half = {kind: tuple(n for n in names[kind] if (zlib.crc32(n.encode()) % 2 == 0) == pretraining) for kind in names}
+    return half | plain
 
 
 @dataclass(frozen=True)
@@ -37,12 +113,7 @@ def pick(rng: np.random.Generator, values: Sequence):
     return values[rng.integers(len(values))]
 
 
-def draw(
-    rng: np.random.Generator,
-    values: tuple[str, ...],
-    used: set[str],
-    names: Callable[[str], Iterable[str]] = lambda value: [value],
-) -> str:
+def draw(rng: np.random.Generator, values: Sequence[str], used: set[str], names: Callable = lambda text: [text]) -> str:
     """A value of which no name (by default, the value itself) is ``used`` yet, so that every question has one answer;
     its names are then. Raises ValueError."""
     for _ in range(1000):
@@ -103,16 +174,6 @@ def passage(
     return Passage(text.rstrip(), tuple(written))
 
 
-def _ask(rng: np.random.Generator, style: Style, relation: Relation, subject: str) -> str:
-    """A question about one fact in a domain's wording. Search queries are typed in lower case."""
-    template = pick(rng, style.questions)
-    asks = [text.format(s=subject) for text in relation.asks]
-    if ", {asks" in template:
-        asks = [text[0].lower() + text[1:] for text in asks]
-    question = template.format(s=subject, nouns=relation.nouns, asks=asks)
-    return question.lower() if style.typed else question
-
-
 def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
     """Pairs of facts where the second is about the first one's value."""
     return [(first, second) for first in facts for second in facts if first.value == second.subject]
@@ -128,5 +189,10 @@ def questions(rng: np.random.Generator, style: Style, number: int) -> Iterator[t
         asked += [(f"the {one.relation.nouns[0]} of {one.subject}", two) for one, two in chains(source.facts)]
     for index in rng.permutation(len(asked))[:number]:
         subject, fact = asked[index]
+        template = pick(rng, style.questions)
+        asks = [text.format(s=subject) for text in fact.relation.asks]
+        if ", {asks" in template:
+            asks = [text[0].lower() + text[1:] for text in asks]
+        question = template.format(s=subject, nouns=fact.relation.nouns, asks=asks)
         span = (fact.start, fact.start + len(fact.value))
-        yield _ask(rng, style, fact.relation, subject), source.text, (fact.value,), span, source.facts, fact
+        yield question.lower() if style.typed else question, source.text, (fact.value,), span, source.facts, fact
