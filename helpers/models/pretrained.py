@@ -144,10 +144,8 @@ def save_encoder(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, fol
 
 def weights_digest(folder: Path) -> str:
     """Sixteen hex digits that stand for a saved reader's weights; empty where there are none."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):  # large ones are saved in several
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16] if any(folder.glob("*.safetensors")) else ""
+    files = sorted(folder.glob("*.safetensors"))  # large ones are saved in several
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16] if files else ""
 
 
 @contextlib.contextmanager
