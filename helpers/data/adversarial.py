@@ -39,9 +39,8 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     if data.test_size:
         clean = questions.sample(clean, min(data.test_size, len(clean)), data.seed)
     order = {example.group: number for number, example in enumerate(clean)}
-    for name, examples in sets.items():
-        sets[name] = sorted((e for e in examples if e.group in order), key=lambda example: order[example.group])
-    return {"clean": clean, **sets}
+    kept = {name: [example for example in sets[name] if example.group in order] for name in sets}
+    return {"clean": clean} | {name: sorted(kept[name], key=lambda example: order[example.group]) for name in kept}
 
 
 def _examples(data: DataSettings, place: str) -> list[Example]:

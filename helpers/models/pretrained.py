@@ -113,8 +113,7 @@ def load_saved(folder: Path | str, head: str = "spans") -> torch.nn.Module:
     """A trained model in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
     with _loading(str(folder)):
         model, report = HEADS[head].from_pretrained(locate(str(folder)), dtype=torch.float32, output_loading_info=True)
-    if report["missing_keys"]:
-        missing = ", ".join(sorted(report["missing_keys"])[:3])
+    if missing := ", ".join(sorted(report["missing_keys"])[:3]):
         raise EncoderError(f"{str(folder)!r} is no trained reader, it has no {missing}; train one first")
     return model.eval()
 

@@ -129,21 +129,13 @@ def _choose(rng: np.random.Generator, relations: list[Relation], number: int, fa
     return [relations[i] for i in rng.choice(len(relations), number, replace=False, p=weights / weights.sum())]
 
 
-def passage(
-    rng: np.random.Generator,
-    style: Style,
-    pool: dict[str, tuple[str, ...]],
-    *,
-    facts: int | None = None,
-    favourites: bool = True,
-    relations: tuple[int, int] = (2, 2),
-) -> Passage:
+def passage(rng: np.random.Generator, style: Style, *, facts: int | None = None, pretraining: bool = False) -> Passage:
     """One passage in a domain's style: three subjects (six for chains) with the same relations, 6 facts or 7.
 
-    For pretraining, ``relations`` says from how many to how many there are of each subject, ``facts`` keeps only
-    that many facts and ``favourites=False`` draws all relations alike.
+    For pretraining, in names of its own, there are 2 or 3 relations of each subject and all are drawn alike;
+    ``facts`` keeps only that many facts.
     """
-    liked = style.favourites if favourites else ()
+    pool, liked = pools(pretraining=pretraining), () if pretraining else style.favourites
     used: set[str] = set()
     topic = TYPES[rng.choice(3, p=style.subjects)]
     subjects = [draw(rng, pool[topic], used) for _ in range(3)]
@@ -156,7 +148,7 @@ def passage(
         stated = [(s, first, p) for s, p in zip(subjects, persons, strict=True)]
         stated += [(p, second, draw(rng, pool[second.object], used)) for p in persons]
     else:
-        chosen = _choose(rng, of_topic, int(rng.integers(relations[0], relations[1] + 1)), liked)
+        chosen = _choose(rng, of_topic, int(rng.integers(2, 4 if pretraining else 3)), liked)
         stated = [(s, r, draw(rng, pool[r.object], used)) for r in chosen for s in subjects]
     if rng.integers(0, 2):  # now and then a stray fact about somebody else
         relation = pick(rng, RELATIONS)
@@ -182,7 +174,7 @@ def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
 def questions(rng: np.random.Generator, style: Style, number: int) -> Iterator[tuple]:
     """Up to ``number`` questions about one new passage: question, passage, answers, span, and all facts of the
     passage and the one that answers the question."""
-    source = passage(rng, style, pools(pretraining=False))
+    source = passage(rng, style)
     by_name = [fact.relation.name for fact in source.facts]
     asked = [(fact.subject, fact) for fact in source.facts if by_name.count(fact.relation.name) > 1]
     if style.hops == 2:
