@@ -23,8 +23,8 @@ from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
 
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
-from helpers.data import mini
 from helpers.data.examples import Example
+from helpers.data.mini import world as mini
 from helpers.presets.schema import TrainingSettings
 from helpers.results import provenance
 from helpers.tasks import decoding, metrics
@@ -46,13 +46,13 @@ MASKED = 0.15  # share of passage tokens to predict
 
 def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Example]:
     """``number`` clozes; ``grown`` (0-1) is how far passages and rewording have grown."""
-    pool, styles = mini.pools(pretraining=True), list(mini.STYLES.values())
+    styles = list(mini.STYLES.values())
     most = round(FEW + grown * (MANY - FEW))
     rows: list[Example] = []
     while len(rows) < number:
         facts = None if most == MANY else int(rng.integers(most // 2, most + 1))
         style = styles[rng.integers(len(styles))]
-        source = mini.passage(rng, style, pool, facts=facts, favourites=False, relations=(2, 3))
+        source = mini.passage(rng, style, facts=facts, pretraining=True)
         pairs = mini.chains(source.facts)
         for _ in range(EACH):
             if pairs and rng.random() < 0.5:

@@ -8,9 +8,9 @@ import torch
 
 from helpers.data import domains, sets
 from helpers.data.examples import Domain, Example
+from helpers.models.glove import glove_digest
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_tokenizer
-from helpers.models.words import glove_digest
 from helpers.notebooks.widgets import question_browser
 from helpers.papers.a2d import algorithm
 from helpers.presets.load import load

@@ -23,8 +23,9 @@ from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks import choices, labels
 from helpers.tasks.answering import answer
-from helpers.tasks.spans import span_loss
-from helpers.training.loop import fit, predict
+from helpers.tasks.spans import loss as span_loss
+from helpers.tasks.spans import predict
+from helpers.training.loop import fit
 
 ROOM = 128  # tokens
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)

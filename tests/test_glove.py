@@ -79,7 +79,7 @@ def test_only_wanted_words_are_parsed(tmp_path):
 
 
 def test_missing_and_zipped_files(tmp_path):
-    with pytest.raises(DataError, match=r"none\.txt: no such file; expected GloVe's text file, a word and 3 numbers"):
+    with pytest.raises(DataError, match=r"none\.txt: no such file; -p glove names GloVe's text file"):
         read_glove(tmp_path / "none.txt", ["a"], 3)
     with pytest.raises(DataError, match=r"glove\.zip: unzip it, and give the \.txt file"):
         read_glove(write(tmp_path / "glove.zip", "PK"), ["a"], 3)

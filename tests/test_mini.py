@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from helpers import paths
-from helpers.data import mini
-from helpers.data.mini.world import questions
+from helpers.data.mini import domains as mini
+from helpers.data.mini.world import RELATIONS, questions
 from helpers.data.similarity import question_similarity
 
 
@@ -19,8 +19,8 @@ def test_sizes(domains):
 
 
 def test_enough_relations_and_wordings():
-    assert len(mini.RELATIONS) >= 12
-    for relation in mini.RELATIONS:
+    assert len(RELATIONS) >= 12
+    for relation in RELATIONS:
         assert len(set(relation.statements)) >= 3
         assert all(s.count("{s}") == 1 and s.count("{o}") == 1 for s in relation.statements)
 

@@ -5,13 +5,15 @@ import re
 import numpy as np
 import pytest
 
-from helpers.data import mini
 from helpers.data.domains import fingerprint, load_domains, narrative
 from helpers.data.examples import DataError
-from helpers.data.formats.narrativeqa import closest_span, word_positions
+from helpers.data.formats.narrativeqa import closest_span
+from helpers.data.mini import domains as mini
 from helpers.data.mini.stories import story
+from helpers.data.mini.world import RELATIONS
+from helpers.data.question_types import QUESTION_TYPES, question_type
 from helpers.models.pretrained import load_tokenizer
-from helpers.papers import corpora
+from helpers.papers.corpora.tables import type_guess
 from helpers.presets.load import load
 from helpers.presets.schema import DataSettings
 
@@ -45,7 +47,7 @@ def test_no_summary_in_two_parts(stories):
 
 
 def test_every_relation_is_told(examples):
-    for telling in (relation.telling for relation in mini.RELATIONS):
+    for telling in (relation.telling for relation in RELATIONS):
         assert all(text.count("{s}") == 1 and telling.short in text for text in telling.told)
         assert all(text.count("{s}") == 1 for text in telling.asked)
         assert len({telling.short, *telling.free}) == 4 and all("{o}" in text for text in telling.free)
@@ -68,7 +70,7 @@ def test_texts_are_tokenised_and_known_to_the_encoder(examples):
 def test_two_references_and_the_span_nearest_to_them(examples):
     for example in examples:
         assert len(set(example.answers)) == 2
-        assert example.span == closest_span(word_positions(example.context), example.answers)
+        assert example.span == closest_span(example.context, example.answers)
         assert example.context[slice(*example.span)].strip()
 
 
@@ -90,7 +92,7 @@ def test_spans_hold_the_answer(examples):
 
 def test_every_answer_has_a_rival(examples):
     """Each relation that is asked about is told of two subjects, so its type alone gives no answer away."""
-    forms = {text: relation.telling for relation in mini.RELATIONS for text in relation.telling.asked}
+    forms = {text: relation.telling for relation in RELATIONS for text in relation.telling.asked}
     for example in examples:
         telling = next(t for form, t in forms.items() if re.fullmatch(_pattern(form), example.question))
         told = [re.search(_pattern(text), example.context, re.I) for text in telling.told]
@@ -112,8 +114,8 @@ def _pattern(template: str) -> str:
 
 
 def test_questions_are_of_many_types(examples):
-    types = [corpora.question_type(e.question) for e in examples]
-    assert all(types.count(kind) > 25 for kind in corpora.QUESTION_TYPES[:-1]) and "other" not in types
+    types = [question_type(e.question) for e in examples]
+    assert all(types.count(kind) > 25 for kind in QUESTION_TYPES[:-1]) and "other" not in types
 
 
 # As computed before there were stories.
@@ -131,7 +133,7 @@ def test_a_preset_may_name_the_stories():
     data = DataSettings(source="mini", domains={"tales": "stories"}, train_size=24, valid_size=8, test_size=12)
     tales = load_domains(data)["tales"]
     assert (tales.name, len(tales.train), len(tales.valid), len(tales.test)) == ("tales", 24, 8, 12)
-    assert corpora.type_guess(data) == {}
+    assert type_guess(data) == {}
 
 
 @pytest.mark.parametrize("name", ["smoke", "mini", "lab", "paper"])

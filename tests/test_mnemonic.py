@@ -14,8 +14,9 @@ from helpers.models.pretrained import inputs_of, load_saved, load_tokenizer, sav
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks import decoding, metrics
 from helpers.tasks.answering import answer
-from helpers.tasks.spans import span_loss
-from helpers.training.loop import fit, predict
+from helpers.tasks.spans import loss as span_loss
+from helpers.tasks.spans import predict
+from helpers.training.loop import fit
 
 
 def reader(seed=0, **changes):

@@ -16,8 +16,9 @@ from papermill.parameterize import parameterize_notebook
 
 from helpers import __main__ as cli
 from helpers import papers, paths
-from helpers.data import domains, mini
+from helpers.data import domains
 from helpers.data.domains import load_one
+from helpers.data.mini import domains as mini
 from helpers.notebooks import runner, session
 from helpers.presets.load import PresetError
 from helpers.presets.schema import Preset

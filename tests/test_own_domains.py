@@ -6,7 +6,7 @@ from transformers import AutoModelForQuestionAnswering
 
 from helpers import __main__ as cli
 from helpers import paths
-from helpers.data import mini
+from helpers.data.mini import domains as mini
 from helpers.results import records
 
 

@@ -4,9 +4,10 @@ Liang 2017). AddSent has several such passages a question, AddOneSent one."""
 from functools import cache
 from itertools import chain, groupby
 
-from helpers.data import mini, questions
+from helpers.data import questions
 from helpers.data.domains import from_hub, locate_folder
 from helpers.data.examples import DataError, Example
+from helpers.data.mini import domains as mini
 from helpers.presets.schema import DataSettings
 
 SETS = ("clean", "AddSent", "AddOneSent")
@@ -38,9 +39,8 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     if data.test_size:
         clean = questions.sample(clean, min(data.test_size, len(clean)), data.seed)
     order = {example.group: number for number, example in enumerate(clean)}
-    for name, examples in sets.items():
-        sets[name] = sorted((e for e in examples if e.group in order), key=lambda example: order[example.group])
-    return {"clean": clean, **sets}
+    kept = {name: [example for example in sets[name] if example.group in order] for name in sets}
+    return {"clean": clean} | {name: sorted(kept[name], key=lambda example: order[example.group]) for name in kept}
 
 
 def _examples(data: DataSettings, place: str) -> list[Example]:

@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from helpers import paths
-from helpers.data import mini, questions
+from helpers.data import questions
 from helpers.data.examples import Corpus, DataError, Domain
+from helpers.data.mini import domains as mini
 from helpers.presets.schema import DataSettings
 
 
@@ -19,7 +20,21 @@ def load_domains(data: DataSettings) -> dict[str, Domain]:
 @cache
 def load_one(data: DataSettings, name: str) -> Domain:
     """One domain of ``data``."""
-    domain = _all_of(data, name)
+    source = data.domains[name]
+    sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
+    if data.source == "mini":
+        domain = mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
+    else:
+        if data.source == "hub":
+            splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
+            given = {part: from_hub(source, split, "subset") for part, split in splits.items()}
+        else:
+            given = locate_folder(data) / source
+        domain = questions.load_domain(name, given, seed=data.seed, **sizes)
+        if len(domain.valid) > 2 * data.valid_size:
+            note = f"{name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
+            valid = questions.sample(domain.valid, data.valid_size, data.seed)
+            domain = replace(domain, valid=valid, notes=[*domain.notes, note])
     # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
     train = [example for example in domain.train if example.span is not None or not example.answers]
     return replace(domain, name=name, train=train[: max(1, round(data.train_share * len(train)))])
@@ -36,24 +51,6 @@ def narrative(data: DataSettings) -> DataSettings:
             "with NarrativeQA's two CSV files, or a dataset on the Hub with free answers"
         )
     return data.model_copy(update={"domains": {"stories": data.narrative}, "adversarial": None})
-
-
-def _all_of(data: DataSettings, name: str) -> Domain:
-    source = data.domains[name]
-    sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
-    if data.source == "mini":
-        return mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
-    if data.source == "hub":
-        splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
-        given = {part: from_hub(source, split, "subset") for part, split in splits.items()}
-    else:
-        given = locate_folder(data) / source
-    domain = questions.load_domain(name, given, seed=data.seed, **sizes)
-    if len(domain.valid) <= 2 * data.valid_size:
-        return domain
-    valid = questions.sample(domain.valid, data.valid_size, data.seed)
-    note = f"{name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
-    return replace(domain, valid=valid, notes=[*domain.notes, note])
 
 
 def from_hub(source: str, split: str, kind: str) -> Corpus:

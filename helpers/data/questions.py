@@ -5,9 +5,10 @@ machine. A passage never stands on both sides of a split that is made here.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import accumulate, chain, combinations
 from os import PathLike
 from pathlib import Path
 
@@ -181,21 +182,20 @@ def _complete(
     name: str, parts: dict[str, list[Located]], notes: list[str], seed: int, valid_size: int, test_fraction: float
 ) -> dict[str, list[Located]]:
     """All three parts from those that the files give; says in ``notes`` what it did."""
+    if len(parts) == 3:
+        return parts
     if set(parts) == {"valid", "test"}:
         notes.append(f"{name}: no file to train on: valid (dev) is used to train, and test is halved by document")
         valid, test = _split(name, parts["test"], len(parts["test"]) / 2, seed, by_document=True)
         return {"train": parts["valid"], "valid": valid, "test": test}
-    if len(parts) == 3:
-        return parts
     if len(parts) == 1:
         notes.append(f"{name}: one file: {test_fraction:.0%} of it, by passage, are the test set")
         (records,) = parts.values()
         test, train = _split(name, records, test_fraction * len(records), seed)
-    elif "test" in parts:
-        train, test = parts["train"], parts["test"]
     else:
-        notes.append(f"{name}: no test file: valid (dev) is used to test")
-        train, test = parts["train"], parts["valid"]
+        train, test = parts["train"], parts.get("test") or parts["valid"]
+        if "test" not in parts:
+            notes.append(f"{name}: no test file: valid (dev) is used to test")
     if valid_size >= len(train):
         raise DataError(
             f"{name}: too small to split: valid_size={valid_size:,} leaves nothing to train on of the {len(train):,} "
@@ -209,25 +209,10 @@ def _complete(
 def _split(
     name: str, records: list[Located], size: float, seed: int, by_document: bool = False
 ) -> tuple[list[Located], list[Located]]:
-    """At least ``size`` questions in whole passages (or documents), and the rest; the hash of their text decides."""
-    groups = _groups(records, by_document)
-    groups.sort(key=lambda group: digest(seed, *sorted({record.example.context for record in group})))
-    taken: list[Located] = []
-    count = 0
-    while count < len(groups) and len(taken) < size:
-        taken += groups[count]
-        count += 1
-    if not taken or count == len(groups):
-        unit = "documents" if by_document else "passages"
-        raise DataError(
-            f"{name}: too small to split: {len(records):,} questions in too few {unit} (whole {unit} go to one part); "
-            "give more data, ask for less of it in valid and test, or give train, valid and test in files of their own"
-        )
-    return taken, [record for group in groups[count:] for record in group]
+    """At least ``size`` questions in whole passages (or documents), and the rest; the hash of their text decides.
 
-
-def _groups(records: list[Located], by_document: bool) -> list[list[Located]]:
-    """Records of one passage, or of one document; documents that share a passage count as one."""
+    Documents that share a passage count as one.
+    """
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 
     def root(node: tuple[str, str]) -> tuple[str, str]:
@@ -235,10 +220,17 @@ def _groups(records: list[Located], by_document: bool) -> list[list[Located]]:
             node = parent[node]
         return node
 
-    if by_document:
-        for record in records:
-            parent[root(("passage", record.example.context))] = root(("document", record.document))
-    groups = defaultdict(list)
+    for record in records if by_document else ():
+        parent[root(("passage", record.example.context))] = root(("document", record.document))
+    by_root = defaultdict(list)
     for record in records:
-        groups[root(("passage", record.example.context))].append(record)
-    return list(groups.values())
+        by_root[root(("passage", record.example.context))].append(record)
+    groups = sorted(by_root.values(), key=lambda group: digest(seed, *sorted({r.example.context for r in group})))
+    count = bisect_left(list(accumulate(map(len, groups))), size) + 1
+    if count >= len(groups):
+        unit = "documents" if by_document else "passages"
+        raise DataError(
+            f"{name}: too small to split: {len(records):,} questions in too few {unit} (whole {unit} go to one part); "
+            "give more data, ask for less of it in valid and test, or give train, valid and test in files of their own"
+        )
+    return list(chain(*groups[:count])), list(chain(*groups[count:]))

@@ -27,7 +27,7 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
     off_diagonal = 1 - np.eye(count)
     others = cosines * off_diagonal
     sums = others.sum(axis=1, keepdims=True)
-    return cosines, np.where(sums > 0, others / np.where(sums > 0, sums, 1.0), off_diagonal / (count - 1))
+    return cosines, np.divide(others, sums, out=off_diagonal / (count - 1), where=sums > 0)
 
 
 def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> dict[str, dict[str, str]]:

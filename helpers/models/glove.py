@@ -1,15 +1,36 @@
 """GloVe's word vectors, read from their text file: of all its words only those that are wanted."""
 
+import hashlib
 from collections.abc import Sequence
+from functools import cache
 from os import PathLike
 from pathlib import Path
 
 import torch
 
+from helpers import paths
 from helpers.data.examples import DataError
 from helpers.data.formats.rows import lines
 
 LARGEST = torch.finfo(torch.float32).max
+
+
+def locate_glove(path: str | PathLike) -> Path:
+    """A file, given absolute, from here or from the repository's root. Raises DataError where it is missing."""
+    for place in (places := paths.places(path)):
+        if place.is_file():
+            return place
+    raise DataError(f"{places[0]}: no such file; -p glove names GloVe's text file, a word and its numbers a line")
+
+
+@cache
+def glove_digest(path: str) -> str:
+    """Sixteen hex digits that stand for the content of a file of vectors; empty where none is named. Raises
+    DataError where it is missing."""
+    if not path:
+        return ""
+    with open(locate_glove(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def read_glove(path: str | PathLike, words: Sequence[str], width: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -20,9 +41,7 @@ def read_glove(path: str | PathLike, words: Sequence[str], width: int) -> tuple[
     lower them first for a file in lower case. Raises `DataError` with file and line where the file is missing, where
     its vectors have another width, where a line is broken, and where it has none of the words.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; expected GloVe's text file, a word and {width} numbers a line")
+    path = locate_glove(path)
     if path.suffix == ".zip":
         raise DataError(f"{path}: unzip it, and give the .txt file that it holds for vectors of {width} numbers")
     wanted, vectors = set(words), {}
@@ -75,8 +94,7 @@ def _is_number(text: str) -> bool:
 
 def _floats(numbers: str, where: str) -> torch.Tensor:
     """The numbers as float32 (width), which all of them have to fit into."""
-    pieces = numbers.split(" ")
-    for place, piece in enumerate(pieces, 1):
+    for place, piece in enumerate(pieces := numbers.split(" "), 1):
         if not _is_number(piece) or not abs(float(piece)) <= LARGEST:  # "not <=", as nan is not larger either
             raise DataError(
                 f"{where}: expected a finite number in place {place}, found {piece!r}; fetch the file again"

@@ -23,7 +23,7 @@ from transformers.utils import ModelOutput
 from helpers.batches.tensors import rows_of
 from helpers.models.dropout import QuickDropout
 from helpers.models.glove import read_glove
-from helpers.models.words import LETTERS, Recurrent, Words, locate_glove
+from helpers.models.words import LETTERS, Recurrent, Words
 
 NEVER = -1e4  # logit of a position that cannot be an answer; small enough for half precision
 
@@ -103,14 +103,11 @@ class Block(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Passage B×P×d, question B×Q×d, their masks B×P and B×Q, and what to add to both alignments; returns the
         passage aligned, the attention over the question B×Q×P, and the alignments E (B×Q×P) and B (B×P×P)."""
-        alignment = self.interactive(question, passage).float()
-        if memory is not None:
-            alignment = alignment + memory[0]
+        from_question, from_itself = memory or (0.0, 0.0)
+        alignment = self.interactive(question, passage).float() + from_question
         attention = masked_softmax(alignment, q[:, :, None], 1)
         passage = self.fuse_question(passage, attention.transpose(1, 2) @ question)
-        itself = self.itself(passage, passage).float()
-        if memory is not None:
-            itself = itself + memory[1]
+        itself = self.itself(passage, passage).float() + from_itself
         weights = masked_softmax(itself, others(p), 1)
         passage = self.fuse_passage(passage, weights.transpose(1, 2) @ passage)
         return passage, attention, alignment, itself
@@ -138,18 +135,17 @@ class Pointer(nn.Module):
 
     def forward(self, passage: Tensor, question: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         """Passage B×P×d, question B×Q×d and masks to start and end logits B×P."""
+
+        def scored(scorer: nn.Module, summary: Tensor) -> Tensor:
+            summary = summary[:, None].expand_as(passage)
+            return scorer(torch.cat([passage, summary, passage * summary, passage - summary], -1))[..., 0].float()
+
         weights = masked_softmax(self.summarise(question)[..., 0], q, 1)
         summary = (weights[:, None] @ question)[:, 0]
-        start = self._score(self.start, passage, summary)
+        start = scored(self.start, summary)
         chosen = masked_softmax(start, p, 1)
         # The expected start, pooled: position by position each end would know only its own start.
-        summary = self.fuse(summary, (chosen[:, None] @ passage)[:, 0])
-        return start, self._score(self.end, passage, summary)
-
-    @staticmethod
-    def _score(scorer: nn.Module, passage: Tensor, summary: Tensor) -> Tensor:
-        summary = summary[:, None].expand_as(passage)
-        return scorer(torch.cat([passage, summary, passage * summary, passage - summary], -1))[..., 0].float()
+        return start, scored(self.end, self.fuse(summary, (chosen[:, None] @ passage)[:, 0]))
 
 
 class MnemonicReader(PreTrainedModel):
@@ -191,15 +187,15 @@ class MnemonicReader(PreTrainedModel):
         passage = self._encode(words_p, same.any(1), p)
 
         aligned, maps, memory = [], [], None
-        for number, (block, evidence) in enumerate(zip(self.blocks, self.evidence, strict=True)):
+        for block, evidence in zip(self.blocks, self.evidence, strict=True):
             found, attention, *alignments = block(passage, question, p, q, memory)
             aligned.append(found)
             maps.append(attention)
-            last = number == len(self.blocks) - 1
-            passage = evidence(self.dropout(torch.cat([found, *aligned[:-1]], -1) if last else found), p)
-            passage = self.dropout(passage)
+            last = len(maps) == len(self.blocks)
+            passage = torch.cat([found, *aligned[:-1]], -1) if last else found
+            passage = self.dropout(evidence(self.dropout(passage), p))
             if self.config.reattention and not last:
-                memory = [self.gamma * one for one in reattend(*alignments, p)]
+                memory = [self.gamma * alignment for alignment in reattend(*alignments, p)]
         attention = torch.stack(maps).mean(0).transpose(1, 2)[:, 1:] * p[:, 1:, None]
         start, end = self.pointer(passage, question, p, q)
         # One column more takes what is written for padding.
@@ -226,8 +222,7 @@ def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str
         letters = piece.removeprefix("##").encode()[:LETTERS]
         reader.words.spelling[row, : len(letters)] = torch.tensor(list(letters), dtype=torch.uint8)
     if glove:
-        place = locate_glove(str(glove))
-        reader.words.given, reader.words.is_given = read_glove(place, pieces, reader.config.word_width)
+        reader.words.given, reader.words.is_given = read_glove(glove, pieces, reader.config.word_width)
     return reader
 
 

@@ -113,8 +113,7 @@ def load_saved(folder: Path | str, head: str = "spans") -> torch.nn.Module:
     """A trained model in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
     with _loading(str(folder)):
         model, report = HEADS[head].from_pretrained(locate(str(folder)), dtype=torch.float32, output_loading_info=True)
-    if report["missing_keys"]:
-        missing = ", ".join(sorted(report["missing_keys"])[:3])
+    if missing := ", ".join(sorted(report["missing_keys"])[:3]):
         raise EncoderError(f"{str(folder)!r} is no trained reader, it has no {missing}; train one first")
     return model.eval()
 
@@ -144,10 +143,8 @@ def save_encoder(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, fol
 
 def weights_digest(folder: Path) -> str:
     """Sixteen hex digits that stand for a saved reader's weights; empty where there are none."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):  # large ones are saved in several
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16] if any(folder.glob("*.safetensors")) else ""
+    files = sorted(folder.glob("*.safetensors"))  # large ones are saved in several
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16] if files else ""
 
 
 @contextlib.contextmanager

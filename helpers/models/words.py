@@ -1,14 +1,7 @@
 """Vectors of word pieces from their letters and as words, and a recurrent layer that does not read padding."""
 
-import hashlib
-from functools import cache
-from pathlib import Path
-
 import torch
 from torch import Tensor, nn
-
-from helpers import paths
-from helpers.data.examples import DataError
 
 LETTERS = 16  # of a word piece that are read
 
@@ -63,21 +56,3 @@ class Words(nn.Module):
         spelt = spelt.masked_fill(~is_letter[..., None], torch.finfo(spelt.dtype).min).amax(1)
         flat = torch.cat([vectors, spelt], -1)[place]
         return [part.view(*one.shape, -1) for one, part in zip(ids, flat.split([i.numel() for i in ids]), strict=True)]
-
-
-def locate_glove(path: str) -> Path:
-    """A file, given absolute, from here or from the repository's root. Raises DataError where it is missing."""
-    for place in (places := paths.places(path)):
-        if place.is_file():
-            return place
-    raise DataError(f"{places[0]}: no such file; -p glove names a text file of GloVe vectors")
-
-
-@cache
-def glove_digest(path: str) -> str:
-    """Sixteen hex digits that stand for the content of a file of vectors; empty where none is named. Raises
-    DataError where it is missing."""
-    if not path:
-        return ""
-    with open(locate_glove(path), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -19,8 +19,8 @@ from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, narrative
 from helpers.data.examples import DataError
 from helpers.files import write_whole
+from helpers.models.glove import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
-from helpers.models.words import glove_digest
 from helpers.notebooks import session
 from helpers.presets.schema import DataSettings
 from helpers.results import report

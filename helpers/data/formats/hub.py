@@ -66,8 +66,7 @@ def load_hub(
 
 def from_rows(rows: datasets.Dataset, name: str, *, unanswerable: bool = False) -> Corpus:
     """Rows of squad, squad_v2, mrqa or narrativeqa, told apart by their columns; ``name`` is for messages."""
-    tally: Counter[str] = Counter()
-    columns = set(rows.column_names)
+    tally, columns = Counter(), set(rows.column_names)
     if model := next((model for model, needed in _COLUMNS.items() if columns >= needed), None):
         # The others are left unread: lists of tokens are most of a row.
         rows = rows.select_columns(sorted(columns & {*_COLUMNS[model], "is_impossible"}))

@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -50,56 +51,44 @@ def narrative_records(questions: Iterable[tuple], tally: Counter) -> Iterator[Lo
 
     They come without ids, so one is made of document and content.
     """
-    positions: dict[str, tuple] = {}
     times: Counter[str] = Counter()
     for where, document, summary, question, answers, part in questions:
         identifier = f"{document}-{digest(question, *answers)[:8]}"
         times[identifier] += 1
         if times[identifier] > 1:  # some questions stand in the official file twice, word for word
             identifier += f".{times[identifier]}"
-        if document not in positions:
-            positions[document] = word_positions(summary)
-        span = closest_span(positions[document], answers)
+        span = closest_span(summary, answers)
         if span is None:
             tally[NO_SHARED_WORD] += 1
         example = Example(identifier, question, summary, answers, span, identifier)
         yield Located(f"{where} (id {identifier})", example, document, part)
 
 
-def _words(text: str) -> Iterator[tuple[str, int, int]]:
-    for match in re.finditer(r"\w+", text):
-        yield match.group().lower(), match.start(), match.end()
-
-
-def word_positions(context: str) -> tuple[dict[str, list[int]], list[tuple[int, int]]]:
-    """For `closest_span`: at which words of ``context`` each word stands, and each word's character range."""
+@lru_cache(maxsize=100)  # a document's questions stand together
+def _words(text: str) -> tuple[dict[str, list[int]], list[tuple[int, int]]]:
+    """At which words of ``text`` each word, in lower case, stands, and each word's character range."""
     positions, ranges = defaultdict(list), []
-    for index, (word, start, end) in enumerate(_words(context)):
-        positions[word].append(index)
-        ranges.append((start, end))
+    for index, match in enumerate(re.finditer(r"\w+", text)):
+        positions[match.group().lower()].append(index)
+        ranges.append(match.span())
     return positions, ranges
 
 
-def closest_span(context: tuple, references: Iterable[str]) -> tuple[int, int] | None:
+def closest_span(context: str, references: Iterable[str]) -> tuple[int, int] | None:
     """The character range of the words with the highest ROUGE-L F against any reference; None if no word is shared.
 
     Exact: F = 2 LCS / (reference + window) in words, so a best window starts and ends on shared words and, as LCS is
     at most the reference, a window too long to beat the best so far ends the search from its start. The LCS grows
     with the window, a row of its table held in the bits of one integer. Among equals the earliest, shortest is taken.
-
-    ``context`` comes from `word_positions`.
     """
-    positions, ranges = context
+    positions, ranges = _words(context)
     best, best_score = None, 0.0
     for reference in references:
-        masks: dict[str, int] = defaultdict(int)
-        size = 0
-        for size, (word, _, _) in enumerate(_words(reference), 1):
-            masks[word] |= 1 << (size - 1)
-        full = (1 << size) - 1
+        wanted, words = _words(reference)
+        size, masks = len(words), {word: sum(1 << place for place in places) for word, places in wanted.items()}
         shared = sorted((index, mask) for word, mask in masks.items() for index in positions.get(word, ()))
         for begin, (first, _) in enumerate(shared):
-            row = full
+            row = full = (1 << size) - 1
             for last, mask in shared[begin:]:
                 window = last - first + 1
                 if best_score and 2 * size / (size + window) <= best_score:

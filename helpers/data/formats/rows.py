@@ -21,12 +21,7 @@ from pydantic_core import PydanticCustomError
 from helpers.data.examples import DataError, Example
 
 MOVED = "answers were placed where their text stands in the context, as their offsets were wrong"
-_EXPECTED = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "list_type": "a list",
-    "bool_type": "true or false",
-}
+_EXPECTED = {"string_type": "text", "int_type": "a whole number", "list_type": "a list", "bool_type": "true or false"}
 _NOUNS = {"data": "article", "qas": "question"}  # one of a list, where it is not the list's name less its s
 
 
@@ -113,9 +108,8 @@ def check(records: Iterable[Located], name: str, unanswerable: bool) -> list[Loc
         raise DataError(f"{name}: there is no question in it")
     places: dict[str, str] = {}
     for where, example, *_ in records:
-        if example.id in places:
-            raise DataError(f"{where}: the id is taken by {places[example.id]}; make ids unique")
-        places[example.id] = where
+        if (first := places.setdefault(example.id, where)) != where:
+            raise DataError(f"{where}: the id is taken by {first}; make ids unique")
     without = [record for record in records if not record.example.answers]
     if without and not unanswerable:
         raise DataError(

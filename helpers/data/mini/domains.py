@@ -12,13 +12,13 @@ import numpy as np
 
 from helpers.data.examples import DataError, Domain, Example
 from helpers.data.mini import stories, world
-from helpers.data.mini.words import STYLES, pools
-from helpers.data.mini.world import Fact, draw
+from helpers.data.mini.world import STYLES, Fact, draw, pools
 
 DOMAINS = tuple(STYLES)
+STORIES = "stories"  # with free answers, and no part of the encoder's pretraining
 TEST = 200  # test questions of a domain
 ASKED = 4  # questions on a passage, or fewer
-STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {stories.STORIES: 100}  # of random numbers
+STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {STORIES: 100}  # of random numbers
 
 
 def _examples(domain: str, part: str, size: int, seed: int) -> Iterator[tuple]:
@@ -40,7 +40,7 @@ def load_domain(
     """One miniature domain, or the stories; ``train_size`` 0 takes the domain's own size (400 to 600 questions).
     Raises DataError for a name that is none of theirs."""
     if name not in STREAMS:
-        raise DataError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)} and {stories.STORIES}")
+        raise DataError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)} and {STORIES}")
     train_size = train_size or (STYLES[name].size if name in STYLES else stories.TRAIN)
     sizes = {"train": train_size, "valid": valid_size, "test": test_size}
     return Domain(name, **{part: [row[0] for row in _examples(name, part, n, seed)] for part, n in sizes.items()})

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from helpers.data.formats.narrativeqa import closest_span, word_positions
-from helpers.data.mini.words import LINKS, OPENINGS, RELATIONS, TYPES, Relation, Telling, pools
-from helpers.data.mini.world import draw, pick
+from helpers.data.formats.narrativeqa import closest_span
+from helpers.data.mini.world import LINKS, OPENINGS, RELATIONS, TYPES, Relation, draw, pick, pools
 
-STORIES = "stories"  # with free answers, and no part of the encoder's pretraining
 TRAIN = 500  # training questions
 BOTH_FREE = 0.25  # share of questions without the short answer
 
@@ -41,20 +39,17 @@ def story(rng: np.random.Generator) -> tuple[str, list[tuple[str, Relation, str]
 
 
 def questions(rng: np.random.Generator, number: int) -> Iterator[tuple[str, str, tuple[str, ...], tuple[int, int]]]:
-    """Up to ``number`` questions about one story: question, summary, two answers, and the span nearest to them."""
+    """Up to ``number`` questions about one story: question, summary, two answers, and the span nearest to them.
+
+    One answer is mostly the short one, with a full stop or without, the other a free one; now and then both are free.
+    """
     summary, facts = story(rng)
-    positions = word_positions(summary)
     for index in rng.permutation(len(facts))[:number]:
         subject, relation, value = facts[index]
-        question = pick(rng, relation.telling.asked).format(s=subject)
-        answers = tuple(text.format(s=subject, o=value) for text in _references(rng, relation.telling))
-        yield question, summary, answers, closest_span(positions, answers)
-
-
-def _references(rng: np.random.Generator, telling: Telling) -> list[str]:
-    """Two ways to answer: mostly the short one, with a full stop or without, and a free one; now and then both free."""
-    free = [telling.free[i] for i in rng.permutation(len(telling.free))]
-    if rng.random() < BOTH_FREE:
-        return free[:2]
-    pair = [telling.short + pick(rng, ("", " .")), free[0]]
-    return pair if rng.random() < 0.5 else pair[::-1]
+        telling = relation.telling
+        question = pick(rng, telling.asked).format(s=subject)
+        texts = [telling.free[i] for i in rng.permutation(len(telling.free))][:2]
+        if rng.random() >= BOTH_FREE:
+            texts = [telling.short + pick(rng, ("", " .")), texts[0]][:: 1 if rng.random() < 0.5 else -1]
+        answers = tuple(text.format(s=subject, o=value) for text in texts)
+        yield question, summary, answers, closest_span(summary, answers)

@@ -1,17 +1,93 @@
-"""Facts of the miniature world, passages that state them, and questions about them.
+"""The miniature world: relations, styles and words by type, read from world.toml, which says more; facts of them,
+passages that state the facts, and questions about those.
 
 A passage states 6 or 7 facts about three subjects of one type, so that every question has at least two distractors
 of its answer's type.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tomllib
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-
-from helpers.data.mini.words import RELATIONS, TYPES, Relation, Style, pools
+import pydantic
 
 ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
+TYPES = ("person", "company", "town")  # of subjects
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How stories tell, ask and answer one relation."""
+
+    told: tuple[str, str]
+    asked: tuple[str, str]
+    short: str
+    free: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A fact's wordings. ``subject`` and ``object`` are types of words; ``{s}`` is the subject, ``{o}`` the value."""
+
+    name: str
+    subject: str
+    object: str
+    nouns: tuple[str, str]
+    asks: tuple[str, str]
+    statements: tuple[str, str, str, str]
+    telling: Telling
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one domain writes and asks."""
+
+    size: int  # training questions
+    subjects: tuple[float, float, float]  # share of passages about people, companies, towns
+    favourites: tuple[str, ...]  # relations
+    statements: tuple[int, ...]  # of Relation.statements
+    opening: str
+    questions: tuple[str, ...]
+    hops: int = 1
+    typed: bool = False  # in lower case, as search queries are
+
+
+@dataclass(frozen=True)
+class _World:
+    relations: tuple[Relation, ...]
+    styles: dict[str, Style]
+    stories: dict[str, tuple[str, ...]]
+    words: dict[str, Annotated[tuple[str, ...], pydantic.BeforeValidator(str.split)]]
+
+
+_TOML = tomllib.loads(Path(__file__).with_name("world.toml").read_text(encoding="utf-8"))
+_WORLD = pydantic.TypeAdapter(_World).validate_python(_TOML)
+RELATIONS, STYLES = _WORLD.relations, _WORLD.styles
+OPENINGS, LINKS = _WORLD.stories["openings"], _WORLD.stories["links"]
+
+
+@cache
+def pools(pretraining: bool) -> dict[str, tuple[str, ...]]:
+    """Values of each type, by type. Names of the two halves do not overlap; plain words are shared."""
+    words = _WORLD.words
+    names = {
+        "person": [f"{first} {last}" for first in words["first_names"] for last in words["last_names"]],
+        "town": [start + end for start in words["town_starts"] for end in words["town_ends"]],
+        "company": [start + end for start in words["company_starts"] for end in words["company_ends"]],
+        "school": [f"{last} {end}" for last in words["last_names"] for end in words["school_ends"]],
+        "river": words["river"],
+        "prize": words["prize"],
+    }
+    plain = {kind: words[kind] for kind in ("job", "instrument", "product", "dish")}
+    plain["year"] = tuple(map(str, range(1800, 2000)))
+    plain["number"] = tuple(map(str, range(20, 10000, 10)))
+    half = {kind: tuple(n for n in names[kind] if (zlib.crc32(n.encode()) % 2 == 0) == pretraining) for kind in names}
+    return half | plain
 
 
 @dataclass(frozen=True)
@@ -37,12 +113,7 @@ def pick(rng: np.random.Generator, values: Sequence):
     return values[rng.integers(len(values))]
 
 
-def draw(
-    rng: np.random.Generator,
-    values: tuple[str, ...],
-    used: set[str],
-    names: Callable[[str], Iterable[str]] = lambda value: [value],
-) -> str:
+def draw(rng: np.random.Generator, values: Sequence[str], used: set[str], names: Callable = lambda text: [text]) -> str:
     """A value of which no name (by default, the value itself) is ``used`` yet, so that every question has one answer;
     its names are then. Raises ValueError."""
     for _ in range(1000):
@@ -58,21 +129,13 @@ def _choose(rng: np.random.Generator, relations: list[Relation], number: int, fa
     return [relations[i] for i in rng.choice(len(relations), number, replace=False, p=weights / weights.sum())]
 
 
-def passage(
-    rng: np.random.Generator,
-    style: Style,
-    pool: dict[str, tuple[str, ...]],
-    *,
-    facts: int | None = None,
-    favourites: bool = True,
-    relations: tuple[int, int] = (2, 2),
-) -> Passage:
+def passage(rng: np.random.Generator, style: Style, *, facts: int | None = None, pretraining: bool = False) -> Passage:
     """One passage in a domain's style: three subjects (six for chains) with the same relations, 6 facts or 7.
 
-    For pretraining, ``relations`` says from how many to how many there are of each subject, ``facts`` keeps only
-    that many facts and ``favourites=False`` draws all relations alike.
+    For pretraining, in names of its own, there are 2 or 3 relations of each subject and all are drawn alike;
+    ``facts`` keeps only that many facts.
     """
-    liked = style.favourites if favourites else ()
+    pool, liked = pools(pretraining=pretraining), () if pretraining else style.favourites
     used: set[str] = set()
     topic = TYPES[rng.choice(3, p=style.subjects)]
     subjects = [draw(rng, pool[topic], used) for _ in range(3)]
@@ -85,7 +148,7 @@ def passage(
         stated = [(s, first, p) for s, p in zip(subjects, persons, strict=True)]
         stated += [(p, second, draw(rng, pool[second.object], used)) for p in persons]
     else:
-        chosen = _choose(rng, of_topic, int(rng.integers(relations[0], relations[1] + 1)), liked)
+        chosen = _choose(rng, of_topic, int(rng.integers(2, 4 if pretraining else 3)), liked)
         stated = [(s, r, draw(rng, pool[r.object], used)) for r in chosen for s in subjects]
     if rng.integers(0, 2):  # now and then a stray fact about somebody else
         relation = pick(rng, RELATIONS)
@@ -103,16 +166,6 @@ def passage(
     return Passage(text.rstrip(), tuple(written))
 
 
-def _ask(rng: np.random.Generator, style: Style, relation: Relation, subject: str) -> str:
-    """A question about one fact in a domain's wording. Search queries are typed in lower case."""
-    template = pick(rng, style.questions)
-    asks = [text.format(s=subject) for text in relation.asks]
-    if ", {asks" in template:
-        asks = [text[0].lower() + text[1:] for text in asks]
-    question = template.format(s=subject, nouns=relation.nouns, asks=asks)
-    return question.lower() if style.typed else question
-
-
 def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
     """Pairs of facts where the second is about the first one's value."""
     return [(first, second) for first in facts for second in facts if first.value == second.subject]
@@ -121,12 +174,17 @@ def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
 def questions(rng: np.random.Generator, style: Style, number: int) -> Iterator[tuple]:
     """Up to ``number`` questions about one new passage: question, passage, answers, span, and all facts of the
     passage and the one that answers the question."""
-    source = passage(rng, style, pools(pretraining=False))
+    source = passage(rng, style)
     by_name = [fact.relation.name for fact in source.facts]
     asked = [(fact.subject, fact) for fact in source.facts if by_name.count(fact.relation.name) > 1]
     if style.hops == 2:
         asked += [(f"the {one.relation.nouns[0]} of {one.subject}", two) for one, two in chains(source.facts)]
     for index in rng.permutation(len(asked))[:number]:
         subject, fact = asked[index]
+        template = pick(rng, style.questions)
+        asks = [text.format(s=subject) for text in fact.relation.asks]
+        if ", {asks" in template:
+            asks = [text[0].lower() + text[1:] for text in asks]
+        question = template.format(s=subject, nouns=fact.relation.nouns, asks=asks)
         span = (fact.start, fact.start + len(fact.value))
-        yield _ask(rng, style, fact.relation, subject), source.text, (fact.value,), span, source.facts, fact
+        yield question.lower() if style.typed else question, source.text, (fact.value,), span, source.facts, fact

@@ -12,7 +12,7 @@ from statistics import mean
 import pandas as pd
 
 from helpers.data import domains
-from helpers.models.words import glove_digest
+from helpers.models.glove import glove_digest
 from helpers.papers.a2d.trainings import (
     A2dTraining,
     EnsembleKnowledge,
