@@ -31,9 +31,9 @@ from helpers.data import questions
 from helpers.models.pretrained import load_encoder, load_tokenizer
 from helpers.papers.imm.trainings import DIVERGENCES, joint_loss
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks.spans import span_loss
+from helpers.tasks import spans
 from helpers.training.checkpoints import load_tensors, save_tensors
-from helpers.training.loop import Loss, fit, is_bf16, predict, training_device
+from helpers.training.loop import Loss, fit, is_bf16, training_device
 from helpers.training.teachers import LiveTeacher, StoredTeacher
 
 BATCH = 16
@@ -45,7 +45,7 @@ PLAIN = "plain"
 def fill_store(path: Path, teacher: nn.Module, windows: Windows) -> dict[str, Tensor]:
     """The teacher's logits as float16, computed, written and read back, each timed and printed."""
     begun = time.perf_counter()
-    logits = predict(teacher, windows, precision=SETTINGS.precision)
+    logits = spans.predict(teacher, windows, precision=SETTINGS.precision)
     computed = time.perf_counter()
     tensors = {side: torch.from_numpy(getattr(logits, side)).half() for side in ("start", "end")}
     save_tensors(path, tensors, {}, "teacher's outputs")
@@ -82,14 +82,14 @@ def main() -> None:
     print(f"{len(windows)} windows, mean {mean:.0f} tokens, batches of {BATCH}, turns: {given.turns}")
 
     teacher = load_encoder(given.encoder, seed=99, max_length=LENGTH).to(device).eval()
-    predict(
+    spans.predict(
         teacher, windows.select(np.arange(len(windows))[:BATCH]), precision=SETTINGS.precision
     )  # imports, thread pools, caches
     with tempfile.TemporaryDirectory() as folder:
         stored = fill_store(Path(folder) / "outputs.safetensors", teacher, windows)
     store = StoredTeacher(tensors, of_tokens={name: flat.to(device) for name, flat in stored.items()})
     live = LiveTeacher(teacher, {"start": "start_logits", "end": "end_logits"}, precision=SETTINGS.precision)
-    ways = {PLAIN: (span_loss, [])}
+    ways = {PLAIN: (spans.loss, [])}
     ways |= {f"stored, {space}": (joint_loss(space, "linear"), [store]) for space in given.spaces}
     ways["in the loop, gold"] = (joint_loss("gold", "linear"), [live])
 

@@ -28,7 +28,7 @@ from helpers.batches.tensors import SequenceTensors
 from helpers.data import questions
 from helpers.models.pretrained import inputs_of, load_encoder, load_tokenizer
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks.spans import span_loss
+from helpers.tasks import spans
 from helpers.training.loop import fit
 
 BATCH = 16
@@ -61,7 +61,7 @@ def held_out_loss(model: torch.nn.Module, windows: Windows) -> float:
     batch = SequenceTensors(windows, next(model.parameters()).device).gather(np.arange(len(windows)))
     with torch.inference_mode():
         output = model.eval()(**{name: batch[name] for name in inputs_of(model)})
-        return float(span_loss(output, batch, 1.0)["likelihood"]) / 2
+        return float(spans.loss(output, batch, 1.0)["likelihood"]) / 2
 
 
 def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: int) -> tuple[float, torch.nn.Module]:
@@ -88,7 +88,7 @@ def with_ours(windows: Windows, encoder: str, seed: int) -> tuple[float, torch.n
     settings = TrainingSettings(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
     begun = time.perf_counter()
     plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(seed))
-    fit(model, Batches(SequenceTensors(windows), plan), span_loss, settings, seed=seed)
+    fit(model, Batches(SequenceTensors(windows), plan), spans.loss, settings, seed=seed)
     return time.perf_counter() - begun, model
 
 

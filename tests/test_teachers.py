@@ -8,7 +8,7 @@ from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
 from helpers.models.pretrained import load_encoder, load_tokenizer
-from helpers.training.loop import predict
+from helpers.tasks.spans import predict
 from helpers.training.losses import logit_divergence
 from helpers.training.teachers import LiveTeacher, StoredTeacher
 
