@@ -171,9 +171,9 @@ def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
     tokenizer = load_tokenizer("data/mini")
     example = domains.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=48, stride=8)
-    held = np.flatnonzero(windows.start_W)
-    assert len(held) > 1 and len(set(windows.start_W[held])) > 1  # at different places
+    held = np.flatnonzero(windows.labels["start"])
+    assert len(held) > 1 and len(set(windows.labels["start"][held])) > 1  # at different places
     for window in held:
-        labels = int(windows.start_W[window]), int(windows.end_W[window])
+        labels = int(windows.labels["start"][window]), int(windows.labels["end"][window])
         assert windows.positions(window, example.span) == labels
         assert windows.text(window, *labels) == example.context[slice(*example.span)]

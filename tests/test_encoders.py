@@ -148,9 +148,12 @@ def test_windows_equal_the_tokenizers_own(encoders, kind, questions):
 
 def test_answers_are_labelled_without_the_space_before_them(encoders, kind, questions):
     windows = make_windows(questions, load_tokenizer(encoders(kind)), max_length=96, stride=32)
-    held = np.flatnonzero(windows.start_W)
+    held = np.flatnonzero(windows.labels["start"])
     assert len(held) >= 12
-    found = [(windows.text(w, windows.start_W[w], windows.end_W[w]), questions[windows.example_W[w]]) for w in held]
+    found = [
+        (windows.text(w, windows.labels["start"][w], windows.labels["end"][w]), questions[windows.example_W[w]])
+        for w in held
+    ]
     assert all(text == text.strip() and example.answers[0] in text for text, example in found)
     exact = [text == example.answers[0] for text, example in found]
     assert np.mean(exact) > 0.9  # a few end inside a token

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.batches.mixtures import TaskBatches
-from helpers.batches.plans import Batches
+from helpers.batches.plans import Batches, TaskBatches
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains

@@ -9,8 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers.batches.mixtures import TaskBatches, per_domain
-from helpers.batches.plans import Batches, epochs_of, plan_steps
+from helpers.batches.plans import Batches, TaskBatches, epochs_of, per_domain, plan_steps
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains

@@ -23,14 +23,6 @@ class Windows(Sequences):
 
     context_chars: Ragged
 
-    @property
-    def start_W(self) -> np.ndarray:
-        return self.labels["start"]
-
-    @property
-    def end_W(self) -> np.ndarray:
-        return self.labels["end"]
-
     def text(self, window: int, start: int, end: int) -> str:
         """Passage text between two positions of a window, both included."""
         chars = self.context_chars[self.second_text_W[window]]
