@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from conftest import text_of
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
 
@@ -139,7 +140,7 @@ def test_windows_equal_the_tokenizers_own(encoders, kind, questions):
         ranges = [own["offset_mapping"][window][t] for t, text in enumerate(own.sequence_ids(window)) if text == 1]
         texts = [context[slice(*span)].strip() for span in ranges]
         first = int(windows.prefix_W[window])
-        assert [windows.text(window, t, t) for t in range(first, first + len(texts))] == texts
+        assert [text_of(windows, window, t, t) for t in range(first, first + len(texts))] == texts
         assert first + len(texts) == windows.lengths_W[window] - len(windows.template.after)
         found = windows.context_chars[windows.second_text_W[window]][windows.first_W[window] :][: len(ranges)]
         ends = [end - len(context[start:end]) + len(context[start:end].rstrip()) for start, end in ranges]
@@ -151,7 +152,7 @@ def test_answers_are_labelled_without_the_space_before_them(encoders, kind, ques
     held = np.flatnonzero(windows.labels["start"])
     assert len(held) >= 12
     found = [
-        (windows.text(w, windows.labels["start"][w], windows.labels["end"][w]), questions[windows.example_W[w]])
+        (text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w]), questions[windows.example_W[w]])
         for w in held
     ]
     assert all(text == text.strip() and example.answers[0] in text for text, example in found)

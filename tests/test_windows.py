@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from conftest import text_of
 
 from helpers.batches.sequences import Windows, make_windows, window_starts
 from helpers.batches.tensors import SequenceTensors
@@ -45,14 +46,14 @@ def test_sequence_and_labels(tokenizer):
     tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0))
     assert tokens[0] == "[CLS]" and tokens[-1] == "[SEP]" and tokens.count("[SEP]") == 2
     assert tokens[int(windows.prefix_W[0]) - 1] == "[SEP]"
-    assert windows.text(0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
+    assert text_of(windows, 0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
 
 
 def test_a_window_without_the_whole_answer_is_labelled_cls(tokenizer):
     context = " ".join(["Ada leads Gamma."] * 30) + " Bela leads Delta."
     windows = make_windows([example(context=context, answer="Bela")], tokenizer, max_length=40, stride=10)
     found = {
-        windows.text(w, windows.labels["start"][w], windows.labels["end"][w])
+        text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w])
         for w in np.flatnonzero(windows.labels["start"])
     }
     assert found == {"Bela"}
@@ -64,7 +65,7 @@ def test_an_answer_inside_a_token_is_widened_and_counted(tokenizer):
     context = "Ada leads Gamma."
     inside = Example("q", "Who?", context, ("da",), (1, 3), "q")
     windows = make_windows([inside], tokenizer, max_length=32, stride=8)
-    assert windows.text(0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
+    assert text_of(windows, 0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
     assert windows.notes == ["1 answers widened to whole tokens"]
 
 
@@ -144,7 +145,7 @@ def test_every_real_label_decodes_to_its_answer(shared):
     different = [
         w
         for w in labelled
-        if windows.text(w, windows.labels["start"][w], windows.labels["end"][w])
+        if text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w])
         != examples[windows.example_W[w]].context[slice(*examples[windows.example_W[w]].span)].strip()
     ]
     assert len({int(windows.example_W[w]) for w in different}) == sum(
@@ -183,7 +184,7 @@ def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
     for w in range(len(whole)):
         assert joined.token_ids(w).tolist() == whole.token_ids(w).tolist()
         first, last = int(whole.prefix_W[w]), int(whole.lengths_W[w]) - 2
-        assert joined.text(w, first, last) == whole.text(w, first, last) != ""
+        assert text_of(joined, w, first, last) == text_of(whole, w, first, last) != ""
 
 
 def test_three_domains_and_one_alone(domains, tokenizer):
@@ -202,7 +203,7 @@ def test_a_windows_labels_still_decode_to_its_answer(domains):
     assert len(labelled) > 40
     for w in labelled:
         assert (
-            joined.text(w, joined.labels["start"][w], joined.labels["end"][w])
+            text_of(joined, w, joined.labels["start"][w], joined.labels["end"][w])
             == joined.examples[joined.example_W[w]].answers[0]
         )
 
