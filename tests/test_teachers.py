@@ -103,7 +103,7 @@ def test_a_teacher_in_training_mode_is_refused_at_every_call(tensors, model):
     model.eval()
     next(module for module in model.modules() if isinstance(module, torch.nn.Dropout)).train()  # only a part of it
     with pytest.raises(ValueError, match="a teacher is in training mode"):
-        teacher.outputs(Batches(tensors, PLAN).at(0))
+        teacher(Batches(tensors, PLAN).at(0))
 
 
 def test_every_task_has_teachers_of_its_own(windows, tensors):

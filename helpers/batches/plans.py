@@ -4,10 +4,9 @@ A plan is a list of arrays of sequence numbers, one array a step, over all epoch
 so the number of steps is exact and any step can be rebuilt: resuming needs no more than its number.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice, repeat
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ POOL = 50  # batches sorted by length together; more leaves less padding and les
 
 Epochs = Iterator[list[np.ndarray]]  # epoch after epoch, without end, the batches of each
 Turn = tuple[str, np.ndarray]  # a task's name, and its sequences of one batch
+Teacher = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # what it has to say about a batch
 
 
 def plan_steps(epochs: Iterable[list], steps: int) -> list:
@@ -133,12 +133,6 @@ def weighted(
         yield turns
 
 
-class Teacher(Protocol):
-    """Whoever has something to say about a batch."""
-
-    def outputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]: ...
-
-
 @dataclass
 class Batches:
     """A plan over sequences; ``at(step)`` gathers one padded batch on the device, with what ``teachers`` say of it.
@@ -193,5 +187,5 @@ def gather(tensors: SequenceTensors, index: np.ndarray, teachers: Sequence[Teach
     index = index.ravel(order="F")
     batch = {**tensors.gather(index), "window": torch.as_tensor(index), **known}
     for teacher in teachers:
-        batch |= teacher.outputs(batch)
+        batch |= teacher(batch)
     return batch
