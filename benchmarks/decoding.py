@@ -34,8 +34,8 @@ def random_logits(windows: Windows, seed: int = 0, bump: float = 4.0) -> Logits:
     random = np.random.default_rng(seed)
     offsets = np.cumsum(windows.lengths_W) - windows.lengths_W
     start, end = random.standard_normal((2, windows.lengths_W.sum()), np.float32)
-    start[offsets + windows.start_W] += bump
-    end[offsets + windows.end_W] += bump
+    start[offsets + windows.labels["start"]] += bump
+    end[offsets + windows.labels["end"]] += bump
     return Logits(start, end)
 
 

@@ -46,7 +46,10 @@ class Rows(torch.utils.data.Dataset):
             row = {"input_ids": ids, "token_type_ids": kinds, "attention_mask": [1] * len(ids)}
             if padded:
                 row = tokenizer.pad(row, padding="max_length", max_length=LENGTH).data
-            labels = {"start_positions": int(windows.start_W[w]), "end_positions": int(windows.end_W[w])}
+            labels = {
+                "start_positions": int(windows.labels["start"][w]),
+                "end_positions": int(windows.labels["end"][w]),
+            }
             self.rows.append({**row, **labels})
 
     def __len__(self):

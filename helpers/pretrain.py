@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
 
+from helpers.batches.plans import Batches
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.examples import Example
@@ -92,7 +93,7 @@ class ClozeBatches:
     device: torch.device | str = "cpu"
 
     def __post_init__(self):
-        self.chunk, self.tensors, self.plan = -1, None, []
+        self.chunk, self.batches = -1, None
 
     def __len__(self) -> int:
         return self.steps
@@ -104,9 +105,8 @@ class ClozeBatches:
         """The batch of ``step`` with ``words`` (B×L): the original ids of masked passage tokens, -100 elsewhere."""
         chunk, within = divmod(step, CHUNK)
         if chunk != self.chunk:
-            self._make(chunk)
-        index = self.plan[within][part::parts]
-        batch = self.tensors.gather(index)
+            self.chunk, self.batches = chunk, self._make(chunk)
+        batch = self.batches.at(within, part, parts)
         ids = batch["input_ids"]
         generator = torch.Generator().manual_seed(step * 1000 + self.seed * 100 + part)
         chance = torch.rand(ids.shape, generator=generator).to(ids.device)
@@ -114,17 +114,16 @@ class ClozeBatches:
         batch["words"] = ids.masked_fill(~masked, -100)
         shown = masked & (chance > 0.8 * MASKED)  # a fifth of them stay as they are
         batch["input_ids"] = ids.masked_fill(masked & ~shown, self.tokenizer.mask_token_id)
-        return {**batch, "window": torch.as_tensor(index)}
+        return batch
 
-    def _make(self, chunk: int) -> None:
+    def _make(self, chunk: int) -> Batches:
         rng = np.random.default_rng([self.seed, 2, chunk])
         grown = min(1.0, chunk * CHUNK / (GROWTH * self.steps))
         examples = clozes(rng, CHUNK * self.batch_size, grown)
         windows = make_windows(examples, self.tokenizer, max_length=LONGEST, stride=LONGEST // 2)
         windows = windows.select(np.unique(windows.example_W, return_index=True)[1])  # the first of each
         by_length = np.argsort(windows.lengths_W, kind="stable").reshape(CHUNK, self.batch_size)
-        self.plan = list(by_length[rng.permutation(CHUNK)])
-        self.tensors, self.chunk = SequenceTensors(windows, self.device), chunk
+        return Batches(SequenceTensors(windows, self.device), list(by_length[rng.permutation(CHUNK)]))
 
 
 class Pretrainer(nn.Module):

@@ -36,6 +36,14 @@ def answer_of(example) -> dict:
     return {"text": example.answers[0], "answer_start": example.span[0]}
 
 
+def text_of(windows, window: int, first: int, last: int) -> str:
+    """Passage text between two positions of a window, both included."""
+    chars = windows.context_chars[windows.second_text_W[window]]
+    shift = windows.first_W[window] - windows.prefix_W[window]
+    context = windows.examples[windows.example_W[window]].context
+    return context[chars[first + shift][0] : chars[last + shift][1]]
+
+
 @pytest.fixture
 def shared() -> Path:
     """The folder of real data and models beside the repository."""

@@ -179,7 +179,7 @@ def test_every_gold_answer_counts(tokenizer):
 
 def test_every_window_has_its_own_and_one_without_the_answer_has_none(tokenizer):
     windows = asked(tokenizer, "rome", max_length=7, stride=2)  # ann met bob, and bob in rome
-    assert windows.first_W.tolist() == [0, 2] and windows.start_W.tolist() == [0, 5]
+    assert windows.first_W.tolist() == [0, 2] and windows.labels["start"].tolist() == [0, 5]
     sure = {"ann": 1.0}, {"ann": 1.0}
     found, confidence = confusing(windows, sure, ({"bob": 0.7, "rome": 0.3}, {"bob": 0.5, "rome": 0.5}))
     # the second window holds bob at 3: bob in rome and rome overlap with gold

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from conftest import text_of
 from transformers import AutoModelForQuestionAnswering
 
 from helpers.batches.plans import Batches
@@ -124,9 +125,9 @@ def small_windows():
     return Windows(
         examples=[],
         template=Template((1,), (2,), (2,), (0, 0, 0, 1, 1), padding=0),
-        first_texts=Ragged.of([[10, 11], [12]], np.int32),
-        second_texts=Ragged.of([[20, 21, 22], [23]], np.int32),
-        context_chars=Ragged.of([[(0, 1)] * 3, [(0, 1)]], np.int32, (2,)),
+        first_texts=Ragged.of([[10, 11], [12]]),
+        second_texts=Ragged.of([[20, 21, 22], [23]]),
+        context_chars=Ragged.of([[(0, 1)] * 3, [(0, 1)]], (2,)),
         first_text_W=np.array([0, 1, 1]),
         first_count_W=np.array([2, 1, 1]),
         second_text_W=np.array([0, 1, 0]),
@@ -171,9 +172,9 @@ def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
     tokenizer = load_tokenizer("data/mini")
     example = domains.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=48, stride=8)
-    held = np.flatnonzero(windows.start_W)
-    assert len(held) > 1 and len(set(windows.start_W[held])) > 1  # at different places
+    held = np.flatnonzero(windows.labels["start"])
+    assert len(held) > 1 and len(set(windows.labels["start"][held])) > 1  # at different places
     for window in held:
-        labels = int(windows.start_W[window]), int(windows.end_W[window])
+        labels = int(windows.labels["start"][window]), int(windows.labels["end"][window])
         assert windows.positions(window, example.span) == labels
-        assert windows.text(window, *labels) == example.context[slice(*example.span)]
+        assert text_of(windows, window, *labels) == example.context[slice(*example.span)]

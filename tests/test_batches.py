@@ -3,8 +3,18 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from helpers.batches.mixtures import TaskBatches, per_domain, pooled, weighted
-from helpers.batches.plans import Batches, bucketed, epochs_of, length_buckets, plan_steps, upsample
+from helpers.batches.plans import (
+    Batches,
+    TaskBatches,
+    bucketed,
+    epochs_of,
+    length_buckets,
+    per_domain,
+    plan_steps,
+    pooled,
+    upsample,
+    weighted,
+)
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from conftest import text_of
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
 
@@ -21,10 +22,8 @@ from helpers.models import dropout
 from helpers.models.attention import keep_attention
 from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks import choices, labels
+from helpers.tasks import choices, labels, spans
 from helpers.tasks.answering import answer
-from helpers.tasks.spans import loss as span_loss
-from helpers.tasks.spans import predict
 from helpers.training.loop import fit
 
 ROOM = 128  # tokens
@@ -138,21 +137,24 @@ def test_windows_equal_the_tokenizers_own(encoders, kind, questions):
     assert windows.example_W.tolist() == own["overflow_to_sample_mapping"]
     for window in range(len(windows)):
         context = questions[windows.example_W[window]].context
-        spans = [own["offset_mapping"][window][t] for t, text in enumerate(own.sequence_ids(window)) if text == 1]
-        texts = [context[slice(*span)].strip() for span in spans]
+        ranges = [own["offset_mapping"][window][t] for t, text in enumerate(own.sequence_ids(window)) if text == 1]
+        texts = [context[slice(*span)].strip() for span in ranges]
         first = int(windows.prefix_W[window])
-        assert [windows.text(window, t, t) for t in range(first, first + len(texts))] == texts
+        assert [text_of(windows, window, t, t) for t in range(first, first + len(texts))] == texts
         assert first + len(texts) == windows.lengths_W[window] - len(windows.template.after)
-        found = windows.context_chars[windows.second_text_W[window]][windows.first_W[window] :][: len(spans)]
-        ends = [end - len(context[start:end]) + len(context[start:end].rstrip()) for start, end in spans]
+        found = windows.context_chars[windows.second_text_W[window]][windows.first_W[window] :][: len(ranges)]
+        ends = [end - len(context[start:end]) + len(context[start:end].rstrip()) for start, end in ranges]
         assert all(found[:, 1][i] == end for i, end in enumerate(ends) if texts[i])
 
 
 def test_answers_are_labelled_without_the_space_before_them(encoders, kind, questions):
     windows = make_windows(questions, load_tokenizer(encoders(kind)), max_length=96, stride=32)
-    held = np.flatnonzero(windows.start_W)
+    held = np.flatnonzero(windows.labels["start"])
     assert len(held) >= 12
-    found = [(windows.text(w, windows.start_W[w], windows.end_W[w]), questions[windows.example_W[w]]) for w in held]
+    found = [
+        (text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w]), questions[windows.example_W[w]])
+        for w in held
+    ]
     assert all(text == text.strip() and example.answers[0] in text for text, example in found)
     exact = [text == example.answers[0] for text, example in found]
     assert np.mean(exact) > 0.9  # a few end inside a token
@@ -198,14 +200,14 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
     tokenizer = load_tokenizer(encoders(kind))
     windows = make_windows(questions, tokenizer, max_length=96, stride=32)
     model = load_encoder(encoders(kind), seed=0, max_length=96)
-    before, after = learn(model, windows, span_loss)
+    before, after = learn(model, windows, spans.loss)
     assert after < before
     save_encoder(model, tokenizer, tmp_path / "model")
     alone = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
     inputs = tokenizer(questions[0].question, questions[0].context, max_length=96, truncation="only_second")
     with torch.no_grad():
         output = alone(**{name: torch.as_tensor([values]) for name, values in inputs.items()})
-    logits = predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    logits = spans.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
     length = windows.lengths_W[0]
     assert np.allclose(logits.start[:length], output.start_logits[0].numpy(), atol=1e-5)
     assert np.allclose(logits.end[:length], output.end_logits[0].numpy(), atol=1e-5)

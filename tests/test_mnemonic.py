@@ -12,10 +12,8 @@ from helpers.data.mini import domains
 from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader
 from helpers.models.pretrained import inputs_of, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks import decoding, metrics
+from helpers.tasks import decoding, metrics, spans
 from helpers.tasks.answering import answer
-from helpers.tasks.spans import loss as span_loss
-from helpers.tasks.spans import predict
 from helpers.training.loop import fit
 
 
@@ -113,7 +111,7 @@ def test_every_parameter_learns(windows):
     model, batch = reader(blocks=3).train(), batch_of(windows, *range(8))
     for parameter in model.parameters():  # as new, all alignments are nearly even
         parameter.data *= 3 if parameter.dim() > 1 else 1
-    span_loss(model(**{name: batch[name] for name in inputs_of(model)}), batch, 0.0)["likelihood"].backward()
+    spans.loss(model(**{name: batch[name] for name in inputs_of(model)}), batch, 0.0)["likelihood"].backward()
     # what is added to all logits alike cannot matter
     idle = {"pointer.start.2.bias", "pointer.end.2.bias"}
     for name, parameter in model.named_parameters():
@@ -141,8 +139,8 @@ def test_it_learns_eight_questions_by_heart():
     settings = TrainingSettings(
         learning_rate=2e-2, batch_size=8, epochs=1.0, weight_decay=0.0, clip=5.0, precision="fp32"
     )
-    fit(model, Batches(SequenceTensors(windows), [np.arange(len(windows))] * 60), span_loss, settings, seed=0)
-    found = decoding.decode(windows, predict(model, windows, precision="fp32"))
+    fit(model, Batches(SequenceTensors(windows), [np.arange(len(windows))] * 60), spans.loss, settings, seed=0)
+    found = decoding.decode(windows, spans.predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in found]).f1.mean() == 100
 
 
@@ -151,5 +149,5 @@ def test_once_saved_it_answers_a_question(tmp_path):
     save_encoder(model, tokenizer, tmp_path / "model")
     example = domains.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=384)
-    expected = decoding.decode(windows, predict(model, windows, precision="fp32"))[0].text
+    expected = decoding.decode(windows, spans.predict(model, windows, precision="fp32"))[0].text
     assert expected and answer(str(tmp_path / "model"), example.question, example.context).text == expected

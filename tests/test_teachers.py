@@ -2,13 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.batches.mixtures import TaskBatches
-from helpers.batches.plans import Batches
+from helpers.batches.plans import Batches, TaskBatches
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
 from helpers.models.pretrained import load_encoder, load_tokenizer
-from helpers.training.loop import predict
+from helpers.tasks.spans import predict
 from helpers.training.losses import logit_divergence
 from helpers.training.teachers import LiveTeacher, StoredTeacher
 
@@ -104,7 +103,7 @@ def test_a_teacher_in_training_mode_is_refused_at_every_call(tensors, model):
     model.eval()
     next(module for module in model.modules() if isinstance(module, torch.nn.Dropout)).train()  # only a part of it
     with pytest.raises(ValueError, match="a teacher is in training mode"):
-        teacher.outputs(Batches(tensors, PLAN).at(0))
+        teacher(Batches(tensors, PLAN).at(0))
 
 
 def test_every_task_has_teachers_of_its_own(windows, tensors):

@@ -9,14 +9,13 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers.batches.mixtures import TaskBatches, per_domain
-from helpers.batches.plans import Batches, epochs_of, plan_steps
+from helpers.batches.plans import Batches, TaskBatches, epochs_of, per_domain, plan_steps
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
 from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks.spans import span_loss
+from helpers.tasks import spans
 from helpers.training import checkpoints, loop, losses
 from helpers.training.checkpoints import weights
 
@@ -57,10 +56,10 @@ def test_one_step_is_adamw_by_hand(windows):
     settings = SETTINGS.model_copy(update={"warmup": 0.0, "evaluations": 1})
     batch = one.at(0)
     output = twin(**{name: batch[name] for name in inputs_of(twin)})
-    span_loss(output, batch, 0.0)["likelihood"].backward()
+    spans.loss(output, batch, 0.0)["likelihood"].backward()
     norm = math.sqrt(sum(float((p.grad**2).sum()) for p in twin.parameters() if p.grad is not None))
     assert norm > 1  # so that clipping binds
-    loop.fit(model, one, span_loss, settings, seed=0)
+    loop.fit(model, one, spans.loss, settings, seed=0)
     for (name, after), before in zip(model.named_parameters(), twin.parameters(), strict=True):
         if before.grad is None:
             continue
@@ -74,8 +73,8 @@ def test_accumulated_parts_give_the_step_of_the_whole_batch(windows, monkeypatch
     # plain gradient descent, because Adam makes whole steps of rounding errors
     monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
     whole, parts = reader(dropout=0.0), reader(dropout=0.0)
-    loop.fit(whole, batches(windows), span_loss, SETTINGS, seed=0)
-    loop.fit(parts, batches(windows), span_loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
+    loop.fit(whole, batches(windows), spans.loss, SETTINGS, seed=0)
+    loop.fit(parts, batches(windows), spans.loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-7)
 
@@ -84,8 +83,8 @@ def test_a_batch_of_fewer_windows_than_parts(windows, monkeypatch):
     monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
     plan = Batches(SequenceTensors(windows), [np.arange(2)])
     whole, parts = reader(dropout=0.0), reader(dropout=0.0)
-    loop.fit(whole, plan, span_loss, SETTINGS, seed=0)
-    loop.fit(parts, plan, span_loss, SETTINGS.model_copy(update={"accumulate": 5}), seed=0)
+    loop.fit(whole, plan, spans.loss, SETTINGS, seed=0)
+    loop.fit(parts, plan, spans.loss, SETTINGS.model_copy(update={"accumulate": 5}), seed=0)
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-7)
 
@@ -115,9 +114,9 @@ def test_gradients_of_the_parts_of_a_batch_of_every_domain_add_up_to_that_of_the
 
 def test_the_seed_decides_dropout(windows):
     first, same, other = reader(), reader(), reader()
-    loop.fit(first, batches(windows), span_loss, SETTINGS, seed=1)
-    loop.fit(same, batches(windows), span_loss, SETTINGS, seed=1)
-    loop.fit(other, batches(windows), span_loss, SETTINGS, seed=2)
+    loop.fit(first, batches(windows), spans.loss, SETTINGS, seed=1)
+    loop.fit(same, batches(windows), spans.loss, SETTINGS, seed=1)
+    loop.fit(other, batches(windows), spans.loss, SETTINGS, seed=2)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), same.parameters(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
 
@@ -129,10 +128,10 @@ def test_the_best_validation_score_is_kept(windows):
         seen.append({name: tensor.clone() for name, tensor in weights(now).items()})
         return [1.0, 3.0, 2.0][len(seen) - 1]
 
-    done = loop.fit(model, batches(windows), span_loss, SETTINGS, seed=0, validate=validate)
+    done = loop.fit(model, batches(windows), spans.loss, SETTINGS, seed=0, validate=validate)
     steps = len(batches(windows))
     assert [step for step, _ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
-    assert (done.best_score, done.best_step) == (3.0, round(2 * steps / 3))
+    assert done.best_score == 3.0
     assert all(torch.equal(tensor, seen[1][name]) for name, tensor in weights(model).items())
 
 
@@ -141,7 +140,7 @@ def test_progress_runs_from_0_to_1(windows):
 
     def loss(output, batch, progress):
         seen.append(progress)
-        return span_loss(output, batch, progress)
+        return spans.loss(output, batch, progress)
 
     loop.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
     assert seen == [step / len(seen) for step in range(len(seen))]
@@ -190,7 +189,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, monke
     monkeypatch.setattr(checkpoints, "save_file", full)
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
     with pytest.raises(OSError, match=r"cannot save the checkpoint c\.safetensors: No space left .* free some space"):
-        loop.fit(reader(), batches(windows), span_loss, settings, seed=0, checkpoint=tmp_path / "c.safetensors")
+        loop.fit(reader(), batches(windows), spans.loss, settings, seed=0, checkpoint=tmp_path / "c.safetensors")
     assert not list(tmp_path.iterdir())
 
 
@@ -201,7 +200,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, monke
 def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, optimizer, validate):
     settings = SETTINGS.model_copy(update={"optimizer": optimizer})
     straight, resumed = reader(), reader()
-    expected = loop.fit(straight, batches(windows), span_loss, settings, seed=5, validate=validate)
+    expected = loop.fit(straight, batches(windows), spans.loss, settings, seed=5, validate=validate)
     settings = settings.model_copy(update={"checkpoint_minutes": 0.0})
     path = tmp_path / "checkpoint.safetensors"
     calls = 0
@@ -211,12 +210,12 @@ def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, opti
         calls += 1
         if calls == 6:
             raise KeyboardInterrupt
-        return span_loss(output, batch, progress)
+        return spans.loss(output, batch, progress)
 
     with pytest.raises(KeyboardInterrupt):
         loop.fit(resumed, batches(windows), interrupted, settings, seed=5, validate=validate, checkpoint=path)
     again = reader(seed=9)  # other weights: all come from the checkpoint
-    done = loop.fit(again, batches(windows), span_loss, settings, seed=5, validate=validate, checkpoint=path)
+    done = loop.fit(again, batches(windows), spans.loss, settings, seed=5, validate=validate, checkpoint=path)
     assert done.history == expected.history and done.steps == expected.steps
     assert all(torch.equal(a, b) for a, b in zip(straight.parameters(), again.parameters(), strict=True))
 
@@ -225,9 +224,9 @@ def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tm
     path = tmp_path / "checkpoint.safetensors"
     path.write_bytes(b"not a checkpoint")
     model, fresh = reader(), reader()
-    loop.fit(model, batches(windows), span_loss, SETTINGS, seed=0, checkpoint=path)
+    loop.fit(model, batches(windows), spans.loss, SETTINGS, seed=0, checkpoint=path)
     assert "checkpoint.safetensors cannot be read" in capsys.readouterr().out
-    loop.fit(fresh, batches(windows), span_loss, SETTINGS, seed=0)
+    loop.fit(fresh, batches(windows), spans.loss, SETTINGS, seed=0)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), fresh.parameters(), strict=True))
 
 
@@ -235,7 +234,7 @@ def test_predicted_logits_equal_hugging_faces(windows, tmp_path):
     model = reader().eval()
     save_encoder(model, load_tokenizer("data/mini"), tmp_path / "model")
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
-    logits = loop.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    logits = spans.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
     cuts = np.cumsum(windows.lengths_W)[:-1]
     starts, ends = np.split(logits.start, cuts), np.split(logits.end, cuts)
     for w in range(len(windows)):
@@ -249,7 +248,7 @@ def test_predicted_logits_equal_hugging_faces(windows, tmp_path):
 
 def test_prediction_refuses_a_model_in_training_mode(windows):
     with pytest.raises(ValueError, match="evaluation mode"):
-        loop.predict(reader().train(), windows)
+        spans.predict(reader().train(), windows)
 
 
 def train_long(checkpoint=None, minutes=5.0):
@@ -260,10 +259,10 @@ def train_long(checkpoint=None, minutes=5.0):
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": minutes})
 
     def validate(model):
-        return float(loop.predict(model.eval(), windows, precision="fp32").start.sum())
+        return float(spans.predict(model.eval(), windows, precision="fp32").start.sum())
 
     plan = batches(windows, epochs=12.0)
-    return loop.fit(reader(), plan, span_loss, settings, seed=1, validate=validate, checkpoint=checkpoint).history
+    return loop.fit(reader(), plan, spans.loss, settings, seed=1, validate=validate, checkpoint=checkpoint).history
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from conftest import text_of
 
 from helpers.batches.sequences import Windows, make_windows, window_starts
 from helpers.batches.tensors import SequenceTensors
@@ -45,23 +46,26 @@ def test_sequence_and_labels(tokenizer):
     tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0))
     assert tokens[0] == "[CLS]" and tokens[-1] == "[SEP]" and tokens.count("[SEP]") == 2
     assert tokens[int(windows.prefix_W[0]) - 1] == "[SEP]"
-    assert windows.text(0, windows.start_W[0], windows.end_W[0]) == "Ada"
+    assert text_of(windows, 0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
 
 
 def test_a_window_without_the_whole_answer_is_labelled_cls(tokenizer):
     context = " ".join(["Ada leads Gamma."] * 30) + " Bela leads Delta."
     windows = make_windows([example(context=context, answer="Bela")], tokenizer, max_length=40, stride=10)
-    found = {windows.text(w, windows.start_W[w], windows.end_W[w]) for w in np.flatnonzero(windows.start_W)}
+    found = {
+        text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w])
+        for w in np.flatnonzero(windows.labels["start"])
+    }
     assert found == {"Bela"}
-    without = windows.start_W == 0
-    assert without.sum() >= 3 and (windows.end_W[without] == 0).all()
+    without = windows.labels["start"] == 0
+    assert without.sum() >= 3 and (windows.labels["end"][without] == 0).all()
 
 
 def test_an_answer_inside_a_token_is_widened_and_counted(tokenizer):
     context = "Ada leads Gamma."
     inside = Example("q", "Who?", context, ("da",), (1, 3), "q")
     windows = make_windows([inside], tokenizer, max_length=32, stride=8)
-    assert windows.text(0, windows.start_W[0], windows.end_W[0]) == "Ada"
+    assert text_of(windows, 0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
     assert windows.notes == ["1 answers widened to whole tokens"]
 
 
@@ -70,8 +74,8 @@ def test_empty_windows_are_left_out_by_seed_and_counted(tokenizer):
     examples = [example(context=context, answer="Bela", name=str(i)) for i in range(20)]
     everything = make_windows(examples, tokenizer, max_length=40, stride=20)
     few = make_windows(examples, tokenizer, max_length=40, stride=20, empty_windows=0.1)
-    assert (few.start_W > 0).sum() == (everything.start_W > 0).sum()
-    assert 0 < (few.start_W == 0).sum() < 0.2 * (everything.start_W == 0).sum()
+    assert (few.labels["start"] > 0).sum() == (everything.labels["start"] > 0).sum()
+    assert 0 < (few.labels["start"] == 0).sum() < 0.2 * (everything.labels["start"] == 0).sum()
     left_out = len(everything) - len(few)
     assert few.notes == [f"{left_out} of {len(everything)} windows without their answer left out"]
     again = make_windows(examples, tokenizer, max_length=40, stride=20, empty_windows=0.1)
@@ -129,19 +133,19 @@ def test_windows_equal_hugging_faces_own_on_real_text(shared):
         inside = [t for t, (a, b) in enumerate(offsets) if kinds[t] == 1 and b > a and a < end and b > start]
         whole = inside and offsets[inside[0]][0] <= start and offsets[inside[-1]][1] >= end
         expected = (inside[0], inside[-1]) if whole else (0, 0)
-        assert (windows.start_W[w], windows.end_W[w]) == expected
+        assert (windows.labels["start"][w], windows.labels["end"][w]) == expected
 
 
 def test_every_real_label_decodes_to_its_answer(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
     examples = questions.read(shared / "data/qa/squad/xquad.en.json").examples
     windows = make_windows(examples, tokenizer)
-    labelled = np.flatnonzero(windows.start_W)
+    labelled = np.flatnonzero(windows.labels["start"])
     assert len(labelled) > 1000
     different = [
         w
         for w in labelled
-        if windows.text(w, windows.start_W[w], windows.end_W[w])
+        if text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w])
         != examples[windows.example_W[w]].context[slice(*examples[windows.example_W[w]].span)].strip()
     ]
     assert len({int(windows.example_W[w]) for w in different}) == sum(
@@ -152,7 +156,7 @@ def test_every_real_label_decodes_to_its_answer(shared):
 def test_shared_device_pools_keep_the_labels(tokenizer):
     windows = make_windows([example(), example(name="r", answer="Bela")], tokenizer, max_length=64, stride=16)
     batch = SequenceTensors(windows).gather(np.asarray([1, 0]))
-    assert torch.equal(batch["start"], torch.as_tensor(windows.start_W[[1, 0]]).long())
+    assert torch.equal(batch["start"], torch.as_tensor(windows.labels["start"][[1, 0]]).long())
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +174,17 @@ def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
     whole = make_windows([*lists[0], *lists[1]], tokenizer, max_length=64, stride=16)
     assert len(joined) == len(whole) == sum(map(len, parts))
     assert joined.examples == whole.examples and joined.template == whole.template
-    for name in ("example_W", "first_W", "count_W", "start_W", "end_W", "lengths_W"):
-        assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
-        assert getattr(joined, name).dtype == getattr(whole, name).dtype, name
+    arrays = [
+        {name: getattr(every, name) for name in ("example_W", "first_W", "count_W", "lengths_W")} | every.labels
+        for every in (joined, whole)
+    ]
+    for name, values in arrays[0].items():
+        assert values.tolist() == arrays[1][name].tolist() and values.dtype == arrays[1][name].dtype, name
+    assert set(arrays[0]) == set(arrays[1]) > {"start", "end"}
     for w in range(len(whole)):
         assert joined.token_ids(w).tolist() == whole.token_ids(w).tolist()
         first, last = int(whole.prefix_W[w]), int(whole.lengths_W[w]) - 2
-        assert joined.text(w, first, last) == whole.text(w, first, last) != ""
+        assert text_of(joined, w, first, last) == text_of(whole, w, first, last) != ""
 
 
 def test_three_domains_and_one_alone(domains, tokenizer):
@@ -191,10 +199,13 @@ def test_three_domains_and_one_alone(domains, tokenizer):
 
 def test_a_windows_labels_still_decode_to_its_answer(domains):
     joined = domains[2]
-    labelled = np.flatnonzero(joined.start_W)
+    labelled = np.flatnonzero(joined.labels["start"])
     assert len(labelled) > 40
     for w in labelled:
-        assert joined.text(w, joined.start_W[w], joined.end_W[w]) == joined.examples[joined.example_W[w]].answers[0]
+        assert (
+            text_of(joined, w, joined.labels["start"][w], joined.labels["end"][w])
+            == joined.examples[joined.example_W[w]].answers[0]
+        )
 
 
 def test_values_of_the_parts_tokens_fit_the_whole(domains, tokenizer):
@@ -223,20 +234,22 @@ def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer)
         train, settings = load_one(preset.data, name).train, preset.windows.model_dump()
         alone[name] = make_windows(train, tokenizer, **settings, seed=preset.data.seed)
         everything = make_windows(train, tokenizer, **{**settings, "empty_windows": 1.0})
-        empty, kept = (everything.start_W == 0).sum(), (alone[name].start_W == 0).sum()
+        empty, kept = (everything.labels["start"] == 0).sum(), (alone[name].labels["start"] == 0).sum()
         assert 0.1 * empty < kept < 0.5 * empty and empty > 40
-        assert (alone[name].start_W > 0).sum() == (everything.start_W > 0).sum()
+        assert (alone[name].labels["start"] > 0).sum() == (everything.labels["start"] > 0).sum()
     for names in (["news"], ["search"], ["news", "search"], ["search", "news"]):
         joined = windows_of(preset, names, "train")
         tokens = [joined.token_ids(w).tolist() for w in range(len(joined))]
         assert tokens == [alone[name].token_ids(w).tolist() for name in names for w in range(len(alone[name]))]
-        assert joined.start_W.tolist() == [label for name in names for label in alone[name].start_W.tolist()]
+        assert joined.labels["start"].tolist() == [
+            label for name in names for label in alone[name].labels["start"].tolist()
+        ]
 
 
 def test_no_window_is_left_out_where_answers_are_scored():
     small = {"windows.max_length": 40, "windows.stride": 12}
     preset, every = load("smoke", **small, **{"windows.empty_windows": 0.0}), load("smoke", **small)
-    assert (windows_of(preset, ["news"], "train").start_W > 0).all()
+    assert (windows_of(preset, ["news"], "train").labels["start"] > 0).all()
     for part in ("valid", "test"):
         assert len(windows_of(preset, ["news"], part)) == len(windows_of(every, ["news"], part))
     examples = mini.load_domain("news").test[:10]

@@ -23,21 +23,6 @@ class Windows(Sequences):
 
     context_chars: Ragged
 
-    @property
-    def start_W(self) -> np.ndarray:
-        return self.labels["start"]
-
-    @property
-    def end_W(self) -> np.ndarray:
-        return self.labels["end"]
-
-    def text(self, window: int, start: int, end: int) -> str:
-        """Passage text between two positions of a window, both included."""
-        chars = self.context_chars[self.second_text_W[window]]
-        shift = self.first_W[window] - self.prefix_W[window]
-        context = self.examples[self.example_W[window]].context
-        return context[chars[start + shift][0] : chars[end + shift][1]]
-
     def positions(self, window: int, span: tuple[int, int]) -> tuple[int, int]:
         """The first and last position in a window of the tokens that the characters ``span`` of its passage cover."""
         first, last = _token_span(self.context_chars[self.second_text_W[window]], *span)
@@ -176,10 +161,9 @@ def _make(
     firsts, _, first_of = tokenise([first for first, _ in texts], tokenizer)
     seconds, _, second_of = tokenise([second for _, second in texts], tokenizer)
     first_size, second_size = firsts.lengths[first_of], seconds.lengths[second_of]
-    shorter = np.minimum(np.minimum(first_size, second_size), room // 2)
-    first_is_longer = first_size > second_size
-    first_count = np.where(first_is_longer, np.minimum(first_size, room - shorter), shorter)
-    count = np.where(first_is_longer, shorter, np.minimum(second_size, room - shorter))
+    half = np.where(first_size > second_size, room - room // 2, room // 2)
+    first_count = np.minimum(first_size, np.maximum(room - second_size, half))
+    count = np.minimum(second_size, room - first_count)
     cut = int((first_count + count < first_size + second_size).sum())
     rows = (first_of, first_count, second_of, np.zeros_like(count), count)
     labels = [example.label for example in examples]

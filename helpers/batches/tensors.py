@@ -36,14 +36,14 @@ class SequenceTensors:
         self.labels |= {name: values.long() for name, values in self.labels.items() if not values.is_floating_point()}
         self.choices, self.lengths_cpu = sequences.choices, sequences.lengths_W
 
-    def gather(self, index: np.ndarray, multiple_of: int = 8) -> dict[str, Tensor]:
+    def gather(self, index: np.ndarray) -> dict[str, Tensor]:
         """Padded batch of the rows ``index``: input_ids, attention_mask, token_type_ids and segment_ids (0 special or
         padding, 1 first text, 2 second text), B×L, and the labels by name (B). With C choices ``index`` counts
         examples, and the inputs are B×C×L.
 
-        L is the longest row's length, rounded up to ``multiple_of``.
+        L is the longest row's length, rounded up to a multiple of 8.
         """
-        length = -(-int(self.lengths_cpu[index].max()) // multiple_of) * multiple_of
+        length = -(-int(self.lengths_cpu[index].max()) // 8) * 8
         chosen = torch.as_tensor(index, device=self.pool.device)
         rows = (chosen[:, None] * self.choices + torch.arange(self.choices, device=chosen.device)).flatten()
         position = torch.arange(length, device=rows.device, dtype=torch.int32).expand(len(rows), -1).contiguous()
@@ -58,10 +58,7 @@ class SequenceTensors:
         }
         if self.choices > 1:
             inputs = {name: values.view(-1, self.choices, length) for name, values in inputs.items()}
-        labels = {name: values[chosen] for name, values in self.labels.items()}
-        return inputs | {
-            name: values if values.is_floating_point() else values.long() for name, values in labels.items()
-        }
+        return inputs | {name: values[chosen] for name, values in self.labels.items()}
 
     def gather_tokens(self, flat: Tensor, index: np.ndarray, length: int) -> Tensor:
         """The rows of ``flat``, one value a real token of every row in their order, as B×L, padded with 0."""

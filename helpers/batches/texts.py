@@ -34,19 +34,15 @@ class Ragged:
     starts: np.ndarray
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence], dtype, width: tuple[int, ...] = ()) -> Ragged:
-        starts = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=starts[1:])
-        values = np.empty((int(starts[-1]), *width), dtype)
-        for row, start in zip(rows, starts, strict=False):
-            values[start : start + len(row)] = row
-        return cls(values, starts)
+    def of(cls, rows: Sequence[Sequence], width: tuple[int, ...] = ()) -> Ragged:
+        """Whole numbers, or arrays of shape ``width`` of them, as int32."""
+        starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        return cls(np.concatenate([np.empty((0, *width), np.int32), *rows], dtype=np.int32), starts)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Ragged]) -> Ragged:
-        shifts = np.cumsum([0, *(part.starts[-1] for part in parts)])
-        starts = [part.starts[:-1] + shift for part, shift in zip(parts, shifts, strict=False)]
-        return cls(np.concatenate([part.values for part in parts]), np.concatenate([*starts, shifts[-1:]]))
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(np.concatenate([part.values for part in parts]), np.append(0, np.cumsum(lengths)))
 
     @property
     def lengths(self) -> np.ndarray:
@@ -96,7 +92,7 @@ class Template:
     @property
     def specials(self) -> int:
         """Number of special tokens."""
-        return len(self.before) + len(self.between) + len(self.after)
+        return len(self.before + self.between + self.after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +143,7 @@ class Sequences:
     @property
     def prefix_W(self) -> np.ndarray:
         """Position of the second text's first token."""
-        return (self.first_count_W + len(self.template.before) + len(self.template.between)).astype(np.int32)
+        return (self.first_count_W + len(self.template.before + self.template.between)).astype(np.int32)
 
     @property
     def lengths_W(self) -> np.ndarray:
@@ -193,9 +189,9 @@ def tokenise(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> tuple[
         chunk = every[begin : begin + CHUNK]
         for text, encoded in zip(chunk, backend.encode_batch(chunk, add_special_tokens=False), strict=True):
             spans = np.asarray(encoded.offsets, np.int32).reshape(-1, 2)
-            ids.append(np.asarray(encoded.ids, np.int32))
+            ids.append(np.asarray(encoded.ids, np.int32))  # a list takes many times the memory
             chars.append(_without_spaces(text, spans) if has_spaces else spans)
-    return Ragged.of(ids, np.int32), Ragged.of(chars, np.int32, (2,)), which
+    return Ragged.of(ids), Ragged.of(chars, (2,)), which
 
 
 def _without_spaces(text: str, spans: np.ndarray) -> np.ndarray:

@@ -11,8 +11,10 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress, zip_longest
 
 import numpy as np
+import pandas as pd
 
 from helpers.data.examples import DataError, Example
 from helpers.tasks.decoding import Prediction
@@ -34,9 +36,7 @@ class Scores:
 
     def select(self, mask: np.ndarray) -> Scores:
         """The questions where ``mask`` is true."""
-        return Scores(
-            [name for name, chosen in zip(self.ids, mask, strict=True) if chosen], self.em[mask], self.f1[mask]
-        )
+        return Scores(list(compress(self.ids, mask)), self.em[mask], self.f1[mask])
 
 
 def normalize_answer(text: str) -> str:
@@ -70,10 +70,7 @@ def f1(prediction: str, answers: Sequence[str], *, no_answer: bool = False) -> f
 
 
 def _references(answers: Sequence[str], no_answer: bool) -> list[str]:
-    references = [normalize_answer(answer) for answer in answers]
-    if no_answer:
-        references = [reference for reference in references if reference]
-    return references or [""]
+    return [reference for reference in map(normalize_answer, answers) if reference or not no_answer] or [""]
 
 
 def score(
@@ -106,12 +103,9 @@ def group_minima(examples: Sequence[Example], scores: Scores) -> Scores:
     """
     if [example.id for example in examples] != scores.ids:
         raise DataError("the scores are not of these examples, in this order")
-    groups: dict[str, int] = {}
-    which = np.asarray([groups.setdefault(example.group, len(groups)) for example in examples])
-    least = np.full((2, len(groups)), np.inf)
-    np.minimum.at(least[0], which, scores.em)
-    np.minimum.at(least[1], which, scores.f1)
-    return Scores(list(groups), *least)
+    groups = [example.group for example in examples]
+    least = pd.DataFrame({"em": scores.em, "f1": scores.f1}).groupby(groups, sort=False).min()
+    return Scores(list(least.index), *least.to_numpy().T)
 
 
 def by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, Scores]:
@@ -153,11 +147,9 @@ def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]
 
     if len(predictions) != len(references) or not predictions:
         raise DataError(f"{len(predictions)} predictions for {len(references)} questions; need one for each, and some")
-    for row, answers in enumerate(references):
-        if not answers:
-            raise DataError(f"question {row} has no reference answer")
-    most = max(len(answers) for answers in references)
-    streams = [[answers[i] if i < len(answers) else None for answers in references] for i in range(most)]
+    if not all(references):
+        raise DataError(f"question {list(map(bool, references)).index(False)} has no reference answer")
+    streams = list(zip_longest(*references))  # a question without an nth reference has None there
     bleu = {
         f"bleu_{order}": BLEU(lowercase=True, smooth_method="none", max_ngram_order=order)
         .corpus_score(list(predictions), streams)

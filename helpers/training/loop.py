@@ -32,24 +32,18 @@ class BatchSource(Protocol):
     """Batches by step number, so that any step can be made again; ``part`` of ``parts`` is a slice of its rows."""
 
     def __len__(self) -> int: ...
-
     def size(self, step: int) -> int: ...
-
     def at(self, step: int, part: int = 0, parts: int = 1) -> Batch: ...
 
 
 @dataclass
 class Fitted:
-    """What a training did: best validation score and its step, (step, score) pairs, steps, seconds."""
+    """What a training did: best validation score, [step, score] of each validation, steps, seconds."""
 
     best_score: float = -math.inf
-    best_step: int = 0
-    history: list[tuple[int, float]] = field(default_factory=list)
+    history: list[list] = field(default_factory=list)  # lists, as in a checkpoint's JSON
     steps: int = 0
     seconds: float = 0.0
-
-    def __post_init__(self):
-        self.history = [tuple(point) for point in self.history]  # a checkpoint's JSON knows only lists
 
 
 def training_device() -> torch.device:
@@ -102,13 +96,14 @@ def fit(
     evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}
 
     # restore
-    stored = load_checkpoint(checkpoint, bare, optimizer) if checkpoint else None
-    best, progress = stored or ({}, {})
+    best, progress = (checkpoint and load_checkpoint(checkpoint, bare, optimizer)) or ({}, {})
     done, pending = Fitted(**progress), None
     saved_at = time.perf_counter()
     begun = saved_at - done.seconds
 
-    for step in (bar := progress_bar(range(done.steps, steps), label, shown=rank == 0)):
+    hidden = rank > 0 or parent_process() is not None  # workers would write over each other
+    left = range(done.steps, steps)
+    for step in (bar := tqdm(left, label, steps, initial=done.steps, leave=False, mininterval=1.0, disable=hidden)):
         # step: the parts of a batch add up to its mean
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
@@ -133,9 +128,9 @@ def fit(
             check_finite(pending)
             score = validate(bare)
             bare.train()
-            done.history.append((done.steps, score))
+            done.history.append([done.steps, score])
             if score > done.best_score:
-                done.best_score, done.best_step = score, done.steps
+                done.best_score = score
                 best = {name: tensor.clone() for name, tensor in weights(bare).items()}
             bar.set_postfix(validation=f"{score:.1f}")
 
@@ -152,12 +147,6 @@ def fit(
     done.seconds = time.perf_counter() - begun
     bare.eval()
     return done
-
-
-def progress_bar(steps: range, label: str, shown: bool) -> tqdm:
-    """A bar over the steps that are left. Workers have none: they would write over each other."""
-    shown = shown and parent_process() is None
-    return tqdm(steps, label, steps.stop, initial=steps.start, leave=False, mininterval=1.0, disable=not shown)
 
 
 def check_finite(pending: tuple[int, Tensor, dict[str, Tensor], Tensor, str | None] | None) -> None:

@@ -25,7 +25,7 @@ class StoredTeacher:
     of_pairs: Mapping[str, Tensor] = field(default_factory=dict)
     prefix: str = "teacher_"
 
-    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+    def __call__(self, batch: Batch) -> dict[str, Tensor]:
         """What is stored about the batch's sequences, named with ``prefix``."""
         index, length = batch["window"].numpy(), batch["input_ids"].shape[1]
         said = {name: values[batch["window"].to(values.device)] for name, values in self.of_sequences.items()}
@@ -49,7 +49,7 @@ class LiveTeacher:
     prefix: str = "teacher_"
 
     @torch.no_grad()  # not inference mode: a loss may have to keep what a teacher says for its gradient
-    def outputs(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
+    def __call__(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
         """What the model says, named with ``prefix``. Raises ValueError where it is not in evaluation mode."""
         if any(module.training for module in self.model.modules()):
             raise ValueError("a teacher is in training mode, so its dropout would be learnt: call eval() on it")
