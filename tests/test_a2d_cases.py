@@ -42,7 +42,7 @@ def test_a_free_answer_without_a_span_is_not_trained_on(monkeypatch):
     free = Example("1", "Why ?", "They met .", ("because of the rain", "rain"), None, "1")
     unanswerable = Example("2", "Why ?", "They met .", (), None, "2")
     made = Domain("stories", [free, unanswerable], [free], [free])
-    monkeypatch.setattr(domains, "_all_of", lambda data, name: made)
+    monkeypatch.setattr(domains.mini, "load_domain", lambda name, **sizes: made)
     preset = load("smoke", **{"data.seed": 4321})  # a seed of its own, as domains are kept
     found = domains.load_one(preset.data, "news")
     assert [e.id for e in found.train] == ["2"] and [e.id for e in found.test] == ["1"]
