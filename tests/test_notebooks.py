@@ -32,12 +32,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    """Every notebook run once on preset smoke, each paper's in a process of its own."""
+    """Every notebook run once on preset smoke, with one seed, each paper's in a process of its own."""
     folder = tmp_path_factory.mktemp("results")
     by_paper = [[path.stem for path in NOTEBOOKS if mark in path.stem] for mark in ("_a2d_", "_imm_")]
     by_paper[1].insert(0, "00_corpora")
     environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
-    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke"]
+    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", "-p", "seeds", "1"]
     runs = [subprocess.Popen([*command, *names], env=environment, cwd=paths.ROOT) for names in by_paper]
     assert [process.wait() for process in runs] == [0, 0]
     with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +62,7 @@ def facts_of(path):
     facts["processor"] = record.run.device.partition(",")[0]
     if record.artefact == "a2d/table4":
         facts["scores"] = [score for score in facts["scores"] if score["metric"] == "thousand parameters"]
-        assert len(facts["scores"]) == 8
+        assert len(facts["scores"]) == 4
     return facts
 
 
@@ -83,10 +83,10 @@ def test_smoke_gives_the_golden_records(smoke):
         if expected.pop("processor") == made[name].pop("processor"):
             assert made[name] == expected, name
         for facts in (made[name], expected):
-            for score in facts["scores"]:
+            for score in facts.get("scores", ()):
                 score.pop("value")
-            facts["payload"] = sorted(facts["payload"] or ())
-            facts["examples"] = {key: len(values) for key, values in facts["examples"].items()}
+            facts["payload"] = sorted(facts.get("payload") or ())
+            facts["examples"] = {key: len(values) for key, values in facts.get("examples", {}).items()}
         assert made[name] == expected, name
 
 
