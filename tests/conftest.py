@@ -1,6 +1,10 @@
 import contextlib
 import json
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -42,6 +46,50 @@ def text_of(windows, window: int, first: int, last: int) -> str:
     shift = windows.first_W[window] - windows.prefix_W[window]
     context = windows.examples[windows.example_W[window]].context
     return context[chars[first + shift][0] : chars[last + shift][1]]
+
+
+SMOKE = pytest.StashKey()  # the folder, and the processes that fill it
+
+
+def pytest_collection_modifyitems(session, items):
+    """Tests that look at the notebooks run on preset smoke come last, as others can run meanwhile."""
+    items.sort(key=lambda item: "smoke" in getattr(item, "fixturenames", ()))
+
+
+def pytest_collection_finish(session):
+    """Start every notebook on preset smoke with one seed, each paper's in a process of its own."""
+    if session.config.option.collectonly or not (session.items and "smoke" in session.items[-1].fixturenames):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="smoke-"))
+    names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+    by_paper = [[name for name in names if mark in name] for mark in ("_a2d_", "_imm_")]
+    by_paper[0].insert(0, "00_corpora")
+    environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
+    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", "-p", "seeds", "1"]
+    settings = {"env": environment, "cwd": ROOT, "stdout": subprocess.DEVNULL}
+    session.config.stash[SMOKE] = folder, [subprocess.Popen([*command, *own], **settings) for own in by_paper]
+
+
+def pytest_sessionfinish(session):
+    folder, processes = session.config.stash.get(SMOKE, (None, []))
+    for process in processes:
+        process.terminate()
+        process.wait()
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def smoke(request) -> Path:
+    """The results of every notebook on preset smoke."""
+    from helpers.notebooks import runner
+
+    folder, processes = request.config.stash[SMOKE]
+    assert [process.wait() for process in processes] == [0, 0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HELPERS_RESULTS", str(folder))
+        assert runner.run(["99_report"], {"preset": "smoke"}) == 0
+    return folder / "smoke"
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@ import ast
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,22 +26,6 @@ NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-@pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    """Every notebook run once on preset smoke, with one seed, each paper's in a process of its own."""
-    folder = tmp_path_factory.mktemp("results")
-    by_paper = [[path.stem for path in NOTEBOOKS if mark in path.stem] for mark in ("_a2d_", "_imm_")]
-    by_paper[1].insert(0, "00_corpora")
-    environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
-    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", "-p", "seeds", "1"]
-    runs = [subprocess.Popen([*command, *names], env=environment, cwd=paths.ROOT) for names in by_paper]
-    assert [process.wait() for process in runs] == [0, 0]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HELPERS_RESULTS", str(folder))
-        assert runner.run(["99_report"], {"preset": "smoke"}) == 0
-    return folder / "smoke"
 
 
 @pytest.mark.slow
