@@ -23,8 +23,6 @@ from helpers.presets.schema import Preset
 from helpers.results import records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
-
-
 GOLDEN = Path(__file__).parent / "golden"
 
 
