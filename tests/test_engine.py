@@ -156,6 +156,7 @@ def test_a_killed_run_leaves_no_process_and_two_at_once_go_on_to_the_same_scores
     before = []
     while len(stored(results)) < 2 and time.time() < deadline:
         before = marked(mark)
+        time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     finished = {path: path.stat().st_mtime_ns for path in results.rglob("job.pkl")}
