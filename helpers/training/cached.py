@@ -14,7 +14,7 @@ from helpers import paths
 from helpers.models.pretrained import load_saved, load_tokenizer, save_encoder, weights_digest
 from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
-from helpers.training.loop import training_device
+from helpers.training.loop import Fitted, training_device
 
 
 class NotDone(RuntimeError):
@@ -85,12 +85,18 @@ class CachedTraining(Cached):
         """Where a long training leaves its state."""
         return self.infra.uid_folder(create=True) / "checkpoint.safetensors"
 
-    def keep(self, model: torch.nn.Module) -> str:
-        """Save the trained model, drop the checkpoint, and return the digest of the weights."""
+    def keep(self, model: torch.nn.Module, done: Fitted) -> dict:
+        """Save the trained model, drop the checkpoint, and return the training's result."""
         folder = self.infra.uid_folder(create=True)
         save_encoder(model, load_tokenizer(self.preset.encoder), folder / "model")
         self.checkpoint().unlink(missing_ok=True)
-        return weights_digest(folder / "model")
+        return {
+            "best": done.best_score,
+            "validation": done.history,
+            "steps": done.steps,
+            "seconds": done.seconds,
+            "weights": weights_digest(folder / "model"),
+        }
 
 
 def load_outputs(path: Path, teacher: str, windows: str) -> dict[str, torch.Tensor]:

@@ -61,14 +61,8 @@ class A2dTraining(CachedTraining):
             checkpoint=self.checkpoint(),
             label=self.label,
         )
-        return {
-            "best": done.best_score,
-            "validation": done.history,
-            "steps": done.steps,
-            "seconds": done.seconds,
-            "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
-            "weights": self.keep(model.eval()),
-        }
+        parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        return {**self.keep(model.eval(), done), "parameters": parameters}
 
     def _initial(self) -> nn.Module:
         preset = self.preset

@@ -54,13 +54,7 @@ class ImmTraining(CachedTraining):
             checkpoint=self.checkpoint(),
             label=self.label,
         )
-        return {
-            "best": done.best_score,
-            "validation": done.history,
-            "steps": done.steps,
-            "seconds": done.seconds,
-            "weights": self.keep(model.eval()),
-        }
+        return self.keep(model.eval(), done)
 
     def parents(self) -> list[str]:
         """The keys of the readers that it starts from or learns from."""
