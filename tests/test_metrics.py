@@ -9,12 +9,12 @@ import pytest
 
 from helpers.data.examples import DataError, Example
 from helpers.tasks.metrics import (
+    adversarial_scores,
     best_threshold,
     by_answerability,
     exact_match,
     f1,
     free_answers,
-    group_minima,
     normalize_answer,
     score,
 )
@@ -98,7 +98,7 @@ def test_predictions_must_fit_the_examples():
     assert score(examples, swapped[::-1]).means() == {"em": 100, "f1": 100}
 
 
-def test_adversarial_scores_are_the_least_of_a_group():
+def test_a_question_counts_by_its_worst_adversarial_variant():
     examples = [
         question("x", "red car"),
         question("y", "dog"),
@@ -106,21 +106,58 @@ def test_adversarial_scores_are_the_least_of_a_group():
         question("x-turk1", "red car", group="x"),
     ]
     scores = score(examples, ["red car", "dog", "car", "blue"])
-    least = group_minima(examples, scores)
+    least = adversarial_scores(examples, scores)
     assert least.ids == ["x", "y"]
     assert least.em.tolist() == [0, 100] and least.f1.tolist() == [0, 100]
     assert scores.means()["f1"] == pytest.approx((100 + 100 + 200 / 3 + 0) / 4)
-    without = group_minima(examples[:3], score(examples[:3], ["red car", "dog", "car"]))
-    assert without.em.tolist() == [0, 100] and without.f1.tolist() == pytest.approx([200 / 3, 100])
 
 
-def test_without_variants_the_minimum_is_the_score():
+def test_the_clean_passage_counts_only_where_there_is_no_variant():
+    examples = [question("x", "red car"), question("x-turk0", "red car", group="x"), question("y", "dog")]
+    for order in ([0, 1, 2], [1, 0, 2]):
+        examples = [examples[i] for i in order]
+        texts = {"x": "blue", "x-turk0": "red car", "y": "fox"}
+        least = adversarial_scores(examples, score(examples, [texts[e.id] for e in examples]))
+        assert dict(zip(least.ids, least.f1, strict=True)) == {"x": 100, "y": 0}
+
+
+def test_exact_match_is_that_of_the_variant_with_the_least_f1():
+    examples = [question("x", "red car"), *(question(f"x-turk{i}", "red car", group="x") for i in range(2))]
+    # "car red" has all words and is no exact match: the F1 of both variants is 1, and the first counts.
+    first = adversarial_scores(examples, score(examples, ["", "red car", "car red"]))
+    second = adversarial_scores(examples, score(examples, ["", "car red", "red car"]))
+    assert (first.em.tolist(), first.f1.tolist()) == ([100], [100])
+    assert (second.em.tolist(), second.f1.tolist()) == ([0], [100])
+
+
+def test_adversarial_scores_are_those_of_the_official_steps():
+    """The steps of the official evaluation, a question after another, on random answers."""
+    random = np.random.default_rng(1)
+    texts = ["red car", "car red", "car", "dog", ""]
+    for _ in range(50):
+        names = [f"q{i}" + (f"-turk{j}" if j else "") for i in range(6) for j in range(random.integers(1, 5))]
+        names = [names[i] for i in random.permutation(len(names))]
+        examples = [question(name, "red car", group=name.partition("-")[0]) for name in names]
+        scores = score(examples, [texts[i] for i in random.integers(0, len(texts), len(names))])
+        chosen, counted = {}, {}
+        for name, em, overlap in zip(names, scores.em, scores.f1, strict=True):
+            original = name.partition("-")[0]
+            if name == original:
+                if original not in chosen:
+                    chosen[original], counted[original] = original, (em, overlap)
+            elif original not in chosen or chosen[original] == original or counted[original][1] > overlap:
+                chosen[original], counted[original] = name, (em, overlap)
+        got = adversarial_scores(examples, scores)
+        assert dict(zip(got.ids, zip(got.em, got.f1, strict=True), strict=True)) == counted
+
+
+def test_without_variants_the_scores_are_unchanged():
     examples = [question("b", "dog"), question("a", "red car")]
     scores = score(examples, ["dog", "car"])
-    least = group_minima(examples, scores)
+    least = adversarial_scores(examples, scores)
     assert (least.ids, least.em.tolist(), least.f1.tolist()) == (["b", "a"], scores.em.tolist(), scores.f1.tolist())
     with pytest.raises(DataError, match="not of these examples"):
-        group_minima(examples[::-1], scores)
+        adversarial_scores(examples[::-1], scores)
 
 
 def test_breakdown_by_answerability():
@@ -162,23 +199,43 @@ def test_best_threshold_at_the_ends():
     assert best_threshold(examples, always) == (1.0, 100.0)
 
 
-def test_equal_differences_turn_together():
+def test_equal_differences_turn_one_after_another():
     examples = [question("a", "dog"), question("b"), question("c")]
     predictions = [prediction("a", "dog", 0.0), prediction("b", "x", 0.0), prediction("c", "y", 1.0)]
-    # Between a and b the score would be 300, but no threshold lies between them: 200 either way.
-    assert best_threshold(examples, predictions) == (-np.inf, pytest.approx(200 / 3))
+    # The official script looks at the mean between a and b too, 300 of 300, though no threshold lies between them.
+    assert best_threshold(examples, predictions) == (0.0, pytest.approx(100))
+    assert best_threshold(examples[::-1], predictions[::-1]) == (-np.inf, pytest.approx(200 / 3))
+
+
+def test_best_threshold_is_that_of_the_official_steps():
+    """The steps of SQuAD 2.0's evaluation, on random answers with many equal differences; "the" is a text too."""
+    random = np.random.default_rng(3)
+    for _ in range(50):
+        examples = [question(str(i), *(["red car"] if random.random() < 0.5 else [])) for i in range(20)]
+        texts = random.choice(["red car", "car", "dog", "the", ""], 20)
+        differences = random.integers(-3, 4, 20)
+        predictions = [prediction(e.id, t, float(d)) for e, t, d in zip(examples, texts, differences, strict=True)]
+        raw = score(examples, list(texts), no_answer=True).f1
+        current = best = 100.0 * sum(not e.answers for e in examples)
+        threshold = -np.inf
+        for row in sorted(range(20), key=lambda row: differences[row]):
+            current += raw[row] if examples[row].answers else -100 * bool(texts[row])
+            if current > best + 1e-9:
+                best, threshold = current, float(differences[row])
+        assert best_threshold(examples, predictions) == (threshold, pytest.approx(best / 20))
 
 
 def test_best_threshold_agrees_with_trying_them_all():
     random = np.random.default_rng(3)
     examples = [question(str(i), *(["red car"] if random.random() < 0.5 else [])) for i in range(60)]
     texts = random.choice(["red car", "car", "dog"], 60)
-    predictions = [prediction(str(i), text, float(random.integers(-5, 6))) for i, text in enumerate(texts)]
+    order = random.permutation(60)  # without equal ones, between which no threshold lies
+    predictions = [prediction(str(i), text, float(order[i])) for i, text in enumerate(texts)]
     tried = {
         threshold: score(
             examples, ["" if p.null_difference > threshold else p.best_text for p in predictions], no_answer=True
         ).means()["f1"]
-        for threshold in [-np.inf, *range(-5, 6)]
+        for threshold in [-np.inf, *range(60)]
     }
     threshold, value = best_threshold(examples, predictions)
     assert value == pytest.approx(max(tried.values())) == pytest.approx(tried[threshold])

@@ -17,7 +17,7 @@ SETS = ("clean", "AddSent", "AddOneSent")
 def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     """The clean questions, and both adversarial sets with the clean ones among them, by name (``SETS``).
 
-    A question's variants share its ``group``; their score is the least of the group. All sets are about the same
+    A question's variants share its ``group``; their score is that of the worst. All sets are about the same
     questions, at most ``test_size``. Empty where the preset names no adversarial files. Raises DataError where a
     file cannot be used.
     """

@@ -116,9 +116,9 @@ def seconds_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dic
 
 
 def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metrics.Scores:
-    """EM and F1 of each question of a set, the least over its variants, averaged over several readers' answers."""
+    """EM and F1 of each question of a set, by its worst variant where it has any, averaged over several readers' answers."""
     examples = question_set(data, name)
-    scores = [metrics.group_minima(examples, metrics.score(examples, texts)) for texts in answers]
+    scores = [metrics.adversarial_scores(examples, metrics.score(examples, texts)) for texts in answers]
     return metrics.Scores(
         scores[0].ids, np.mean([s.em for s in scores], axis=0), np.mean([s.f1 for s in scores], axis=0)
     )

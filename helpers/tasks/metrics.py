@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import compress, zip_longest
 
 import numpy as np
-import pandas as pd
 
 from helpers.data.examples import DataError, Example
 from helpers.tasks.decoding import Prediction
@@ -96,16 +95,23 @@ def score(
     return Scores([example.id for example in examples], *(100 * table))
 
 
-def group_minima(examples: Sequence[Example], scores: Scores) -> Scores:
-    """Adversarial scoring (Jia & Liang 2017): the least EM and the least F1 among a question's variants.
+def adversarial_scores(examples: Sequence[Example], scores: Scores) -> Scores:
+    """Adversarial scoring as its official evaluation has it (Jia & Liang 2017): each question counts by the adversarial
+    variant with the least F1, the first of several, and by the clean passage only where it has no variant.
 
-    One entry for each ``Example.group``, in order of first appearance; without variants nothing changes.
+    One entry for each ``Example.group``, in order of first appearance; without variants nothing changes. Raises
+    DataError where the scores are of other examples.
     """
     if [example.id for example in examples] != scores.ids:
         raise DataError("the scores are not of these examples, in this order")
-    groups = [example.group for example in examples]
-    least = pd.DataFrame({"em": scores.em, "f1": scores.f1}).groupby(groups, sort=False).min()
-    return Scores(list(least.index), *least.to_numpy().T)
+    worst: dict[str, int] = {}
+    for row, example in enumerate(examples):
+        so_far = worst.setdefault(example.group, row)
+        clean = examples[so_far].id == example.group
+        if example.id != example.group and (clean or scores.f1[row] < scores.f1[so_far]):
+            worst[example.group] = row
+    rows = list(worst.values())
+    return Scores(list(worst), scores.em[rows], scores.f1[rows])
 
 
 def by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, Scores]:
@@ -120,20 +126,21 @@ def best_threshold(
 ) -> tuple[float, float]:
     """The ``null_threshold`` of `spans.decode` with the best mean ``metric`` ("em" or "f1"), and that mean in percent.
 
-    As in SQuAD 2.0's evaluation: by rising null difference one question after another turns from "no answer" to its
-    best span. Equal differences turn together, since no threshold tells them apart (the official script counts
-    between them); the first of equally good thresholds counts; -inf leaves all questions without an answer.
+    As in SQuAD 2.0's official evaluation: by rising null difference, equal ones in the order of the examples, one
+    question after another turns from "no answer" to its best span, and the mean is looked at after each. Among equal
+    differences it may thus be a mean that no threshold reaches. The first of equally good thresholds counts; -inf
+    leaves all questions without an answer.
     """
     spans = score(examples, [prediction.best_text for prediction in predictions], no_answer=True)
     answerable = np.asarray([bool(example.answers) for example in examples])
-    null = np.where(answerable, 0.0, 100.0)
+    said = np.asarray([bool(prediction.best_text) for prediction in predictions])
     difference = np.asarray([prediction.null_difference for prediction in predictions])
     order = np.argsort(difference, kind="stable")
-    gains = np.concatenate([[0.0], np.cumsum((getattr(spans, metric) - null)[order])])
-    thresholds = np.concatenate([[-np.inf], difference[order]])
-    last = np.append(thresholds[1:] != thresholds[:-1], True)
-    best = np.flatnonzero(last)[gains[last].argmax()]
-    return float(thresholds[best]), float((null.sum() + gains[best]) / len(examples))
+    turns = np.where(answerable, getattr(spans, metric), -100.0 * said)  # any text is wrong where there is no answer
+    gains = np.concatenate([[0.0], np.cumsum(turns[order])])
+    best = int(gains.argmax())
+    threshold = float(difference[order[best - 1]]) if best else -np.inf
+    return threshold, float((100.0 * np.count_nonzero(~answerable) + gains[best]) / len(examples))
 
 
 def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float | np.ndarray]:
