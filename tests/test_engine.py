@@ -189,3 +189,26 @@ def marked(value):
         except OSError:
             continue
     return found
+
+
+def test_waiting_threads_sleep_in_this_process_and_in_workers():
+    code = (
+        "import helpers.training.engine as engine, os\n"
+        "print(engine._pool(1, 1).submit(os.getenv, 'OMP_WAIT_POLICY').result())"
+    )
+    unset = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "KMP_BLOCKTIME")}
+    shown = {**unset, "OMP_DISPLAY_ENV": "TRUE"}  # the runtime then says what it goes by, once it is loaded
+    done = subprocess.run([sys.executable, "-c", code], env=shown, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "PASSIVE"
+    policies = [line for line in done.stderr.splitlines() if "OMP_WAIT_POLICY" in line]
+    assert all("PASSIVE" in line for line in policies)
+    if sys.platform == "linux":
+        assert policies
+    kept = subprocess.run(
+        [sys.executable, "-c", "import helpers, os; print(os.environ['OMP_WAIT_POLICY'])"],
+        env={**unset, "OMP_WAIT_POLICY": "ACTIVE"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert kept.stdout.strip() == "ACTIVE"  # who sets it means it

@@ -116,7 +116,7 @@ def seconds_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dic
 
 
 def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metrics.Scores:
-    """EM and F1 of each question of a set, by its worst variant where it has any, averaged over several readers' answers."""
+    """EM and F1 of each question of a set, averaged over several readers' answers; see `metrics.adversarial_scores`."""
     examples = question_set(data, name)
     scores = [metrics.adversarial_scores(examples, metrics.score(examples, texts)) for texts in answers]
     return metrics.Scores(
