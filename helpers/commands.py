@@ -38,7 +38,7 @@ def status(given: argparse.Namespace) -> int:
     distinct, apart = {}, 0
     for card in (card for paper in papers.ALL for card in paper.notebooks):
         preset = session.preset_for(parameters, card.name)
-        plans = {} if card.left_out(preset) else card.plans(preset)
+        plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
         needed = trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks)
         if needed:
             print(f"{card.name}: {sum(map(engine.is_done, needed.values()))} of {len(needed)} trainings done")
@@ -73,7 +73,7 @@ def own_domains(given: argparse.Namespace) -> int:
             raise DataError(f"--domain {text}: write NAME=FILE, each name once")
         domains[name] = file
     parameters = session.of_the_preset(given.parameters)
-    if "data_dir" in parameters:
+    if "data.folder" in parameters:
         raise DataError("-p data_dir has no meaning here: --domain names the files")
     parameters |= {name: getattr(given, name) for name in method.options if getattr(given, name) is not None}
     preset = session.preset_for(parameters, paper.notebooks[0].name, **own.overrides(method.name, domains))

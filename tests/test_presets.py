@@ -22,7 +22,7 @@ def copy(tmp_path, old, new):
         (
             "batch_size = 16",
             "batchsize = 16",
-            "mine.toml: training.batch_size: Field required .*training.batchsize: unknown key",
+            "mine.toml: training.batch_size: Field required; training.batchsize: unknown key",
         ),
         ("seeds = 5", 'seeds = "three"', "mine.toml: seeds: Input should be a valid integer .got 'three'"),
         ("learning_rate = ", "learning_rate = -", "training.learning_rate: Input should be greater than 0"),
@@ -41,13 +41,84 @@ def test_a_copy_with_another_value(tmp_path):
     assert load(path).seeds == 1 and load(path, **{"training.epochs": 9.0}).training.epochs == 9.0
 
 
-def test_what_applies_without_a_gpu_and_what_was_asked_for(monkeypatch):
+@pytest.fixture
+def no_gpu(monkeypatch):
     monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+
+
+def test_what_applies_without_a_gpu_and_what_was_asked_for(no_gpu, monkeypatch):
     on_cpu = load("lab", **{"data.train_size": 200})
     assert on_cpu.seeds == 1 and on_cpu.data.train_size == 200
-    assert "seeds" in on_cpu.cpu and "data.train_size" not in on_cpu.cpu
+    limited = {limit.key: (limit.value, limit.instead_of) for limit in on_cpu.limits}
+    assert limited["seeds"] == (1, 3) and "data.train_size" not in limited
+    assert all(limit.why for limit in on_cpu.limits)
     monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
-    assert load("lab").seeds == 3 and load("lab").cpu == {}
+    assert load("lab").seeds == 3 and load("lab").limits == ()
+
+
+def test_asking_for_all_questions_wins_over_limits_and_shares(no_gpu):
+    assert load("lab", **{"data.train_size": 0}).data.train_size == 0
+    few, everything = load("mini", "imm"), load("mini", "imm", **{"data.train_size": 0})
+    assert few.data.train_share < 1 and everything.data.train_share == 1 and everything.data.train_size == 0
+
+
+def test_what_a_paper_is_limited_to_wins(no_gpu):
+    assert load("lab").data.train_size == 500 and load("lab", "imm").data.train_size == 250
+
+
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_limits_are_numbers_of_shipped_presets_alone(name, no_gpu, monkeypatch):
+    table = presets._read(presets.paths.PRESETS / "limits.toml")
+    assert set(table) <= set(presets.NAMES)
+    for topic, groups in table.get(name, {}).items():
+        limited = load(name, topic)
+        monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
+        plain = load(name, topic)
+        monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+        assert limited.data.domains == plain.data.domains
+        for group in groups:
+            assert group.pop("why") and all(type(value) in (int, float) for value in group.values())
+
+
+def test_a_copy_runs_as_it_is_written(tmp_path, no_gpu):
+    text = (presets.paths.PRESETS / "lab.toml").read_text()
+    head, _, tail = text.partition("[data.domains]")
+    own = '[data.domains]\nlaw = "law"\nwikipedia = "mine"\n\n' + tail[tail.index("[data.adversarial]") :]
+    path = tmp_path / "mine.toml"
+    path.write_text((head + own).replace('name = "lab"', 'name = "mine"'))
+    mine = load(str(path), "imm", "imm_main")
+    assert mine.data.domains == {"law": "law", "wikipedia": "mine"}
+    assert mine.limits == () and (mine.seeds, mine.data.train_size, mine.training.epochs) == (3, 0, 2.0)
+
+
+def test_a_copy_has_no_section_for_machines_without_a_gpu(tmp_path):
+    for table in ("[cpu]", "[papers.imm.cpu]"):
+        with pytest.raises(PresetError, match=r"mine.toml: \[cpu\] is no section of a preset: write the numbers"):
+            load(copy(tmp_path, "[engine]", f"{table}\nseeds = 1\n[engine]"))
+
+
+def test_domains_without_that_of_the_adversarial_questions_are_one_sentence():
+    with pytest.raises(PresetError) as error:
+        load("lab", **{"data.domains": {"law": "law", "med": "med"}})
+    assert str(error.value) == (
+        "lab.toml: data: adversarial.domain is 'wikipedia', which is none of the domains law, med; correct it, or "
+        "delete the section [data.adversarial]"
+    )
+
+
+def test_a_name_of_a_domain_with_a_space_is_refused_in_these_words():
+    with pytest.raises(PresetError, match="the name 'my law' has a space: give the domain a name of letters, digits"):
+        load("lab", **{"data.domains": {"my law": "law"}, "data.adversarial": None})
+
+
+def test_questions_without_an_answer_are_a_setting_of_all_domains_or_some():
+    assert not load("lab").data.may_be_unanswerable("news")
+    everywhere = load("lab", **{"data.unanswerable": True}).data
+    assert everywhere.may_be_unanswerable("news") and everywhere.may_be_unanswerable("amazon")
+    some = load("lab", **{"data.unanswerable": ["news"]}).data
+    assert some.may_be_unanswerable("news") and not some.may_be_unanswerable("amazon")
+    with pytest.raises(PresetError, match="unanswerable lists 'law', which is none of the domains wikipedia"):
+        load("lab", **{"data.unanswerable": ["law"]})
 
 
 def test_an_unknown_name_lists_the_known():
@@ -60,20 +131,3 @@ def test_a_copy_needs_a_name_of_its_own(tmp_path):
     path.write_text((presets.paths.PRESETS / "mini.toml").read_text())
     with pytest.raises(PresetError, match="the name 'mini' is taken"):
         load(str(path))
-
-
-def test_settings_without_a_gpu_may_be_nested_and_are_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
-    assert load(copy(tmp_path, "[engine]", "[cpu]\ntraining.epochs = 9.0\n[engine]")).training.epochs == 9.0
-    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
-    with pytest.raises(PresetError, match=r"training\.epoch: unknown key"):
-        load(copy(tmp_path, "[engine]", "[cpu]\ntraining.epoch = 9.0\n[engine]"))
-
-
-def test_what_a_paper_says_for_itself_without_a_gpu_wins(tmp_path, monkeypatch):
-    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
-    own = "[cpu]\ntraining.epochs = 9.0\n[papers.a2d.cpu]\ntraining.epochs = 7.0\n[engine]"
-    path = copy(tmp_path, "[engine]", own)
-    assert load(path).training.epochs == 9.0 and load(path, "a2d").training.epochs == 7.0
-    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
-    assert load(path, "a2d").training.epochs == load("mini", "a2d").training.epochs

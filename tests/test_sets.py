@@ -6,7 +6,7 @@ from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, load_domains
 from helpers.data.examples import DataError
 from helpers.data.question_types import question_word
-from helpers.data.sets import question_set, question_set_names
+from helpers.data.sets import may_be_unanswerable, question_set, question_set_names
 from helpers.presets.schema import DataSettings
 
 
@@ -40,6 +40,14 @@ def test_a_domains_questions_are_as_they_are_and_all_together_bear_its_name(data
 
 def test_the_adversarial_sets(data):
     assert {name: question_set(data, name) for name in ("clean", "AddSent", "AddOneSent")} == load_adversarial(data)
+
+
+def test_each_question_of_a_set_may_be_unanswerable_as_its_domain_says(data):
+    some = data.model_copy(update={"unanswerable": ["quiz"]})
+    assert may_be_unanswerable(some, "test/quiz") == [True] * 7 and not any(may_be_unanswerable(some, "test/news"))
+    assert may_be_unanswerable(some, "test") == [False] * 7 + [True] * 7
+    assert all(may_be_unanswerable(some, "AddSent")) and len(may_be_unanswerable(some, "AddSent")) == 28
+    assert not any(may_be_unanswerable(data, "test")) and not any(may_be_unanswerable(data, "clean"))
 
 
 @pytest.mark.parametrize("name", ["train", "valid/sports", "addsent", ""])

@@ -138,6 +138,18 @@ def test_probabilities_by_hand(one):
     assert answer.score == pytest.approx(np.log(2))
 
 
+def test_each_question_may_have_a_rule_of_its_own(tokenizer):
+    examples = [question(name, "Ann met Bob") for name in ("may", "must")]
+    windows = make_windows(examples, tokenizer)
+    logits = Logits(*(np.zeros(int(windows.lengths_W.sum()), np.float32) for _ in range(2)))
+    for side in (logits.start, logits.end):
+        side[np.cumsum(windows.lengths_W) - windows.lengths_W] = 5  # [CLS], where no answer is
+    may, must = decode(windows, logits, no_answer=np.array([True, False]))
+    assert (may.text, may.span) == ("", None) and may.n_best[0].text == ""
+    assert must.text == "Ann" and all(candidate.text for candidate in must.n_best)
+    assert may.probability > 0.9 and must.probability < 0.5
+
+
 def test_no_answer_needs_more_than_the_threshold(one):
     logits = logits_of(one, ({0: 3, 5: 1}, {0: 2, 5: 1}))  # null 5, best 2
     assert decode(one, logits)[0].text == "Ann"

@@ -30,7 +30,8 @@ def load_one(data: DataSettings, name: str) -> Domain:
             given = {part: from_hub(source, split, "subset") for part, split in splits.items()}
         else:
             given = locate_folder(data) / source
-        domain = questions.load_domain(name, given, seed=data.seed, **sizes)
+        unanswerable = data.may_be_unanswerable(name)
+        domain = questions.load_domain(name, given, seed=data.seed, unanswerable=unanswerable, **sizes)
         if len(domain.valid) > 2 * data.valid_size:
             note = f"{name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
             valid = questions.sample(domain.valid, data.valid_size, data.seed)

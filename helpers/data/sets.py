@@ -16,6 +16,16 @@ def question_set_names(data: DataSettings) -> list[str]:
     return [*PARTS, *of_domains, *(SETS if data.adversarial else ())]
 
 
+def may_be_unanswerable(data: DataSettings, name: str) -> list[bool]:
+    """For each question of the set called ``name`` whether it may have no answer. Raises DataError."""
+    part, _, domain = name.partition("/")
+    if name in SETS:
+        domain = data.adversarial.domain
+    if domain:
+        return [data.may_be_unanswerable(domain)] * len(question_set(data, name))
+    return [data.may_be_unanswerable(domain) for domain in data.domains for _ in getattr(load_one(data, domain), part)]
+
+
 def question_set(data: DataSettings, name: str) -> list[Example]:
     """The questions of the set called ``name``. Raises DataError for a name that none has.
 

@@ -3,19 +3,24 @@
 import ast
 import os
 import time
+from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
+import pandas as pd
 import torch
 from accelerate.utils import set_seed
 
 from helpers import papers, paths
-from helpers.presets.load import load
+from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset
 from helpers.results import figures, provenance, records
 
+OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
 
@@ -43,12 +48,12 @@ class Session:
     def save(self, artefact: str, *, training_seconds: float | None = None, **parts) -> records.Record:
         """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
         card's, unless ``parts`` have others."""
-        settings = self.preset.model_dump(mode="json", exclude={"cpu"})
+        settings = self.preset.model_dump(mode="json", exclude={"limits"})
         for section, key in ((settings, "encoder"), (settings["data"], "folder"), (settings["mnemonic"], "glove")):
             section[key] = public_name(section[key])
         domains = settings["data"]["domains"]
         settings["data"]["domains"] = {name: public_name(place) for name, place in domains.items()}
-        given = {name: value for name, value in self.parameters.items() if name not in ("data_dir", "encoder", "glove")}
+        given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
         record = records.Record(
             artefact=artefact,
             preset=self.preset.name,
@@ -102,19 +107,48 @@ def check(values: dict[str, object], known: dict[str, Parameter], notebook: str)
 
 def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: object) -> Preset:
     """The preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone, and
-    ``overrides`` by key. A parameter that is None leaves the preset's. Raises ParameterError, PresetError."""
-    keys = papers.parameters()
-    asked = {keys[name]: value for name, value in parameters.items() if name in keys and value is not None}
+    ``overrides`` by key. A parameter may be a key of the preset too; one that is None leaves the preset's.
+    Raises ParameterError, PresetError."""
+    known = {key: key for key in keys()} | papers.parameters()
+    asked = {known[name]: value for name, value in parameters.items() if name in known and value is not None}
     paper, _ = papers.card_of(notebook)
     topics = [paper.key, notebook.partition("_")[2]] if paper else []
     return load(str(parameters["preset"]), *topics, **{**asked, **overrides})
 
 
 def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
-    """``parameters``, if all of them stand for keys of the preset. Raises ParameterError."""
-    if unknown := sorted(set(parameters) - {"preset", *papers.parameters()}):
-        raise ParameterError(f"no parameter {unknown[0]!r} here; there are {', '.join(papers.parameters())}")
-    return parameters
+    """``parameters``, if all of them stand for keys of the preset: by the names that notebooks have for them, with
+    their section, or without where only one section has such a key. Raises ParameterError."""
+    everything = keys()
+    times = Counter(key.rpartition(".")[2] for key in everything)
+    named = {key.rpartition(".")[2]: key for key in everything} | papers.parameters()
+    known = {name: key for name, key in named.items() if times[name] == 1 or name in papers.parameters()}
+    known |= {key: key for key in everything}
+    if unknown := sorted(set(parameters) - {"preset", *known}):
+        near = get_close_matches(unknown[0], known, 3) or list(papers.parameters())
+        raise ParameterError(
+            f"no parameter {unknown[0]!r} here; give a key of the preset, such as {', '.join(near)}; with its section "
+            "where several have one of that name"
+        )
+    return {known.get(name, name): value for name, value in parameters.items()}
+
+
+def limits(preset: Preset, notebook: str = "", sections: Container[str] = ()) -> str:
+    """What of the preset is limited because there is no GPU and matters to a notebook, or else is in one of
+    ``sections``: a short table, with a line above it, or nothing."""
+    if notebook:
+        shown = [limit for limit in preset.limits if papers.concerns(limit.key, notebook)]
+    else:
+        shown = [limit for limit in preset.limits if limit.key.partition(".")[0] in sections]
+    if not shown:
+        return ""
+    rows = [
+        (limit.key, f"{limit.value:g}", f"{limit.instead_of:g}" if limit.instead_of else "all", limit.why)
+        for limit in shown
+    ]
+    table = pd.DataFrame(rows, columns=["setting", "value", "instead of", "why"])
+    head = f"no GPU, hence these limits of preset {preset.name}; ask for a value, or use a copy of it, to have another:"
+    return f"{head}\n{table.to_string(index=False)}"
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:
@@ -137,6 +171,6 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f"{preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
     print("; ".join([f"preset {preset.name} on {device}, {seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
-    if preset.cpu:
-        print("no GPU, hence: " + ", ".join(f"{key} = {value}" for key, value in preset.cpu.items()))
+    if told := limits(preset, notebook):
+        print(told)
     return Session(preset, values)

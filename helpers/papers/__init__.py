@@ -36,3 +36,15 @@ def artefact(name: str) -> dict[str, object]:
     """What its card says of an artefact such as ``imm/table1``; nothing of one that no paper declares."""
     declared = {f"{paper.key}/{artefact.name}": artefact for paper in ALL for artefact in paper.artefacts}
     return {key: value for key, value in vars(declared[name]).items() if key != "name"} if name in declared else {}
+
+
+def concerns(key: str, notebook: str) -> bool:
+    """Whether a key of the preset matters to a notebook: of the data alone where nothing is trained, and not where it
+    is another paper's, or a parameter of other notebooks of its paper alone."""
+    paper, card = card_of(notebook)
+    if paper is None:
+        return False
+    foreign = [section for other in ALL if other is not paper for section in other.settings]
+    others = {parameter for other in paper.notebooks for parameter in other.parameters} - set(card.parameters)
+    section = key.partition(".")[0]
+    return section not in foreign and key not in others and (section == "data" or card.plans is not None)

@@ -25,11 +25,11 @@ class Artefact:
 @dataclass(frozen=True)
 class Notebook:
     """One of a paper's notebooks. ``parameters`` are the keys of the preset that it takes as parameters, ``plans`` its
-    trainings, by a name, and ``left_out`` says why a preset has nothing for it ("" where it has)."""
+    trainings by a name (None: it has none), and ``left_out`` says why a preset has nothing for it ("" where it has)."""
 
     name: str
     parameters: tuple[str, ...] = ()
-    plans: Callable[[Preset], dict[Hashable, Any]] = lambda preset: {}
+    plans: Callable[[Preset], dict[Hashable, Any]] | None = None
     left_out: Callable[[Preset], str] = lambda preset: ""
 
 

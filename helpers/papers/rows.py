@@ -141,7 +141,7 @@ def sample_answers(answers: dict[str, tuple[list[Example], list[str]]]) -> pd.Da
     def rows() -> Iterator[dict[str, str]]:
         for domain, (examples, texts) in answers.items():
             for example, text in zip(examples, texts, strict=False):
-                expected = " / ".join(example.answers)
+                expected = " / ".join(example.answers) or "no answer"
                 yield {"domain": domain, "question": example.question, "answer": text, "expected": expected}
 
     return pd.DataFrame(rows())

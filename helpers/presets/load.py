@@ -2,13 +2,15 @@
 
 import copy
 import tomllib
+from functools import reduce
 from pathlib import Path
 
 import pydantic
 import torch
 
 from helpers import paths
-from helpers.presets.schema import Preset
+from helpers.presets.papers import Settings
+from helpers.presets.schema import Limit, Preset
 
 NAMES = ("smoke", "mini", "lab", "paper")
 
@@ -20,33 +22,58 @@ class PresetError(ValueError):
 def load(preset: str, *topics: str, **overrides: object) -> Preset:
     """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
 
-    First apply the preset's ``[papers.<topic>]`` tables, in the order given, and, where there is no GPU, ``[cpu]`` and
-    ``[papers.<topic>.cpu]``. Raises PresetError.
+    First apply the preset's ``[papers.<topic>]`` tables, in the order given. Where there is no GPU, a shipped preset,
+    and no other, is then limited in the numbers that limits.toml names, but for those overridden. Raises PresetError.
     """
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
         raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PresetError(f"{path.name}: not valid TOML: {error}") from None
-    if path.parent != paths.PRESETS and values.get("name") in NAMES:
+    shipped = path.resolve().parent == paths.PRESETS
+    values = _read(path)
+    if not shipped and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
-    papers, on_cpu = values.pop("papers", {}), _flat(values.pop("cpu", {}))
+    papers = values.pop("papers", {})
+    if "cpu" in values or any("cpu" in table for table in papers.values()) or "limits" in values:
+        raise PresetError(f"{path.name}: [cpu] is no section of a preset: write the numbers that you want in their own")
     for topic in topics:
-        table = {**papers.get(topic, {})}
-        on_cpu |= _flat(table.pop("cpu", {}))  # what a paper says for itself wins
-        values = _changed(values, _flat(table))
-    if overrides.get("data.train_size"):  # who asks for so many questions means so many
+        values = _changed(values, _flat(papers.get(topic, {})))
+    if "data.train_size" in overrides:  # who asks for so many questions means so many
         overrides = {"data.train_share": 1.0, **overrides}
-    applied = {key: value for key, value in on_cpu.items() if key not in overrides}
     try:
-        without_gpu = Preset(**_changed(values, {**applied, **overrides}), cpu=applied)
-        return without_gpu if not torch.cuda.is_available() else Preset(**_changed(values, overrides))
+        asked = Preset(**_changed(values, overrides))
+        if not shipped or torch.cuda.is_available():
+            return asked
+        limits = tuple(limit for limit in _limits(asked, topics) if limit.key not in overrides)
+        return Preset(**_changed(values, {limit.key: limit.value for limit in limits} | overrides), limits=limits)
     except pydantic.ValidationError as error:
         raise PresetError(f"{path.name}: {_explain(error)}") from None
     except TypeError:
         raise PresetError(f"{path.name}: a section is no table; write it as [section] with keys below it") from None
+
+
+def keys() -> list[str]:
+    """Every key that a preset may have, with its section."""
+    sections = {name: field.annotation for name, field in Preset.model_fields.items() if name != "limits"}
+    tables = {name: kind for name, kind in sections.items() if isinstance(kind, type) and issubclass(kind, Settings)}
+    own = [name for name in sections if name not in tables]
+    return own + [f"{section}.{key}" for section, kind in tables.items() for key in kind.model_fields]
+
+
+def _read(path: Path) -> dict:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PresetError(f"{path.name}: not valid TOML: {error}") from None
+
+
+def _limits(preset: Preset, topics: tuple[str, ...]) -> list[Limit]:
+    """What changes in a shipped preset where there is no GPU."""
+    groups, limits = _read(paths.PRESETS / "limits.toml").get(preset.name, {}), {}
+    for group in (group for topic in ("all", *topics) for group in groups.get(topic, [])):
+        for key, value in group.items():
+            if key != "why" and value != (instead := reduce(getattr, key.split("."), preset)):
+                limits[key] = Limit(key=key, value=value, instead_of=instead, why=group["why"])
+    return list(limits.values())
 
 
 def _flat(table: dict, prefix: str = "") -> dict[str, object]:
@@ -73,7 +100,11 @@ def _changed(values: dict, changes: dict[str, object]) -> dict:
 def _explain(error: pydantic.ValidationError) -> str:
     lines = []
     for problem in error.errors():
-        key = ".".join(str(part) for part in problem["loc"])
-        unknown = problem["type"] == "extra_forbidden"
-        lines.append(f"{key}: " + ("unknown key" if unknown else f"{problem['msg']} (got {problem['input']!r})"))
+        key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            message = "unknown key"
+        elif problem["type"] not in ("missing", "value_error"):  # their input is the section around the key
+            message += f" (got {problem['input']!r:.80})"
+        lines.append(f"{key}: {message}")
     return "; ".join(lines)

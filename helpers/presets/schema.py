@@ -1,5 +1,6 @@
 """The sections of a preset as strict models."""
 
+import re
 from typing import Annotated, Literal, Self
 
 import pydantic
@@ -7,8 +8,15 @@ from pydantic import Field
 
 from helpers.presets.papers import A2dSettings, ImmSettings, MnemonicSettings, Settings
 
-# It names folders and is part of cache keys.
-DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+
+def _domain_name(name: str) -> str:
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        says = "has a space" if " " in name else "cannot be used"
+        raise ValueError(f"the name {name!r} {says}: give the domain a name of letters, digits, - and _")
+    return name  # it names folders and is part of cache keys
+
+
+DomainName = Annotated[str, pydantic.AfterValidator(_domain_name)]
 
 
 class AdversarialSettings(Settings):
@@ -32,15 +40,27 @@ class DataSettings(Settings):
     valid_size: int = Field(300, ge=1)
     test_size: int = Field(0, ge=0, description="test questions a domain; 0: all")
     seed: int = 0
+    unanswerable: bool | list[str] = Field(
+        False, description="whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those listed"
+    )
     adversarial: AdversarialSettings | None = None
 
+    def may_be_unanswerable(self, domain: str) -> bool:
+        """Whether a question of ``domain`` may have no answer."""
+        return self.unanswerable if isinstance(self.unanswerable, bool) else domain in self.unanswerable
+
     @pydantic.model_validator(mode="after")
-    def _adversarial_fits(self) -> Self:
-        given = self.adversarial
+    def _domains_are_there(self) -> Self:
+        given, names = self.adversarial, ", ".join(self.domains)
         if given and given.domain not in self.domains:
-            raise ValueError(f"adversarial.domain is {given.domain!r}, but there are {', '.join(self.domains)}")
+            raise ValueError(
+                f"adversarial.domain is {given.domain!r}, which is none of the domains {names}; correct it, or delete "
+                "the section [data.adversarial]"
+            )
         if given and self.source != "mini" and not (given.AddSent and given.AddOneSent):
-            raise ValueError("adversarial needs both AddSent and AddOneSent")
+            raise ValueError("adversarial needs both AddSent and AddOneSent; give both, or delete the section")
+        if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - set(self.domains)):
+            raise ValueError(f"unanswerable lists {min(unknown)!r}, which is none of the domains {names}")
         return self
 
 
@@ -84,8 +104,17 @@ class EngineSettings(Settings):
     threads: int = Field(1, ge=0, description="of each process; 0 takes all cores")
 
 
+class Limit(Settings):
+    """A number of a shipped preset that is another one where there is no GPU, and why."""
+
+    key: str
+    value: int | float
+    instead_of: int | float
+    why: str
+
+
 class Preset(Settings):
-    """All settings of one run."""
+    """All settings of one run. ``limits`` are in force already, and no part of a file."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100, description="number of seeds")
@@ -99,8 +128,8 @@ class Preset(Settings):
     imm: ImmSettings = ImmSettings()
     mnemonic: MnemonicSettings = MnemonicSettings()
     a2d: A2dSettings = A2dSettings()
-    cpu: dict[str, pydantic.JsonValue] = Field({}, description='"section.key" = value where there is no GPU')
+    limits: tuple[Limit, ...] = ()
 
     def without_gpu(self) -> list[str]:
         """What applied because there was no GPU, a note each."""
-        return [f"{key} = {value} because there was no GPU" for key, value in self.cpu.items()]
+        return [f"{limit.key} = {limit.value} because there was no GPU" for limit in self.limits]

@@ -4,10 +4,11 @@ from collections.abc import Hashable
 from functools import cache
 
 import exca
+import numpy as np
 
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import DataError, Example
-from helpers.data.sets import question_set
+from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.files import fingerprint
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
 from helpers.presets.schema import DataSettings, Preset
@@ -31,14 +32,21 @@ class Answering(Cached):
     def fit(self) -> dict[str, list[str]]:
         """The answer's text to each question of each set."""
         sets = {name: question_set(self.preset.data, name) for name in self.questions}
-        distinct = {(e.question, e.context): e for examples in sets.values() for e in examples}
+        asked = {name: self._asked(name, examples) for name, examples in sets.items()}
+        distinct = {key: e for name, examples in sets.items() for key, e in zip(asked[name], examples, strict=True)}
         windows, models = windows_over(self.preset, list(distinct.values())), map(self.load, self.readers)
+        no_answer = np.array([allowed for *_, allowed in distinct])
         if self.together:
-            predictions = joint_answers(self.preset, models, windows)
+            predictions = joint_answers(self.preset, models, windows, no_answer)
         else:
-            predictions = answers(self.preset, *models, windows)
-        texts = {asked: prediction.text for asked, prediction in zip(distinct, predictions, strict=True)}
-        return {name: [texts[e.question, e.context] for e in examples] for name, examples in sets.items()}
+            predictions = answers(self.preset, *models, windows, no_answer)
+        texts = {key: prediction.text for key, prediction in zip(distinct, predictions, strict=True)}
+        return {name: [texts[key] for key in keys] for name, keys in asked.items()}
+
+    def _asked(self, name: str, examples: list[Example]) -> list[tuple[str, str, bool]]:
+        """What an answer depends on: the question, its passage, and whether there may be none."""
+        allowed = may_be_unanswerable(self.preset.data, name)
+        return [(e.question, e.context, may) for e, may in zip(examples, allowed, strict=True)]
 
 
 Texts = dict[str, list[str]]  # by set, the answer to each of its questions
@@ -64,20 +72,26 @@ def ask(preset: Preset, asked: dict[Hashable, Answering]) -> dict[Hashable, Text
 @cache
 def questions_fingerprint(data: DataSettings, name: str) -> str:
     """Stands for what a set of questions asks, and not for what counts as right."""
-    return fingerprint(*(repr((e.id, e.question, e.context)) for e in question_set(data, name)))
+    asked = [repr((e.id, e.question, e.context)) for e in question_set(data, name)]
+    allowed = may_be_unanswerable(data, name)
+    return fingerprint(*asked, *([allowed] if any(allowed) else []))
 
 
-def answer(model: str, question: str, passage: str, *, no_answer: bool = False) -> Prediction:
+def answer(model: str, question: str, passage: str, *, no_answer: bool | None = None) -> Prediction:
     """The best span of ``passage`` with its probability among the 20 best; transformers 5 has no pipeline for this.
 
-    ``model`` is a folder in Hugging Face format or a name on the Hub. With ``no_answer`` the empty answer takes
-    part. Raises EncoderError for a model that cannot be loaded, DataError for an empty question or passage.
+    ``model`` is a folder in Hugging Face format or a name on the Hub. It reads windows of the length and stride that
+    it was trained with, where its configuration says so. With ``no_answer`` the empty answer takes part; by default
+    where it was trained on questions without an answer. Raises EncoderError for a model that cannot be loaded,
+    DataError for an empty question or passage.
     """
     if not question.strip() or not passage.strip():
         raise DataError("question and passage must not be empty")
-    tokenizer = load_tokenizer(model)
     reader = load_saved(model)
     longest = min(384, longest_input(reader))
+    settings = getattr(reader.config, "windows", None) or {"max_length": longest, "stride": longest // 3}
+    if no_answer is None:
+        no_answer = getattr(reader.config, "unanswerable", False)
     example = Example("question", question, passage, (), None, "question")
-    windows = make_windows([example], tokenizer, max_length=longest, stride=longest // 3)
+    windows = make_windows([example], load_tokenizer(model), **settings)
     return decoding.decode(windows, predict(reader, windows, precision="fp32"), no_answer=no_answer)[0]

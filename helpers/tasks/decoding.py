@@ -89,16 +89,16 @@ def decode(
     *,
     n_best: int = 20,
     max_answer_tokens: int = 30,
-    no_answer: bool = False,
+    no_answer: bool | np.ndarray = False,
     null_threshold: float = 0.0,
 ) -> list[Prediction]:
     """One answer for each of ``windows.examples``, in their order.
 
-    The null score is the minimum over the windows of the [CLS] token's start plus end logit. With ``no_answer``
-    the answer is "" where null score minus best span's score exceeds ``null_threshold``, and the empty answer
-    takes part in the softmax over the ``n_best`` spans; without, it is "" only where no span is possible. A logit
-    of -inf rules its position out. Raises DataError naming the question where it has no window, or where a logit
-    is NaN or inf; ValueError where the logits do not fit the windows.
+    The null score is the minimum over the windows of the [CLS] token's start plus end logit. With ``no_answer`` (for
+    all questions, or an array with a value for each) the answer is "" where null score minus best span's score exceeds
+    ``null_threshold``, and the empty answer takes part in the softmax over the ``n_best`` spans; without, it is "" only
+    where no span is possible. A logit of -inf rules its position out. Raises DataError naming the question where it has
+    no window, or where a logit is NaN or inf; ValueError where the logits do not fit the windows.
     """
     if n_best < 1 or max_answer_tokens < 1:
         raise ValueError(f"n_best ({n_best}) and max_answer_tokens ({max_answer_tokens}) must be at least 1")
@@ -134,6 +134,7 @@ def decode(
     texts, spans = best_texts.copy(), chars.copy()
     for row in np.flatnonzero(empty):
         texts[row], spans[row] = "", None
+    no_answer = np.broadcast_to(no_answer, len(windows_of))
     kept = repeat(_NBest(windows, logits, n_best, max_answer_tokens, no_answer, null))
     score = np.where(empty, null, score).tolist()
     return list(map(Prediction, ids, texts, spans, score, difference.tolist(), best_texts, kept, count()))
@@ -171,7 +172,7 @@ class _NBest:
     logits: Logits
     n: int
     max_tokens: int
-    no_answer: bool
+    no_answer: np.ndarray  # E
     null: np.ndarray  # E
 
     @cached_property
@@ -198,7 +199,7 @@ class _NBest:
     def probabilities(self) -> np.ndarray:
         """Softmax over the spans and, in the last column, the empty answer (E×(n+1))."""
         score = self.spans[0]
-        null = np.where(score[:, 0] == -np.inf, 0.0, self.null if self.no_answer else -np.inf)
+        null = np.where(score[:, 0] == -np.inf, 0.0, np.where(self.no_answer, self.null, -np.inf))
         values = np.concatenate([score, null[:, None]], 1, dtype=np.float64)
         values = np.exp(values - values.max(1, keepdims=True))
         return values / values.sum(1, keepdims=True)
@@ -207,7 +208,7 @@ class _NBest:
         context, probability = self.windows.examples[row].context, self.probabilities[row].tolist()
         kept = zip(*(array[row].tolist() for array in self.spans), probability, strict=False)
         found = [Candidate(context[slice(*span)], tuple(span), score, p) for score, span, p in kept if score > -np.inf]
-        if self.no_answer or not found:
+        if self.no_answer[row] or not found:
             found.append(Candidate("", None, float(self.null[row]), probability[-1]))
         return sorted(found, key=lambda candidate: -candidate.score)
 

@@ -79,7 +79,14 @@ def fit_settings(preset: Preset, domains: Sequence[str]) -> dict:
         "windows": preset.windows.model_dump(),
         "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}),
         "answers": preset.answers.model_dump(),
+        # Only where it is so, as it only then changes anything.
+        **({"unanswerable": unanswerable} if (unanswerable := unanswerable_domains(preset.data, domains)) else {}),
     }
+
+
+def unanswerable_domains(data: DataSettings, domains: Iterable[str]) -> list[str]:
+    """Those of the domains whose questions may have no answer."""
+    return [name for name in domains if data.may_be_unanswerable(name)]
 
 
 def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
@@ -100,18 +107,22 @@ def predict(model: nn.Module, windows: Windows, *, batch_size: int = 64, precisi
     return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in read))
 
 
-def answers(preset: Preset, model: nn.Module, windows: Windows) -> list[Prediction]:
-    """The reader's answer to every example of ``windows``."""
-    return _decode(preset, windows, predict(model, windows, precision=preset.training.precision))
+def answers(
+    preset: Preset, model: nn.Module, windows: Windows, no_answer: bool | np.ndarray = False
+) -> list[Prediction]:
+    """The reader's answer to every example of ``windows``; ``no_answer`` as in `decoding.decode`."""
+    return _decode(preset, windows, predict(model, windows, precision=preset.training.precision), no_answer)
 
 
-def joint_answers(preset: Preset, members: Iterable[nn.Module], windows: Windows) -> list[Prediction]:
+def joint_answers(
+    preset: Preset, members: Iterable[nn.Module], windows: Windows, no_answer: bool | np.ndarray = False
+) -> list[Prediction]:
     """What readers answer together: decoded from the mean of their distributions over each window (Hu et al. 2018,
     section 3.4)."""
     precision = preset.training.precision
     sides = [distributions(windows, predict(model, windows, precision=precision)) for model in members]
     means = np.mean(sides, axis=0)
-    return _decode(preset, windows, Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny))))
+    return _decode(preset, windows, Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny))), no_answer)
 
 
 def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -131,13 +142,16 @@ def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], 
 
     def validate(model: nn.Module) -> float:
         model.eval()
-        validated = [windows_of(preset, [name], "valid") for name in domains]
-        scores = [metrics.score(windows.examples, answers(preset, model, windows)) for windows in validated]
-        return float(np.mean([score.f1.mean() for score in scores]))
+        scores = []
+        for name in domains:
+            windows = windows_of(preset, [name], "valid")
+            said = answers(preset, model, windows, preset.data.may_be_unanswerable(name))
+            scores.append(metrics.score(windows.examples, said).f1.mean())
+        return float(np.mean(scores))
 
     return validate
 
 
-def _decode(preset: Preset, windows: Windows, logits: Logits) -> list[Prediction]:
-    settings = preset.answers
-    return decoding.decode(windows, logits, n_best=settings.n_best, max_answer_tokens=settings.max_tokens)
+def _decode(preset: Preset, windows: Windows, logits: Logits, no_answer: bool | np.ndarray) -> list[Prediction]:
+    n_best, longest = preset.answers.n_best, preset.answers.max_tokens
+    return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)
