@@ -1,4 +1,4 @@
-"""Command line: ``python -m helpers run | figures | status | data | imm | pretrain | answer``."""
+"""Command line: ``python -m helpers run | figures | status | data | imm | pretrain | answer | predict``."""
 
 import argparse
 import ast
@@ -8,21 +8,29 @@ from pathlib import Path
 
 from helpers import commands, papers
 
-EPILOG = "Presets: smoke (tests), mini (the default), lab (your files), paper; or the path of a TOML file."
+EPILOG = "Presets: smoke (tests), mini, lab (your files), paper; or the path of a TOML file. This command's is {}."
+GOES_ON = "what is finished is kept: the same command goes on from there"
+
+RESUMED = ("run", *(paper.key for paper in papers.ALL if paper.own_domains))
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__.splitlines()[0], epilog=EPILOG)
+    parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     def command(name: str, does: Callable, help: str, preset: str = "mini", parameters: bool = True):
-        added = kinds.add_parser(name, help=help, description=help, epilog=EPILOG)
+        added = kinds.add_parser(name, help=help, description=help, epilog=EPILOG.format(preset) if preset else None)
         added.set_defaults(does=does)
         if preset:
             added.add_argument("--preset", default=preset, help=f"preset name or TOML file (default: {preset})")
         if preset and parameters:
             pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
-            added.add_argument("-p", **pair, help="a notebook parameter")
+            kind = (
+                "a notebook's parameter"
+                if name == "run"
+                else "a key of the preset, such as test_size or training.epochs"
+            )
+            added.add_argument("-p", **pair, help=kind)
         return added
 
     run = command("run", commands.run, "Run notebooks headlessly, skip what is done, and write the report.")
@@ -31,7 +39,10 @@ def build_parser() -> argparse.ArgumentParser:
     command("figures", commands.redraw, "Redraw every figure and the report from stored records.", parameters=False)
     status = command("status", commands.status, "What is trained, what is left, and about how long it takes.")
     status.add_argument("--readers", action="store_true", help="list where each trained reader lies")
-    command("data", commands.data, "Load and check every domain; print sizes and what was repaired.")
+    data = command("data", commands.data, "Load and check every domain; print sizes and what was repaired.")
+    data.add_argument("files", nargs="*", metavar="FILE", help="check these instead of the preset's domains")
+    data.add_argument("--write-repaired", type=Path, metavar="OUT", help="write FILE mended, as SQuAD's JSON")
+    data.add_argument("--drop-bad", action="store_true", help="leave out what cannot be mended, and list it")
     for paper in (paper for paper in papers.ALL if paper.own_domains):
         own = command(paper.key, commands.own_domains, paper.own_domains.help, preset="lab")
         domain = {"action": "append", "required": True, "metavar": "NAME=FILE"}
@@ -39,12 +50,17 @@ def build_parser() -> argparse.ArgumentParser:
         for option in paper.own_domains.options:
             own.add_argument(f"--{option}", type=as_value, help="as the parameter (default: the preset's)")
         own.add_argument("--out", type=Path, required=True, help="folder for the readers, one subfolder a domain")
+        own.add_argument("--dry-run", action="store_true", help="only say what would be trained, and for how long")
     pretrain = command("pretrain", commands.pretrain, "Pretrain the miniature encoder into data/mini.", preset="")
     pretrain.add_argument("--out", type=Path, help="another folder to write to")
     answer = command("answer", commands.answer, "Answer one question about a text with a trained reader.", preset="")
     answer.add_argument("model", help="folder of a reader in Hugging Face format, or a name on the Hub")
     answer.add_argument("question")
     answer.add_argument("passage", help="a text file, or - for standard input")
+    predict = command("predict", commands.predict, "Answer every question of a file with a trained reader.", preset="")
+    predict.add_argument("model", help="as for answer")
+    predict.add_argument("questions", help="a file of questions, in any format that data knows")
+    predict.add_argument("--out", type=Path, required=True, help="JSON file for the answers by question")
     return parser
 
 
@@ -62,6 +78,9 @@ def main(arguments: list[str] | None = None) -> int:
         given.parameters = {"preset": given.preset, **{name: as_value(text) for name, text in given.p}}
     try:
         return given.does(given)
+    except KeyboardInterrupt:
+        print(f"\nstopped; {GOES_ON}" if given.command in RESUMED else "\nstopped", file=sys.stderr)
+        return 130
     except Exception as error:
         # Our own errors speak to the person at the keyboard; any other is a fault of ours and keeps its traceback.
         if not type(error).__module__.startswith("helpers") and not isinstance(error, OSError):

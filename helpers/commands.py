@@ -1,6 +1,7 @@
 """What the command line does, one function a command. Each returns the exit status."""
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -63,6 +64,7 @@ def status(given: argparse.Namespace) -> int:
 def own_domains(given: argparse.Namespace) -> int:
     from helpers import own
     from helpers.notebooks import session
+    from helpers.tasks.pace import Pace
 
     (paper,) = (paper for paper in papers.ALL if paper.key == given.command)
     method = paper.own_domains
@@ -72,17 +74,30 @@ def own_domains(given: argparse.Namespace) -> int:
         if not name or not file or name in domains:
             raise DataError(f"--domain {text}: write NAME=FILE, each name once")
         domains[name] = file
-    parameters = session.of_the_preset(given.parameters)
-    if "data.folder" in parameters:
-        raise DataError("-p data_dir has no meaning here: --domain names the files")
-    parameters |= {name: getattr(given, name) for name in method.options if getattr(given, name) is not None}
-    preset = session.preset_for(parameters, paper.notebooks[0].name, **own.overrides(method.name, domains))
-    for key, value in preset.cpu.items():
-        print(f"no GPU, hence {key} = {value}")
-    record = own.improve(f"{paper.key}/own", method, session.Session(preset, parameters), given.out)
-    for name in domains:
+    parameters, files = session.of_the_preset(given.parameters), own.overrides(method.name, domains)
+    if clash := sorted(set(parameters) & set(files)):
+        raise DataError(f"-p {clash[0]} has no meaning here: --domain names the files")
+    flags = {papers.parameters()[name]: getattr(given, name) for name in method.options}
+    parameters |= {key: value for key, value in flags.items() if value is not None}
+    preset = session.preset_for(parameters, method.notebook, **files)
+    if limits := session.limits(preset, method.notebook):
+        print(limits)
+    for line in own.told(preset):
+        print(line)
+    if not given.dry_run:
+        own.check_place(domains, given.out)
+    work = own.Work.of(method, preset)
+    pace = Pace.measured(preset)
+    print(own.forecast(work, pace), flush=True)
+    if given.dry_run:
+        print(work.table().to_string())
+        return 0
+    with own.progress(work, pace) as after:
+        record = own.improve(f"{paper.key}/own", method, session.Session(preset, parameters), given.out, after)
+    for name in preset.data.domains:
         print(own.compared(record, name, method.name))
-    print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in domains))
+    print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in preset.data.domains))
+    print(f"record: {os.path.relpath(paths.record(record.preset, record.artefact))}")
     return 0
 
 
@@ -90,11 +105,15 @@ def data(given: argparse.Namespace) -> int:
     from helpers.data.domains import load_one
     from helpers.notebooks import session
 
-    settings = session.preset_for(session.of_the_preset(given.parameters)).data
+    preset = session.preset_for(session.of_the_preset(given.parameters))
+    if given.files or given.write_repaired or given.drop_bad:
+        return _check_files(given, bool(preset.data.unanswerable))
+    if limits := session.limits(preset, sections=("data",)):
+        print(limits)
     failed = 0
-    for name in settings.domains:
+    for name in preset.data.domains:
         try:
-            domain = load_one(settings, name)
+            domain = load_one(preset.data, name)
         except DataError as error:
             print(f"{name}: {error}", file=sys.stderr)
             failed += 1
@@ -103,6 +122,25 @@ def data(given: argparse.Namespace) -> int:
         for note in domain.notes:
             print(f"  {note}")
     return 1 if failed else 0
+
+
+def _check_files(given: argparse.Namespace, unanswerable: bool) -> int:
+    """Files by themselves; with --write-repaired one of them, written anew as SQuAD's JSON."""
+    from helpers.data import questions
+    from helpers.data.formats.squad import write_squad
+
+    if given.write_repaired and len(given.files) != 1:
+        raise DataError("--write-repaired OUT needs one file: python -m helpers data FILE --write-repaired OUT")
+    for file in given.files:
+        corpus = questions.read(file, unanswerable=unanswerable, drop_bad=given.drop_bad)
+        passages = len({example.context for example in corpus.examples})
+        print(f"{file}: {len(corpus.examples):,} questions on {passages:,} passages")
+        for line in (*corpus.notes, *(f"left out: {line}" for line in corpus.left_out)):
+            print(f"  {line}")
+        if given.write_repaired:
+            write_squad(corpus.examples, given.write_repaired)
+            print(f"written: {os.path.relpath(given.write_repaired)}")
+    return 0
 
 
 def pretrain(given: argparse.Namespace) -> int:
@@ -120,5 +158,17 @@ def answer(given: argparse.Namespace) -> int:
     except UnicodeDecodeError as error:
         raise DataError(f"{given.passage}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
     best = find(given.model, given.question, passage)
-    print(f"{best.text}\t{best.probability:.3f}")
+    print(f"{best.text or '(no answer)'}\t{best.probability:.3f}")
+    return 0
+
+
+def predict(given: argparse.Namespace) -> int:
+    from helpers.data import questions
+    from helpers.files import write_whole
+    from helpers.tasks.answering import answer_all
+
+    examples = questions.read(given.questions, unanswerable=True).examples
+    answers = {prediction.id: prediction.text for prediction in answer_all(given.model, examples)}
+    write_whole(given.out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
+    print(f"{len(answers):,} answers: {os.path.relpath(given.out)}")
     return 0

@@ -1,47 +1,132 @@
 """Somebody's own domains in, better readers out."""
 
 import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from tqdm.auto import tqdm
 
 from helpers import paths
-from helpers.data.domains import load_domains
+from helpers.data.domains import fingerprint, load_domains
 from helpers.data.examples import DataError
+from helpers.files import fingerprint as fingerprint_of
+from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks.session import Session
 from helpers.papers.card import OwnDomains, OwnModel
-from helpers.presets.schema import Preset
+from helpers.presets.schema import Preset, domain_name
 from helpers.results import comparisons, tables
 from helpers.results.records import Record
+from helpers.tasks.pace import Pace
 from helpers.tasks.spans import budget
+from helpers.training import engine
+from helpers.training.cached import Cached
 
 MOST = 16  # domains
 TITLE = "# A reader of "  # of a card, by which our own folders are known
-NAME = "own"  # of the preset, and so of the folder of its trainings and of its record
+NAME = "own"  # of the preset, and so of the folder of its trainings and of its records
+BAR = "{percentage:3.0f} %|{bar}| {elapsed} so far, {remaining} left; last: {desc}"
+
+
+class Work(NamedTuple):
+    """All tasks that a method can come to do on a preset's domains, and those of them that are left."""
+
+    tasks: dict[str, Cached]
+    left: dict[str, Cached]
+
+    @classmethod
+    def of(cls, method: OwnDomains, preset: Preset) -> "Work":
+        """What there is to do; nothing is done."""
+        tasks = {task.key: task for task in method.tasks(preset)}
+        return cls(tasks, {key: task for key, task in tasks.items() if not engine.is_done(task)})
+
+    def table(self) -> pd.DataFrame:
+        """How many tasks of each kind, how many are done, and the steps of a training."""
+        rows: dict[str, dict] = {}
+        for key, task in self.tasks.items():
+            kind = task.label.partition(",")[0]
+            row = rows.setdefault(kind, {"tasks": 0, "done before": 0, "steps of each": getattr(task, "steps", "")})
+            row["tasks"] += 1
+            row["done before"] += key not in self.left
+        return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def overrides(method: str, domains: dict[str, str]) -> dict[str, object]:
-    """What a preset says instead where a method gets domains by name and file. Raises DataError."""
+    """What a preset says instead where a method gets domains by name and file, whose order does not matter. Raises
+    DataError."""
     if not 2 <= len(domains) <= MOST:
         raise DataError(f"{method} needs 2 to {MOST} domains, not {len(domains)}: give --domain NAME=FILE for each")
-    files = {name: str(Path(file).expanduser().resolve()) for name, file in domains.items()}
+    for name, file in domains.items():
+        try:
+            domain_name(name)
+        except ValueError as error:
+            raise DataError(f"--domain {name}={file}: {error}") from None
+    files = {name: str(Path(file).expanduser().resolve()) for name, file in sorted(domains.items())}
     data = {"source": "files", "folder": str(Path.cwd()), "domains": files, "adversarial": None, "train_share": 1.0}
     return {"name": NAME, **{f"data.{key}": value for key, value in data.items()}}
 
 
-def improve(artefact: str, method: OwnDomains, session: Session, out: Path) -> Record:
+def told(preset: Preset) -> Iterator[str]:
+    """The domains' sizes, and what one has to be warned of. Raises DataError on domains that cannot be read."""
+    for name, domain in load_domains(preset.data).items():
+        yield f"{name}: {len(domain.train):,} train, {len(domain.valid):,} valid, {len(domain.test):,} test questions"
+        yield from (f"  {note}" for note in domain.notes if note.startswith("warning"))
+
+
+def forecast(work: Work, pace: Pace) -> str:
+    """How long it will take, in words."""
+    seconds = pace.seconds(work.left.values()) / pace.processes
+    at_once = f", {pace.processes} at a time" if pace.processes > 1 else ""
+    return (
+        f"{len(work.tasks)} trainings and scorings at most, {len(work.tasks) - len(work.left)} done before; about "
+        f"{tables.duration(seconds)} (a step takes {pace.step:.2g} s, a window {pace.window:.2g} s{at_once})"
+    )
+
+
+@contextmanager
+def progress(work: Work, pace: Pace) -> Iterator[engine.After]:
+    """A bar over what is left, in expected seconds, with the time left; and the function that moves it on."""
+    total = pace.seconds(work.left.values())
+    with tqdm(total=total, smoothing=0, bar_format=BAR, mininterval=1.0) as bar:
+
+        def after(task: Cached) -> None:
+            bar.set_description_str(task.label, refresh=False)
+            bar.update(min(pace.seconds([task]), total - bar.n))
+
+        yield after
+        bar.update(total - bar.n)  # there may be less to do than was thought
+
+
+def improve(
+    artefact: str, method: OwnDomains, session: Session, out: Path, after: Callable[[Cached], None] = lambda task: None
+) -> Record:
     """Train readers of every domain with and without the others, save each domain's best with a model card, and return
     the scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
     preset = session.preset
     load_domains(preset.data)
-    out.mkdir(parents=True, exist_ok=True)
-    for folder in (out / domain for domain in preset.data.domains):
-        known = folder / "README.md"
-        if folder.exists() and not (known.is_file() and TITLE in known.read_text(encoding="utf-8")):
-            raise DataError(f"{folder} holds something that is no reader of ours; give another --out")
-    parts, models = method.train(preset)
-    record = session.save(artefact, notes=preset.without_gpu(), **parts)
+    check_place(preset.data.domains, out)
+    parts, models = method.train(preset, after)
+    # One record a run: it is named by its settings and data, so that the same run writes the same one.
+    known = preset.model_dump_json(
+        exclude={"limits": True, "engine": True, "encoder": True, "data": {"folder", "domains"}}
+    )
+    data = {name: fingerprint(preset.data, name) for name in preset.data.domains}
+    variant = fingerprint_of(known, data, encoder_fingerprint(preset.encoder))[:8]
+    record = session.save(artefact, variant=variant, notes=preset.without_gpu(), **parts)
     for domain, model in models.items():
         put(model.folder, card(preset, record, domain, model, method.name), out / domain)
     return record
+
+
+def check_place(domains: Iterable[str], out: Path) -> None:
+    """Make the folder ``out``. Raises DataError where it holds folders of the domains' names that are not ours."""
+    out.mkdir(parents=True, exist_ok=True)
+    for folder in (out / domain for domain in domains):
+        known = folder / "README.md"
+        if folder.exists() and not (known.is_file() and TITLE in known.read_text(encoding="utf-8")):
+            raise DataError(f"{folder} holds something that is no reader of ours; give another --out")
 
 
 def put(model: Path, card: str, folder: Path) -> None:
@@ -59,12 +144,16 @@ def card(preset: Preset, record: Record, domain: str, model: OwnModel, method: s
     """The model card of one domain's reader: how it was made and what it scores."""
     domains = load_domains(preset.data)
     own = {score.method: score.value for score in record.scores if (score.column, score.seed) == (domain, model.seed)}
-    template = (paths.PACKAGE / "card.md").read_text(encoding="utf-8")
+    template, cut = (paths.PACKAGE / "card.md").read_text(encoding="utf-8"), preset.windows
+    stride = f"each {cut.stride} tokens on" if cut.stride_is == "step" else f"which share {cut.stride} tokens"
+    unanswerable = ". Where the passage holds no answer it says nothing" * preset.data.may_be_unanswerable(domain)
     return template.format(
         preset=preset,
         record=record,
         domain=domain,
         model=model,
+        stride=stride,
+        unanswerable=unanswerable,
         steps=budget(preset),
         encoder=Path(preset.encoder).name if Path(preset.encoder).exists() else preset.encoder,
         tests=len(domains[domain].test),

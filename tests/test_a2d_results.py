@@ -31,15 +31,16 @@ def ask(monkeypatch, **sets) -> None:
         monkeypatch.setattr(module, "question_set", lambda data, name: sets[name])
 
 
-def test_a_table_is_the_mean_over_the_members_and_the_least_over_variants(monkeypatch, preset):
+def test_a_table_is_the_mean_over_the_members_and_of_the_worst_variant(monkeypatch, preset):
     ask(monkeypatch, AddSent=[example("a", "Where ?"), example("a-1", "Where ?", group="a"), example("b", "Where ?")])
     found = {
         ("RMR", 0): [{"AddSent": ["Rome", "Rome", "Paris"]}, {"AddSent": ["Rome", "Paris", "Rome"]}],
-        ("RMR + A2D", 0): [{"AddSent": ["in Rome", "Rome", "Rome"]}],
+        ("RMR + A2D", 0): [{"AddSent": ["Paris", "in Rome", "Rome"]}],
     }
     parts = tables.scores(preset, found, ["AddSent"])
     values = {(score.method, score.metric): score.value for score in parts["scores"]}
-    # Members: a is right and b wrong, then a is wrong (a variant is) and b right: half of each.
+    # Members: a is right and b wrong, then a is wrong (a variant is) and b right: half of each. The student's clean
+    # "Paris" does not count, as there is a variant.
     assert values["RMR", "F1"] == values["RMR", "EM"] == 50
     assert parts["examples"]["RMR|AddSent|0"] == [50, 50]
     assert values["RMR + A2D", "F1"] == pytest.approx((200 / 3 + 100) / 2) and values["RMR + A2D", "EM"] == 50

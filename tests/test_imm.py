@@ -59,16 +59,21 @@ def test_a_round_of_algorithm_1(monkeypatch, preset):
 
 
 def test_the_better_of_new_and_old_is_kept_and_it_stops_when_none_improves(monkeypatch, preset):
-    scores = {"Single": 50.0, "theta news, round 1": 60.0, "theta search, round 1": 40.0, "theta news, round 2": 60.0}
+    scores = {
+        "Single": 50.0,
+        "theta, news, round 1": 60.0,
+        "theta, search, round 1": 40.0,
+        "theta, news, round 2": 60.0,
+    }
 
     def valid(reader):
         return next((score for name, score in scores.items() if name in reader.label), 10.0)
 
     _, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 5), valid)
     kept = [{i: reader.label for i, reader in theta.items()} for theta in history]
-    assert kept[1]["news"] == "IMM theta news, round 1, seed 0"
+    assert kept[1]["news"] == "IMM theta, news, round 1, seed 0"
     assert kept[1]["search"] == kept[0]["search"] and "Single" in kept[0]["search"]  # the new one was worse
-    assert kept[2]["news"] == "IMM theta news, round 2, seed 0"  # as good as the old one: the paper takes the new
+    assert kept[2]["news"] == "IMM theta, news, round 2, seed 0"  # as good as the old one: the paper takes the new
     assert len(history) == 3  # the second round improved none
 
 

@@ -1,13 +1,22 @@
 """Files of questions in, better readers out."""
 
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
-from conftest import write_squad
+from conftest import ROOT, write_squad
 from transformers import AutoModelForQuestionAnswering
 
 from helpers import __main__ as cli
-from helpers import paths
+from helpers import own, papers, paths
 from helpers.data.mini import domains as mini
+from helpers.notebooks.session import preset_for
 from helpers.results import records
+from helpers.tasks.pace import Pace
 
 
 @pytest.fixture
@@ -19,20 +28,31 @@ def files(tmp_path):
     return files
 
 
-def run(files, out, *more):
+def arguments(files, out, *more):
     domains = [part for name, file in files.items() for part in ("--domain", f"{name}={file}")]
-    return cli.main(["imm", *domains, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more])
+    return ["imm", *domains, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more]
+
+
+def run(files, out, *more):
+    return cli.main(arguments(files, out, *more))
 
 
 def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys):
     out = tmp_path / "readers"
     assert run(files, out) == 0
-    said = capsys.readouterr().out
-    record = records.read(results / "own/imm/own.json")
+    captured = capsys.readouterr()
+    said = captured.out
+    place = next(line for line in said.splitlines() if line.startswith("record: ")).removeprefix("record: ")
+    (file,) = (results / "own/imm").glob("*.json")
+    assert (ROOT / place).resolve() == file.resolve() or os.path.samefile(place, file)
+    record = records.read(file)
     assert {(s.method, s.column, s.seed) for s in record.scores} == {
         (method, column, seed) for method in ("Single", "IMM") for column in files for seed in (0, 1)
     }
-    assert str(tmp_path) not in (results / "own/imm/own.json").read_text()
+    assert record.title.startswith("F1 of each domain's reader") and str(tmp_path) not in file.read_text()
+    # Two seeds of two domains: 4 trainings and 4 stored outputs, two stages of a round (8), 8 readers asked.
+    assert re.search(r"24 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", said)
+    assert "100 %" in captured.err and "left" in captured.err
     for name in files:
         assert f"{name}: Single " in said and "P(IMM > Single)" in said
         assert AutoModelForQuestionAnswering.from_pretrained(out / name).config.num_hidden_layers == 1
@@ -41,25 +61,77 @@ def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys)
         assert any(f"| this reader | {value:.1f} |" in card for value in scored)
         assert "news 24, trivia 24" in card and str(tmp_path) not in card and "pipeline_tag: question-answering" in card
         assert f"12 test questions of {name}" in card
+        assert "in windows of at most 96 tokens, each 32 tokens on" in card and "says nothing" not in card
+
+    # Again, with the domains in another order: nothing is trained, and the record is the same one.
     before = {path: path.stat().st_mtime_ns for path in paths.models("own").rglob("job.pkl")}
-    assert run(files, out) == 0  # nothing is trained again
-    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert run(dict(reversed(files.items())), out) == 0
+    assert {path: path.stat().st_mtime_ns for path in paths.models("own").rglob("job.pkl")} == before
+    assert [path.name for path in (results / "own/imm").glob("*.json")] == [file.name]
+    again = records.read(file)
+    assert again.scores == record.scores
+    assert "24 done before" in capsys.readouterr().out
+
+    # Other settings have a record of their own.
+    assert run(files, out, "-p", "seeds", "1") == 0
+    assert len(list((results / "own/imm").glob("*.json"))) == 2
+
+
+def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(results, files, tmp_path, capsys):
+    assert run(files, tmp_path / "readers", "--dry-run", "-p", "training.epochs", "2", "-p", "seeds", "1") == 0
+    said = capsys.readouterr().out
+    assert "news: 24 train, 8 valid, 12 test questions" in said
+    table = {line.split("  ")[0]: line.split()[-3:] for line in said.splitlines()}
+    assert table["Single"] == ["2", "0", "12"]  # 2 epochs over 48 questions, 8 at a time
+    assert table["IMM phi"] == table["IMM theta"] == ["2", "0", "6"]
+    assert not (tmp_path / "readers").exists() and not list(results.rglob("job.pkl"))
+
+
+def test_what_is_rehearsed_is_what_is_done_where_every_reader_is_better(results, files, monkeypatch):
+    method = next(paper.own_domains for paper in papers.ALL if paper.key == "imm")
+    domains = own.overrides("IMM", files)
+    preset = preset_for({"preset": "smoke", "rounds": 2, "seeds": 1}, method.notebook, **domains)
+    from helpers.papers.imm import algorithm
+
+    monkeypatch.setattr(algorithm, "valid", lambda reader: reader.label.count("IMM") + reader.label.count("round 2"))
+    rehearsed = {task.key for task in method.tasks(preset)}
+    assert len(rehearsed) == 2 + 2 * (2 + 2 + 2) + 4
+    done = []
+    with own.progress(own.Work.of(method, preset), Pace(0.1, 0.01, 1)) as after:
+        method.train(preset, lambda task: (done.append(task.key), after(task)))
+    assert set(done) == rehearsed and len(done) == len(rehearsed)
+
+
+def test_a_pace_counts_steps_and_windows():
+    class Task:
+        steps = 10
+
+        def windows_read(self):
+            return 100
+
+    assert Pace(0.5, 0.01, 2).seconds([Task(), Task()]) == pytest.approx(2 * (5 + 1))
 
 
 def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
-    assert run({"news": files["news"]}, tmp_path / "out") == 1
-    assert "error: IMM needs 2 to 16 domains, not 1" in capsys.readouterr().err
-    assert run({**files, "legal": tmp_path / "none.json"}, tmp_path / "out") == 1
-    assert "none.json: no such file" in capsys.readouterr().err
-    assert cli.main(["imm", "--domain", "news", "--out", str(tmp_path / "out")]) == 1
+    def error(*given):
+        assert run(*given) == 1
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        return said
+
+    out = tmp_path / "out"
+    assert "error: IMM needs 2 to 16 domains, not 1" in error({"news": files["news"]}, out)
+    assert "none.json: no such file" in error({**files, "legal": tmp_path / "none.json"}, out)
+    assert cli.main(["imm", "--domain", "news", "--out", str(out)]) == 1
     assert "error: --domain news: write NAME=FILE" in capsys.readouterr().err
     for name in ("..", "a.b", "a|b"):
-        assert run({"news": files["news"], name: files["trivia"]}, tmp_path / "out") == 1
-        assert f"data.domains.{name}" in capsys.readouterr().err
-    assert (
-        run(files, tmp_path / "out", "-p", "data_dir", "x") == 1 and run(files, tmp_path / "out", "--rounds", "0") == 1
-    )
-    assert not (tmp_path / "out").exists() and not list(results.rglob("job.pkl"))
+        assert f"the name '{name}' cannot be used" in error({"news": files["news"], name: files["trivia"]}, out)
+    spaced = error({"news": files["news"], "my law": files["trivia"]}, out)
+    assert "the name 'my law' has a space: give the domain a name of letters, digits" in spaced
+    assert "-p data.folder has no meaning here" in error(files, out, "-p", "data_dir", "x")
+    assert "imm.rounds" in error(files, out, "--rounds", "0")
+    assert "no parameter 'epoch' here" in error(files, out, "-p", "epoch", "1")
+    assert not out.exists() and not list(results.rglob("job.pkl"))
 
 
 def test_a_folder_of_something_else_is_left_alone(results, files, tmp_path, capsys):
@@ -69,3 +141,30 @@ def test_a_folder_of_something_else_is_left_alone(results, files, tmp_path, caps
     assert "holds something that is no reader of ours" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "out/news").iterdir()] == ["thesis.tex"]
     assert not list(results.rglob("job.pkl"))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, files, tmp_path, processes):
+    command = [sys.executable, "-m", "helpers", *arguments(files, tmp_path / "readers", "-p", "engine.processes")]
+    command += [str(processes), "-p", "training.epochs", "20"]
+    environment = {**os.environ, "HELPERS_RESULTS": str(results)}
+    started = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not list(results.rglob("job.pkl")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+    said = started.communicate(timeout=60)[1].decode()
+    assert started.returncode == 130
+    last = said.replace("\r", "\n").strip().splitlines()[-1]
+    assert last == "stopped; what is finished is kept: the same command goes on from there"
+    assert "Traceback" not in said
+
+
+def test_help_says_which_preset_is_the_default(capsys):
+    for command, preset in (("imm", "lab"), ("run", "mini"), ("data", "mini")):
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"This command's is {preset}." in said and f"(default: {preset})" in said

@@ -52,7 +52,9 @@ def test_wrong_use_is_one_line_on_stderr(results, tmp_path, capsys):
 
     assert said("run", "--preset", "maxi").startswith("error: no preset 'maxi'")
     assert not results.exists()
-    assert said("status", "-p", "sedes", "5").startswith("error: no parameter 'sedes' here; there are data_dir")
+    assert "no parameter 'sedes' here; give a key of the preset, such as seeds" in said("status", "-p", "sedes", "5")
+    assert "lab.toml: training.epoch: unknown key" not in said("status", "-p", "training.epoch", "5")
+    assert "no parameter 'training.epoch' here" in said("status", "-p", "training.epoch", "5")
     assert said("status", "-p", "seeds", "many").startswith("error: mini.toml: seeds: ")
     assert "is no trained reader" in said("answer", "data/mini", "Who?", str(ROOT / "README.md"))
     assert "none.txt" in said("answer", "no-such-model", "Who?", str(tmp_path / "none.txt"))

@@ -45,9 +45,11 @@ class Session:
     started: float = field(default_factory=time.perf_counter)
     code: provenance.Code = field(default_factory=provenance.code)
 
-    def save(self, artefact: str, *, training_seconds: float | None = None, **parts) -> records.Record:
+    def save(
+        self, artefact: str, *, variant: str = "", training_seconds: float | None = None, **parts
+    ) -> records.Record:
         """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
-        card's, unless ``parts`` have others."""
+        card's, unless ``parts`` have others. A ``variant`` of an artefact has a record of its own."""
         settings = self.preset.model_dump(mode="json", exclude={"limits"})
         for section, key in ((settings, "encoder"), (settings["data"], "folder"), (settings["mnemonic"], "glove")):
             section[key] = public_name(section[key])
@@ -55,7 +57,7 @@ class Session:
         settings["data"]["domains"] = {name: public_name(place) for name, place in domains.items()}
         given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
         record = records.Record(
-            artefact=artefact,
+            artefact=f"{artefact}_{variant}" if variant else artefact,
             preset=self.preset.name,
             paper=records.printed(artefact),
             run=provenance.run_info({**given, "preset": settings}, self.started, self.code, training_seconds),

@@ -43,13 +43,16 @@ class OwnModel(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnDomains:
-    """A command that makes better models of somebody's own domains by ``name``, the method. ``train`` returns the
-    parts of a record that compares it with Single, and the best model of each domain. ``options`` are parameters that
-    get a flag of their own."""
+    """A command that makes better models of somebody's own domains by ``name``, the method, with the settings of one
+    ``notebook``. ``train`` tells the function that it is given of every task that is done, and returns the parts of a
+    record that compares the method with Single, and the best model of each domain; ``tasks`` are all that it can come
+    to do. ``options`` are parameters that get a flag of their own."""
 
     name: str
     help: str
-    train: Callable[[Preset], tuple[dict, dict[str, OwnModel]]]
+    notebook: str
+    train: Callable[[Preset, Callable[[Any], None]], tuple[dict, dict[str, OwnModel]]]
+    tasks: Callable[[Preset], list[Any]]
     options: tuple[str, ...] = ()
 
 

@@ -9,14 +9,14 @@ from pydantic import Field
 from helpers.presets.papers import A2dSettings, ImmSettings, MnemonicSettings, Settings
 
 
-def _domain_name(name: str) -> str:
+def domain_name(name: str) -> str:
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
         says = "has a space" if " " in name else "cannot be used"
         raise ValueError(f"the name {name!r} {says}: give the domain a name of letters, digits, - and _")
     return name  # it names folders and is part of cache keys
 
 
-DomainName = Annotated[str, pydantic.AfterValidator(_domain_name)]
+DomainName = Annotated[str, pydantic.AfterValidator(domain_name)]
 
 
 class AdversarialSettings(Settings):

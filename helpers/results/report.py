@@ -73,9 +73,9 @@ def run_line(record: Record) -> str:
     run, seeds = record.run, comparisons.seeds(record)
     memory = [f"{run.peak_memory_mb:,} MiB"] if run.peak_memory_mb else []
     memory += [f"{run.peak_gpu_memory_mb:,} MiB on the GPU"] if run.peak_gpu_memory_mb else []
-    trained = [f"trainings {_duration(run.training_seconds)}"] if run.training_seconds is not None else []
+    trained = [f"trainings {tables.duration(run.training_seconds)}"] if run.training_seconds is not None else []
     amount = [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"] if seeds else []
-    made = [f"commit {_commit(record)}", run.device, _duration(run.seconds)]
+    made = [f"commit {_commit(record)}", run.device, tables.duration(run.seconds)]
     return " · ".join([*made, *trained, *memory, *amount, *record.notes])
 
 
@@ -104,9 +104,3 @@ def _sentences(record: Record) -> str:
 
 def _commit(record: Record) -> str:
     return record.run.commit[:10] + (" with changes" if record.run.dirty and record.run.commit != "unknown" else "")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -133,3 +133,10 @@ def _texts(means: pd.DataFrame, digits: int, unit: str) -> pd.DataFrame:
     best = rounded.eq(rounded.max()) if marked else rounded.isna() & False
     texts = means.map(lambda value: NONE if np.isnan(value) else f"{value:.{digits}f}").astype(object)
     return texts.where(~best, texts.map("**{}**".format))
+
+
+def duration(seconds: float) -> str:
+    """Such as "90 s", "12 min" or "3.5 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -43,6 +43,10 @@ class Answering(Cached):
         texts = {key: prediction.text for key, prediction in zip(distinct, predictions, strict=True)}
         return {name: [texts[key] for key in keys] for name, keys in asked.items()}
 
+    def windows_read(self) -> int:
+        """As many as there are questions, or more: passages are cut when they are asked."""
+        return sum(len(question_set(self.preset.data, name)) for name in self.questions) * len(self.readers)
+
     def _asked(self, name: str, examples: list[Example]) -> list[tuple[str, str, bool]]:
         """What an answer depends on: the question, its passage, and whether there may be none."""
         allowed = may_be_unanswerable(self.preset.data, name)
@@ -63,9 +67,9 @@ def answering(preset: Preset, readers: list[CachedTraining], sets: list[str], *,
     )
 
 
-def ask(preset: Preset, asked: dict[Hashable, Answering]) -> dict[Hashable, Texts]:
-    """What is answered, under the same names; asked once, and kept."""
-    engine.run(asked.values(), preset.engine, "answers")
+def ask(preset: Preset, asked: dict[Hashable, Answering], after: engine.After | None = None) -> dict[Hashable, Texts]:
+    """What is answered, under the same names; asked once, and kept. ``after`` as in `engine.run`."""
+    engine.run(asked.values(), preset.engine, "answers", after)
     return {name: task.result() for name, task in asked.items()}
 
 
@@ -79,19 +83,24 @@ def questions_fingerprint(data: DataSettings, name: str) -> str:
 
 def answer(model: str, question: str, passage: str, *, no_answer: bool | None = None) -> Prediction:
     """The best span of ``passage`` with its probability among the 20 best; transformers 5 has no pipeline for this.
+    Otherwise as `answer_all`; raises DataError for an empty question or passage too."""
+    if not question.strip() or not passage.strip():
+        raise DataError("question and passage must not be empty")
+    example = Example("question", question, passage, (), None, "question")
+    return answer_all(model, [example], no_answer=no_answer)[0]
+
+
+def answer_all(model: str, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
+    """A reader's answer to each question.
 
     ``model`` is a folder in Hugging Face format or a name on the Hub. It reads windows of the length and stride that
     it was trained with, where its configuration says so. With ``no_answer`` the empty answer takes part; by default
-    where it was trained on questions without an answer. Raises EncoderError for a model that cannot be loaded,
-    DataError for an empty question or passage.
+    where it was trained on questions without an answer. Raises EncoderError for a model that cannot be loaded.
     """
-    if not question.strip() or not passage.strip():
-        raise DataError("question and passage must not be empty")
     reader = load_saved(model)
     longest = min(384, longest_input(reader))
     settings = getattr(reader.config, "windows", None) or {"max_length": longest, "stride": longest // 3}
     if no_answer is None:
         no_answer = getattr(reader.config, "unanswerable", False)
-    example = Example("question", question, passage, (), None, "question")
-    windows = make_windows([example], load_tokenizer(model), **settings)
-    return decoding.decode(windows, predict(reader, windows, precision="fp32"), no_answer=no_answer)[0]
+    windows = make_windows(examples, load_tokenizer(model), **settings)
+    return decoding.decode(windows, predict(reader, windows, precision="fp32"), no_answer=no_answer)

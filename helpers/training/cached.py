@@ -47,6 +47,10 @@ class Cached(pydantic.BaseModel):
             raise NotDone(f"{self.label} is not done; run its plan first")
         return self.infra.job().result()
 
+    def windows_read(self) -> int:
+        """How many windows it reads without training on them, about; for estimates of time."""
+        return 0
+
     def check(self) -> None:
         """Raises DamagedFile where what is stored beside the result is not what was made; here nothing is."""
 

@@ -3,12 +3,12 @@
 import os
 import signal
 import threading
-from collections.abc import Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
@@ -46,7 +46,12 @@ class Outcome(NamedTuple):
     tasks: list
 
 
-def run_plans(plans: dict[Hashable, Plan], engine: EngineSettings, label: str = "trainings") -> dict[Hashable, Outcome]:
+After = Callable[[Any], None]  # is told of every task that is done, as soon as it is
+
+
+def run_plans(
+    plans: dict[Hashable, Plan], engine: EngineSettings, label: str = "trainings", after: After | None = None
+) -> dict[Hashable, Outcome]:
     """Carry out several plans side by side, the next wave of each together."""
     tasks, values = {key: [] for key in plans}, {}
     while len(values) < len(plans):
@@ -57,8 +62,18 @@ def run_plans(plans: dict[Hashable, Plan], engine: EngineSettings, label: str = 
                 tasks[key] += own
             except StopIteration as stop:
                 values[key] = stop.value
-        run(wave, engine, label)
+        run(wave, engine, label, after)
     return {key: Outcome(values[key], tasks[key]) for key in plans}
+
+
+def rehearse(plan: Plan) -> Outcome:
+    """All tasks of a plan that asks for no result, and what it returns; nothing is done."""
+    tasks = []
+    try:
+        while True:
+            tasks += next(plan)
+    except StopIteration as stop:
+        return Outcome(stop.value, tasks)
 
 
 def replay(plan: Plan) -> Outcome:
@@ -73,11 +88,12 @@ def replay(plan: Plan) -> Outcome:
     return Outcome(None, tasks)
 
 
-def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings") -> None:
+def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings", after: After | None = None) -> None:
     """Fit every task of one wave that is not cached yet. No task may need another of the same wave.
 
     Tasks are pydantic configs with a cached ``fit``, a ``label`` and a ``check`` of what they stored, which is done
-    again where it is damaged. A failure does not stop the others. Raises TrainingsFailed at the end.
+    again where it is damaged. A failure does not stop the others. With ``after``, which has a bar of its own, there is
+    none here. Raises TrainingsFailed at the end.
     """
     distinct = {task.infra.uid(): task for task in tasks}
     missing = [task for task in distinct.values() if not is_done(task)]
@@ -85,7 +101,8 @@ def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings") -> No
         return
     fit_all = _fit_here if min(processes(engine), len(missing)) == 1 else _fit_there
     failed: dict[str, str] = {}
-    with tqdm(total=len(distinct), initial=len(distinct) - len(missing), desc=label, leave=False) as bar:
+    total, done = len(distinct), len(distinct) - len(missing)
+    with tqdm(total=total, initial=done, desc=label, leave=False, disable=after is not None) as bar:
         # First what is free; then what another run was training, or what a worker died of, once more.
         for wait in (False, True):
             again = []
@@ -94,6 +111,8 @@ def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings") -> No
                     again.append(task)
                     continue
                 bar.update()
+                if after and error is None:
+                    after(task)
                 if error is not None:
                     failed[task.label] = f"{type(error).__name__}: {error}"
             missing = again
@@ -179,6 +198,7 @@ def _pool(workers: int, threads: int) -> ProcessPoolExecutor:
 
 def _start_worker(threads: int) -> None:
     torch.set_num_threads(threads)
+    tqdm.set_lock(threading.RLock())  # not one that several processes share: it would be left behind by an interrupt
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # an interrupt ends it at once and without a traceback
 
     def end_with_parent() -> None:  # a killed driver cannot stop its workers, so they watch it

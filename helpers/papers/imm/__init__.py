@@ -41,7 +41,9 @@ CARD = Paper(
     own_domains=OwnDomains(
         "IMM",
         "Train readers of your own domains that teach each other, and compare them with Single.",
-        lambda preset: _tables().own_domains(preset),
-        ("encoder", "rounds"),
+        notebook="02_imm_main",
+        train=lambda preset, after: _tables().own_domains(preset, after),
+        tasks=lambda preset: _tables().own_tasks(preset),
+        options=("encoder", "rounds"),
     ),
 )

@@ -4,6 +4,8 @@ Algorithm 1 and the methods it is compared with, as plans: each yields waves of 
 when they are done (``helpers.training.engine.run_plans``).
 """
 
+from collections.abc import Callable
+
 from helpers.data.domains import load_domains
 from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
@@ -13,7 +15,7 @@ from helpers.presets.schema import Preset
 from helpers.tasks import metrics
 from helpers.tasks.answering import answering
 from helpers.tasks.spans import budget, fit_settings
-from helpers.training.engine import Plan
+from helpers.training.engine import Plan, is_done
 
 METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
 # s_ij as the released code has them, row by row (multi_iter.sh); rounded there, so that rows sum to 1 within 0.01.
@@ -43,8 +45,24 @@ class SwitchError(ValueError):
     """A switch of IMM that does not fit the domains."""
 
 
-def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) -> Plan:
-    """Algorithm 1. Returns theta^(0) ... theta^(K) for K = ``rounds``; fewer once no domain improves."""
+def valid(reader: ImmTraining) -> float:
+    """Best F1 on the validation set (EvalModel of Algorithm 1)."""
+    return reader.result()["best"]
+
+
+def gain(new: ImmTraining, old: ImmTraining) -> float:
+    """How much better a reader is than another on the validation set."""
+    return valid(new) - valid(old)
+
+
+def algorithm1(
+    preset: Preset,
+    seed: int,
+    switches: ImmSettings,
+    rounds: int,
+    gain: Callable[[ImmTraining, ImmTraining], float] = gain,
+) -> Plan:
+    """Algorithm 1. Returns theta^(0) ... theta^(K) for K = ``rounds``; fewer once no domain has a ``gain``."""
     check_similarity(preset, switches)
     theta = singles(preset, seed)  # line 1
     yield theta.values()
@@ -57,10 +75,10 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
         yield phi.values()
         new = {i: fine_tuned(i, phi[i], theta, switches, k) for i in theta}  # lines 7, 8
         yield new.values()
-        improved = any(valid(new[i]) > valid(theta[i]) for i in theta)
-        theta = {i: theta[i] if valid(new[i]) < valid(theta[i]) else new[i] for i in theta}  # lines 9 to 11
+        gains = {i: gain(new[i], theta[i]) for i in theta}
+        theta = {i: theta[i] if gains[i] < 0 else new[i] for i in theta}  # lines 9 to 11
         history.append(theta)
-        if not improved:
+        if max(gains.values()) <= 0:
             break
     return history
 
@@ -70,18 +88,13 @@ def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: ImmSetting
     others = [j for j in theta if j != i]
     taught = {"teachers": keys(theta, others), **divergence(switches)} if switches.teach_multi_domain else {}
     start = theta[i].key if switches.multi_domain_start == "theta" else ""
-    return reader(theta[i], f"IMM phi {i}, round {k + 1}", others, start=start, weights=s[i], **taught)
+    return reader(theta[i], f"IMM phi, {i}, round {k + 1}", others, start=start, weights=s[i], **taught)
 
 
 def fine_tuned(i: str, phi: ImmTraining, theta: Readers, switches: ImmSettings, k: int) -> ImmTraining:
     """theta_i^(k+1): goes on from phi_i^(k) on its own domain, taught by theta_i^(k) (Eqs. 8 to 11)."""
     taught = {"teachers": keys(theta, [i]), **divergence(switches)} if switches.teach_target else {}
-    return reader(theta[i], f"IMM theta {i}, round {k + 1}", [i], [i], start=phi.key, **taught)
-
-
-def valid(reader: ImmTraining) -> float:
-    """Best F1 on the validation set (EvalModel of Algorithm 1)."""
-    return reader.result()["best"]
+    return reader(theta[i], f"IMM theta, {i}, round {k + 1}", [i], [i], start=phi.key, **taught)
 
 
 def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
@@ -89,6 +102,19 @@ def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
     seeds = range(preset.seeds)
     compared = {("baselines", seed): baselines(preset, seed) for seed in seeds}
     return compared | {("IMM", seed): algorithm1(preset, seed, preset.imm, rounds) for seed in seeds}
+
+
+def rehearsal(preset: Preset, seed: int) -> Plan:
+    """Algorithm 1 as if every reader that is not trained yet were better than the one before: all that it can come to
+    train."""
+
+    def expected(new: ImmTraining, old: ImmTraining) -> float:
+        return gain(new, old) if is_done(new) and is_done(old) else 1.0
+
+    switches = preset.imm
+    if switches.similarity == "measured":  # by what is known only once the readers are there
+        switches = switches.model_copy(update={"similarity": "uniform"})
+    return algorithm1(preset, seed, switches, switches.rounds, expected)
 
 
 def ablations(preset: Preset) -> dict[tuple[str, int], Plan]:

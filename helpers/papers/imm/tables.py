@@ -16,7 +16,8 @@ from helpers.papers.rows import Trained, ancestry, costs
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
-from helpers.training.engine import Outcome, run_plans
+from helpers.training.cached import Cached
+from helpers.training.engine import After, Outcome, rehearse, run_plans
 
 LEFT = {"text-align": "left", "white-space": "normal"}
 
@@ -107,20 +108,20 @@ def table(trained: Trained) -> dict:
     }
 
 
-def scores_by_domain(trained: Trained) -> dict:
+def scores_by_domain(trained: Trained, after: After | None = None) -> dict:
     """F1 of every row, domain and seed on test questions, with every question's."""
-    answered = test_answers(trained)
+    answered = test_answers(trained, after)
     return shared.score_table(trained.preset.data, {cell: (name, [texts]) for cell, (name, texts) in answered.items()})
 
 
-def test_answers(trained: Trained) -> dict[shared.Cell, tuple[str, list[str]]]:
+def test_answers(trained: Trained, after: After | None = None) -> dict[shared.Cell, tuple[str, list[str]]]:
     """By row, domain and seed the name of the domain's test set and the reader's answers."""
     preset = trained.preset
     asked = {
         (row, domain, seed): answering(preset, [reader], [f"test/{domain}"])
         for row, seed, domain, reader in trained.models()
     }
-    return {cell: next(iter(texts.items())) for cell, texts in ask(preset, asked).items()}
+    return {cell: next(iter(texts.items())) for cell, texts in ask(preset, asked, after).items()}
 
 
 def figure3(trained: Trained) -> dict:
@@ -225,20 +226,27 @@ def sample_answers(trained: Trained, number: int = 3) -> pd.DataFrame:
     return shared.sample_answers(first)
 
 
-def own_domains(preset: Preset) -> tuple[dict, dict[str, OwnModel]]:
+def own_tasks(preset: Preset) -> list[Cached]:
+    """All that `own_domains` can come to train and to ask."""
+    rehearsed = [rehearse(algorithm.rehearsal(preset, seed)) for seed in range(preset.seeds)]
+    compared = [theta for history, _ in rehearsed for theta in (history[0], history[-1])]
+    asked = (answering(preset, [theta[i]], [f"test/{i}"]) for theta in compared for i in theta)
+    return [*itertools.chain(*(tasks for _, tasks in rehearsed)), *asked]
+
+
+def own_domains(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
     """IMM on somebody's own domains: Single beside IMM as parts of a record, and each domain's reader that is best on
-    validation, of all seeds."""
+    validation, of all seeds. ``after`` is told of every task that is done."""
     seeds = range(preset.seeds)
     plans = {seed: algorithm.algorithm1(preset, seed, preset.imm, preset.imm.rounds) for seed in seeds}
     trained = Trained.of(preset, ("Single", "IMM"), rounds=preset.imm.rounds)
-    for seed, outcome in run_plans(plans, preset.engine).items():
+    for seed, outcome in run_plans(plans, preset.engine, after=after).items():
         trained.add("Single", seed, outcome.value[0], {})
         _add_imm(trained, "IMM", seed, outcome)
-    models = {}
+    models, readers = {}, trained.rows["IMM"]
     for domain in preset.data.domains:
-        best = max(seeds, key=lambda seed: algorithm.valid(trained.rows["IMM"][seed][domain]))
-        reader = trained.rows["IMM"][best][domain]
-        made_in = next(k for k, theta in enumerate(trained.histories[best]) if theta[domain] is reader)
+        best = max(seeds, key=lambda seed: algorithm.valid(readers[seed][domain]))
+        made_in = next(k for k, theta in enumerate(trained.histories[best]) if theta[domain] is readers[best][domain])
         history = (
             f"of round {made_in} of IMM, of at most {trained.rounds}: trained on the other domains, taught by their "
             f"readers, weighted by similarity ({preset.imm.similarity}), then on {domain}, taught by its predecessor "
@@ -246,7 +254,7 @@ def own_domains(preset: Preset) -> tuple[dict, dict[str, OwnModel]]:
             if made_in
             else f"trained on {domain} alone: no round of IMM was better on its validation questions"
         )
-        models[domain] = OwnModel(reader.folder(), best, history)
+        models[domain] = OwnModel(readers[best][domain].folder(), best, history)
     beats = Claim(text="IMM beats Single", above="IMM", below="Single")
     parts = {"baselines": ["Single"], "claims": [beats], "training_seconds": trained.seconds}
-    return {**parts, **scores_by_domain(trained)}, models
+    return {**parts, **scores_by_domain(trained, after)}, models

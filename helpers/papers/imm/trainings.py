@@ -56,6 +56,11 @@ class ImmTraining(CachedTraining):
         )
         return self.keep(model.eval(), done)
 
+    def windows_read(self) -> int:
+        """Those of its validation questions, at every evaluation."""
+        once = sum(len(windows_of(self.preset, [name], "valid")) for name in self.target)
+        return self.preset.training.evaluations * once
+
     def parents(self) -> list[str]:
         """The keys of the readers that it starts from or learns from."""
         return [*super().parents(), *self.teachers.values()]
@@ -104,6 +109,10 @@ class TeacherLogits(Cached):
         facts = {"teacher": self.reader, "windows": windows.fingerprint()}
         save_tensors(self.infra.uid_folder(create=True) / "outputs.safetensors", tensors, facts, "teacher's outputs")
         return {"windows": len(windows)}
+
+    def windows_read(self) -> int:
+        """Those of its training questions, once."""
+        return len(windows_of(self.preset, [self.domain], "train"))
 
     def stored(self) -> dict[str, Tensor]:
         """The stored logits, ``start`` and ``end``. Raises DamagedFile."""
