@@ -87,8 +87,10 @@ def own_domains(given: argparse.Namespace) -> int:
     if not given.dry_run:
         own.check_place(domains, given.out)
     work = own.Work.of(method, preset)
-    pace = Pace.measured(preset)
-    print(own.forecast(work, pace), flush=True)
+    pace = Pace.measured(preset) if work.left else Pace(0.0, 0.0, 1)
+    print(
+        own.forecast(work, pace) if work.left else f"all {len(work.tasks)} trainings and scorings are done", flush=True
+    )
     if given.dry_run:
         print(work.table().to_string())
         return 0

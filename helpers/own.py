@@ -76,7 +76,7 @@ def told(preset: Preset) -> Iterator[str]:
 
 
 def forecast(work: Work, pace: Pace) -> str:
-    """How long it will take, in words."""
+    """How much is left and how long it will take, in words."""
     seconds = pace.seconds(work.left.values()) / pace.processes
     at_once = f", {pace.processes} at a time" if pace.processes > 1 else ""
     return (
@@ -89,7 +89,7 @@ def forecast(work: Work, pace: Pace) -> str:
 def progress(work: Work, pace: Pace) -> Iterator[engine.After]:
     """A bar over what is left, in expected seconds, with the time left; and the function that moves it on."""
     total = pace.seconds(work.left.values())
-    with tqdm(total=total, smoothing=0, bar_format=BAR, mininterval=1.0) as bar:
+    with tqdm(total=total, smoothing=0, bar_format=BAR, mininterval=1.0, disable=not work.left) as bar:
 
         def after(task: Cached) -> None:
             bar.set_description_str(task.label, refresh=False)
