@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     status = command("status", commands.status, "What is trained, what is left, and about how long it takes.")
     status.add_argument("--readers", action="store_true", help="list where each trained reader lies")
     data = command("data", commands.data, "Load and check every domain; print sizes and what was repaired.")
+    data.add_argument("--plan", action="store_true", help="only say what would be downloaded, from where, how large")
     data.add_argument("files", nargs="*", metavar="FILE", help="check these instead of the preset's domains")
     data.add_argument("--write-repaired", type=Path, metavar="OUT", help="write FILE mended, as SQuAD's JSON")
     data.add_argument("--drop-bad", action="store_true", help="leave out what cannot be mended, and list it")

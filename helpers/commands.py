@@ -107,7 +107,10 @@ def data(given: argparse.Namespace) -> int:
     from helpers.data.domains import load_one
     from helpers.notebooks import session
 
-    preset = session.preset_for(session.of_the_preset(given.parameters))
+    parameters = session.of_the_preset(given.parameters)
+    preset = session.preset_for(parameters)
+    if given.plan:
+        return _print_plan(parameters)
     if given.files or given.write_repaired or given.drop_bad:
         return _check_files(given, bool(preset.data.unanswerable))
     if limits := session.limits(preset, sections=("data",)):
@@ -124,6 +127,17 @@ def data(given: argparse.Namespace) -> int:
         for note in domain.notes:
             print(f"  {note}")
     return 1 if failed else 0
+
+
+def _print_plan(parameters: dict[str, object]) -> int:
+    """What all notebooks together would download."""
+    from helpers.data.downloads import plan
+    from helpers.notebooks import session
+
+    notebooks = ["", *(card.name for paper in papers.ALL for card in paper.notebooks)]
+    distinct = dict.fromkeys(session.preset_for(parameters, name).data for name in notebooks)
+    print("\n".join(plan(*distinct)))
+    return 0
 
 
 def _check_files(given: argparse.Namespace, unanswerable: bool) -> int:
