@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 import pydantic
 from pydantic import Field
 
+from helpers.presets.downloads import Download
 from helpers.presets.papers import A2dSettings, ImmSettings, MnemonicSettings, Settings
 
 # It names folders and is part of cache keys.
@@ -33,6 +34,7 @@ class DataSettings(Settings):
     test_size: int = Field(0, ge=0, description="test questions a domain; 0: all")
     seed: int = 0
     adversarial: AdversarialSettings | None = None
+    downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
 
     @pydantic.model_validator(mode="after")
     def _adversarial_fits(self) -> Self:
