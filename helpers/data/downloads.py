@@ -5,29 +5,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 from helpers.data.originals import folder_of
-from helpers.presets.downloads import Collection, File, HubDataset
+from helpers.presets.downloads import PARQUET_COPY, Collection, File, HubDataset
 from helpers.presets.schema import DataSettings
 
 
 class Item(NamedTuple):
-    """One file, or one configuration of a dataset on the Hub; 0 bytes: not known."""
+    """One file, or one configuration of a dataset on the Hub; 0 bytes, or None: not known."""
 
     text: str
     bytes: int
-    here: bool
+    here: bool | None
+
+
+HERE = {True: "here", False: "not here", None: "perhaps here"}
 
 
 def plan(*settings: DataSettings) -> list[str]:
     """What loading the data of these settings downloads, in lines to show: from where, how much, what it is checked
     against, and whether it is here. What several settings share is listed once."""
+    notes: dict[str, None] = {}  # as dicts, notes and names stay in order
     lines, items = [], []
     known = {name: download for data in settings for name, download in data.downloads.items()}
-    uses: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)  # as a dict, names stay in order
+    uses: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for data in settings:
         if data.source == "mini":
-            lines.append("nothing is downloaded: the miniature world is made from its seed")
+            notes["nothing is downloaded: the miniature world is made from its seed"] = None
         elif data.source == "files":
-            lines.append(f"nothing is downloaded: the data are the files in {data.folder or 'the folder data_dir'}")
+            notes[f"nothing is downloaded: the data are the files in {data.folder or 'the folder data_dir'}"] = None
         for use, source, kind in _sources(data) if data.source == "hub" else ():
             name, _, of_it = source.partition(":")
             together = kind == "subset" and not isinstance(known.get(name), Collection)  # subsets are one download
@@ -36,12 +40,12 @@ def plan(*settings: DataSettings) -> list[str]:
         download = known.get(name)
         found = _files(name, download, of_it) if isinstance(download, Collection) else _tables(name, download, of_it)
         lines.append(f"{', '.join(names)}: {name}{of_it and ':'}{of_it}{_rows(download, of_it)}")
-        lines += [f"  {item.text}: {'here' if item.here else 'not here'}" for item in found]
+        lines += [f"  {item.text}: {HERE[item.here]}" for item in found]
         items += found
     if items:
         missing = [item.bytes for item in items if not item.here]
         lines.append(f"in all {_size(*(item.bytes for item in items))}, still to download {_size(*missing)}")
-    return list(dict.fromkeys(lines))
+    return [*notes, *lines]
 
 
 def _sources(data: DataSettings) -> list[tuple[str, str, str]]:
@@ -75,7 +79,7 @@ def _is_here(file: File, path: Path) -> bool:
 
 def _tables(name: str, known: HubDataset | None, config: str) -> list[Item]:
     if known is None:
-        text = f'the Hub, latest revision, size not known, not checked: [data.downloads."{name}"] would say more'
+        text = "the Hub, latest revision, size not known, nothing checked"
         return [Item(text, 0, _is_prepared(name, config or "*", "*"))]
     chosen = [config] if config in known.configurations else list(known.configurations)
     return [
@@ -89,15 +93,16 @@ def _tables(name: str, known: HubDataset | None, config: str) -> list[Item]:
     ]
 
 
-def _is_prepared(name: str, config: str, revision: str) -> bool:
+def _is_prepared(name: str, config: str, revision: str) -> bool | None:
     """Whether `datasets` has it as it reads it, below <owner>___<dataset>/<configuration>/<version>/<commit>."""
     from datasets import config as settings  # takes a second
     from datasets.naming import camelcase_to_snakecase
 
     *owner, last = name.split("/")
     folder = Path(settings.HF_DATASETS_CACHE) / "___".join([*owner, camelcase_to_snakecase(last)])
-    commit = revision if len(revision) == 40 else "*"
-    return any(path.is_dir() and path.suffix == "" for path in folder.glob(f"{config}/*/{commit}"))
+    if revision == PARQUET_COPY:  # neither configuration nor commit can be told from the folders' names
+        return None if folder.is_dir() else False
+    return any(path.is_dir() and not path.suffix for path in folder.glob(f"{config}/*/{revision}"))
 
 
 def _rows(known: Collection | HubDataset | None, of_it: str) -> str:

@@ -7,6 +7,7 @@ from pydantic import Discriminator, Field, Tag
 from helpers.presets.papers import Settings
 
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]  # of a file or folder in the cache
+PARQUET_COPY = "refs/convert/parquet"  # the branch where the Hub keeps its own copy of a dataset
 Rows = dict[str, Annotated[int, Field(ge=1)]]  # by split
 
 
@@ -44,7 +45,7 @@ class Configuration(Settings):
 class HubDataset(Settings):
     """A dataset on the Hub, at one revision; a preset names it as dataset, dataset:configuration or dataset:subset."""
 
-    revision: str = Field(pattern=r"^([0-9a-f]{40}|refs/convert/parquet)$")
+    revision: str = Field(pattern=f"^([0-9a-f]{{40}}|{PARQUET_COPY})$")
     configurations: dict[str, Configuration] = Field(min_length=1)
     subsets: dict[str, Rows] = Field({}, description="rows whose column subset has this value")
 

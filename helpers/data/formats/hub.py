@@ -22,9 +22,8 @@ from helpers.data.formats.mrqa import MrqaQuestion
 from helpers.data.formats.narrativeqa import narrative_records
 from helpers.data.formats.rows import R, Row, Text, check, checked, notes_of
 from helpers.data.formats.squad import SquadQuestion
-from helpers.presets.downloads import Configuration, HubDataset
+from helpers.presets.downloads import PARQUET_COPY, Configuration, HubDataset
 
-PARQUET_COPY = "refs/convert/parquet"  # where the Hub keeps its own copy of every public dataset
 _CLIENTS = {"httpx", "httpx2", "httpcore", "requests", "urllib3", "aiohttp"}  # which one is up to huggingface_hub
 
 
