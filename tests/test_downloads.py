@@ -357,13 +357,13 @@ def test_the_plan_of_datasets_on_the_hub(cache, no_network):
     said = plan(data)
     assert said == [
         f"SQuAD, NewsQA: {mrqa}",
-        "  the Hub, revision f3178d9888471dfb2b67c93de14f0ddf499a8d9f, 1.68 GB, checked: columns, rows: not here",
+        "  the Hub, plain_text at revision f3178d9888471dfb2b67c93de14f0ddf499a8d9f, 1.68 GB, checked: columns, rows: not here",
         "own: own/questions",
         "  the Hub, latest revision, size not known, nothing checked: not here",
         "AddSent: stanfordnlp/squad_adversarial:AddSent, rows: 3,560 validation",
-        "  the Hub, revision refs/convert/parquet, size not known, checked: columns, rows: not here",
+        "  the Hub, AddSent at revision refs/convert/parquet, size not known, checked: columns, rows: not here",
         "AddOneSent: stanfordnlp/squad_adversarial:AddOneSent, rows: 1,787 validation",
-        "  the Hub, revision refs/convert/parquet, size not known, checked: columns, rows: not here",
+        "  the Hub, AddOneSent at revision refs/convert/parquet, size not known, checked: columns, rows: not here",
         "in all 1.68 GB and 3 of unknown size, still to download 1.68 GB and 3 of unknown size",
     ]
     revision = PAPER.downloads["mrqa-workshop/mrqa"].revision

@@ -84,7 +84,7 @@ def _tables(name: str, known: HubDataset | None, config: str) -> list[Item]:
     chosen = [config] if config in known.configurations else list(known.configurations)
     return [
         Item(
-            f"the Hub, revision {known.revision}, {_size(table.bytes)}, checked: columns, rows",
+            f"the Hub, {one} at revision {known.revision}, {_size(table.bytes)}, checked: columns, rows",
             table.bytes,
             _is_prepared(name, one, known.revision),
         )
