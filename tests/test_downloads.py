@@ -354,10 +354,11 @@ def test_the_plan_of_datasets_on_the_hub(cache, no_network):
         }
     )
     mrqa = "mrqa-workshop/mrqa, rows: 516,819 train, 58,221 validation, 9,633 test"
+    revision = PAPER.downloads["mrqa-workshop/mrqa"].revision
     said = plan(data)
     assert said == [
         f"SQuAD, NewsQA: {mrqa}",
-        "  the Hub, plain_text at revision f3178d9888471dfb2b67c93de14f0ddf499a8d9f, 1.68 GB, checked: columns, rows: not here",
+        f"  the Hub, plain_text at revision {revision}, 1.68 GB, checked: columns, rows: not here",
         "own: own/questions",
         "  the Hub, latest revision, size not known, nothing checked: not here",
         "AddSent: stanfordnlp/squad_adversarial:AddSent, rows: 3,560 validation",
@@ -366,7 +367,6 @@ def test_the_plan_of_datasets_on_the_hub(cache, no_network):
         "  the Hub, AddOneSent at revision refs/convert/parquet, size not known, checked: columns, rows: not here",
         "in all 1.68 GB and 3 of unknown size, still to download 1.68 GB and 3 of unknown size",
     ]
-    revision = PAPER.downloads["mrqa-workshop/mrqa"].revision
     prepared = no_network / "mrqa-workshop___mrqa/plain_text/0.0.0"
     (prepared / f"{revision}.incomplete").mkdir(parents=True)
     assert plan(data)[1].endswith(": not here")

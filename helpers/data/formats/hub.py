@@ -14,6 +14,7 @@ from datasets.exceptions import (
     SplitsVerificationError,
 )
 from huggingface_hub.constants import HF_HUB_CACHE
+from huggingface_hub.errors import GatedRepoError
 from pyarrow import ArrowException
 from pydantic import Field
 
@@ -102,14 +103,14 @@ def hub_rows(
     return rows
 
 
-def _configuration(
-    pinned: HubDataset, name: str, split: str, config: str | None, subset: str | None
-) -> Configuration | None:
+def _configuration(pinned: HubDataset, name: str, split: str, config: str | None, subset: str | None) -> Configuration:
     """What ``pinned`` says of ``config``; without a name, of its only configuration."""
     several = pinned.configurations
     wanted = config or next(iter(several))
     if wanted not in several or (config is None and len(several) > 1):
-        raise DataError(f"{name}: no configuration {config!r}; name one of {', '.join(several)}, as {name}:{wanted}")
+        raise DataError(
+            f"{name}: no configuration {config!r}; name one of {', '.join(several)}, as {name}:{next(iter(several))}"
+        )
     parts = {f"configuration {wanted}": several[wanted].rows}
     if subset is not None:
         if subset not in pinned.subsets:
@@ -153,9 +154,10 @@ def _refusal(error: Exception, name: str, split: str, config: str | None) -> str
     if isinstance(error, RuntimeError) and "script" in str(error):
         return (
             f"{name}: it is a loading script, which `datasets` runs no more; the Hub's copy of it as parquet files is "
-            f'another revision: write revision = "{PARQUET_COPY}" in [data.downloads."{name}"] of the preset'
+            f'another revision: write revision = "{PARQUET_COPY}" in [data.downloads."{name}"] of the preset, with '
+            "columns and rows below it, as paper.toml does for stanfordnlp/squad_adversarial"
         )
-    if "gated" in str(error):
+    if raised(GatedRepoError) or (raised(DatasetNotFoundError) and "gated dataset" in said):
         page = f"https://huggingface.co/datasets/{name}"
         return f"{name}: the dataset is gated; accept its terms at {page} and log in with `hf auth login`"
     if raised(DatasetNotFoundError):
@@ -167,8 +169,8 @@ def _refusal(error: Exception, name: str, split: str, config: str | None) -> str
         )
     if raised(ArrowException, DatasetBuildError, SplitsVerificationError, ChecksumVerificationError):
         return (
-            f"{name}: its files cannot be read ({said}); delete what is below {datasets.config.HF_DATASETS_CACHE} and "
-            f"{HF_HUB_CACHE} of it and run again; if that does not help, they are broken where they come from"
+            f"{name}: its files cannot be read ({said}); delete its folders below {datasets.config.HF_DATASETS_CACHE} "
+            f"and {HF_HUB_CACHE} and run again; if that does not help, they are broken where they come from"
         )
     if raised(ValueError, FileNotFoundError):
         return f"{name}, split {split!r}, configuration {config!r}: {said}; correct the name that does not exist"
