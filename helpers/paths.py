@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parent
 PRESETS = PACKAGE / "presets"
 MINI = ROOT / "data" / "mini"
+CACHE = ROOT / "data" / "cache"  # downloads, not in git
 NOTEBOOKS = ROOT / "notebooks"
 
 

@@ -140,7 +140,7 @@ def test_a_preset_may_name_the_stories():
 def test_narrative_takes_the_place_of_the_domains(name):
     data = load(name).data
     only = narrative(data)
-    assert only.domains == {"stories": "deepmind/narrativeqa" if name == "paper" else "stories"}
+    assert only.domains == {"stories": "narrativeqa:summaries" if name == "paper" else "stories"}
     assert only.adversarial is None and data.adversarial is not None
     kept = {"domains", "adversarial"}
     assert only.model_dump(exclude=kept) == data.model_dump(exclude=kept)

@@ -9,6 +9,8 @@ from helpers import paths
 from helpers.data import questions
 from helpers.data.examples import Corpus, DataError, Domain
 from helpers.data.mini import domains as mini
+from helpers.data.originals import load_original
+from helpers.presets.downloads import Collection
 from helpers.presets.schema import DataSettings
 
 
@@ -27,7 +29,7 @@ def load_one(data: DataSettings, name: str) -> Domain:
     else:
         if data.source == "hub":
             splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
-            given = {part: from_hub(source, split, "subset") for part, split in splits.items()}
+            given = {part: from_hub(data, source, split, "subset") for part, split in splits.items()}
         else:
             given = locate_folder(data) / source
         unanswerable = data.may_be_unanswerable(name)
@@ -54,12 +56,19 @@ def narrative(data: DataSettings) -> DataSettings:
     return data.model_copy(update={"domains": {"stories": data.narrative}, "adversarial": None})
 
 
-def from_hub(source: str, split: str, kind: str) -> Corpus:
-    """What a preset calls dataset:x or dataset; ``kind`` says whether x is a "subset" or a "config" of it."""
+def from_hub(data: DataSettings, source: str, split: str, kind: str) -> Corpus:
+    """What a preset calls dataset:x or dataset; ``kind`` says whether x is a "subset" or a "config" of it.
+
+    Where the preset's downloads know the dataset, what arrives is checked against them. What comes identifies a
+    training by its content (`fingerprint`), so neither revision nor checksum is part of a key by itself.
+    """
+    dataset, _, of_it = source.partition(":")
+    known = data.downloads.get(dataset)
+    if isinstance(known, Collection):
+        return load_original(dataset, known, of_it, split)
     from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
 
-    dataset, _, of_it = source.partition(":")
-    return load_hub(dataset, split, **{kind: of_it or None})
+    return load_hub(dataset, split, **{kind: of_it or None}, pinned=known)
 
 
 def locate_folder(data: DataSettings) -> Path:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 import pydantic
 from pydantic import Field
 
+from helpers.presets.downloads import Download
 from helpers.presets.papers import A2dSettings, ImmSettings, MnemonicSettings, Settings
 
 
@@ -44,6 +45,7 @@ class DataSettings(Settings):
         False, description="whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those listed"
     )
     adversarial: AdversarialSettings | None = None
+    downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
 
     def may_be_unanswerable(self, domain: str) -> bool:
         """Whether a question of ``domain`` may have no answer."""
