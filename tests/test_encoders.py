@@ -18,9 +18,16 @@ from helpers.batches.tensors import SequenceTensors
 from helpers.batches.texts import EncoderError, Template
 from helpers.data.examples import Choice, Pair
 from helpers.data.mini import domains
-from helpers.models import dropout
+from helpers.models import dropout, pretrained
 from helpers.models.attention import keep_attention
-from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
+from helpers.models.pretrained import (
+    encoder_fingerprint,
+    inputs_of,
+    load_encoder,
+    load_saved,
+    load_tokenizer,
+    save_encoder,
+)
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks import choices, labels, spans
 from helpers.tasks.answering import answer
@@ -308,3 +315,19 @@ def test_templates_are_the_tokenizers_own(encoders):
     assert of["bert"] == Template((2,), (3,), (3,), (0, 0, 0, 1, 1), 0) == of["deberta-v3"]
     assert of["roberta"] == Template((0,), (2, 2), (2,), (0, 0, 0, 0, 0), 1)
     assert Template.of(load_tokenizer(encoders("roberta")), pair=False) == Template((0,), (), (2,), (0,) * 5, 1)
+
+
+def test_an_encoder_on_the_hub_has_the_revision_after_its_name(monkeypatch):
+    asked = {}
+
+    def from_pretrained(**given):
+        asked.update(given)
+        raise OSError("no network")
+
+    name, revision = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
+    monkeypatch.setattr(pretrained.AutoConfig, "from_pretrained", from_pretrained)
+    with pytest.raises(EncoderError, match="no network"):
+        load_encoder(f"{name}@{revision}", seed=0)
+    assert asked["pretrained_model_name_or_path"] == name and asked["revision"] == revision
+    assert encoder_fingerprint(f"{name}@{revision}") == f"{name}@{revision}"  # so that it is part of keys
+    assert "revision" not in pretrained.locate(name) and "revision" not in pretrained.locate("data/mini")

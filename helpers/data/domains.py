@@ -22,17 +22,16 @@ def load_domains(data: DataSettings) -> dict[str, Domain]:
 @cache
 def load_one(data: DataSettings, name: str) -> Domain:
     """One domain of ``data``."""
-    source = data.domains[name]
+    source, unanswerable = data.domains[name], data.may_be_unanswerable(name)
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
         domain = mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
     else:
         if data.source == "hub":
             splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
-            given = {part: from_hub(data, source, split, "subset") for part, split in splits.items()}
+            given = {part: from_hub(data, source, split, "subset", unanswerable) for part, split in splits.items()}
         else:
             given = locate_folder(data) / source
-        unanswerable = data.may_be_unanswerable(name)
         domain = questions.load_domain(name, given, seed=data.seed, unanswerable=unanswerable, **sizes)
         if len(domain.valid) > 2 * data.valid_size:
             note = f"{name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
@@ -56,8 +55,9 @@ def narrative(data: DataSettings) -> DataSettings:
     return data.model_copy(update={"domains": {"stories": data.narrative}, "adversarial": None})
 
 
-def from_hub(data: DataSettings, source: str, split: str, kind: str) -> Corpus:
-    """What a preset calls dataset:x or dataset; ``kind`` says whether x is a "subset" or a "config" of it.
+def from_hub(data: DataSettings, source: str, split: str, kind: str, unanswerable: bool = False) -> Corpus:
+    """What a preset calls dataset:x or dataset; ``kind`` says whether x is a "subset" or a "config" of it, and
+    ``unanswerable`` allows questions without an answer.
 
     Where the preset's downloads know the dataset, what arrives is checked against them. What comes identifies a
     training by its content (`fingerprint`), so neither revision nor checksum is part of a key by itself.
@@ -65,10 +65,10 @@ def from_hub(data: DataSettings, source: str, split: str, kind: str) -> Corpus:
     dataset, _, of_it = source.partition(":")
     known = data.downloads.get(dataset)
     if isinstance(known, Collection):
-        return load_original(dataset, known, of_it, split)
+        return load_original(dataset, known, of_it, split, unanswerable=unanswerable)
     from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
 
-    return load_hub(dataset, split, **{kind: of_it or None}, pinned=known)
+    return load_hub(dataset, split, **{kind: of_it or None}, pinned=known, unanswerable=unanswerable)
 
 
 def locate_folder(data: DataSettings) -> Path:

@@ -19,7 +19,7 @@ from helpers.presets.downloads import Collection, File
 TIMEOUT = 60.0  # seconds without a byte
 
 
-def load_original(collection: str, known: Collection, corpus: str, split: str) -> Corpus:
+def load_original(collection: str, known: Collection, corpus: str, split: str, *, unanswerable: bool = False) -> Corpus:
     """The questions of ``split`` of one corpus of a collection, downloaded if they are not there.
 
     Raises `DataError` for names that the preset does not have, files that cannot be had or are not the expected
@@ -36,9 +36,9 @@ def load_original(collection: str, known: Collection, corpus: str, split: str) -
     for file in own or originals.files:
         fetch(originals.files[file], folder / file)
     if own:
-        found = questions.read(folder / own[0])
+        found = questions.read(folder / own[0], unanswerable=unanswerable)
     else:
-        found = questions.read(folder, part={"validation": "valid"}.get(split, split))
+        found = questions.read(folder, part={"validation": "valid"}.get(split, split), unanswerable=unanswerable)
     if len(found.examples) != originals.rows[split]:
         raise DataError(
             f"{name}[{split}]: expected {originals.rows[split]:,} questions, as the preset says, found "

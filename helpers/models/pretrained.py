@@ -35,19 +35,21 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
 WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model")
 
 
-def locate(encoder: str) -> str:
-    """A folder, given absolute, from here or from the repository's root; or else ``encoder``, a name on the Hub."""
+def locate(encoder: str) -> dict[str, str]:
+    """Where ``from_pretrained`` finds an encoder: a folder, given absolute, from here or from the repository's root; or
+    else a name on the Hub, with a revision where it has one (name@revision)."""
     for folder in paths.places(encoder):
         if (folder / "config.json").is_file():
-            return str(folder)
-    return encoder
+            return {"pretrained_model_name_or_path": str(folder)}
+    name, _, revision = encoder.partition("@")
+    return {"pretrained_model_name_or_path": name, **({"revision": revision} if revision else {})}
 
 
 @cache
 def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
     """The encoder's tokenizer. Raises EncoderError where there is none, or one without what we need of it."""
     with _loading(encoder):
-        tokenizer = AutoTokenizer.from_pretrained(locate(encoder), use_fast=True)
+        tokenizer = AutoTokenizer.from_pretrained(**locate(encoder), use_fast=True)
     if not tokenizer.is_fast:
         raise EncoderError(f"encoder {encoder!r} has only a slow tokenizer; use one with a fast tokenizer")
     Template.of(tokenizer)
@@ -68,7 +70,7 @@ def load_encoder(
     if random_layers:
         changes["num_hidden_layers"] = random_layers
     with _loading(encoder):
-        config = AutoConfig.from_pretrained(locate(encoder), **changes)
+        config = AutoConfig.from_pretrained(**locate(encoder), **changes)
         settings = {"dtype": torch.float32}
         if getattr(auto._model_mapping.get(type(config), None), "_supports_attention_backend", False):
             settings["attn_implementation"] = dropout.NAME
@@ -76,7 +78,7 @@ def load_encoder(
         if random_layers:
             model = auto.from_config(config, **settings)
         else:
-            model = auto.from_pretrained(locate(encoder), config=config, **settings)
+            model = auto.from_pretrained(**locate(encoder), config=config, **settings)
     if (longest := longest_input(model)) < max_length:
         raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, not {max_length}: lower max_length")
     known, types = getattr(config, "type_vocab_size", 0), max(Template.of(load_tokenizer(encoder)).types) + 1
@@ -112,7 +114,9 @@ def _inputs_of(kind: type[torch.nn.Module]) -> tuple[str, ...]:
 def load_saved(folder: Path | str, head: str = "spans") -> torch.nn.Module:
     """A trained model in Hugging Face format, float32, in evaluation mode. Raises EncoderError."""
     with _loading(str(folder)):
-        model, report = HEADS[head].from_pretrained(locate(str(folder)), dtype=torch.float32, output_loading_info=True)
+        model, report = HEADS[head].from_pretrained(
+            **locate(str(folder)), dtype=torch.float32, output_loading_info=True
+        )
     if missing := ", ".join(sorted(report["missing_keys"])[:3]):
         raise EncoderError(f"{str(folder)!r} is no trained reader, it has no {missing}; train one first")
     return model.eval()
@@ -120,8 +124,9 @@ def load_saved(folder: Path | str, head: str = "spans") -> torch.nn.Module:
 
 @cache
 def encoder_fingerprint(encoder: str) -> str:
-    """Names the encoder's weights and vocabulary. A Hub name stands for itself, without its revision."""
-    folder = Path(locate(encoder))
+    """Names the encoder's weights and vocabulary. A name on the Hub stands for itself, with its revision if it has
+    one."""
+    folder = Path(locate(encoder)["pretrained_model_name_or_path"])
     if not folder.is_dir():
         return encoder
     digest = hashlib.sha256()

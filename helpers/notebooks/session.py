@@ -50,7 +50,7 @@ class Session:
     ) -> records.Record:
         """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
         card's, unless ``parts`` have others. A ``variant`` of an artefact has a record of its own."""
-        settings = self.preset.model_dump(mode="json", exclude={"limits"})
+        settings = self.preset.model_dump(mode="json", exclude={"limits": True, "data": {"downloads"}})
         for section, key in ((settings, "encoder"), (settings["data"], "folder"), (settings["mnemonic"], "glove")):
             section[key] = public_name(section[key])
         domains = settings["data"]["domains"]
