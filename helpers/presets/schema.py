@@ -120,7 +120,7 @@ class Preset(Settings):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100, description="number of seeds")
-    encoder: str = Field(description="folder (absolute, or from the repository's root), or name@revision on the Hub")
+    encoder: str = Field(description="folder (absolute, or from the repository's root) or Hub name of the encoder")
     random_layers: int = Field(0, ge=0, description="more than 0: that many layers with random weights instead")
     data: DataSettings
     windows: WindowSettings
