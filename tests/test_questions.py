@@ -117,6 +117,40 @@ def test_a_size_that_is_too_large_is_noted(tmp_path):
     assert "d: train_size=1,000 was asked for, there are 38: all are used" in domain.notes
 
 
+def test_what_train_size_and_test_size_cut_is_noted(tmp_path):
+    path = write_many(tmp_path / "d.json", 700)
+    notes = load_domain("d", path, seed=0, train_size=500, test_size=120).notes
+    assert "d: 500 of 820 training questions are used (train_size)" in notes
+    assert "d: 120 of 280 test questions are used (test_size)" in notes
+    assert not any(note.startswith("warning") or "are used" in note for note in load_domain("d", path, seed=0).notes)
+
+
+def test_parts_too_small_to_say_anything_are_warned_of(tmp_path):
+    path = write_many(tmp_path / "d.json", 120)
+    warnings = [note for note in load_domain("d", path, seed=0, valid_size=66).notes if note.startswith("warning: ")]
+    assert warnings == [  # 1.96 · 40 / √66 = 9.65 and, of 48 questions, 11.3
+        "warning: d: 66 questions to validate on place an F1 only within ±10 points (95 %), and methods differ by "
+        "less; raise valid_size, or give more data",
+        "warning: d: 48 questions to test on place an F1 only within ±11 points (95 %), and methods differ by less; "
+        "give more data",
+    ]
+    cut = load_domain("d", path, seed=0, valid_size=100, train_size=34, test_size=20).notes
+    assert cut[-3].startswith("warning: d: 34 questions to train on are soon known by heart")
+    assert cut[-3].endswith("raise train_size, or give more data")
+    assert "20 questions to test on" in cut[-2] and cut[-2].endswith("raise test_size, or give more data")
+    few = load_domain("d", path, seed=0, valid_size=150).notes
+    little = next(note for note in few if "42 questions to train on" in note)
+    assert little.endswith("lower valid_size, or give more data")
+
+
+@pytest.mark.parametrize("names", [("trn", "val", "tst"), ("training", "dev", "testing")])
+def test_parts_have_short_names(tmp_path, names):
+    for name, count in zip(names, (9, 3, 4), strict=True):
+        write_many(tmp_path / "d" / f"{name}.json", count, tag=name)
+    domain = load_domain("d", tmp_path / "d", seed=0)
+    assert [len(part) for part in parts(domain)] == [18, 6, 8]
+
+
 def test_three_files_stay_as_they_are(tmp_path):
     for part, count in (("train", 9), ("dev-v1.1", 3), ("test", 4)):
         write_many(tmp_path / "d" / f"squad-{part}.json", count, tag=part)
@@ -252,7 +286,7 @@ def test_hub_mrqa_whose_lists_are_lists(pairs):
     (example,) = hub.from_rows(datasets.Dataset.from_list([row]), "mrqa").examples
     assert CONTEXT[slice(*example.span)] == "London"
     row["detected_answers"] = [{"text": "London", "char_spans": [{"start": 36}]}]
-    message = r"mrqa: 1 of 1 .* row 1 \(id m1\), detected answer 1, char span 1: expected \[first, last\], found {'start': 36}"
+    message = r"mrqa: 1 of 1 .* row 1 \(id m1\), detected answer 1, char span 1: expected \[first, last\], found {'st"
     with pytest.raises(DataError, match=message):
         hub.from_rows(datasets.Dataset.from_list([row]), "mrqa")
 

@@ -17,7 +17,7 @@ from helpers.data.formats.text import header_of, lines, parse_json, table
 
 EXPECTED = (
     "SQuAD's JSON, MRQA's lines of JSON, rows with the columns id, context, question and answers (JSON, CSV, TSV or "
-    f"Parquet), any text gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
+    f"Parquet), gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
 )
 _FOREIGN = {  # how files begin that are given by mistake, and what they are
     b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
@@ -66,7 +66,7 @@ def is_narrativeqa(path: Path) -> bool:
 def listing(folder: Path) -> str:
     """What ``folder`` holds, for messages."""
     names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
-    shown = [f"{name:.40}" for name in names[:8]]
+    shown = [f"{name:.30}" for name in names[:8]]
     return ", ".join(shown) + f" and {len(names) - 8:,} more" * (len(names) > 8) or "nothing"
 
 

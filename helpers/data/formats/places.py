@@ -53,7 +53,8 @@ def _alike(context: str, text: str, start: int) -> tuple[int, int] | None:
     """The whole words at ``start`` that are ``text`` but for case and white space."""
     if not 0 <= start < len(context):
         return None
-    pattern = r"\s*(" + r"\s+".join(map(re.escape, text.split())) + ")"
+    space = r"\s*" if text[0].isspace() else ""
+    pattern = space + "(" + r"\s+".join(map(re.escape, text.split())) + ")"
     match = re.compile(pattern, re.IGNORECASE).match(context, start)
     return match.span(1) if match and not _cuts_word(context, *match.span(1)) else None
 

@@ -100,8 +100,8 @@ def found(value: object) -> str:
 
 
 def listed(names: Collection[object]) -> str:
-    """``names`` as a message lists them: ten, and how many more."""
-    shown = [f"{name!r:.25}" for name in list(names)[:10]]
+    """``names`` as a message lists them: eight, and how many more."""
+    shown = [f"{name!r:.24}" for name in list(names)[:8]]
     more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
     return ", ".join(shown) + more or "none"
 
