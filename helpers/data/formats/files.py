@@ -1,5 +1,6 @@
 """One file, or the files of one part: which format it has is told by its content, and its name is a hint."""
 
+import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -13,12 +14,13 @@ from helpers.data.formats.narrativeqa import NARRATIVE_FILES, narrativeqa
 from helpers.data.formats.refusals import Checked, check
 from helpers.data.formats.rows import Record, found, listed
 from helpers.data.formats.squad import squad
-from helpers.data.formats.text import header_of, lines, parse_json, table
+from helpers.data.formats.text import header_of, lines, opened, parse_json, table
 
 EXPECTED = (
     "SQuAD's JSON, MRQA's lines of JSON, rows with the columns id, context, question and answers (JSON, CSV, TSV or "
     f"Parquet), gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
 )
+_ARROW = b"\xff\xff\xff\xff"
 _FOREIGN = {  # how files begin that are given by mistake, and what they are
     b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
     b"BZh": "packed with bzip2: unpack it",
@@ -82,12 +84,16 @@ def records_of(path: Path) -> Iterator[Record]:
         raise DataError(f"{path}: no such file or folder{beside}")
     if path.is_dir():
         raise DataError(f"{path}: it holds {listing(path)}; expected {EXPECTED}")
-    with path.open("rb") as file:
-        head = file.read(64)
-    if head.startswith(b"PAR1"):
-        return parquet(path)
-    if head.startswith(b"\xff\xff\xff\xff"):
-        return arrow(path)
+    file, zipped = opened(path)
+    try:
+        with file:
+            head = file.read(64)
+    except (EOFError, OSError, zlib.error):
+        head = b""  # reading the text says where it breaks off
+    if head.startswith((b"PAR1", _ARROW)):
+        if zipped:
+            raise DataError(f"{path}: it is a gzipped Parquet or Arrow file: unzip it")
+        return (parquet if head.startswith(b"PAR1") else arrow)(path)
     if what := next((what for begin, what in _FOREIGN.items() if head.startswith(begin)), None):
         raise DataError(f"{path}: it is {what}; expected {EXPECTED}")
     return _text(path)
@@ -104,9 +110,16 @@ def _text(path: Path) -> Iterator[Record]:
         value = parse_json(first, path, number)
     except DataError:  # the value goes on, unless each line is one
         rest = "".join(text for _, text in stream)
-        if not rest.strip() or suffix_of(path) in (".jsonl", ".ndjson"):
+        if not rest.strip():
             raise
-        return _whole(parse_json(first + rest, path, number), path)
+        try:
+            value = parse_json(first + rest, path, number)
+        except DataError:
+            if suffix_of(path) not in (".jsonl", ".ndjson"):
+                raise
+        else:
+            return _whole(value, path)
+        raise  # of the first line
     more = ((number, parse_json(text, path, number)) for number, text in stream if text.strip())
     second = next(more, None)
     if second is None and not (isinstance(value, dict) and {"qas", "header"} & set(value)):

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import IO
 
 from helpers.data.examples import DataError
 from helpers.data.formats.rows import found, listed
@@ -15,16 +16,17 @@ _GZIP = b"\x1f\x8b"
 _DELIMITERS = ",\t;|"
 
 
-def is_gzip(path: Path) -> bool:
-    """Whether the file is gzipped, whatever its name says."""
+def opened(path: Path) -> tuple[IO[bytes], bool]:
+    """The file, to be read unzipped, and whether it is gzipped, whatever its name says."""
     with path.open("rb") as file:
-        return file.read(2) == _GZIP
+        zipped = file.read(2) == _GZIP
+    return (gzip.open(path) if zipped else path.open("rb")), zipped
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Number (from 1) and text of each line of a UTF-8 file, plain or gzipped, with or without a byte-order mark."""
-    zipped, offset = is_gzip(path), 0
-    with gzip.open(path) if zipped else path.open("rb") as file:
+    (file, zipped), offset = opened(path), 0
+    with file:
         try:
             for number, raw in enumerate(file, 1):
                 text = raw.decode("utf-8")
