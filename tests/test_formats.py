@@ -80,13 +80,21 @@ def test_mrqa_takes_the_first_place_of_the_first_detected_answer(tmp_path):
 def test_mrqa_offsets_that_do_not_fit(tmp_path):
     def placed(text, first, last):
         detected = [{"text": text, "char_spans": [[first, last]]}]
-        corpus = read(write_mrqa(tmp_path / "m.jsonl", mrqa_question(detected_answers=detected)))
+        corpus = read(write_mrqa(tmp_path / "m.jsonl", mrqa_question(answers=[text], detected_answers=detected)))
         return CONTEXT[slice(*corpus.examples[0].span)], corpus.notes
 
     assert placed("babbage", 25, 31) == ("Babbage", [f"m.jsonl: 1 {LOOSE}"])
     assert placed("Babbage", 25, 32) == ("Babbage", [f"m.jsonl: 1 {MOVED}"])  # an end that is not inclusive
     assert placed("Babbage", 3, 9) == ("Babbage", [f"m.jsonl: 1 {MOVED}"])
     assert placed("Babbage", -1, 9999) == ("Babbage", [f"m.jsonl: 1 {MOVED}"])
+
+
+def test_mrqa_detected_answers_that_are_not_scored_are_counted(tmp_path):
+    path = write_mrqa(tmp_path / "m.jsonl", mrqa_question(), mrqa_question(qid="m2", answers=["Paris"]))
+    assert read(path).notes == [
+        "m.jsonl: 1 questions are trained on a detected answer that is none of the answers to score with"
+    ]
+    assert read(write_mrqa(tmp_path / "m.jsonl", mrqa_question(answers=["london."]))).notes == []
 
 
 def test_mrqa_answers_without_a_place_are_kept_and_counted(tmp_path):

@@ -31,16 +31,16 @@ def _listed(value: object) -> object:
     return value
 
 
-def _plain(value: object) -> object:
-    """``value`` with a list of objects wherever `datasets` has an object of lists instead."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if not isinstance(value, dict):
+def _plain(value: object, depth: int = 6) -> object:
+    """``value`` with a list of objects wherever `datasets` has an object of lists instead, down to ``depth``."""
+    if not depth or not isinstance(value, list | dict):
         return value
+    if isinstance(value, list):
+        return [_plain(item, depth - 1) for item in value]
     sizes = {len(column) if isinstance(column, list) else None for column in value.values()}
     if len(sizes) == 1 and None not in sizes:
-        return [_plain(dict(zip(value, row, strict=True))) for row in zip(*value.values(), strict=True)]
-    return {key: _plain(item) for key, item in value.items()}
+        return [_plain(dict(zip(value, row, strict=True)), depth - 1) for row in zip(*value.values(), strict=True)]
+    return {key: _plain(item, depth - 1) for key, item in value.items()}
 
 
 class SquadRow(SquadQuestion):

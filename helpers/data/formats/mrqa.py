@@ -14,6 +14,7 @@ from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, ch
 from helpers.data.formats.squad import UNPLACED
 
 LOOSE = "answers differ from the context in case, spacing or punctuation; the file's own offsets are used"
+OTHER = "questions are trained on a detected answer that is none of the answers to score with"
 
 
 def _pair(value: object) -> list[int]:
@@ -64,6 +65,8 @@ class MrqaQuestion(Row):
         if self.answers and not spans:
             notes.append(UNPLACED)
         texts, span = tuple(dict.fromkeys(self.answers)), spans[0] if spans else None
+        if span and not _among(context[slice(*span)], texts):
+            notes.append(OTHER)
         example = Example(self.id, self.question, context, texts, span, self.id)
         return Located(where, example, document, notes=tuple(notes))
 
@@ -75,6 +78,10 @@ class MrqaLine(Row):
 
 def _bare(text: str) -> str:
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
+
+
+def _among(text: str, answers: tuple[str, ...]) -> bool:
+    return text in answers or _bare(text) in map(_bare, answers)
 
 
 def mrqa(values: Iterable[tuple[int, object]]) -> Iterator[Record]:

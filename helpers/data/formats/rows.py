@@ -79,7 +79,7 @@ def checked(model: type[R], value: object, file: object, *places: str) -> R:
     for key in problem["loc"]:
         if isinstance(key, int):
             noun = _NOUNS.get(field) or field.removesuffix("s").replace("_", " ")
-            value, field = value[key], ""
+            value, field = value[key] if isinstance(value, list) else None, ""  # or an object of lists
             steps.append(f"{noun} {key + 1}{_id_of(value)}")
         else:
             value, field = value.get(key) if isinstance(value, dict) else None, key
@@ -96,7 +96,10 @@ def checked(model: type[R], value: object, file: object, *places: str) -> R:
 
 def found(value: object) -> str:
     """``value`` as a message shows it, cut short."""
-    return f"{value!r:.80}"
+    try:
+        return f"{value!r:.80}"
+    except RecursionError:
+        return "a value nested too deeply to show"
 
 
 def listed(names: Collection[object]) -> str:
