@@ -4,6 +4,7 @@ import copy
 import csv
 import gzip
 import io
+import itertools
 import json
 import random
 import time
@@ -244,6 +245,10 @@ def examples_by_record(kind, examples):
     return owners
 
 
+def bare(text):
+    return "".join(filter(str.isalnum, text.lower()))
+
+
 def check_message(error, path):
     """One line a record, with the file's name, none of them long."""
     lines = str(error).replace(str(path), "", 1).split("\n")
@@ -252,7 +257,7 @@ def check_message(error, path):
     assert len(lines) <= 13 and all(line.startswith("  ") for line in lines[1:]), lines
 
 
-def check_spans(corpus, kind):
+def check_spans(corpus, kind, name):
     """Spans are stretches of their passage, and answers, but for repairs that are counted as such."""
     assert len({example.id for example in corpus.examples}) == len(corpus.examples)
     unlike = 0
@@ -261,7 +266,11 @@ def check_spans(corpus, kind):
         if example.span:
             first, last = example.span
             assert 0 <= first < last <= len(example.context)
-            unlike += example.context[first:last] not in example.answers
+            said = example.context[first:last]
+            if name.startswith("mrqa"):  # whose answers may differ from detected ones in white space and punctuation
+                unlike += bare(said) not in map(bare, example.answers)
+            else:
+                unlike += said not in example.answers
     if not kind.name.endswith(".csv"):  # NarrativeQA's answers are free
         assert unlike <= sum(counted(note) for note in corpus.notes if note.endswith((ALIKE, LOOSE, OTHER)))
 
@@ -318,7 +327,9 @@ def test_changed_files_are_refused_or_read_as_the_change_explains(tmp_path, caps
         assert len(originals[name].examples) == 20
         assert all(note.endswith(NO_SHARED_WORD) for note in originals[name].notes)
     names = list(every)
-    for number in range(FILES):
+    for number in itertools.count():
+        if (made := sum(map(Counter.total, counts.values()))) == FILES:
+            break
         name = names[number % len(names)]
         kind, original = every[name], originals[name]
         content = bytes_of(kind, kind.records)
@@ -338,7 +349,7 @@ def test_changed_files_are_refused_or_read_as_the_change_explains(tmp_path, caps
             counts[name]["refused"] += 1
             continue
         try:
-            check_spans(corpus, kind)
+            check_spans(corpus, kind, name)
             table = None
             if kind.parts is None:
                 rows = pyarrow.parquet.read_table(path).to_pylist()
@@ -349,7 +360,7 @@ def test_changed_files_are_refused_or_read_as_the_change_explains(tmp_path, caps
         counts[name][outcome_of(corpus, original)] += 1
     seconds = time.perf_counter() - began
     with capsys.disabled():
-        print(f"\n{sum(map(Counter.total, counts.values()))} changed files in {seconds:.0f} s")
+        print(f"\n{made:,} changed files in {seconds:.0f} s")
         for name, outcomes in counts.items():
             print(
                 f"  {name}: "

@@ -87,7 +87,7 @@ def test_files_count_repairs_apart_and_keep_answers_as_written(tmp_path):
 
 def test_detected_answers_are_placed_likewise(tmp_path):
     detected = [{"text": "virus was found", "char_spans": [[42, 56]]}]
-    line = {"context": VIRUS, "qas": [mrqa_question(detected_answers=detected)]}
+    line = {"context": VIRUS, "qas": [mrqa_question(answers=["Virus was found"], detected_answers=detected)]}
     (tmp_path / "m.jsonl").write_text(json.dumps(line))
     corpus = read(tmp_path / "m.jsonl")
     assert corpus.examples[0].span == (41, 56) and corpus.notes == [f"m.jsonl: 1 {NEAR}"]

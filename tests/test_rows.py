@@ -213,6 +213,19 @@ def test_shards_of_a_part_are_read_together(tmp_path, suffix):
         load_domain("d", tmp_path, seed=0)
 
 
+def test_one_shard_alone_is_noted(tmp_path):
+    path = tmp_path / "train-00001-of-00003.csv"
+    datasets.Dataset.from_list(many("x", 4)).to_csv(path)
+    assert read(path).notes == [f"{path.name}: one of 3 shards; their folder's name gives all of them"]
+
+
+def test_a_part_of_no_known_form_is_noted(tmp_path):
+    write_many(tmp_path / "d/train.json", 30)
+    (tmp_path / "d/dev.xlsx").write_bytes(b"PK\x03\x04")
+    domain = load_domain("d", tmp_path / "d", seed=0, valid_size=10)
+    assert domain.notes[0] == "d: not read, as they are of no known form: dev.xlsx"
+
+
 def test_a_refusal_names_its_shard(tmp_path):
     for number in range(2):
         values = many("x", 4) if number else many("y", 3)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from helpers.data.examples import Corpus, DataError, Domain, Example
 from helpers.data.formats.files import parse
-from helpers.data.formats.folders import PARTS, find_parts
+from helpers.data.formats.folders import PARTS, find_parts, unread
 from helpers.data.formats.refusals import check, corpus_of
 from helpers.data.formats.rows import Located, digest
 
@@ -128,6 +128,7 @@ def _warning(name: str, part: str, size: int, whole: int, taken: bool) -> str:
 
 def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Located]], list[str]]:
     """Records by part (train, valid, test, or "all" for one file), and notes."""
+    origin = source
     if isinstance(source, Corpus):
         source = {"all": source}
     elif not isinstance(source, Mapping):
@@ -136,6 +137,8 @@ def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str
         found = ", ".join(map(str, source)) or "none"
         raise DataError(f"{name}: expected the parts {', '.join(PARTS)}, found {found}")
     parts, notes = defaultdict(list), []
+    if isinstance(origin, str | PathLike) and (names := unread(Path(origin))):
+        notes.append(f"{name}: not read, as they are of no known form: {', '.join(names[:5])}")
     for part, given in source.items():
         if isinstance(given, Corpus):
             documents = given.documents or [example.context for example in given.examples]  # passages stand in
@@ -151,7 +154,7 @@ def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str
             if part in ("all", own):
                 parts[own].append(record)
         if part not in ("all", *parts):
-            raise DataError(f"{name}: {given} has no questions of the part {part}")
+            raise DataError(f"{name}: {path} has no questions of the part {part}")
     return parts, notes
 
 

@@ -21,7 +21,7 @@ def parquet(path: Path) -> Iterator[Record]:
     from pyarrow.parquet import ParquetFile
 
     def read() -> tuple[list[str], "pyarrow.Table"]:
-        with ParquetFile(path) as file:
+        with ParquetFile(path, page_checksum_verification=True) as file:
             names = file.schema_arrow.names
             return names, file.read(columns=columns_of(names) or [])
 

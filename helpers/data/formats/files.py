@@ -1,5 +1,6 @@
 """One file, or the files of one part: which format it has is told by its content, and its name is a hint."""
 
+import re
 import zlib
 from collections.abc import Iterator
 from itertools import chain
@@ -20,6 +21,7 @@ EXPECTED = (
     "SQuAD's JSON, MRQA's lines of JSON, rows with the columns id, context, question and answers (JSON, CSV, TSV or "
     f"Parquet), gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
 )
+_SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
 _ARROW = b"\xff\xff\xff\xff"
 _FOREIGN = {  # how files begin that are given by mistake, and what they are
     b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
@@ -47,9 +49,18 @@ def parse(path: Path, unanswerable: bool = False, drop_bad: bool = False, shards
             records = chain.from_iterable(_shard(file) for file in files) if len(files) > 1 else records_of(files[0])
         else:
             records = records_of(path)
-        return check(records, str(path), unanswerable, drop_bad)
+        checked = check(records, str(path), unanswerable, drop_bad)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if not shards and (match := shard_of(path)):
+        checked.notes.append(f"{path.name}: one of {int(match['count'])} shards; their folder's name gives all of them")
+    return checked
+
+
+def shard_of(path: Path) -> re.Match | None:
+    """What the name of one of several shards says: its number, their count, and the rest."""
+    match = _SHARD.fullmatch(path.name)
+    return match if match and int(match["count"]) > 1 else None
 
 
 def _shard(path: Path) -> Iterator[Record]:

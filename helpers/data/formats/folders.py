@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers.data.examples import DataError
 from helpers.data.formats.arrow import is_saved, saved_splits
-from helpers.data.formats.files import is_narrativeqa, listing, suffix_of
+from helpers.data.formats.files import is_narrativeqa, listing, shard_of, suffix_of
 
 PARTS = ("train", "valid", "test")
 _NAMES = {
@@ -16,7 +16,6 @@ _NAMES = {
     **dict.fromkeys(("testing", "tst"), "test"),
 }
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
-_SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
 _EXPECTED = (
     "expected one file; or files whose names say train, valid (or dev) and test, one each or in numbered shards; or "
     "NarrativeQA's two files"
@@ -39,7 +38,7 @@ def find_parts(path: Path) -> dict[str, Files]:
         return {"all": given[0][1]}
     parts: dict[str, Files] = {}
     for name, files in given:
-        roles = {_NAMES[word] for word in re.split(r"[\W_]+", name.lower()) if word in _NAMES}
+        roles = _roles(name)
         if len(roles) != 1 or roles & set(parts):
             raise DataError(f"{path}: it is not clear which part {name:.60} is; it holds {listing(path)}; {_EXPECTED}")
         parts[roles.pop()] = files
@@ -48,14 +47,25 @@ def find_parts(path: Path) -> dict[str, Files]:
     return parts
 
 
+def unread(folder: Path) -> list[str]:
+    """The names of files that say a part, but are of no known form; nothing is read from them."""
+    if not folder.is_dir() or is_narrativeqa(folder) or is_saved(folder):
+        return []
+    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    return [file.name for file in files if _roles(file.name) and not _is_data(file)]
+
+
+def _roles(name: str) -> set[str]:
+    return {_NAMES[word] for word in re.split(r"[\W_]+", name.lower()) if word in _NAMES}
+
+
 def _sources(folder: Path) -> dict[str, Files]:
     """The data files of a folder by their names, the shards of one as one."""
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-    named = [file for file in files if suffix_of(file) in _SUFFIXES]
     sources: dict[str, Files] = {}
     shards: dict[tuple[str, str, int], dict[int, Path]] = defaultdict(dict)
-    for file in [file for file in files if file in named or _seems_data(file)]:
-        if (match := _SHARD.fullmatch(file.name)) and int(match["count"]) > 1:
+    for file in filter(_is_data, files):
+        if match := shard_of(file):
             key = match["before"], match["after"], int(match["count"])
             shards[key][int(match["number"])] = file
         else:
@@ -71,8 +81,10 @@ def _sources(folder: Path) -> dict[str, Files]:
     return sources
 
 
-def _seems_data(file: Path) -> bool:
-    """Whether a file whose suffix says nothing begins as one of the formats does."""
+def _is_data(file: Path) -> bool:
+    """Whether the suffix says that a file holds questions, or it begins as one of the formats does."""
+    if suffix_of(file) in _SUFFIXES:
+        return True
     with file.open("rb") as opened:
         head = opened.read(200)
     return head.startswith((b"PAR1", b"\x1f\x8b")) or bool(

@@ -37,7 +37,8 @@ def check(records: Iterable[Record], name: str, unanswerable: bool, drop_bad: bo
         if isinstance(record, DataError):
             refused.append(clipped(str(record)))
             continue
-        record = _numbered(record, taken)
+        if record.made:
+            record = _numbered(record, taken)
         identifier = record.example.id
         if identifier in taken:
             refused.append(clipped(f"{record.where}: the id is taken by {taken[identifier]}; make ids unique"))
@@ -71,7 +72,7 @@ def clipped(line: str) -> str:
 
 def _numbered(record: Located, taken: dict[str, str]) -> Located:
     """``record`` with a number behind its id where that was made of content that stands in the file before."""
-    if not record.made or record.example.id not in taken:
+    if record.example.id not in taken:
         return record
     number = 2
     while (identifier := f"{record.example.id}.{number}") in taken:
@@ -80,7 +81,7 @@ def _numbered(record: Located, taken: dict[str, str]) -> Located:
 
 
 def _tally(records: list[Located]) -> Counter[str]:
-    return Counter(note for record in records for note in record.notes)
+    return Counter(note for record in records if record.notes for note in record.notes)
 
 
 def _refusal(name: str, refused: list[str], without: list[Located], total: int) -> DataError:

@@ -62,7 +62,7 @@ class SquadArticle(Row):
 
 def original_of(identifier: str) -> str:
     """The id of the question that an adversarial one is a variant of; any other id itself."""
-    variant = _ADVERSARIAL.fullmatch(identifier)
+    variant = "turk" in identifier and _ADVERSARIAL.fullmatch(identifier)
     return variant["original"] if variant else identifier
 
 
