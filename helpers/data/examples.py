@@ -53,10 +53,16 @@ def groups_of(examples: Iterable[Example]) -> list[str]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Examples of one source, and ``notes``: what was repaired or cannot be trained on, counted."""
+    """Examples of one source, and ``notes``: what was repaired or cannot be trained on, counted.
+
+    ``left_out`` has a line for each record that was refused and left out; ``documents`` names the document of each
+    example, where it is known.
+    """
 
     examples: list[Example]
     notes: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -4,74 +4,45 @@ Which question falls into which part depends on its text and the seed alone: not
 machine. A passage never stands on both sides of a split that is made here.
 """
 
-import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import accumulate, chain, combinations
 from os import PathLike
 from pathlib import Path
 
 from helpers.data.examples import Corpus, DataError, Domain, Example
-from helpers.data.formats.mrqa import mrqa
-from helpers.data.formats.narrativeqa import NARRATIVE_FILES, narrativeqa
-from helpers.data.formats.rows import Located, check, digest, notes_of
-from helpers.data.formats.squad import squad
+from helpers.data.formats.files import parse
+from helpers.data.formats.folders import PARTS, find_parts, unread
+from helpers.data.formats.refusals import check, corpus_of
+from helpers.data.formats.rows import Located, digest
 
+SMALL = 100  # questions: a question's F1 scatters by about 40 points, so an F1 of so many is known to ±8 (95 %)
 Source = str | PathLike | Corpus | Mapping[str, str | PathLike | Corpus]
-PARTS = ("train", "valid", "test")
-_NAMES = {"training": "train", "validation": "valid", "val": "valid", "dev": "valid"} | {part: part for part in PARTS}
-_EXPECTED = (
-    "expected one .json (SQuAD) or .jsonl (MRQA) file, .gz or not; or files whose names say train, valid (or dev) and "
-    f"test, one each; or NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
-)
 
 
-def read(path: str | PathLike, *, unanswerable: bool = False, part: str | None = None) -> Corpus:
-    """Read SQuAD (.json), MRQA (.jsonl), either of them gzipped (.gz), or NarrativeQA (the folder of its CSV files).
+def read(
+    path: str | PathLike, *, unanswerable: bool = False, part: str | None = None, drop_bad: bool = False
+) -> Corpus:
+    """Read questions from a file, whose content says its format, from NarrativeQA's folder or from a saved dataset.
 
-    SQuAD may be 1.1, 2.0 or adversarial (``Example.group`` is the original question's id). NarrativeQA's ``answers``
-    are its two references, and ``span`` is the stretch of the summary that comes nearest to one of them by ROUGE-L.
+    A file is SQuAD's JSON, MRQA's lines of JSON, or rows with the columns of either: JSON, CSV, TSV or Parquet; text
+    may be gzipped. SQuAD may be 1.1, 2.0 or adversarial (``Example.group`` is the original question's id).
+    NarrativeQA's ``answers`` are its two references, and ``span`` is the stretch of the summary that comes nearest to
+    one of them by ROUGE-L. A saved dataset is a folder that `datasets.save_to_disk` made.
 
     ``unanswerable`` allows questions without an answer; ``part`` takes one of NarrativeQA's train, valid and test.
     ``notes`` of the result count what was repaired and what cannot be trained on. Raises `DataError` with file,
-    record and id for anything that is not as its format has it.
+    record and id for anything that is not as its format has it: one for all records of a file that are refused, the
+    first ten of them a line each. ``drop_bad`` leaves those out instead; ``left_out`` of the result lists them all.
     """
-    records, notes = _parse(Path(path), unanswerable)
-    if part is not None and not records[0].part:
+    parsed = parse(Path(path), unanswerable, drop_bad)
+    if part is not None and not parsed.records[0].part:
         raise DataError(f"{path}: part={part!r} is for NarrativeQA's folder; this file has no parts")
-    examples = [record.example for record in records if part in (None, record.part)]
-    if not examples:
+    records = [record for record in parsed.records if part in (None, record.part)]
+    if not records:
         raise DataError(f"{path}: no question of part {part!r}; the parts are {', '.join(PARTS)}")
-    return Corpus(examples, notes)
-
-
-def _parse(path: Path, unanswerable: bool) -> tuple[list[Located], list[str]]:
-    tally: Counter[str] = Counter()
-    suffix = Path(path.name.removesuffix(".gz")).suffix
-    if _is_narrativeqa(path):
-        records = narrativeqa(path, tally)
-    elif path.is_file() and suffix in (".json", ".jsonl"):
-        records = (squad if suffix == ".json" else mrqa)(path, tally)
-    elif path.exists():
-        found = f"it holds {_listing(path)}" if path.is_dir() else "its name says no known format"
-        raise DataError(
-            f"{path}: {found}; expected a file of SQuAD (.json) or MRQA (.jsonl), .gz or not, or the folder of "
-            f"NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
-        )
-    else:
-        beside = f"; {path.parent} holds {_listing(path.parent)}" if path.parent.is_dir() else ""
-        raise DataError(f"{path}: no such file or folder{beside}")
-    return check(records, str(path), unanswerable), notes_of(path.name, tally)
-
-
-def _is_narrativeqa(path: Path) -> bool:
-    return all((path / name).is_file() for name in NARRATIVE_FILES)
-
-
-def _listing(folder: Path) -> str:
-    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
-    return ", ".join(names[:20]) + ", …" * (len(names) > 20) or "nothing"
+    return corpus_of(parsed._replace(records=records))
 
 
 def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
@@ -105,8 +76,9 @@ def load_domain(
 
     Whole passages are taken until a size is reached, so valid and test may exceed theirs by part of a passage.
     ``train_size`` and ``test_size`` then cut train and test down to so many questions; smaller cuts are subsets of
-    larger ones, and leave the other parts alone. ``Domain.notes`` say what was done. The order of the examples is
-    by hash too. Raises `DataError` where data cannot be used or is too little, ValueError for impossible sizes.
+    larger ones, and leave the other parts alone. ``Domain.notes`` say what was done; a part of fewer than `SMALL`
+    questions gets one that begins with "warning: ". The order of the examples is by hash too. Raises `DataError`
+    where data cannot be used or is too little, ValueError for impossible sizes.
     """
     for key, value in {"valid_size": valid_size, "test_size": test_size, "train_size": train_size}.items():
         if value is not None and value < 1:
@@ -122,60 +94,68 @@ def load_domain(
         examples.sort(key=lambda example: (digest(seed, example.context), digest(seed, example.question, example.id)))
         if size is not None and size > len(examples):
             notes.append(f"{name}: {part}_size={size:,} was asked for, there are {len(examples):,}: all are used")
+        elif size is not None and size < len(examples):
+            kind = "training" if part == "train" else part
+            notes.append(f"{name}: {size:,} of {len(examples):,} {kind} questions are used ({part}_size)")
         cut[part] = examples if size is None else sample(examples, size, seed)
         passages[part] = {example.context for example in cut[part]}
     for first, second in combinations(PARTS, 2):
         if both := passages[first] & passages[second]:
             notes.append(f"{name}: {len(both):,} passages stand in both {first} and {second}, as the files have it")
+    taken = "valid" not in given or "test" not in given
+    for part in PARTS:
+        if len(cut[part]) < SMALL:
+            notes.append(_warning(name, part, len(cut[part]), len(parts[part]), taken))
     sizes = ", ".join(f"{part} {len(cut[part]):,} on {len(passages[part]):,} passages" for part in PARTS)
     return Domain(name, **cut, notes=[*notes, f"{name}: questions: {sizes}"])
 
 
+def _warning(name: str, part: str, size: int, whole: int, taken: bool) -> str:
+    """What follows from a part of ``size`` questions, cut from ``whole``; ``taken``: valid is a part of train."""
+    if part == "train":
+        what = "train on are soon known by heart, and which ones they are decides the result"
+    else:
+        points = 1.96 * 40 / size**0.5
+        verb = "validate" if part == "valid" else "test"
+        what = f"{verb} on place an F1 only within ±{points:.0f} points (95 %), and methods differ by less"
+    advice = ["give more data"]
+    if size < whole:
+        advice.insert(0, f"raise {part}_size")
+    elif taken and part != "test":
+        advice.insert(0, "raise valid_size" if part == "valid" else "lower valid_size")
+    return f"warning: {name}: {size:,} questions to {what}; {', or '.join(advice)}"
+
+
 def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Located]], list[str]]:
     """Records by part (train, valid, test, or "all" for one file), and notes."""
+    origin = source
     if isinstance(source, Corpus):
         source = {"all": source}
     elif not isinstance(source, Mapping):
-        source = _find_parts(Path(source))
+        source = find_parts(Path(source))
     elif not source or set(source) - set(PARTS):
         found = ", ".join(map(str, source)) or "none"
         raise DataError(f"{name}: expected the parts {', '.join(PARTS)}, found {found}")
     parts, notes = defaultdict(list), []
+    if isinstance(origin, str | PathLike) and (names := unread(Path(origin))):
+        notes.append(f"{name}: not read, as they are of no known form: {', '.join(names[:5])}")
     for part, given in source.items():
         if isinstance(given, Corpus):
-            # A corpus that was read already has no documents; its passages stand in for them.
-            records = [Located(f"{name}: example {n}", e, e.context) for n, e in enumerate(given.examples, 1)]
-            records, new = check(records, name, unanswerable), given.notes
+            documents = given.documents or [example.context for example in given.examples]  # passages stand in
+            pairs = zip(given.examples, documents, strict=True)
+            found = [Located(f"example {number}", *pair) for number, pair in enumerate(pairs, 1)]
+            records, new = check(found, name, unanswerable).records, given.notes
         else:
-            records, new = _parse(Path(given), unanswerable)
+            path, shards = given if isinstance(given, tuple) else (Path(given), ())
+            records, _, new = parse(path, unanswerable, shards=shards)
         notes += new
         for record in records:
             own = record.part or part  # NarrativeQA's rows say which part they are
             if part in ("all", own):
                 parts[own].append(record)
         if part not in ("all", *parts):
-            raise DataError(f"{name}: {given} has no questions of the part {part}")
+            raise DataError(f"{name}: {path} has no questions of the part {part}")
     return parts, notes
-
-
-def _find_parts(path: Path) -> dict[str, Path]:
-    """Which file is which part of the domain at ``path``: train, valid, test, or "all" for one file or NarrativeQA."""
-    if not path.is_dir() or _is_narrativeqa(path):
-        return {"all": path}
-    files = sorted(file for file in path.iterdir() if file.name.removesuffix(".gz").endswith((".json", ".jsonl")))
-    if len(files) == 1:
-        return {"all": files[0]}
-    parts: dict[str, Path] = {}
-    for file in files:
-        roles = {_NAMES[word] for word in re.split(r"[\W_]+", file.name.lower()) if word in _NAMES}
-        if len(roles) != 1 or roles & set(parts):
-            raise DataError(
-                f"{path}: it is not clear which part {file.name} is; it holds {_listing(path)}; {_EXPECTED}"
-            )
-        parts[roles.pop()] = file
-    if not parts:
-        raise DataError(f"{path}: no domain here; it holds {_listing(path)}; {_EXPECTED}")
-    return parts
 
 
 def _complete(

@@ -10,7 +10,7 @@ import torch
 
 from helpers import paths
 from helpers.data.examples import DataError
-from helpers.data.formats.rows import lines
+from helpers.data.formats.text import lines
 
 LARGEST = torch.finfo(torch.float32).max
 

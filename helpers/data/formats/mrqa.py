@@ -2,19 +2,19 @@
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from helpers.data.examples import DataError, Example
-from helpers.data.formats.rows import MOVED, Identifier, Located, Row, Text, checked, lines, locate, parse_json
+from helpers.data.formats.places import MOVED, locate
+from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, said, settled
+from helpers.data.formats.squad import UNPLACED
 
 LOOSE = "answers differ from the context in case, spacing or punctuation; the file's own offsets are used"
-UNPLACED = "questions have answers but no place in the context: kept for scoring, not to train on"
+OTHER = "questions are trained on a detected answer that is none of the answers to score with"
 
 
 def _pair(value: object) -> list[int]:
@@ -28,16 +28,16 @@ class MrqaDetected(Row):
     text: Text
     char_spans: list[Annotated[Any, BeforeValidator(_pair)]]  # first and last character
 
-    def placed(self, context: str, first: int, last: int, where: str, tally: Counter) -> tuple[int, int]:
+    def placed(self, context: str, first: int, last: int, where: str, notes: list[str]) -> tuple[int, int]:
         """The character range; found loosely, so the text may differ from ``context`` in case and punctuation."""
         found = context[first : last + 1] if 0 <= first <= last < len(context) else ""
         if found != self.text and context.startswith(self.text, max(first, 0)):
-            tally[MOVED] += 1
+            notes.append(MOVED)
             return max(first, 0), max(first, 0) + len(self.text)
         if found != self.text and _bare(found) == _bare(self.text) != "":
-            tally[LOOSE] += 1
+            notes.append(LOOSE)
             return first + len(found) - len(found.lstrip()), first + len(found.rstrip())
-        return locate(context, self.text, first, where, tally)
+        return locate(context, self.text, first, where, notes)
 
 
 class MrqaQuestion(Row):
@@ -49,11 +49,12 @@ class MrqaQuestion(Row):
     detected_answers: list[MrqaDetected]
     is_impossible: bool | None = None
 
-    def located(self, where: str, context: str, document: str, tally: Counter) -> Located:
+    def located(self, where: str, context: str, document: str) -> Located:
         """The question with its detected answers placed in ``context``."""
-        where = f"{where} (id {self.id})"
+        where += said(self.id)
+        notes: list[str] = []
         spans = [
-            detected.placed(context, *pair, f"{where}, detected answer {number}", tally)
+            detected.placed(context, *pair, f"{where}, detected answer {number}", notes)
             for number, detected in enumerate(self.detected_answers, 1)
             for pair in detected.char_spans
         ]
@@ -62,31 +63,38 @@ class MrqaQuestion(Row):
         if spans and not self.answers:
             raise DataError(f"{where}: 'detected_answers' without 'answers'; both are needed, to train and to score")
         if self.answers and not spans:
-            tally[UNPLACED] += 1
+            notes.append(UNPLACED)
         texts, span = tuple(dict.fromkeys(self.answers)), spans[0] if spans else None
-        return Located(where, Example(self.id, self.question, context, texts, span, self.id), document)
+        if span and not _among(context[slice(*span)], texts):
+            notes.append(OTHER)
+        example = Example(self.id, self.question, context, texts, span, self.id)
+        return Located(where, example, document, notes=tuple(notes))
 
 
 class MrqaLine(Row):
     context: Text
-    qas: list[MrqaQuestion]
+    qas: list
 
 
 def _bare(text: str) -> str:
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
 
 
-def mrqa(path: Path, tally: Counter) -> Iterator[Located]:
-    """The questions of one file, plain or gzipped; a passage is a document."""
-    first = 0  # the first line that is not blank
-    for number, text in lines(path):
-        if not text.strip():
+def _among(text: str, answers: tuple[str, ...]) -> bool:
+    return text in answers or _bare(text) in map(_bare, answers)
+
+
+def mrqa(values: Iterable[tuple[int, object]]) -> Iterator[Record]:
+    """The questions of a file's lines, given by number and content, without the header; a passage is a document."""
+    for number, value in values:
+        try:
+            line = checked(MrqaLine, value, "", f"line {number}")
+        except DataError as refusal:
+            yield refusal
             continue
-        first, value = first or number, parse_json(text, path, number)
-        if number == first and isinstance(value, dict) and "header" in value:
-            continue
-        line = checked(MrqaLine, value, path, f"line {number}")
         for q, question in enumerate(line.qas, 1):
-            yield question.located(f"{path}: line {number}, question {q}", line.context, line.context, tally)
-    if not first:
-        raise DataError(f"{path}: the file is empty; expected one JSON object a line, as MRQA has it")
+            yield settled(_question, question, f"line {number}, question {q}", line.context)
+
+
+def _question(value: object, where: str, context: str) -> Located:
+    return checked(MrqaQuestion, value, "", where).located(where, context, context)

@@ -1,14 +1,15 @@
 """NarrativeQA: free answers about summaries, each with the stretch of the summary that comes nearest to it."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from helpers.data.examples import DataError, Example
-from helpers.data.formats.rows import Located, Row, Text, digest, table
+from helpers.data.formats.rows import Located, R, Record, Row, Text, checked, digest, found, said
+from helpers.data.formats.text import table
 
 NARRATIVE_FILES = ("summaries.csv", "qaps.csv")
 NO_SHARED_WORD = "questions share no word of their answers with the summary: kept for scoring, not to train on"
@@ -27,41 +28,48 @@ class NarrativeQuestion(Row):
     answer2: Text
 
 
-def narrativeqa(folder: Path, tally: Counter) -> Iterator[Located]:
+def narrativeqa(folder: Path) -> Iterator[Record]:
     """NarrativeQA's folder with summaries.csv and qaps.csv; ``set`` says which part a question belongs to."""
     summaries_path, questions_path = (folder / name for name in NARRATIVE_FILES)
     summaries: dict[str, str] = {}
-    for where, row in table(summaries_path, Summary):
-        if row.document_id in summaries:
-            raise DataError(f"{where}: document {row.document_id} has a summary already; remove one of the two")
-        summaries[row.document_id] = row.summary
-
-    def questions() -> Iterator[tuple]:
-        for where, row in table(questions_path, NarrativeQuestion):
-            if row.document_id not in summaries:
-                raise DataError(f"{where}: document {row.document_id} is not in {summaries_path.name}; add it there")
+    for where, row in _rows(summaries_path, Summary):
+        if isinstance(row, DataError):
+            yield row
+        elif row.document_id in summaries:
+            yield DataError(f"{where}: document {found(row.document_id)} has a summary already; remove one of the two")
+        else:
+            summaries[row.document_id] = row.summary
+    for where, row in _rows(questions_path, NarrativeQuestion):
+        if isinstance(row, DataError):
+            yield row
+        elif row.document_id not in summaries:
+            document = found(row.document_id)
+            yield DataError(f"{where}: document {document} is not in {summaries_path.name}; add it there")
+        else:
             answers = row.answer1, row.answer2
-            yield where, row.document_id, summaries[row.document_id], row.question, answers, row.set
-
-    return narrative_records(questions(), tally)
+            yield free_answer(where, row.document_id, summaries[row.document_id], row.question, answers, row.set)
 
 
-def narrative_records(questions: Iterable[tuple], tally: Counter) -> Iterator[Located]:
-    """Questions as (where, document id, summary, question, answers, part), with the span nearest to the answers.
+def _rows(path: Path, model: type[R]) -> Iterator[tuple[str, R | DataError]]:
+    for place, cells in table(path, model.model_fields):
+        where = f"{path.name}: {place}"
+        if isinstance(cells, DataError):
+            yield where, DataError(f"{path.name}: {cells}")
+            continue
+        try:
+            yield where, checked(model, cells, path.name, place)
+        except DataError as refusal:
+            yield where, refusal
 
-    They come without ids, so one is made of document and content.
-    """
-    times: Counter[str] = Counter()
-    for where, document, summary, question, answers, part in questions:
-        identifier = f"{document}-{digest(question, *answers)[:8]}"
-        times[identifier] += 1
-        if times[identifier] > 1:  # some questions stand in the official file twice, word for word
-            identifier += f".{times[identifier]}"
-        span = closest_span(summary, answers)
-        if span is None:
-            tally[NO_SHARED_WORD] += 1
-        example = Example(identifier, question, summary, answers, span, identifier)
-        yield Located(f"{where} (id {identifier})", example, document, part)
+
+def free_answer(
+    where: str, document: str, summary: str, question: str, answers: tuple[str, ...], part: str = ""
+) -> Located:
+    """A question without an id, with the span nearest to its answers; the id is made of document and content."""
+    identifier = f"{document}-{digest(question, *answers)[:8]}"  # some stand in the official file twice, word for word
+    span = closest_span(summary, answers)
+    example = Example(identifier, question, summary, answers, span, identifier)
+    return Located(where + said(identifier), example, document, part, (NO_SHARED_WORD,) * (span is None), made=True)
 
 
 @lru_cache(maxsize=100)  # a document's questions stand together

@@ -1,17 +1,11 @@
-"""What the file formats share: reading lines, JSON and tables, checking rows against pydantic models, placing answers.
+"""What the file formats share: what they yield, and checking rows against pydantic models.
 
-Every format yields `Located` examples and counts in ``tally`` what it repaired or what cannot be trained on. Anything
-else that is not as the format has it raises `DataError` with file, record and id.
+Every format yields for each record its example (`Located`, with what was repaired or cannot be trained on) or the
+`DataError` that says why the record is refused, without the file's name. What makes reading on impossible it raises.
 """
 
-import csv
-import gzip
 import hashlib
-import json
-import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection
 from typing import Annotated, NamedTuple, TypeVar
 
 import pydantic
@@ -20,18 +14,32 @@ from pydantic_core import PydanticCustomError
 
 from helpers.data.examples import DataError, Example
 
-MOVED = "answers were placed where their text stands in the context, as their offsets were wrong"
-_EXPECTED = {"string_type": "text", "int_type": "a whole number", "list_type": "a list", "bool_type": "true or false"}
+_EXPECTED = {
+    "string_type": "text",
+    "string_unicode": "text without half characters (lone surrogates)",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "bool_type": "true or false",
+}
 _NOUNS = {"data": "article", "qas": "question"}  # one of a list, where it is not the list's name less its s
 
 
 class Located(NamedTuple):
-    """An example, where it was read (for messages), its document, and its part where the file itself says so."""
+    """An example, where in its file it was read (for messages), and its document.
+
+    ``part`` is its part where the file itself says so, ``notes`` what was repaired or cannot be trained on, and
+    ``made`` whether its id was made of its content, as the file has none.
+    """
 
     where: str
     example: Example
     document: str
     part: str = ""
+    notes: tuple[str, ...] = ()
+    made: bool = False
+
+
+Record = Located | DataError  # an example, or why there is none
 
 
 class Row(pydantic.BaseModel):
@@ -66,125 +74,60 @@ def checked(model: type[R], value: object, file: object, *places: str) -> R:
         return model.model_validate(value)
     except pydantic.ValidationError as error:
         problem = error.errors(include_url=False)[0]
-    kind, found = problem["type"], problem["input"]
+    kind, given = problem["type"], problem["input"]
     steps, field = [place + _id_of(value) for place in places], ""
     for key in problem["loc"]:
         if isinstance(key, int):
             noun = _NOUNS.get(field) or field.removesuffix("s").replace("_", " ")
-            value, field = value[key], ""
+            value, field = value[key] if isinstance(value, list) else None, ""  # or an object of lists
             steps.append(f"{noun} {key + 1}{_id_of(value)}")
         else:
-            value, field = value.get(key), key
+            value, field = value.get(key) if isinstance(value, dict) else None, key
     if kind == "missing":
-        says = f"{field!r} is missing; the keys are {', '.join(map(repr, found)) or 'none'}"
+        keys = listed(given) if isinstance(given, dict) else "unknown"
+        says = f"{field!r} is missing; the keys are {keys}"
     elif kind == "empty":
         says = f"{repr(field) if field else 'it'} is empty; fill it in or remove the record"
     else:
         expected = problem["ctx"]["expected"].replace("'", "") if kind == "literal_error" else problem["msg"]
-        says = f"expected {f'{field!r} to be ' if field else ''}{_EXPECTED.get(kind, expected)}, found {found!r:.80}"
+        says = f"expected {f'{field!r} to be ' if field else ''}{_EXPECTED.get(kind, expected)}, found {found(given)}"
     raise DataError(": ".join(filter(None, (str(file), ", ".join(steps), says))))
+
+
+def found(value: object) -> str:
+    """``value`` as a message shows it, cut short."""
+    try:
+        return f"{value!r:.80}"
+    except RecursionError:
+        return "a value nested too deeply to show"
+
+
+def listed(names: Collection[object]) -> str:
+    """``names`` as a message lists them: eight, and how many more."""
+    shown = [f"{name!r:.24}" for name in list(names)[:8]]
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more or "none"
 
 
 def _id_of(value: object) -> str:
     identifier = value.get("qid", value.get("id")) if isinstance(value, dict) else None
-    return f" (id {identifier})" if type(identifier) in (str, int) and str(identifier).strip() else ""
+    return said(identifier) if type(identifier) in (str, int) and str(identifier).strip() else ""
+
+
+def said(identifier: object) -> str:
+    """An id behind a place, as messages have it, cut short."""
+    return f" (id {identifier!s:.60})"
+
+
+def settled(make: Callable[..., Located], *given: object) -> Record:
+    """What ``make`` makes of ``given``, or the `DataError` that it raises: the record is refused, the next one read."""
+    try:
+        return make(*given)
+    except DataError as refusal:
+        return refusal
 
 
 def digest(*texts: object) -> str:
     """A hash of ``texts`` that is the same in every process and on every machine, as 32 hexadecimal digits."""
     joined = "\x00".join(map(str, texts)).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(joined, digest_size=16).hexdigest()
-
-
-def notes_of(name: str, tally: Counter) -> list[str]:
-    """What a parser counted, as lines to show."""
-    return [f"{name}: {count:,} {text}" for text, count in tally.items()]
-
-
-def check(records: Iterable[Located], name: str, unanswerable: bool) -> list[Located]:
-    """The records as a list: some, with an id each, and with an answer each unless ``unanswerable``."""
-    records = list(records)
-    if not records:
-        raise DataError(f"{name}: there is no question in it")
-    places: dict[str, str] = {}
-    for where, example, *_ in records:
-        if (first := places.setdefault(example.id, where)) != where:
-            raise DataError(f"{where}: the id is taken by {first}; make ids unique")
-    without = [record for record in records if not record.example.answers]
-    if without and not unanswerable:
-        raise DataError(
-            f"{without[0].where}: the question has no answer, as have {len(without):,} of {len(records):,} in this "
-            "file; pass unanswerable=True to keep them, or remove them"
-        )
-    return records
-
-
-def locate(context: str, text: str, start: int, where: str, tally: Counter) -> tuple[int, int]:
-    """The character range of ``text``: at ``start``, or else at the only place where it stands."""
-    if start >= 0 and context.startswith(text, start):
-        return start, start + len(text)
-    first, found = context.find(text), context[max(start, 0) :][: len(text)]
-    if first < 0:
-        raise DataError(f"{where}: {text!r:.80} does not stand in the context (at offset {start}: {found!r:.80})")
-    if context.find(text, first + 1) >= 0:
-        raise DataError(
-            f"{where}: {text!r:.80} is not at its offset {start} (there: {found!r:.80}) and stands in the context "
-            "more than once; correct the offset"
-        )
-    tally[MOVED] += 1
-    return first, first + len(text)
-
-
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of each line of a UTF-8 file, plain or gzipped, with or without a byte-order mark."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    if path.suffix == ".gz" and not zipped:
-        hint = "it is empty" if path.stat().st_size == 0 else f"if it is plain text, name it {path.stem}"
-        raise DataError(f"{path}: named .gz, but not a gzip file; {hint}, or fetch it again")
-    offset = 0
-    with gzip.open(path) if zipped else path.open("rb") as file:
-        try:
-            for number, raw in enumerate(file, 1):
-                text = raw.decode("utf-8")
-                yield number, text.removeprefix("\ufeff") if number == 1 else text
-                offset += len(raw)
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}: line {number} is not UTF-8: byte {offset + error.start:,} of the "
-                f"{'unzipped ' if zipped else ''}file is 0x{raw[error.start]:02x}; save the file as UTF-8"
-            ) from None
-        except (EOFError, OSError, zlib.error) as error:
-            raise DataError(f"{path}: reading stopped at byte {offset:,} ({error}); fetch the file again") from None
-
-
-def parse_json(text: str, path: Path, line: int = 1) -> object:
-    """``text`` as JSON; ``line`` is the line of the file where it starts."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {line + error.lineno - 1}, column {error.colno}"
-        hint = "the file may be cut short: fetch it again"
-        if error.msg == "Extra data" and not path.name.endswith((".jsonl", ".jsonl.gz")):
-            hint = "if it holds one JSON object a line, name it .jsonl"
-        raise DataError(f"{path}: not valid JSON at {place} ({error.msg}); {hint}") from None
-
-
-def table(path: Path, model: type[R]) -> Iterator[tuple[str, R]]:
-    """Place and row of a CSV file, the first line of which has to name the fields of ``model``."""
-    reader = csv.DictReader((text for _, text in lines(path)), strict=True)
-    done = 0
-    try:
-        header = reader.fieldnames or []
-        if missing := [name for name in model.model_fields if name not in header]:
-            found = ", ".join(map(repr, header)) or "none: the file is empty"
-            raise DataError(f"{path}: line 1 has to name the columns {missing}; the columns are {found}")
-        done = reader.line_num  # the line on which the row before ended
-        for row in reader:
-            place = f"row from line {done + 1}"
-            if None in row or None in row.values():
-                raise DataError(f"{path}: {place}: expected {len(header)} cells, as line 1 has; check its quotes")
-            yield f"{path}: {place}", checked(model, row, path, place)
-            done = reader.line_num
-    except csv.Error as error:
-        raise DataError(f"{path}: row from line {done + 1} is not valid CSV ({error}); check its quotes") from None

@@ -1,0 +1,184 @@
+"""One file, or the files of one part: which format it has is told by its content, and its name is a hint."""
+
+import re
+import zlib
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from helpers.data.examples import DataError
+from helpers.data.formats.arrow import arrow, is_saved, parquet, saved_files
+from helpers.data.formats.cells import typed
+from helpers.data.formats.columns import columns_of, rows_of
+from helpers.data.formats.mrqa import mrqa
+from helpers.data.formats.narrativeqa import NARRATIVE_FILES, narrativeqa
+from helpers.data.formats.refusals import Checked, check
+from helpers.data.formats.rows import Record, found, listed
+from helpers.data.formats.squad import squad
+from helpers.data.formats.text import header_of, lines, opened, parse_json, table
+
+EXPECTED = (
+    "SQuAD's JSON, MRQA's lines of JSON, rows with the columns id, context, question and answers (JSON, CSV, TSV or "
+    f"Parquet), gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
+)
+_SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
+_ARROW = b"\xff\xff\xff\xff"
+_FOREIGN = {  # how files begin that are given by mistake, and what they are
+    b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
+    b"BZh": "packed with bzip2: unpack it",
+    b"\xfd7zXZ": "packed with xz: unpack it",
+    b"\x28\xb5\x2f\xfd": "packed with zstd: unpack it",
+    b"%PDF": "a PDF",
+    b"\xff\xfe": "text in UTF-16: save it as UTF-8",
+    b"\xfe\xff": "text in UTF-16: save it as UTF-8",
+    b"<": "a web page or XML: fetch the file itself",
+    b"version https://git-lfs": "Git's pointer to a large file: fetch the file itself (git lfs pull)",
+}
+
+
+def parse(path: Path, unanswerable: bool = False, drop_bad: bool = False, shards: tuple[Path, ...] = ()) -> Checked:
+    """The questions of one file, of NarrativeQA's folder or of a saved dataset; of ``shards`` of ``path`` if given.
+
+    Raises `DataError` for what cannot be read, and for refused records (see `check`).
+    """
+    try:
+        if is_narrativeqa(path):
+            records = narrativeqa(path)
+        elif shards or is_saved(path):
+            files = shards or saved_files(path)
+            records = chain.from_iterable(_shard(file) for file in files) if len(files) > 1 else records_of(files[0])
+        else:
+            records = records_of(path)
+        checked = check(records, str(path), unanswerable, drop_bad)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if not shards and (match := shard_of(path)):
+        checked.notes.append(f"{path.name}: one of {int(match['count'])} shards; their folder's name gives all of them")
+    return checked
+
+
+def shard_of(path: Path) -> re.Match | None:
+    """What the name of one of several shards says: its number, their count, and the rest."""
+    match = _SHARD.fullmatch(path.name)
+    return match if match and int(match["count"]) > 1 else None
+
+
+def _shard(path: Path) -> Iterator[Record]:
+    for record in records_of(path):
+        if isinstance(record, DataError):
+            yield DataError(f"{path.name}: {record}")
+        else:
+            yield record._replace(where=f"{path.name}: {record.where}")
+
+
+def is_narrativeqa(path: Path) -> bool:
+    """Whether the folder holds NarrativeQA's two files."""
+    return all((path / name).is_file() for name in NARRATIVE_FILES)
+
+
+def listing(folder: Path) -> str:
+    """What ``folder`` holds, for messages."""
+    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
+    shown = [f"{name:.30}" for name in names[:8]]
+    return ", ".join(shown) + f" and {len(names) - 8:,} more" * (len(names) > 8) or "nothing"
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix in small letters, .gz left away."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def records_of(path: Path) -> Iterator[Record]:
+    """The questions of one file."""
+    if not path.exists():
+        beside = f"; {path.parent} holds {listing(path.parent)}" if path.parent.is_dir() else ""
+        raise DataError(f"{path}: no such file or folder{beside}")
+    if path.is_dir():
+        raise DataError(f"{path}: it holds {listing(path)}; expected {EXPECTED}")
+    file, zipped = opened(path)
+    try:
+        with file:
+            head = file.read(64)
+    except (EOFError, OSError, zlib.error):
+        head = b""  # reading the text says where it breaks off
+    if head.startswith((b"PAR1", _ARROW)):
+        if zipped:
+            raise DataError(f"{path}: it is a gzipped Parquet or Arrow file: unzip it")
+        return (parquet if head.startswith(b"PAR1") else arrow)(path)
+    if what := next((what for begin, what in _FOREIGN.items() if head.startswith(begin)), None):
+        raise DataError(f"{path}: it is {what}; expected {EXPECTED}")
+    return _text(path)
+
+
+def _text(path: Path) -> Iterator[Record]:
+    stream = lines(path)
+    number, first = next(((number, text) for number, text in stream if text.strip()), (0, ""))
+    if not number:
+        raise DataError(f"{path}: the file is empty; expected {EXPECTED}")
+    if first.lstrip()[0] not in "{[":
+        return _table(path, first)
+    try:
+        value = parse_json(first, path, number)
+    except DataError:  # the value goes on, unless each line is one
+        rest = "".join(text for _, text in stream)
+        if not rest.strip():
+            raise
+        try:
+            value = parse_json(first + rest, path, number)
+        except DataError:
+            if suffix_of(path) not in (".jsonl", ".ndjson"):
+                raise
+        else:
+            return _whole(value, path)
+        raise  # of the first line
+    more = ((number, parse_json(text, path, number)) for number, text in stream if text.strip())
+    second = next(more, None)
+    if second is None and not (isinstance(value, dict) and {"qas", "header"} & set(value)):
+        return _whole(value, path)
+    values = chain([(number, value)], [second] if second else [], more)
+    if isinstance(value, dict) and "header" in value:
+        next(values)
+        number, value = second or (number, {"qas": []})
+        values = chain([second] if second else [], more)
+    if isinstance(value, dict) and "qas" in value:
+        return mrqa(values)
+    if isinstance(value, dict) and columns_of(value):
+        return _rows([(f"line {number}", value) for number, value in values], path)
+    raise DataError(f"{path}: line {number} holds {_what(value)}; expected {EXPECTED}")
+
+
+def _whole(value: object, path: Path) -> Iterator[Record]:
+    data = value.get("data") if isinstance(value, dict) and "data" in value else value
+    if isinstance(data, dict) and data is not value:
+        return squad([data])  # one article
+    if isinstance(data, list):
+        first = next((item for item in data if isinstance(item, dict)), {})
+        if columns_of(first):
+            return _rows([(f"row {number}", row) for number, row in enumerate(data, 1)], path)
+        if data is not value or {"paragraphs", "dialogues"} & set(first):
+            return squad(data)
+    elif isinstance(data, dict) and columns_of(data):
+        return _rows([("row 1", data)], path)
+    raise DataError(f"{path}: it holds {_what(data)}; expected {EXPECTED}")
+
+
+def _rows(rows: list[tuple[str, object]], path: Path) -> Iterator[Record]:
+    columns = dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row)
+    return rows_of(rows, list(columns), path)
+
+
+def _table(path: Path, first: str) -> Iterator[Record]:
+    columns, _ = header_of(first)
+    wanted = columns_of(columns)
+    if not wanted and (len(columns) == 1 or suffix_of(path) not in (".csv", ".tsv")):
+        raise DataError(f"{path}: it begins with {found(first.strip())}; expected {EXPECTED}")
+    rows = ((where, row if isinstance(row, DataError) else typed(row)) for where, row in table(path, wanted))
+    return rows_of(rows, columns, path)
+
+
+def _what(value: object) -> str:
+    if isinstance(value, dict):
+        return f"an object with the keys {listed(value)}"
+    if isinstance(value, list) and value:
+        return f"a list, the first of which is {_what(value[0])}"
+    return found(value)

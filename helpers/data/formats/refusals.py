@@ -1,0 +1,95 @@
+"""From what a format yields to a list of examples, or to one message of everything that is refused."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from helpers.data.examples import Corpus, DataError
+from helpers.data.formats.rows import Located, Record
+
+LINE = 500  # characters that a message, or a line of it, may have beside the file's path
+SHOWN = 10  # refusals that are listed
+UNANSWERED = "the question has no answer"
+_KEEP = (
+    "setting data.unanswerable to true, or to a list of such domains, in the preset (-p unanswerable True on the "
+    "command line) keeps them; or remove them"
+)
+
+
+class Checked(NamedTuple):
+    """The records of one source that are used, a line for each that is left out, and notes on both."""
+
+    records: list[Located]
+    left_out: list[str]
+    notes: list[str]
+
+
+def check(records: Iterable[Record], name: str, unanswerable: bool, drop_bad: bool = False) -> Checked:
+    """The records as a list: some, with an id each, and with an answer each unless ``unanswerable``.
+
+    Refused ones are left out if ``drop_bad``. Otherwise raises one `DataError` for all of them: ``name``, how many,
+    and the first of them, a line each. ``name`` also stands before the notes, its folders left away.
+    """
+    kept, refused, without = [], [], []
+    taken: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, DataError):
+            refused.append(clipped(str(record)))
+            continue
+        if record.made:
+            record = _numbered(record, taken)
+        identifier = record.example.id
+        if identifier in taken:
+            refused.append(clipped(f"{record.where}: the id is taken by {taken[identifier]}; make ids unique"))
+            continue
+        taken[identifier] = record.where
+        (kept if unanswerable or record.example.answers else without).append(record)
+    total = len(kept) + len(refused) + len(without)
+    if not total:
+        raise DataError(f"{name}: there is no question in it")
+    lines = [*refused, *(clipped(f"{record.where}: {UNANSWERED}") for record in without)]
+    if lines and not (drop_bad and kept):
+        raise _refusal(name, refused, without, total)
+    short = name.rsplit("/", 1)[-1]
+    notes = [f"{short}: {count:,} {text}" for text, count in _tally(kept).items()]
+    if lines:
+        notes.append(f"{short}: {len(lines):,} of {total:,} questions were left out")
+    return Checked(kept, lines, notes)
+
+
+def corpus_of(checked: Checked) -> Corpus:
+    """The examples of what is used, with notes, documents and what was left out."""
+    examples = [record.example for record in checked.records]
+    return Corpus(examples, checked.notes, checked.left_out, [record.document for record in checked.records])
+
+
+def clipped(line: str) -> str:
+    """``line`` without line breaks and not longer than a line of a message may be."""
+    line = " ".join(line.split())
+    return line if len(line) <= LINE else f"{line[: LINE - 2]} …"
+
+
+def _numbered(record: Located, taken: dict[str, str]) -> Located:
+    """``record`` with a number behind its id where that was made of content that stands in the file before."""
+    if record.example.id not in taken:
+        return record
+    number = 2
+    while (identifier := f"{record.example.id}.{number}") in taken:
+        number += 1
+    return record._replace(example=replace(record.example, id=identifier, group=identifier))
+
+
+def _tally(records: list[Located]) -> Counter[str]:
+    return Counter(note for record in records if record.notes for note in record.notes)
+
+
+def _refusal(name: str, refused: list[str], without: list[Located], total: int) -> DataError:
+    lines = refused[:SHOWN]
+    if len(refused) > SHOWN:
+        lines.append(f"and {len(refused) - SHOWN:,} more")
+    if without:
+        others = f", as have {len(without):,} in all" if len(without) > 1 else ""
+        lines.append(clipped(f"{without[0].where}: {UNANSWERED}{others}; {_KEEP}"))
+    head = f"{name}: {len(refused) + len(without):,} of {total:,} records refused"
+    return DataError(f"{head}: {lines[0]}" if len(lines) == 1 else "\n  ".join([f"{head}:", *lines]))
