@@ -9,6 +9,8 @@ from pathlib import Path
 from helpers import papers, paths
 from helpers.data.examples import DataError
 
+SHOWN = 10  # lines of a list that may be long
+
 # Every command imports what it needs, because torch and transformers take seconds.
 
 
@@ -141,22 +143,36 @@ def _print_plan(parameters: dict[str, object]) -> int:
 
 
 def _check_files(given: argparse.Namespace, unanswerable: bool) -> int:
-    """Files by themselves; with --write-repaired one of them, written anew as SQuAD's JSON."""
+    """Files by themselves; with --write-repaired one of them, written anew as SQuAD's JSON, beside it what was left
+    out."""
     from helpers.data import questions
     from helpers.data.formats.squad import write_squad
+    from helpers.files import write_whole
 
-    if given.write_repaired and len(given.files) != 1:
-        raise DataError("--write-repaired OUT needs one file: python -m helpers data FILE --write-repaired OUT")
+    if len(given.files) != 1 and (given.write_repaired or not given.files):
+        raise DataError("give one file: python -m helpers data FILE --write-repaired OUT")
+    failed = 0
     for file in given.files:
-        corpus = questions.read(file, unanswerable=unanswerable, drop_bad=given.drop_bad)
+        try:
+            corpus = questions.read(file, unanswerable=unanswerable, drop_bad=given.drop_bad)
+        except DataError as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed += 1
+            continue
         passages = len({example.context for example in corpus.examples})
         print(f"{file}: {len(corpus.examples):,} questions on {passages:,} passages")
-        for line in (*corpus.notes, *(f"left out: {line}" for line in corpus.left_out)):
+        left_out = [f"left out: {line}" for line in corpus.left_out]
+        more = [f"and {len(left_out) - SHOWN:,} more"] if len(left_out) > SHOWN else []
+        for line in (*corpus.notes, *left_out[:SHOWN], *more):
             print(f"  {line}")
         if given.write_repaired:
-            write_squad(corpus.examples, given.write_repaired)
+            write_squad(corpus.examples, given.write_repaired, corpus.documents)
             print(f"written: {os.path.relpath(given.write_repaired)}")
-    return 0
+            if left_out:
+                listing = given.write_repaired.with_suffix(".left_out.txt")
+                write_whole(listing, "\n".join(corpus.left_out) + "\n")
+                print(f"left out: {os.path.relpath(listing)}")
+    return 1 if failed else 0
 
 
 def pretrain(given: argparse.Namespace) -> int:

@@ -96,7 +96,10 @@ def check(values: dict[str, object], known: dict[str, Parameter], notebook: str)
     checked = {}
     for name, value in values.items():
         if name not in known:
-            raise ParameterError(f"{notebook} has no parameter {name!r}; it has {', '.join(known)}")
+            raise ParameterError(
+                f"{notebook} has no parameter {name!r}; it has {', '.join(known)}; any other setting is a key of a "
+                "preset: give the path of your copy of one by --preset"
+            )
         if known[name].type == "float" and type(value) is int:
             value = float(value)
         if known[name].type == "str" and type(value) in (int, float):
