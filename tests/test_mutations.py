@@ -306,11 +306,9 @@ def check_explained(corpus, original, kind, reached, table=None):
 
 
 def outcome_of(corpus, original):
-    if corpus.examples == original.examples:
-        return "as before"
     if any(note.endswith(REPAIRS) for note in corpus.notes):
         return "with repairs"
-    return "otherwise"
+    return "as before" if corpus.examples == original.examples else "otherwise"
 
 
 def changed_text(path):
