@@ -313,7 +313,7 @@ def test_hub_narrativeqa():
 
 
 def test_hub_errors(tmp_path, monkeypatch):
-    with pytest.raises(DataError, match=r"x: expected the columns id, context, question and answers .*, found 'text'"):
+    with pytest.raises(DataError, match=r"x: expected the columns id, context, question and answers .* found 'text'"):
         hub.from_rows(datasets.Dataset.from_list([{"text": "x"}]), "x")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     row = {"id": "q1", "context": CONTEXT, "question": "Where?", "answers": {"text": ["Ada"], "answer_start": [0]}}

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import datasets  # takes a second to import
 
 MADE = "questions have an id made of their content, as the rows have none"
-KNOWN = "id, context, question and answers (squad), qid and detected_answers (mrqa), or those of narrativeqa"
+KNOWN = (
+    "id, context, question and answers (or answer and answer_start), as squad has them, qid and detected_answers, as "
+    "mrqa has them, or those of narrativeqa"
+)
 _IDS = ("id", "qid")
 _ANSWERS = ("answer", "answer_text")  # an answer in a column of its own, beside answer_start
 

@@ -97,14 +97,18 @@ def checked(model: type[R], value: object, file: object, *places: str) -> R:
 def found(value: object) -> str:
     """``value`` as a message shows it, cut short."""
     try:
-        return f"{value!r:.80}"
+        return _cut(repr(value), 80)
     except RecursionError:
         return "a value nested too deeply to show"
 
 
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
 def listed(names: Collection[object]) -> str:
     """``names`` as a message lists them: eight, and how many more."""
-    shown = [f"{name!r:.24}" for name in list(names)[:8]]
+    shown = [repr(_cut(name, 22) if isinstance(name, str) else found(name)) for name in list(names)[:8]]
     more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
     return ", ".join(shown) + more or "none"
 
