@@ -38,6 +38,7 @@ def status(given: argparse.Namespace) -> int:
     from helpers.training import engine
 
     parameters = session.of_the_preset(given.parameters)
+    print(session.limits(parameters, *(card.name for paper in papers.ALL for card in paper.notebooks)), end="")
     distinct, apart = {}, 0
     for card in (card for paper in papers.ALL for card in paper.notebooks):
         preset = session.preset_for(parameters, card.name)
@@ -82,8 +83,7 @@ def own_domains(given: argparse.Namespace) -> int:
     flags = {papers.parameters()[name]: getattr(given, name) for name in method.options}
     parameters |= {key: value for key, value in flags.items() if value is not None}
     preset = session.preset_for(parameters, method.notebook, **files)
-    if limits := session.limits(preset, method.notebook):
-        print(limits)
+    print(session.limits(parameters, method.notebook, **files), end="")
     for line in own.told(preset):
         print(line)
     if not given.dry_run:
@@ -115,8 +115,7 @@ def data(given: argparse.Namespace) -> int:
         return _print_plan(parameters)
     if given.files or given.write_repaired or given.drop_bad:
         return _check_files(given, bool(preset.data.unanswerable))
-    if limits := session.limits(preset, sections=("data",)):
-        print(limits)
+    print(session.limits(parameters, sections=("data",)), end="")
     failed = 0
     for name in preset.data.domains:
         try:

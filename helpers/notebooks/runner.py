@@ -81,11 +81,14 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     preset = session.preset_for(parameters).name
     folder = paths.notebooks(preset)
     folder.mkdir(parents=True, exist_ok=True)
+    own = {name: {key: value for key, value in parameters.items() if key in declared[name]} for name in declared}
+    print(session.limits(parameters, *(name for name in chosen if name != REPORT)), end="")
     outcome: dict[str, str] = {}
     for name in tqdm([*(n for n in chosen if n != REPORT), REPORT], desc="notebooks", disable=not sys.stderr.isatty()):
-        own = {key: value for key, value in parameters.items() if key in declared[name]}
         try:
-            outcome[name] = _run(name, own, folder / f"{name}.ipynb", paths.models(preset) / "notebooks.done", force)
+            outcome[name] = _run(
+                name, own[name], folder / f"{name}.ipynb", paths.models(preset) / "notebooks.done", force
+            )
         except papermill.PapermillExecutionError as error:
             first = error.evalue.splitlines()[0] if error.evalue else ""
             outcome[name] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(folder)}/{name}.ipynb)"

@@ -17,7 +17,7 @@ from accelerate.utils import set_seed
 
 from helpers import papers, paths
 from helpers.presets.load import keys, load
-from helpers.presets.schema import Preset
+from helpers.presets.schema import Limit, Preset
 from helpers.results import figures, provenance, records
 
 OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
@@ -138,13 +138,17 @@ def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
     return {known.get(name, name): value for name, value in parameters.items()}
 
 
-def limits(preset: Preset, notebook: str = "", sections: Container[str] = ()) -> str:
-    """What of the preset is limited because there is no GPU and matters to a notebook, or else is in one of
-    ``sections``: a short table, with a line above it, or nothing."""
-    if notebook:
-        shown = [limit for limit in preset.limits if papers.concerns(limit.key, notebook)]
-    else:
-        shown = [limit for limit in preset.limits if limit.key.partition(".")[0] in sections]
+def limits(parameters: dict[str, object], *notebooks: str, sections: Container[str] = (), **overrides: object) -> str:
+    """What the preset that parameters ask for is limited to because there is no GPU: a short table, with a line above
+    it, of what matters to ``notebooks``, or else stands in ``sections``; empty where nothing is."""
+    shown: dict[Limit, None] = {}  # a dict, as it keeps the order
+    for notebook in notebooks or ("",):
+        preset = preset_for(parameters, notebook, **overrides)
+        shown |= dict.fromkeys(
+            limit
+            for limit in preset.limits
+            if (papers.concerns(limit.key, notebook) if notebook else limit.key.partition(".")[0] in sections)
+        )
     if not shown:
         return ""
     rows = [
@@ -153,7 +157,7 @@ def limits(preset: Preset, notebook: str = "", sections: Container[str] = ()) ->
     ]
     table = pd.DataFrame(rows, columns=["setting", "value", "instead of", "why"])
     head = f"no GPU, hence these limits of preset {preset.name}; ask for a value, or use a copy of it, to have another:"
-    return f"{head}\n{table.to_string(index=False)}"
+    return f"{head}\n{table.to_string(index=False)}\n"
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:
@@ -176,6 +180,5 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f"{preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
     print("; ".join([f"preset {preset.name} on {device}, {seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
-    if told := limits(preset, notebook):
-        print(told)
+    print(limits(values, notebook), end="")
     return Session(preset, values)

@@ -11,7 +11,7 @@ from helpers.data.examples import DataError, Example
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.files import fingerprint
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
-from helpers.presets.schema import DataSettings, Preset
+from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding
 from helpers.tasks.decoding import Prediction
 from helpers.tasks.spans import answers, joint_answers, predict, windows_over
@@ -44,8 +44,9 @@ class Answering(Cached):
         return {name: [texts[key] for key in keys] for name, keys in asked.items()}
 
     def windows_read(self) -> int:
-        """As many as there are questions, or more: passages are cut when they are asked."""
-        return sum(len(question_set(self.preset.data, name)) for name in self.questions) * len(self.readers)
+        """Those of all questions, once a reader."""
+        settings = self.preset.data, self.preset.windows, self.preset.encoder
+        return sum(_windows_in(*settings, name) for name in self.questions) * len(self.readers)
 
     def _asked(self, name: str, examples: list[Example]) -> list[tuple[str, str, bool]]:
         """What an answer depends on: the question, its passage, and whether there may be none."""
@@ -79,6 +80,12 @@ def questions_fingerprint(data: DataSettings, name: str) -> str:
     asked = [repr((e.id, e.question, e.context)) for e in question_set(data, name)]
     allowed = may_be_unanswerable(data, name)
     return fingerprint(*asked, *([allowed] if any(allowed) else []))
+
+
+@cache
+def _windows_in(data: DataSettings, cut: WindowSettings, encoder: str, name: str) -> int:
+    settings = cut.model_dump(exclude={"empty_windows"})
+    return len(make_windows(question_set(data, name), load_tokenizer(encoder), **settings))
 
 
 def answer(model: str, question: str, passage: str, *, no_answer: bool | None = None) -> Prediction:

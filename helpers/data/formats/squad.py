@@ -100,14 +100,14 @@ def write_squad(examples: Sequence[Example], path: str | PathLike, documents: Se
     same passage share a paragraph. An answer's offset is that of the span, or of its place nearest to the span. Where
     the answers do not stand in the passage as they are written (repaired or free ones), ``answers`` is the marked
     stretch of the passage alone, or empty without one, and a key of our own, ``accepted``, lists the answers to score
-    with. ``group`` is not written: the id says it. Raises ValueError where a group or the documents do not fit, and
-    OSError if the file cannot be written.
+    with. ``group`` is not written: the id says it. Raises DataError where an id does not, ValueError where the
+    documents are too few or many, and OSError if the file cannot be written.
     """
     if documents and len(documents) != len(examples):
         raise ValueError(f"{len(documents)} documents for {len(examples)} examples; give one each, or none")
     for example in examples:
         if example.group != original_of(example.id):
-            raise ValueError(f"{example.id}: SQuAD's ids cannot say that its group is {example.group}")
+            raise DataError(f"{example.id}: SQuAD's ids cannot say that its group is {example.group}; rename it")
     rows = list(zip(documents or ("",) * len(examples), examples, strict=True))
     articles = []
     for title, of_title in groupby(rows, key=lambda row: row[0]):
