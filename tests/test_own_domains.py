@@ -87,6 +87,19 @@ def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(results, files,
     assert not (tmp_path / "readers").exists() and not list(results.rglob("job.pkl"))
 
 
+def test_limits_of_the_preset_hold_for_own_domains_too(results, files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    asked = arguments(files, tmp_path / "out", "--dry-run", "--encoder", "data/mini", "-p", "train_size", "0")
+    asked += ["-p", "windows.max_length", "160", "-p", "windows.stride", "64", "-p", "data.valid_size", "8"]
+    assert cli.main(["imm", *(part for part in asked[1:] if part not in ("--preset", "smoke", "--rounds", "1"))]) == 0
+    said = capsys.readouterr().out
+    limits, _, rest = said.partition("news: ")
+    assert "imm.rounds" in limits and "seeds" in limits
+    assert "train_size" not in limits and "imm.curve" not in limits and "a2d" not in limits
+    assert rest.startswith("40 train, 8 valid, 12 test questions\n  warning: news: 40 questions to train on")
+    assert "Single" in rest and "2" in rest.partition("Single")[2].split()[0]  # one seed of two domains
+
+
 def test_what_is_rehearsed_is_what_is_done_where_every_reader_is_better(results, files, monkeypatch):
     method = next(paper.own_domains for paper in papers.ALL if paper.key == "imm")
     domains = own.overrides("IMM", files)

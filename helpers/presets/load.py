@@ -43,7 +43,7 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
         asked = Preset(**_changed(values, overrides))
         if not shipped or torch.cuda.is_available():
             return asked
-        limits = tuple(limit for limit in _limits(asked, topics) if limit.key not in overrides)
+        limits = tuple(limit for limit in _limits(path.stem, asked, topics) if limit.key not in overrides)
         return Preset(**_changed(values, {limit.key: limit.value for limit in limits} | overrides), limits=limits)
     except pydantic.ValidationError as error:
         raise PresetError(f"{path.name}: {_explain(error)}") from None
@@ -66,9 +66,9 @@ def _read(path: Path) -> dict:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
 
 
-def _limits(preset: Preset, topics: tuple[str, ...]) -> list[Limit]:
-    """What changes in a shipped preset where there is no GPU."""
-    groups, limits = _read(paths.PRESETS / "limits.toml").get(preset.name, {}), {}
+def _limits(shipped: str, preset: Preset, topics: tuple[str, ...]) -> list[Limit]:
+    """What changes in the preset ``shipped``, as it was asked for, where there is no GPU."""
+    groups, limits = _read(paths.PRESETS / "limits.toml").get(shipped, {}), {}
     for group in (group for topic in ("all", *topics) for group in groups.get(topic, [])):
         for key, value in group.items():
             if key != "why" and value != (instead := reduce(getattr, key.split("."), preset)):
