@@ -69,7 +69,7 @@ def as_value(text: str) -> object:
     """Numbers and True, False, None as such, anything else as text."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from helpers import papers, paths
 from helpers.data.examples import DataError
-
-SHOWN = 10  # lines of a list that may be long
+from helpers.files import writable
 
 # Every command imports what it needs, because torch and transformers take seconds.
 
@@ -22,6 +21,7 @@ def run(given: argparse.Namespace) -> int:
 
 def redraw(given: argparse.Namespace) -> int:
     from helpers.notebooks import runner
+    from helpers.presets.load import NAMES
     from helpers.results import figures
     from helpers.results.records import RecordError
 
@@ -29,6 +29,8 @@ def redraw(given: argparse.Namespace) -> int:
         raise RecordError(f"no records of preset {given.preset!r}: run its notebooks first")
     for path in drawn:
         print(os.path.relpath(path))
+    if given.preset not in NAMES and not given.preset.endswith(".toml"):
+        return 0  # results of own domains, which no preset has a report for
     return runner.run([runner.REPORT], {"preset": given.preset}, force=True)
 
 
@@ -66,6 +68,7 @@ def status(given: argparse.Namespace) -> int:
 
 def own_domains(given: argparse.Namespace) -> int:
     from helpers import own
+    from helpers.checks import print_domain
     from helpers.notebooks import session
     from helpers.tasks.pace import Pace
 
@@ -77,15 +80,15 @@ def own_domains(given: argparse.Namespace) -> int:
         if not name or not file or name in domains:
             raise DataError(f"--domain {text}: write NAME=FILE, each name once")
         domains[name] = file
-    parameters, files = session.of_the_preset(given.parameters), own.overrides(method.name, domains)
+    flags = {name: getattr(given, name) for name in method.options if getattr(given, name) is not None}
+    parameters = session.of_the_preset(given.parameters | flags)
+    files = own.overrides(method.name, domains, given.preset)
     if clash := sorted(set(parameters) & set(files)):
-        raise DataError(f"-p {clash[0]} has no meaning here: --domain names the files")
-    flags = {papers.parameters()[name]: getattr(given, name) for name in method.options}
-    parameters |= {key: value for key, value in flags.items() if value is not None}
+        raise DataError(f"-p {clash[0]} has no meaning here: --domain names the files, and results lie below own")
     preset = session.preset_for(parameters, method.notebook, **files)
     print(session.limits(parameters, method.notebook, **files), end="")
-    for line in own.told(preset):
-        print(line)
+    for name in preset.data.domains:
+        print_domain(preset.data, name)
     if not given.dry_run:
         own.check_place(domains, given.out)
     work = own.Work.of(method, preset)
@@ -106,72 +109,9 @@ def own_domains(given: argparse.Namespace) -> int:
 
 
 def data(given: argparse.Namespace) -> int:
-    from helpers.data.domains import load_one
-    from helpers.notebooks import session
+    from helpers.checks import check
 
-    parameters = session.of_the_preset(given.parameters)
-    preset = session.preset_for(parameters)
-    if given.plan:
-        return _print_plan(parameters)
-    if given.files or given.write_repaired or given.drop_bad:
-        return _check_files(given, bool(preset.data.unanswerable))
-    print(session.limits(parameters, sections=("data",)), end="")
-    failed = 0
-    for name in preset.data.domains:
-        try:
-            domain = load_one(preset.data, name)
-        except DataError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            failed += 1
-            continue
-        print(f"{name}: {len(domain.train)} train, {len(domain.valid)} valid, {len(domain.test)} test questions")
-        for note in domain.notes:
-            print(f"  {note}")
-    return 1 if failed else 0
-
-
-def _print_plan(parameters: dict[str, object]) -> int:
-    """What all notebooks together would download."""
-    from helpers.data.downloads import plan
-    from helpers.notebooks import session
-
-    notebooks = ["", *(card.name for paper in papers.ALL for card in paper.notebooks)]
-    distinct = dict.fromkeys(session.preset_for(parameters, name).data for name in notebooks)
-    print("\n".join(plan(*distinct)))
-    return 0
-
-
-def _check_files(given: argparse.Namespace, unanswerable: bool) -> int:
-    """Files by themselves; with --write-repaired one of them, written anew as SQuAD's JSON, beside it what was left
-    out."""
-    from helpers.data import questions
-    from helpers.data.formats.squad import write_squad
-    from helpers.files import write_whole
-
-    if len(given.files) != 1 and (given.write_repaired or not given.files):
-        raise DataError("give one file: python -m helpers data FILE --write-repaired OUT")
-    failed = 0
-    for file in given.files:
-        try:
-            corpus = questions.read(file, unanswerable=unanswerable, drop_bad=given.drop_bad)
-        except DataError as error:
-            print(f"error: {error}", file=sys.stderr)
-            failed += 1
-            continue
-        passages = len({example.context for example in corpus.examples})
-        print(f"{file}: {len(corpus.examples):,} questions on {passages:,} passages")
-        left_out = [f"left out: {line}" for line in corpus.left_out]
-        more = [f"and {len(left_out) - SHOWN:,} more"] if len(left_out) > SHOWN else []
-        for line in (*corpus.notes, *left_out[:SHOWN], *more):
-            print(f"  {line}")
-        if given.write_repaired:
-            write_squad(corpus.examples, given.write_repaired, corpus.documents)
-            print(f"written: {os.path.relpath(given.write_repaired)}")
-            if left_out:
-                listing = given.write_repaired.with_suffix(".left_out.txt")
-                write_whole(listing, "\n".join(corpus.left_out) + "\n")
-                print(f"left out: {os.path.relpath(listing)}")
-    return 1 if failed else 0
+    return check(given)
 
 
 def pretrain(given: argparse.Namespace) -> int:
@@ -198,8 +138,9 @@ def predict(given: argparse.Namespace) -> int:
     from helpers.files import write_whole
     from helpers.tasks.answering import answer_all
 
+    out = writable(given.out)
     examples = questions.read(given.questions, unanswerable=True).examples
     answers = {prediction.id: prediction.text for prediction in answer_all(given.model, examples)}
-    write_whole(given.out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
-    print(f"{len(answers):,} answers: {os.path.relpath(given.out)}")
+    write_whole(out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
+    print(f"{len(answers):,} answers: {os.path.relpath(out)}")
     return 0

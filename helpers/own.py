@@ -1,6 +1,9 @@
 """Somebody's own domains in, better readers out."""
 
 import shutil
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +19,7 @@ from helpers.files import fingerprint as fingerprint_of
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks.session import Session
 from helpers.papers.card import OwnDomains, OwnModel
+from helpers.presets.load import load
 from helpers.presets.schema import Preset, domain_name
 from helpers.results import comparisons, tables
 from helpers.results.records import Record
@@ -27,7 +31,7 @@ from helpers.training.cached import Cached
 MOST = 16  # domains
 TITLE = "# A reader of "  # of a card, by which our own folders are known
 NAME = "own"  # of the preset, and so of the folder of its trainings and of its records
-BAR = "{percentage:3.0f} %|{bar}| {elapsed} so far, {remaining} left; last: {desc}"
+BAR = "{percentage:3.0f} %|{bar}| {elapsed} so far, {desc}"
 
 
 class Work(NamedTuple):
@@ -53,9 +57,9 @@ class Work(NamedTuple):
         return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def overrides(method: str, domains: dict[str, str]) -> dict[str, object]:
-    """What a preset says instead where a method gets domains by name and file, whose order does not matter. Raises
-    DataError."""
+def overrides(method: str, domains: dict[str, str], preset: str = "lab") -> dict[str, object]:
+    """What a preset says instead where a method gets domains by name and file, whose order does not matter. A share of
+    the miniature questions is no share of these. Raises DataError."""
     if not 2 <= len(domains) <= MOST:
         raise DataError(f"{method} needs 2 to {MOST} domains, not {len(domains)}: give --domain NAME=FILE for each")
     for name, file in domains.items():
@@ -64,19 +68,16 @@ def overrides(method: str, domains: dict[str, str]) -> dict[str, object]:
         except ValueError as error:
             raise DataError(f"--domain {name}={file}: {error}") from None
     files = {name: str(Path(file).expanduser().resolve()) for name, file in sorted(domains.items())}
-    data = {"source": "files", "folder": str(Path.cwd()), "domains": files, "adversarial": None, "train_share": 1.0}
+    data = {"source": "files", "folder": str(Path.cwd()), "domains": files, "adversarial": None}
+    if load(preset).data.source == "mini":
+        data["train_share"] = 1.0
     return {"name": NAME, **{f"data.{key}": value for key, value in data.items()}}
-
-
-def told(preset: Preset) -> Iterator[str]:
-    """The domains' sizes, and what one has to be warned of. Raises DataError on domains that cannot be read."""
-    for name, domain in load_domains(preset.data).items():
-        yield f"{name}: {len(domain.train):,} train, {len(domain.valid):,} valid, {len(domain.test):,} test questions"
-        yield from (f"  {note}" for note in domain.notes if note.startswith("warning"))
 
 
 def forecast(work: Work, pace: Pace) -> str:
     """How much is left and how long it will take, in words."""
+    if not work.left:
+        return f"all {len(work.tasks)} trainings and scorings are done"
     seconds = pace.seconds(work.left.values()) / pace.processes
     at_once = f", {pace.processes} at a time" if pace.processes > 1 else ""
     return (
@@ -87,16 +88,37 @@ def forecast(work: Work, pace: Pace) -> str:
 
 @contextmanager
 def progress(work: Work, pace: Pace) -> Iterator[engine.After]:
-    """A bar over what is left, in expected seconds, with the time left; and the function that moves it on."""
-    total = pace.seconds(work.left.values())
-    with tqdm(total=total, smoothing=0, bar_format=BAR, mininterval=1.0, disable=not work.left) as bar:
+    """A bar over what is left, in expected seconds, with the time left; and the function that moves it on.
 
-        def after(task: Cached) -> None:
-            bar.set_description_str(task.label, refresh=False)
-            bar.update(min(pace.seconds([task]), total - bar.n))
+    Until something is done the time left is that of ``pace``; then what is done says how good that was.
+    """
+    total, begun, ended = pace.seconds(work.left.values()), time.perf_counter(), threading.Event()
+    expected, last = total / pace.processes, "nothing yet"
 
-        yield after
-        bar.update(total - bar.n)  # there may be less to do than was thought
+    def show() -> None:
+        left = tables.duration(max(0.0, expected - (time.perf_counter() - begun)))
+        bar.set_description_str(f"about {left} left; last done: {last}")
+
+    def keep_showing() -> None:
+        while not ended.wait(1.0 if sys.stderr.isatty() else 60.0):
+            show()
+
+    def after(task: Cached) -> None:
+        nonlocal expected, last
+        bar.update(min(pace.seconds([task]), total - bar.n))
+        expected, last = (time.perf_counter() - begun) * total / bar.n, task.label
+        show()
+
+    with tqdm(total=total, bar_format=BAR, disable=not work.left) as bar:
+        shower = threading.Thread(target=keep_showing, daemon=True)
+        shower.start()
+        try:
+            show()
+            yield after
+            bar.update(total - bar.n)  # there may be less to do than was thought
+        finally:
+            ended.set()
+            shower.join()
 
 
 def improve(
@@ -107,6 +129,7 @@ def improve(
     preset = session.preset
     load_domains(preset.data)
     check_place(preset.data.domains, out)
+    out.mkdir(parents=True, exist_ok=True)
     parts, models = method.train(preset, after)
     # One record a run: it is named by its settings and data, so that the same run writes the same one.
     known = preset.model_dump_json(
@@ -121,11 +144,12 @@ def improve(
 
 
 def check_place(domains: Iterable[str], out: Path) -> None:
-    """Make the folder ``out``. Raises DataError where it holds folders of the domains' names that are not ours."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Raises DataError where ``out`` holds folders of the domains' names that are not ours, or is no folder."""
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{out} is a file; give the name of a folder by --out")
     for folder in (out / domain for domain in domains):
         known = folder / "README.md"
-        if folder.exists() and not (known.is_file() and TITLE in known.read_text(encoding="utf-8")):
+        if folder.exists() and not (known.is_file() and TITLE in known.read_text("utf-8", errors="replace")):
             raise DataError(f"{folder} holds something that is no reader of ours; give another --out")
 
 
@@ -147,6 +171,11 @@ def card(preset: Preset, record: Record, domain: str, model: OwnModel, method: s
     template, cut = (paths.PACKAGE / "card.md").read_text(encoding="utf-8"), preset.windows
     stride = f"each {cut.stride} tokens on" if cut.stride_is == "step" else f"which share {cut.stride} tokens"
     unanswerable = ". Where the passage holds no answer it says nothing" * preset.data.may_be_unanswerable(domain)
+    chosen = (
+        f"It is the best on validation questions of {preset.seeds} trained with different seeds. Over all of them"
+        if preset.seeds > 1
+        else "One reader was trained"
+    )
     return template.format(
         preset=preset,
         record=record,
@@ -154,6 +183,7 @@ def card(preset: Preset, record: Record, domain: str, model: OwnModel, method: s
         model=model,
         stride=stride,
         unanswerable=unanswerable,
+        chosen=chosen,
         steps=budget(preset),
         encoder=Path(preset.encoder).name if Path(preset.encoder).exists() else preset.encoder,
         tests=len(domains[domain].test),

@@ -30,7 +30,7 @@ def preset_name(preset: str | Path) -> str:
             name = tomllib.loads(Path(preset).read_text(encoding="utf-8")).get("name")
         except FileNotFoundError:
             raise PresetNameError(f"{preset}: there is no such preset file") from None
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise PresetNameError(f"{preset}: this is not TOML: {error}") from None
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise PresetNameError(

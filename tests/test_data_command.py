@@ -58,6 +58,19 @@ def test_a_file_is_checked_by_itself(tmp_path, capsys, examples):
     assert "data.unanswerable" in captured.err
 
 
+def test_a_folder_of_a_domains_files_is_checked_as_one(tmp_path, capsys, examples):
+    for part, given in (("train", examples[:40]), ("dev", examples[40:50]), ("test", examples[50:])):
+        write_squad(tmp_path / "news" / f"{part}.json", given)
+    assert cli.main(["data", str(tmp_path / "news")]) == 0
+    said = capsys.readouterr().out
+    assert "news: 60 questions on" in said and "questions: train 40" in said
+
+
+def test_a_folder_that_is_not_there_is_said_once(tmp_path, capsys):
+    assert cli.main(["data", "--preset", "lab", "-p", "data_dir", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err.count("is no folder") == 1
+
+
 def test_a_file_is_written_mended_with_a_list_of_what_was_left_out(tmp_path, capsys, examples):
     bad, out = damaged(tmp_path / "bad.json", examples), tmp_path / "mended.json"
     assert cli.main(["data", str(bad), "--drop-bad", "--write-repaired", str(out)]) == 0
@@ -70,8 +83,18 @@ def test_a_file_is_written_mended_with_a_list_of_what_was_left_out(tmp_path, cap
     assert mended.examples[0].span == examples[0].span
     assert cli.main(["data", str(bad), "--drop-bad", "-p", "unanswerable", "True", "--write-repaired", str(out)]) == 0
     assert len(questions.read(out, unanswerable=True).examples) == 59
+    assert not (tmp_path / "other.left_out.txt").exists()
+    before = bad.read_bytes()
+    for place, says in (
+        (bad, "give another name"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "a.json.gz", "give another"),
+    ):
+        assert cli.main(["data", str(bad), "--drop-bad", "--write-repaired", str(place)]) == 1
+        assert says in capsys.readouterr().err
+    assert bad.read_bytes() == before
     assert cli.main(["data", "--write-repaired", str(out)]) == 1
-    assert "error: give one file: python -m helpers data FILE" in capsys.readouterr().err
+    assert "error: give one file, and another to write: python -m helpers data FILE" in capsys.readouterr().err
 
 
 def test_what_would_be_downloaded_is_printed(capsys):
@@ -94,3 +117,5 @@ def test_every_question_of_a_file_is_answered(tmp_path, capsys, examples):
     assert list(answers) == [example.id for example in examples[:5]]
     assert all(answers[example.id] in example.context for example in examples[:5])
     assert "5 answers: " in capsys.readouterr().out
+    assert cli.main(["predict", "no-such-reader", str(tmp_path / "questions.json"), "--out", str(tmp_path)]) == 1
+    assert "is a folder; give the name of a file" in capsys.readouterr().err  # before anything is read

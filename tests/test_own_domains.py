@@ -52,7 +52,8 @@ def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys)
     assert record.title.startswith("F1 of each domain's reader") and str(tmp_path) not in file.read_text()
     # Two seeds of two domains: 4 trainings and 4 stored outputs, two stages of a round (8), 8 readers asked.
     assert re.search(r"24 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", said)
-    assert "100 %" in captured.err and "left" in captured.err
+    assert re.search(r"about \d+ s left; last done: nothing yet", captured.err)  # at once, by the measured pace
+    assert re.search(r"100 %.*about \d+ s left; last done: answers of ", captured.err)
     for name in files:
         assert f"{name}: Single " in said and "P(IMM > Single)" in said
         assert AutoModelForQuestionAnswering.from_pretrained(out / name).config.num_hidden_layers == 1
@@ -96,7 +97,9 @@ def test_limits_of_the_preset_hold_for_own_domains_too(results, files, tmp_path,
     limits, _, rest = said.partition("news: ")
     assert "imm.rounds" in limits and "seeds" in limits
     assert "train_size" not in limits and "imm.curve" not in limits and "a2d" not in limits
-    assert rest.startswith("40 train, 8 valid, 12 test questions\n  warning: news: 40 questions to train on")
+    assert limits.startswith("no GPU, hence these limits of preset lab")
+    assert rest.startswith("40 train, 8 valid, 12 test questions\n  news: one file: 20% of it")
+    assert "  warning: news: 40 questions to train on" in rest
     assert "Single" in rest and "2" in rest.partition("Single")[2].split()[0]  # one seed of two domains
 
 
@@ -144,6 +147,11 @@ def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
     assert "-p data.folder has no meaning here" in error(files, out, "-p", "data_dir", "x")
     assert "imm.rounds" in error(files, out, "--rounds", "0")
     assert "no parameter 'epoch' here" in error(files, out, "-p", "epoch", "1")
+    several = error(files, out, "-p", "epochs", "1")
+    assert "give a key of the preset, such as training.epochs, mnemonic.epochs" in several
+    assert "training.epochs: Input should be a finite number" in error(files, out, "-p", "training.epochs", "1e400")
+    assert "-p name has no meaning here" in error(files, out, "-p", "name", "mine")
+    assert "encoder '5' cannot be loaded" in error(files, out, "--encoder", "5")
     assert not out.exists() and not list(results.rglob("job.pkl"))
 
 
@@ -156,10 +164,10 @@ def test_a_folder_of_something_else_is_left_alone(results, files, tmp_path, caps
     assert not list(results.rglob("job.pkl"))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, files, tmp_path, processes):
+@pytest.mark.slow
+def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, files, tmp_path):
     command = [sys.executable, "-m", "helpers", *arguments(files, tmp_path / "readers", "-p", "engine.processes")]
-    command += [str(processes), "-p", "training.epochs", "20"]
+    command += ["2", "-p", "training.epochs", "20", "-p", "seeds", "1"]
     environment = {**os.environ, "HELPERS_RESULTS": str(results)}
     started = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
@@ -173,6 +181,10 @@ def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, f
     last = said.replace("\r", "\n").strip().splitlines()[-1]
     assert last == "stopped; what is finished is kept: the same command goes on from there"
     assert "Traceback" not in said
+    kept = {path: path.stat().st_mtime_ns for path in results.rglob("job.pkl")}
+    again = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert int(re.search(r"(\d+) done before", again.stdout)[1]) >= len(kept) > 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
 def test_help_says_which_preset_is_the_default(capsys):

@@ -107,3 +107,15 @@ def test_covid_offsets_one_off_load_with_repairs(tmp_path):
     corpus = read(write_squad(tmp_path / "covid.json", (context, questions)))
     assert [example.span[0] for example in corpus.examples] == starts
     assert corpus.notes == [f"covid.json: 13 {NEAR}"]
+
+
+def test_the_only_place_is_no_repair_where_it_is_a_part_of_a_word(tmp_path):
+    context = "The party began. It was art deco."
+    questions = [question("q1", answers=[("dec", 0)]), question("q2", answers=[("deco", 0)])]
+    with pytest.raises(
+        DataError, match=r"1 of 2 records refused: .*'dec' is not at its offset 0.*only as a part of a word"
+    ):
+        read(write_squad(tmp_path / "a.json", (context, questions)))
+    inside = question("q1", answers=[("dec", 28)])  # at its offset a part of a word is what the file says
+    (example,) = read(write_squad(tmp_path / "b.json", (context, [inside]))).examples
+    assert context[slice(*example.span)] == "dec"

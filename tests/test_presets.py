@@ -66,18 +66,23 @@ def test_what_a_paper_is_limited_to_wins(no_gpu):
     assert load("lab").data.train_size == 500 and load("lab", "imm").data.train_size == 250
 
 
-@pytest.mark.parametrize("name", presets.NAMES)
-def test_limits_are_numbers_of_shipped_presets_alone(name, no_gpu, monkeypatch):
+def test_limits_change_these_numbers_of_shipped_presets_and_nothing_else(no_gpu, monkeypatch):
     table = presets._read(presets.paths.PRESETS / "limits.toml")
-    assert set(table) <= set(presets.NAMES)
-    for topic, groups in table.get(name, {}).items():
-        limited = load(name, topic)
-        monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
-        plain = load(name, topic)
-        monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
-        assert limited.data.domains == plain.data.domains
-        for group in groups:
-            assert group.pop("why") and all(type(value) in (int, float) for value in group.values())
+    assert table and set(table) <= set(presets.NAMES)
+    for name, topics in table.items():
+        for topic in topics:
+            limited = load(name, topic).model_dump(exclude={"limits"})
+            monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
+            plain = load(name, topic).model_dump(exclude={"limits"})
+            monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+            expected = {}
+            for group in [*topics["all"], *(topics[topic] if topic != "all" else [])]:
+                assert group["why"]
+                expected |= {key: value for key, value in group.items() if key != "why"}
+            changed = {
+                key: value for key, value in presets._flat(limited).items() if presets._flat(plain)[key] != value
+            }
+            assert changed == expected and all(type(value) in (int, float) for value in expected.values())
 
 
 def test_a_copy_runs_as_it_is_written(tmp_path, no_gpu):
@@ -130,4 +135,22 @@ def test_a_copy_needs_a_name_of_its_own(tmp_path):
     path = tmp_path / "copy.toml"
     path.write_text((presets.paths.PRESETS / "mini.toml").read_text())
     with pytest.raises(PresetError, match="the name 'mini' is taken"):
+        load(str(path))
+
+
+def test_names_of_domains_may_be_a_text(tmp_path):
+    assert load("lab", **{"data.unanswerable": "news amazon"}).data.unanswerable == ["news", "amazon"]
+    with pytest.raises(PresetError, match="lab.toml: data.unanswerable: give true, false, or a list of domains, not 3"):
+        load("lab", **{"data.unanswerable": 3})
+    with pytest.raises(PresetError, match="data.domains: Dictionary should have at least 1 item"):
+        load("lab", **{"data.domains": {}})
+
+
+@pytest.mark.parametrize("line", ["papers = 3", "[papers]\nimm = 3"])
+def test_papers_that_are_no_tables_are_refused(tmp_path, line):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"{line.replace('[papers]', '')}\n" if line == "papers = 3" else "")
+    text = (presets.paths.PRESETS / "smoke.toml").read_text().replace('name = "smoke"', 'name = "mine"')
+    path.write_text(path.read_text() + text + ("" if line == "papers = 3" else f"\n{line}\n"))
+    with pytest.raises(PresetError, match="mine.toml: papers is no table; write"):
         load(str(path))

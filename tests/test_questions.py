@@ -11,9 +11,11 @@ import datasets
 import pytest
 from qa_files import CONTEXT, question, write_many, write_narrativeqa, write_squad
 
+from helpers.data.domains import load_one
 from helpers.data.examples import DataError
 from helpers.data.formats import hub
-from helpers.data.questions import load_domain, read, sample
+from helpers.data.questions import load_domain, read, sample, warnings
+from helpers.presets.schema import DataSettings
 
 REAL = Path(__file__).parents[2] / "shared/data/qa"
 needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason=f"no real data at {REAL}")
@@ -128,20 +130,31 @@ def test_what_train_size_and_test_size_cut_is_noted(tmp_path):
 
 def test_parts_too_small_to_say_anything_are_warned_of(tmp_path):
     path = write_many(tmp_path / "d.json", 120)
-    warnings = [note for note in load_domain("d", path, seed=0, valid_size=66).notes if note.startswith("warning: ")]
-    assert warnings == [  # 1.96 · 40 / √66 = 9.65 and, of 48 questions, 11.3
+    assert warnings(load_domain("d", path, seed=0, valid_size=66)) == [
+        # 1.96 · 40 / √66 = 9.65 and, of 48 questions, 11.3
         "warning: d: 66 questions to validate on place an F1 only within ±10 points (95 %), and methods differ by "
         "less; raise valid_size, or give more data",
         "warning: d: 48 questions to test on place an F1 only within ±11 points (95 %), and methods differ by less; "
-        "give more data",
+        "raise test_size, or give more data",
     ]
-    cut = load_domain("d", path, seed=0, valid_size=100, train_size=34, test_size=20).notes
-    assert cut[-3].startswith("warning: d: 34 questions to train on are soon known by heart")
-    assert cut[-3].endswith("raise train_size, or give more data")
-    assert "20 questions to test on" in cut[-2] and cut[-2].endswith("raise test_size, or give more data")
-    few = load_domain("d", path, seed=0, valid_size=150).notes
-    little = next(note for note in few if "42 questions to train on" in note)
-    assert little.endswith("lower valid_size, or give more data")
+    few = warnings(load_domain("d", path, seed=0, valid_size=100, train_size=34))
+    assert few[0] == (
+        "warning: d: 34 questions to train on are soon known by heart, and which ones they are decides the result; "
+        "raise train_size, or give more data"
+    )
+
+
+def test_warnings_are_about_what_is_left_in_the_end(tmp_path):
+    for part, passages in (("train", 400), ("dev", 100), ("test", 100)):
+        write_many(tmp_path / "d" / f"{part}.json", passages, tag=part)
+    data = {"source": "files", "folder": str(tmp_path), "domains": {"d": "d"}}
+    assert not [n for n in load_one(DataSettings(**data), "d").notes if n.startswith("warning")]
+    domain = load_one(DataSettings(**data, valid_size=20, train_share=0.01), "d")
+    assert (len(domain.train), len(domain.valid)) == (8, 20)
+    assert "d: 20 of 200 validation questions are used (valid_size)" in domain.notes
+    assert "d: 8 of 800 training questions are used (train_share)" in domain.notes
+    said = [note for note in domain.notes if note.startswith("warning: d: ")]
+    assert [note.split()[2] for note in said] == ["8", "20"]
 
 
 @pytest.mark.parametrize("names", [("trn", "val", "tst"), ("training", "dev", "testing")])

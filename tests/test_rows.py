@@ -13,7 +13,7 @@ from qa_files import CONTEXT, mrqa_question, question, write_many, write_mrqa, w
 
 from helpers.data.examples import DataError
 from helpers.data.formats.cells import literal
-from helpers.data.formats.columns import MADE
+from helpers.data.formats.columns import MADE, from_rows
 from helpers.data.questions import load_domain, read
 
 QUOTED = "She said: \"It's\n\tfine\", twice. It's fine."
@@ -414,3 +414,34 @@ def test_cut_parquet_files_and_folders_of_them(tmp_path):
             load_domain("d", tmp_path, seed=0)
     (tmp_path / "train.parquet").write_bytes(gzip.compress(whole))
     assert "it is a gzipped Parquet or Arrow file: unzip it" in message(tmp_path / "train.parquet")
+
+
+def test_documents_that_are_no_stories_are_refused_by_their_columns(tmp_path):
+    rows = [{"document": "Ada met Babbage.", "question": "Who?", "answers": ["Babbage"]}]
+    table = datasets.Dataset.from_list(rows)
+    table.save_to_disk(tmp_path / "saved")
+    table.to_parquet(tmp_path / "rows.parquet")
+    table.to_json(tmp_path / "rows.jsonl")
+    for path in (tmp_path / "saved", tmp_path / "rows.parquet", tmp_path / "rows.jsonl"):
+        with pytest.raises(
+            DataError, match="expected the columns id, context|expected 'document' to have an id"
+        ) as error:
+            read(path)
+        assert "\n" not in str(error.value)
+    with pytest.raises(DataError, match="expected the columns id, context"):
+        from_rows(table, "x")
+
+
+def test_blank_lines_before_a_table_are_skipped(tmp_path):
+    (tmp_path / "a.csv").write_text(f"\n\nid,context,question,answer,answer_start\nq1,{CONTEXT},Where?,London,36\n")
+    assert read(tmp_path / "a.csv").examples[0].span == (36, 42)
+    (tmp_path / "b.csv").write_text(f"\n\nid,context,question,answer,answer_start\nq1,{CONTEXT},Where?\n")
+    with pytest.raises(DataError, match="row from line 4: expected 5 cells, as line 3 has, found 3"):
+        read(tmp_path / "b.csv")
+
+
+def test_an_offset_of_thousands_of_digits_is_refused(tmp_path):
+    row = f"q1,{CONTEXT},Where?,London,{'9' * 5000}"
+    (tmp_path / "a.csv").write_text(f"id,context,question,answer,answer_start\n{row}\n")
+    with pytest.raises(DataError, match="answer_start' to be a whole number, found '999"):
+        read(tmp_path / "a.csv")

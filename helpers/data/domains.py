@@ -33,13 +33,15 @@ def load_one(data: DataSettings, name: str) -> Domain:
         else:
             given = locate_folder(data) / source
         domain = questions.load_domain(name, given, seed=data.seed, unanswerable=unanswerable, **sizes)
-        if len(domain.valid) > 2 * data.valid_size:
-            note = f"{name}: {data.valid_size:,} of {len(domain.valid):,} validation questions are used"
-            valid = questions.sample(domain.valid, data.valid_size, data.seed)
-            domain = replace(domain, valid=valid, notes=[*domain.notes, note])
     # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
     train = [example for example in domain.train if example.span is not None or not example.answers]
-    return replace(domain, name=name, train=train[: max(1, round(data.train_share * len(train)))])
+    shared = train[: max(1, round(data.train_share * len(train)))]
+    domain, notes = replace(domain, name=name, train=shared), list(domain.notes)
+    if data.source != "mini":
+        if len(shared) < len(train):
+            notes.append(f"{name}: {len(shared):,} of {len(train):,} training questions are used (train_share)")
+        notes += questions.warnings(domain)
+    return replace(domain, notes=notes)
 
 
 def narrative(data: DataSettings) -> DataSettings:

@@ -17,7 +17,8 @@ from helpers.data.formats.folders import PARTS, find_parts, unread
 from helpers.data.formats.refusals import check, corpus_of
 from helpers.data.formats.rows import Located, digest
 
-SMALL = 100  # questions: a question's F1 scatters by about 40 points, so an F1 of so many is known to ±8 (95 %)
+SCATTER = 40.0  # points: how far a question's F1 is from the mean, about
+SMALL = 100  # questions, which place an F1 within ±8 points (95 %)
 Source = str | PathLike | Corpus | Mapping[str, str | PathLike | Corpus]
 
 
@@ -75,10 +76,10 @@ def load_domain(
     - all three: as they are.
 
     Whole passages are taken until a size is reached, so valid and test may exceed theirs by part of a passage.
-    ``train_size`` and ``test_size`` then cut train and test down to so many questions; smaller cuts are subsets of
-    larger ones, and leave the other parts alone. ``Domain.notes`` say what was done; a part of fewer than `SMALL`
-    questions gets one that begins with "warning: ". The order of the examples is by hash too. Raises `DataError`
-    where data cannot be used or is too little, ValueError for impossible sizes.
+    ``train_size`` and ``test_size`` then cut train and test down to so many questions, and ``valid_size`` a valid of
+    the files' own that is more than twice as large; smaller cuts are subsets of larger ones, and leave the other parts
+    alone. ``Domain.notes`` say what was done. The order of the examples is by hash too. Raises `DataError` where data
+    cannot be used or is too little, ValueError for impossible sizes.
     """
     for key, value in {"valid_size": valid_size, "test_size": test_size, "train_size": train_size}.items():
         if value is not None and value < 1:
@@ -89,41 +90,38 @@ def load_domain(
     given, notes = _load_parts(name, source, unanswerable)
     parts = _complete(name, given, notes, seed, valid_size, test_fraction)
     cut, passages = {}, {}
-    for part, size in zip(PARTS, (train_size, None, test_size), strict=True):
+    valid_cut = valid_size if len(parts["valid"]) > 2 * valid_size else None
+    for part, size in zip(PARTS, (train_size, valid_cut, test_size), strict=True):
         examples = [record.example for record in parts[part]]
         examples.sort(key=lambda example: (digest(seed, example.context), digest(seed, example.question, example.id)))
         if size is not None and size > len(examples):
             notes.append(f"{name}: {part}_size={size:,} was asked for, there are {len(examples):,}: all are used")
         elif size is not None and size < len(examples):
-            kind = "training" if part == "train" else part
+            kind = {"train": "training", "valid": "validation"}.get(part, part)
             notes.append(f"{name}: {size:,} of {len(examples):,} {kind} questions are used ({part}_size)")
         cut[part] = examples if size is None else sample(examples, size, seed)
         passages[part] = {example.context for example in cut[part]}
     for first, second in combinations(PARTS, 2):
         if both := passages[first] & passages[second]:
             notes.append(f"{name}: {len(both):,} passages stand in both {first} and {second}, as the files have it")
-    taken = "valid" not in given or "test" not in given
-    for part in PARTS:
-        if len(cut[part]) < SMALL:
-            notes.append(_warning(name, part, len(cut[part]), len(parts[part]), taken))
     sizes = ", ".join(f"{part} {len(cut[part]):,} on {len(passages[part]):,} passages" for part in PARTS)
     return Domain(name, **cut, notes=[*notes, f"{name}: questions: {sizes}"])
 
 
-def _warning(name: str, part: str, size: int, whole: int, taken: bool) -> str:
-    """What follows from a part of ``size`` questions, cut from ``whole``; ``taken``: valid is a part of train."""
-    if part == "train":
-        what = "train on are soon known by heart, and which ones they are decides the result"
-    else:
-        points = 1.96 * 40 / size**0.5
-        verb = "validate" if part == "valid" else "test"
-        what = f"{verb} on place an F1 only within ±{points:.0f} points (95 %), and methods differ by less"
-    advice = ["give more data"]
-    if size < whole:
-        advice.insert(0, f"raise {part}_size")
-    elif taken and part != "test":
-        advice.insert(0, "raise valid_size" if part == "valid" else "lower valid_size")
-    return f"warning: {name}: {size:,} questions to {what}; {', or '.join(advice)}"
+def warnings(domain: Domain) -> list[str]:
+    """What follows from parts of fewer than `SMALL` questions, a line each that begins with "warning: "."""
+    lines = []
+    for part in PARTS:
+        size = len(getattr(domain, part))
+        points = 1.96 * SCATTER / max(1, size) ** 0.5
+        if part == "train":
+            what = "train on are soon known by heart, and which ones they are decides the result"
+        else:
+            verb = "validate" if part == "valid" else "test"
+            what = f"{verb} on place an F1 only within ±{points:.0f} points (95 %), and methods differ by less"
+        if size < SMALL:
+            lines.append(f"warning: {domain.name}: {size:,} questions to {what}; raise {part}_size, or give more data")
+    return lines
 
 
 def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Located]], list[str]]:

@@ -3,7 +3,6 @@
 import ast
 import os
 import time
-from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -122,20 +121,19 @@ def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: o
 
 
 def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
-    """``parameters``, if all of them stand for keys of the preset: by the names that notebooks have for them, with
-    their section, or without where only one section has such a key. Raises ParameterError."""
-    everything = keys()
-    times = Counter(key.rpartition(".")[2] for key in everything)
-    named = {key.rpartition(".")[2]: key for key in everything} | papers.parameters()
-    known = {name: key for name, key in named.items() if times[name] == 1 or name in papers.parameters()}
-    known |= {key: key for key in everything}
-    if unknown := sorted(set(parameters) - {"preset", *known}):
-        near = get_close_matches(unknown[0], known, 3) or list(papers.parameters())
-        raise ParameterError(
-            f"no parameter {unknown[0]!r} here; give a key of the preset, such as {', '.join(near)}; with its section "
-            "where several have one of that name"
-        )
-    return {known.get(name, name): value for name, value in parameters.items()}
+    """``parameters`` by their keys in the preset: given by the names that notebooks have for them, with their section,
+    or without where only one section has such a key. A number may stand for a text. Raises ParameterError."""
+    kinds = keys()
+    sections: dict[str, list[str]] = {}
+    for key in kinds:
+        sections.setdefault(key.rpartition(".")[2], []).append(key)
+    known = {name: several[0] for name, several in sections.items() if len(several) == 1} | papers.parameters()
+    known |= {key: key for key in kinds} | {"preset": "preset"}
+    if unknown := sorted(set(parameters) - set(known)):
+        near = sections.get(unknown[0]) or get_close_matches(unknown[0], known, 3) or list(papers.parameters())
+        raise ParameterError(f"no parameter {unknown[0]!r} here; give a key of the preset, such as {', '.join(near)}")
+    named = {known[name]: value for name, value in parameters.items()}
+    return {key: str(v) if kinds.get(key) is str and type(v) in (int, float) else v for key, v in named.items()}
 
 
 def limits(parameters: dict[str, object], *notebooks: str, sections: Container[str] = (), **overrides: object) -> str:
@@ -156,7 +154,8 @@ def limits(parameters: dict[str, object], *notebooks: str, sections: Container[s
         for limit in shown
     ]
     table = pd.DataFrame(rows, columns=["setting", "value", "instead of", "why"])
-    head = f"no GPU, hence these limits of preset {preset.name}; ask for a value, or use a copy of it, to have another:"
+    name = parameters["preset"]
+    head = f"no GPU, hence these limits of preset {name}; ask for a value, or use a copy of it, to have another:"
     return f"{head}\n{table.to_string(index=False)}\n"
 
 

@@ -33,8 +33,13 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
     if not shipped and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
     papers = values.pop("papers", {})
-    if "cpu" in values or any("cpu" in table for table in papers.values()) or "limits" in values:
-        raise PresetError(f"{path.name}: [cpu] is no section of a preset: write the numbers that you want in their own")
+    if not isinstance(papers, dict) or not all(isinstance(table, dict) for table in papers.values()):
+        raise PresetError(f"{path.name}: papers is no table; write [papers.<paper>] with keys below it")
+    for section in ("cpu", "limits"):
+        if section in values or any(section in table for table in papers.values()):
+            raise PresetError(
+                f"{path.name}: [{section}] is no section of a preset: write the numbers that you want in their own"
+            )
     for topic in topics:
         values = _changed(values, _flat(papers.get(topic, {})))
     if "data.train_size" in overrides:  # who asks for so many questions means so many
@@ -51,12 +56,16 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
         raise PresetError(f"{path.name}: a section is no table; write it as [section] with keys below it") from None
 
 
-def keys() -> list[str]:
-    """Every key that a preset may have, with its section."""
-    sections = {name: field.annotation for name, field in Preset.model_fields.items() if name != "limits"}
-    tables = {name: kind for name, kind in sections.items() if isinstance(kind, type) and issubclass(kind, Settings)}
-    own = [name for name in sections if name not in tables]
-    return own + [f"{section}.{key}" for section, kind in tables.items() for key in kind.model_fields]
+def keys() -> dict[str, object]:
+    """Every key that a preset may have, with its section, and its type."""
+    known: dict[str, object] = {}
+    for name, field in Preset.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Settings):
+            known |= {f"{name}.{key}": inner.annotation for key, inner in kind.model_fields.items()}
+        elif name != "limits":
+            known[name] = kind
+    return known
 
 
 def _read(path: Path) -> dict:

@@ -13,7 +13,7 @@ class Settings(pydantic.BaseModel):
     """One section of a preset: unknown keys, wrong types and later changes are errors. Hashable, so that what is loaded
     by it can be kept."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     def __hash__(self) -> int:
         return hash(repr(self))  # domains are a dict, which has no hash of its own

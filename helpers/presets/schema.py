@@ -20,6 +20,14 @@ def domain_name(name: str) -> str:
 DomainName = Annotated[str, pydantic.AfterValidator(domain_name)]
 
 
+def _names(value: object) -> object:
+    if isinstance(value, str):  # as on the command line
+        return value.split()
+    if not isinstance(value, bool | list):
+        raise ValueError(f"give true, false, or a list of domains, not {value!r:.80}")
+    return value
+
+
 class AdversarialSettings(Settings):
     """Adversarial questions for the readers of one domain: two files below the data's folder, or two datasets on the
     Hub (dataset:configuration); the miniature world has its own."""
@@ -34,15 +42,15 @@ class DataSettings(Settings):
 
     source: Literal["mini", "files", "hub"]
     folder: str = Field("", description="folder with one subfolder a domain, for preset lab")
-    domains: dict[DomainName, str] = Field(description="name = miniature domain, subfolder or Hub name")
+    domains: dict[DomainName, str] = Field(min_length=1, description="name = miniature domain, subfolder or Hub name")
     narrative: str = Field("", description="free answers: miniature stories, or the folder or Hub name of NarrativeQA")
     train_size: int = Field(0, ge=0, description="training questions a domain; 0: all")
     train_share: float = Field(1.0, gt=0, le=1, description="of each domain's training questions")
     valid_size: int = Field(300, ge=1)
     test_size: int = Field(0, ge=0, description="test questions a domain; 0: all")
     seed: int = 0
-    unanswerable: bool | list[str] = Field(
-        False, description="whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those listed"
+    unanswerable: Annotated[bool | list[str], pydantic.BeforeValidator(_names)] = Field(
+        False, description="whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those named"
     )
     adversarial: AdversarialSettings | None = None
     downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")

@@ -11,7 +11,7 @@ from helpers.data.examples import DataError, Example
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.files import fingerprint
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
-from helpers.presets.schema import DataSettings, Preset, WindowSettings
+from helpers.presets.schema import AnswerSettings, DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding
 from helpers.tasks.decoding import Prediction
 from helpers.tasks.spans import answers, joint_answers, predict, windows_over
@@ -101,13 +101,17 @@ def answer_all(model: str, examples: list[Example], *, no_answer: bool | None = 
     """A reader's answer to each question.
 
     ``model`` is a folder in Hugging Face format or a name on the Hub. It reads windows of the length and stride that
-    it was trained with, where its configuration says so. With ``no_answer`` the empty answer takes part; by default
-    where it was trained on questions without an answer. Raises EncoderError for a model that cannot be loaded.
+    it was trained with, and answers are as long at most as they were then, where its configuration says so. With
+    ``no_answer`` the empty answer takes part; by default where it was trained on questions without an answer. Raises
+    EncoderError for a model that cannot be loaded.
     """
     reader = load_saved(model)
     longest = min(384, longest_input(reader))
     settings = getattr(reader.config, "windows", None) or {"max_length": longest, "stride": longest // 3}
     if no_answer is None:
         no_answer = getattr(reader.config, "unanswerable", False)
+    decoded = AnswerSettings(**getattr(reader.config, "answers", {}))
     windows = make_windows(examples, load_tokenizer(model), **settings)
-    return decoding.decode(windows, predict(reader, windows, precision="fp32"), no_answer=no_answer)
+    logits = predict(reader, windows, precision="fp32")
+    n_best, longest = decoded.n_best, decoded.max_tokens
+    return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)

@@ -91,9 +91,11 @@ class CachedTraining(Cached):
 
     def keep(self, model: torch.nn.Module, done: Fitted) -> dict:
         """Save the trained model, drop the checkpoint, and return the training's result. The model's configuration says
-        how it was given its texts (``windows``), and whether it knows of questions without an answer."""
+        how it was given its texts (``windows``) and answers were decoded, and whether it knows of questions without
+        one."""
         folder = self.infra.uid_folder(create=True)
         model.config.windows = self.preset.windows.model_dump(exclude={"empty_windows"})
+        model.config.answers = self.preset.answers.model_dump()
         model.config.unanswerable = bool(self.settings.get("unanswerable"))
         save_encoder(model, load_tokenizer(self.preset.encoder), folder / "model")
         self.checkpoint().unlink(missing_ok=True)

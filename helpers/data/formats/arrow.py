@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.data.examples import DataError
-from helpers.data.formats.columns import columns_of, rows_of
+from helpers.data.formats.columns import check_columns, columns_of, rows_of
 from helpers.data.formats.rows import Record
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ def parquet(path: Path) -> Iterator[Record]:
     def read() -> tuple[list[str], "pyarrow.Table"]:
         with ParquetFile(path, page_checksum_verification=True) as file:
             names = file.schema_arrow.names
-            return names, file.read(columns=columns_of(names) or [])
+            wanted = columns_of(names)
+            table = file.read(columns=wanted)
+            check_columns(wanted, table.flatten().flatten().column_names, path)
+            return names, table
 
     return _records(read, path, "a whole Parquet file")
 
@@ -39,6 +42,7 @@ def arrow(path: Path) -> Iterator[Record]:
         wanted = columns_of(names)
         if "document.id" in wanted:
             table = table.flatten().flatten()
+            check_columns(wanted, table.column_names, path)
         return names, table.select(wanted)
 
     return _records(read, path, "a file that datasets.save_to_disk wrote")

@@ -95,6 +95,12 @@ def columns_of(columns: Collection[str]) -> list[str]:
     return [name for name in wanted if name in columns]
 
 
+def check_columns(wanted: Collection[str], there: Collection[str], name: object) -> None:
+    """Raises `DataError` where a nested column of ``wanted`` is not ``there``, as of another kind of document."""
+    if not set(wanted) <= set(there):
+        raise DataError(f"{name}: expected the columns {KNOWN}, found {listed(there)}")
+
+
 def rows_of(rows: Iterable[tuple[str, object]], columns: Collection[str], name: object) -> Iterator[Record]:
     """The questions of ``rows`` (place and content), whose ``columns`` are known.
 
@@ -110,6 +116,8 @@ def rows_of(rows: Iterable[tuple[str, object]], columns: Collection[str], name: 
 
 def _located(where: str, row: object, wanted: list[str]) -> Located:
     if "document.id" in wanted:
+        if isinstance(row, dict) and not isinstance(row.get("document", {}), dict):
+            raise DataError(f"{where}: expected 'document' to have an id and a summary, found {found(row['document'])}")
         free = checked(NarrativeRow, row, "", where)
         return free_answer(where, free.document, free.summary, free.question, tuple(a.text for a in free.answers))
     model, made = MrqaRow if "detected_answers" in wanted else SquadRow, not set(_IDS) & set(wanted)
@@ -129,7 +137,7 @@ def _pair(row: dict, where: str) -> object:
     """The answers, from the text of one and its offset, or lists of both; none where both are empty."""
     name = next(name for name in _ANSWERS if name in row or name == _ANSWERS[-1])
     text, start = row.get(name), row.get("answer_start")
-    if isinstance(start, str) and start.strip().removesuffix(".0").isdecimal():
+    if isinstance(start, str) and len(start) < 19 and start.strip().removesuffix(".0").isdecimal():
         start = int(start.strip().removesuffix(".0"))
     elif isinstance(start, float) and start.is_integer():  # pandas, where a row has none
         start = int(start)
@@ -150,6 +158,7 @@ def from_rows(rows: "datasets.Dataset", name: str, *, unanswerable: bool = False
     wanted = columns_of(columns)
     if "document.id" in wanted:
         rows = rows.flatten()  # each row repeats the whole story: flat columns leave it unread
+        check_columns(wanted, rows.column_names, name)
     if wanted:
         rows = rows.select_columns(wanted)  # the others are left unread: lists of tokens are most of a row
     placed = ((f"row {number}", row) for number, row in enumerate(rows, 1))

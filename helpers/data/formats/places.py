@@ -14,9 +14,9 @@ REACH = 5  # characters: further off than that, another place is as likely to be
 def locate(context: str, text: str, start: int, where: str, repairs: list[str]) -> tuple[int, int]:
     """The character range of ``text`` in ``context``, at ``start`` or where it must have been meant.
 
-    A repair has to be the only one possible: the text but for case and white space at ``start``; else the only place
-    where it stands; else the nearest one, of whole words, if it is at most `REACH` characters off and no other is as
-    near. ``repairs`` gets what was done. Raises `DataError`, beginning with ``where``, if nothing or too much fits.
+    A repair has to be the only one possible, and of whole words: the text but for case and white space at ``start``;
+    else the only place where it stands; else the nearest one, if it is at most `REACH` characters off and no other is
+    as near. ``repairs`` gets what was done. Raises `DataError`, beginning with ``where``, if nothing or too much fits.
     """
     if start >= 0 and context.startswith(text, start):
         return start, start + len(text)
@@ -36,9 +36,15 @@ def locate(context: str, text: str, start: int, where: str, repairs: list[str]) 
         raise DataError(
             f"{where}: {found(text)} does not stand in the context (at offset {found(start)}: {found(there)})"
         )
+    alone = first, first + len(text)
     if context.find(text, first + 1) < 0:
+        if _cuts_word(context, *alone):
+            raise DataError(
+                f"{where}: {found(text)} is not at its offset {found(start)}, and stands in the context only as a "
+                "part of a word; correct the answer"
+            )
         repairs.append(MOVED)
-        return first, first + len(text)
+        return alone
     if near:
         repairs.append(NEAR)
         return near

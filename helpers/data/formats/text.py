@@ -94,14 +94,14 @@ def table(path: Path, needed: Collection[str]) -> Iterator[tuple[str, dict[str, 
 def _rows(
     path: Path, needed: Collection[str], text: Iterator[tuple[int, str]]
 ) -> Iterator[tuple[str, dict[str, str] | DataError]]:
-    first = next(text, (1, ""))[1]
+    head, first = next(((number, line) for number, line in text if line.strip()), (1, ""))
     names, delimiter = header_of(first)
     if missing := [name for name in needed if name not in names]:
         columns = listed(names) if first.strip() else "none: the file is empty"
-        raise DataError(f"{path}: line 1 has to name the columns {missing}; the columns are {columns}")
+        raise DataError(f"{path}: line {head} has to name the columns {missing}; the columns are {columns}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path}: line 1 names the column {found(twice)} twice; keep one of them")
+        raise DataError(f"{path}: line {head} names the column {found(twice)} twice; keep one of them")
 
     def clean() -> Iterator[str]:
         for number, line in text:
@@ -112,18 +112,14 @@ def _rows(
     reader, done = csv.reader(clean(), delimiter=delimiter, strict=True), 0
     try:
         for cells in reader:
-            place, done = f"row from line {done + 2}", reader.line_num
+            place, done = f"row from line {done + head + 1}", reader.line_num
             if len(cells) == len(names):
                 yield place, dict(zip(names, cells, strict=True))
             elif cells:
-                yield (
-                    place,
-                    DataError(
-                        f"{place}: expected {len(names)} cells, as line 1 has, found {len(cells)}; check its quotes"
-                    ),
-                )
+                says = f"expected {len(names)} cells, as line {head} has, found {len(cells)}; check its quotes"
+                yield place, DataError(f"{place}: {says}")
     except csv.Error as error:
-        says = f"row from line {done + 2} is not valid CSV ({error}); check its quotes"
+        says = f"row from line {done + head + 1} is not valid CSV ({error}); check its quotes"
         if "field limit" in str(error):
             says += ": one that never closes makes such a cell; longer passages need rows of JSON or Parquet"
         raise DataError(f"{path}: {says}") from None

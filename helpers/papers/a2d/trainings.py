@@ -43,7 +43,7 @@ class A2dTraining(CachedTraining):
     teacher: str = ""  # key of the knowledge that it learns from
     temperature: float = 1.0  # of that knowledge
     terms: dict[str, float] = pydantic.Field(default_factory=lambda: {"CE": 1.0})  # of Eq. 1, with their weights
-    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="2")
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="3")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:

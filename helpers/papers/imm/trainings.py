@@ -38,7 +38,7 @@ class ImmTraining(CachedTraining):
     weights: dict[str, float] = pydantic.Field(default_factory=dict)  # domain -> s_ij of Eq. 7; 1 without
     kd_space: Literal["gold", "probabilities", "logits"] = "gold"
     annealing: Literal["linear", "constant"] = "linear"
-    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="3")
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="4")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:

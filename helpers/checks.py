@@ -1,0 +1,108 @@
+"""The command that looks at data: the domains of a preset, files by themselves, and what would be downloaded."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from helpers import papers
+from helpers.data import questions
+from helpers.data.domains import load_one, locate_folder
+from helpers.data.downloads import plan
+from helpers.data.examples import Corpus, DataError, Example
+from helpers.data.formats.squad import write_squad
+from helpers.files import writable, write_whole
+from helpers.notebooks import session
+from helpers.presets.schema import DataSettings
+
+SHOWN = 10  # lines of a list that may be long
+
+
+def check(given: argparse.Namespace) -> int:
+    """What ``python -m helpers data`` does; returns the exit status."""
+    parameters = session.of_the_preset(given.parameters)
+    preset = session.preset_for(parameters)
+    if given.plan:
+        return _print_plan(parameters)
+    if given.files or given.write_repaired or given.drop_bad:
+        return _check_files(given, bool(preset.data.unanswerable))
+    print(session.limits(parameters, sections=("data",)), end="")
+    if preset.data.source == "files":
+        locate_folder(preset.data)
+    failed = 0
+    for name in preset.data.domains:
+        try:
+            print_domain(preset.data, name)
+        except DataError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            failed += 1
+    return 1 if failed else 0
+
+
+def print_domain(data: DataSettings, name: str) -> None:
+    """The sizes of a domain, and what was done to it. Raises DataError."""
+    domain = load_one(data, name)
+    print(f"{name}: {len(domain.train):,} train, {len(domain.valid):,} valid, {len(domain.test):,} test questions")
+    for note in domain.notes:
+        print(f"  {note}")
+
+
+def _print_plan(parameters: dict[str, object]) -> int:
+    """What all notebooks together would download."""
+    notebooks = ["", *(card.name for paper in papers.ALL for card in paper.notebooks)]
+    distinct = dict.fromkeys(session.preset_for(parameters, name).data for name in notebooks)
+    print("\n".join(plan(*distinct)))
+    return 0
+
+
+def _check_files(given: argparse.Namespace, unanswerable: bool) -> int:
+    """Files by themselves, or folders of the files of a domain."""
+    if given.write_repaired or not given.files:
+        return _write_repaired(given, unanswerable)
+    failed = 0
+    for file in given.files:
+        try:
+            if Path(file).is_dir():
+                domain = questions.load_domain(Path(file).name, file, seed=0, unanswerable=unanswerable)
+                questions_read = [*domain.train, *domain.valid, *domain.test]
+                notes = domain.notes
+            else:
+                corpus = questions.read(file, unanswerable=unanswerable, drop_bad=given.drop_bad)
+                questions_read, notes = corpus.examples, [*corpus.notes, *_left_out(corpus)]
+        except DataError as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        print(f"{file}: {_amount(questions_read)}")
+        for note in notes:
+            print(f"  {note}")
+    return 1 if failed else 0
+
+
+def _write_repaired(given: argparse.Namespace, unanswerable: bool) -> int:
+    """One file anew as SQuAD's JSON, and beside it what was left out."""
+    if len(given.files) != 1 or not given.write_repaired:
+        raise DataError("give one file, and another to write: python -m helpers data FILE --write-repaired OUT")
+    out = writable(given.write_repaired)
+    if out.resolve() == Path(given.files[0]).resolve() or out.suffix == ".gz":
+        raise DataError(f"{out}: give another name, of a plain .json file; the original stays as it is")
+    corpus = questions.read(given.files[0], unanswerable=unanswerable, drop_bad=given.drop_bad)
+    write_squad(corpus.examples, out, corpus.documents)
+    print(f"{os.path.relpath(out)}: {_amount(corpus.examples)}")
+    for note in (*corpus.notes, *_left_out(corpus)):
+        print(f"  {note}")
+    listing = out.with_suffix(".left_out.txt")
+    listing.unlink(missing_ok=True)  # of an earlier time
+    if corpus.left_out:
+        write_whole(listing, "\n".join(corpus.left_out) + "\n")
+        print(f"{os.path.relpath(listing)}: all that was left out")
+    return 0
+
+
+def _amount(examples: list[Example]) -> str:
+    return f"{len(examples):,} questions on {len({example.context for example in examples}):,} passages"
+
+
+def _left_out(corpus: Corpus) -> list[str]:
+    lines = [f"left out: {line}" for line in corpus.left_out[:SHOWN]]
+    return lines + [f"and {len(corpus.left_out) - SHOWN:,} more"] * (len(corpus.left_out) > SHOWN)
