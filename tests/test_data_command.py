@@ -85,11 +85,8 @@ def test_a_file_is_written_mended_with_a_list_of_what_was_left_out(tmp_path, cap
     assert len(questions.read(out, unanswerable=True).examples) == 59
     assert not (tmp_path / "other.left_out.txt").exists()
     before = bad.read_bytes()
-    for place, says in (
-        (bad, "give another name"),
-        (tmp_path, "is a folder"),
-        (tmp_path / "a.json.gz", "give another"),
-    ):
+    places = {bad: "give another name", tmp_path: "is a folder", tmp_path / "a.json.gz": "give another name"}
+    for place, says in places.items():
         assert cli.main(["data", str(bad), "--drop-bad", "--write-repaired", str(place)]) == 1
         assert says in capsys.readouterr().err
     assert bad.read_bytes() == before

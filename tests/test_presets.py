@@ -140,9 +140,11 @@ def test_a_copy_needs_a_name_of_its_own(tmp_path):
 
 def test_names_of_domains_may_be_a_text(tmp_path):
     assert load("lab", **{"data.unanswerable": "news amazon"}).data.unanswerable == ["news", "amazon"]
-    with pytest.raises(PresetError, match="lab.toml: data.unanswerable: give true, false, or a list of domains, not 3"):
+    with pytest.raises(
+        PresetError, match=r"lab\.toml: data\.unanswerable: give true, false, or a list of domains, not 3"
+    ):
         load("lab", **{"data.unanswerable": 3})
-    with pytest.raises(PresetError, match="data.domains: Dictionary should have at least 1 item"):
+    with pytest.raises(PresetError, match=r"data\.domains: Dictionary should have at least 1 item"):
         load("lab", **{"data.domains": {}})
 
 
@@ -152,5 +154,5 @@ def test_papers_that_are_no_tables_are_refused(tmp_path, line):
     path.write_text(f"{line.replace('[papers]', '')}\n" if line == "papers = 3" else "")
     text = (presets.paths.PRESETS / "smoke.toml").read_text().replace('name = "smoke"', 'name = "mine"')
     path.write_text(path.read_text() + text + ("" if line == "papers = 3" else f"\n{line}\n"))
-    with pytest.raises(PresetError, match="mine.toml: papers is no table; write"):
+    with pytest.raises(PresetError, match=r"mine\.toml: papers is no table; write"):
         load(str(path))

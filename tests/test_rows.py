@@ -423,9 +423,8 @@ def test_documents_that_are_no_stories_are_refused_by_their_columns(tmp_path):
     table.to_parquet(tmp_path / "rows.parquet")
     table.to_json(tmp_path / "rows.jsonl")
     for path in (tmp_path / "saved", tmp_path / "rows.parquet", tmp_path / "rows.jsonl"):
-        with pytest.raises(
-            DataError, match="expected the columns id, context|expected 'document' to have an id"
-        ) as error:
+        says = r"expected the columns id, context|expected 'document' to have an id"
+        with pytest.raises(DataError, match=says) as error:
             read(path)
         assert "\n" not in str(error.value)
     with pytest.raises(DataError, match="expected the columns id, context"):
