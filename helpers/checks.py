@@ -25,7 +25,7 @@ def check(given: argparse.Namespace) -> int:
     if given.plan:
         return _print_plan(parameters)
     if given.files or given.write_repaired or given.drop_bad:
-        return _check_files(given, bool(preset.data.unanswerable))
+        return _check_files(given, preset.data)
     print(session.limits(parameters, sections=("data",)), end="")
     if preset.data.source == "files":
         locate_folder(preset.data)
@@ -55,25 +55,25 @@ def _print_plan(parameters: dict[str, object]) -> int:
     return 0
 
 
-def _check_files(given: argparse.Namespace, unanswerable: bool) -> int:
+def _check_files(given: argparse.Namespace, data: DataSettings) -> int:
     """Files by themselves, or folders of the files of a domain."""
+    unanswerable, failed = bool(data.unanswerable), 0
     if given.write_repaired or not given.files:
         return _write_repaired(given, unanswerable)
-    failed = 0
     for file in given.files:
         try:
-            if Path(file).is_dir():
-                domain = questions.load_domain(Path(file).name, file, seed=0, unanswerable=unanswerable)
-                questions_read = [*domain.train, *domain.valid, *domain.test]
-                notes = domain.notes
+            if Path(file).is_dir() and not given.drop_bad:
+                sizes = {"seed": data.seed, "valid_size": data.valid_size}
+                domain = questions.load_domain(Path(file).name, file, unanswerable=unanswerable, **sizes)
+                examples, notes = [*domain.train, *domain.valid, *domain.test], domain.notes
             else:
                 corpus = questions.read(file, unanswerable=unanswerable, drop_bad=given.drop_bad)
-                questions_read, notes = corpus.examples, [*corpus.notes, *_left_out(corpus)]
+                examples, notes = corpus.examples, [*corpus.notes, *_left_out(corpus)]
         except DataError as error:
             print(f"error: {error}", file=sys.stderr)
             failed += 1
             continue
-        print(f"{file}: {_amount(questions_read)}")
+        print(f"{file}: {_amount(examples)}")
         for note in notes:
             print(f"  {note}")
     return 1 if failed else 0

@@ -93,9 +93,7 @@ def own_domains(given: argparse.Namespace) -> int:
         own.check_place(domains, given.out)
     work = own.Work.of(method, preset)
     pace = Pace.measured(preset) if work.left else Pace(0.0, 0.0, 1)
-    print(
-        own.forecast(work, pace) if work.left else f"all {len(work.tasks)} trainings and scorings are done", flush=True
-    )
+    print(own.forecast(work, pace), flush=True)
     if given.dry_run:
         print(work.table().to_string())
         return 0

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -41,7 +41,7 @@ class Work(NamedTuple):
     left: dict[str, Cached]
 
     @classmethod
-    def of(cls, method: OwnDomains, preset: Preset) -> "Work":
+    def of(cls, method: OwnDomains, preset: Preset) -> Self:
         """What there is to do; nothing is done."""
         tasks = {task.key: task for task in method.tasks(preset)}
         return cls(tasks, {key: task for key, task in tasks.items() if not engine.is_done(task)})
@@ -106,7 +106,9 @@ def progress(work: Work, pace: Pace) -> Iterator[engine.After]:
     def after(task: Cached) -> None:
         nonlocal expected, last
         bar.update(min(pace.seconds([task]), total - bar.n))
-        expected, last = (time.perf_counter() - begun) * total / bar.n, task.label
+        last = task.label
+        if bar.n:
+            expected = (time.perf_counter() - begun) * total / bar.n
         show()
 
     with tqdm(total=total, bar_format=BAR, disable=not work.left) as bar:

@@ -59,7 +59,7 @@ def test_a_file_is_checked_by_itself(tmp_path, capsys, examples):
 
 
 def test_a_folder_of_a_domains_files_is_checked_as_one(tmp_path, capsys, examples):
-    for part, given in (("train", examples[:40]), ("dev", examples[40:50]), ("test", examples[50:])):
+    for part, given in (("train", examples[:40]), ("valid", examples[40:50]), ("test", examples[50:])):
         write_squad(tmp_path / "news" / f"{part}.json", given)
     assert cli.main(["data", str(tmp_path / "news")]) == 0
     said = capsys.readouterr().out

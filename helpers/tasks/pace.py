@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-import numpy as np
 import torch
 
 from helpers.models.pretrained import load_encoder
@@ -50,6 +49,4 @@ class Pace(NamedTuple):
 
     def seconds(self, tasks: Iterable[Cached]) -> float:
         """How long tasks take one after another in one process."""
-        return float(
-            np.sum([self.step * getattr(task, "steps", 0) + self.window * task.windows_read() for task in tasks])
-        )
+        return sum(self.step * getattr(task, "steps", 0) + self.window * task.windows_read() for task in tasks)
