@@ -4,7 +4,6 @@ import gzip
 import itertools
 import json
 import random
-from pathlib import Path
 
 import pytest
 from qa_files import CONTEXT, mrqa_question, question, write_mrqa, write_narrativeqa, write_squad
@@ -12,9 +11,6 @@ from qa_files import CONTEXT, mrqa_question, question, write_mrqa, write_narrati
 from helpers.data.examples import DataError
 from helpers.data.formats.narrativeqa import closest_span
 from helpers.data.questions import read
-
-REAL = Path(__file__).parents[2] / "shared/data/qa"
-needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason=f"no real data at {REAL}")
 
 REFUSED = r"\d+ of \d+ records refused:\s+"
 LOOSE = "answers differ from the context in case, spacing or punctuation; the file's own offsets are used"
@@ -403,7 +399,6 @@ def test_what_cannot_be_read_is_named(tmp_path):
 # ----------------------------------------------------------------------------------------------------- real data
 
 
-@needs_real_data
 @pytest.mark.parametrize(
     ("name", "questions", "passages"),
     [
@@ -419,8 +414,8 @@ def test_what_cannot_be_read_is_named(tmp_path):
         ("stories", 14018, 470),
     ],
 )
-def test_real_files(name, questions, passages):
-    corpus = read(REAL / name, unanswerable=name.endswith("v2.0.json"))
+def test_real_files(shared, name, questions, passages):
+    corpus = read(shared / "data/qa" / name, unanswerable=name.endswith("v2.0.json"))
     assert (len(corpus.examples), len({e.context for e in corpus.examples})) == (questions, passages)
     if name == "stories":
         assert [note.split(" share")[0] for note in corpus.notes] == ["stories: 89 questions"]
@@ -431,10 +426,9 @@ def test_real_files(name, questions, passages):
     assert unanswerable == (3168 if name.endswith("v2.0.json") else 0)
 
 
-@needs_real_data
 @pytest.mark.parametrize(("name", "questions"), [("HCVerifyAll", 3560), ("HCVerifySample", 1787)])
-def test_real_adversarial_files(name, questions):
-    examples = read(REAL / f"squad-adversarial/sample1k-{name}.json").examples
+def test_real_adversarial_files(shared, name, questions):
+    examples = read(shared / "data/qa" / f"squad-adversarial/sample1k-{name}.json").examples
     originals = {example.id for example in examples if example.id == example.group}
     assert len(examples) == questions and len(originals) == 1000
     assert {example.group for example in examples} == originals

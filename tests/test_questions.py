@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import datasets
 import pytest
@@ -16,10 +15,6 @@ from helpers.data.examples import DataError
 from helpers.data.formats import hub
 from helpers.data.questions import load_domain, read, sample, warnings
 from helpers.presets.schema import DataSettings
-
-REAL = Path(__file__).parents[2] / "shared/data/qa"
-needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason=f"no real data at {REAL}")
-
 
 # ------------------------------------------------------------------------------------------------------- domains
 
@@ -347,11 +342,10 @@ def test_hub_out_of_reach(monkeypatch, tmp_path):
 # ----------------------------------------------------------------------------------------------------- real data
 
 
-@needs_real_data
-def test_real_domains():
+def test_real_domains(shared):
     names = ["wikipedia", "amazon", "reddit", "news", "policy", "stories"]
     for name in names:
-        domain = load_domain(name, REAL / name, seed=0, train_size=1000, test_size=500)
+        domain = load_domain(name, shared / "data/qa" / name, seed=0, train_size=1000, test_size=500)
         assert (len(domain.train), len(domain.test)) == (1000, 500)
         train, valid, test = map(contexts, parts(domain))
         assert not train & test and not valid & test

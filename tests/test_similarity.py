@@ -1,15 +1,11 @@
 """The similarity of domains by their questions."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from helpers.data.examples import DataError
 from helpers.data.questions import read
 from helpers.data.similarity import question_similarity
-
-REAL = Path(__file__).parents[2] / "shared/data/qa"
 
 
 def test_worked_by_hand():
@@ -49,10 +45,11 @@ def test_domain_without_words(questions):
         question_similarity({"news": ["Who is it?"], "law": questions})
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"no real data at {REAL}")
-def test_real_domains():
+def test_real_domains(shared):
     files = ["amazon/amazon_reviews_v1.0.json", "reddit/reddit_v1.0.json", "policy/dev.json"]
-    cosines, weights = question_similarity({file: [e.question for e in read(REAL / file).examples] for file in files})
+    cosines, weights = question_similarity(
+        {file: [e.question for e in read(shared / "data/qa" / file).examples] for file in files}
+    )
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     assert (np.diag(weights) == 0).all() and np.allclose(cosines, cosines.T)
     assert cosines[0, 1] > cosines[0, 2]  # reviews and forum posts are closer than reviews and privacy policies

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import answer_of
+from conftest import answer_of, write_squad
 
 from helpers.data.domains import load_domains
 from helpers.data.examples import DataError
@@ -38,12 +38,7 @@ def preset(tmp_path):
 
     examples = mini.load_domain("news", train_size=120).train
     write(tmp_path / "law.json", examples)
-    answerable = [example for number, example in enumerate(examples) if number % 3]
-    paragraphs = [
-        {"context": e.context, "qas": [{"id": e.id, "question": e.question, "answers": [answer_of(e)]}]}
-        for e in answerable
-    ]
-    (tmp_path / "news.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    write_squad(tmp_path / "news.json", [example for number, example in enumerate(examples) if number % 3])
     return of
 
 

@@ -11,7 +11,7 @@ from helpers.data.examples import DataError, Example
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.files import fingerprint
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
-from helpers.presets.schema import AnswerSettings, DataSettings, Preset, WindowSettings
+from helpers.presets.schema import AnswerSettings, DataSettings, Preset
 from helpers.tasks import decoding
 from helpers.tasks.decoding import Prediction
 from helpers.tasks.spans import answers, joint_answers, predict, windows_over
@@ -45,8 +45,7 @@ class Answering(Cached):
 
     def windows_read(self) -> int:
         """Those of all questions, once a reader."""
-        settings = self.preset.data, self.preset.windows, self.preset.encoder
-        return sum(_windows_in(*settings, name) for name in self.questions) * len(self.readers)
+        return sum(_number_of_windows(self.preset, name) for name in self.questions) * len(self.readers)
 
     def _asked(self, name: str, examples: list[Example]) -> list[tuple[str, str, bool]]:
         """What an answer depends on: the question, its passage, and whether there may be none."""
@@ -83,9 +82,8 @@ def questions_fingerprint(data: DataSettings, name: str) -> str:
 
 
 @cache
-def _windows_in(data: DataSettings, cut: WindowSettings, encoder: str, name: str) -> int:
-    settings = cut.model_dump(exclude={"empty_windows"})
-    return len(make_windows(question_set(data, name), load_tokenizer(encoder), **settings))
+def _number_of_windows(preset: Preset, name: str) -> int:
+    return len(windows_over(preset, question_set(preset.data, name)))
 
 
 def answer(model: str, question: str, passage: str, *, no_answer: bool | None = None) -> Prediction:

@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-import torch
-
 from helpers.models.pretrained import load_encoder
 from helpers.presets.schema import Preset
 from helpers.tasks import spans
@@ -27,10 +25,8 @@ class Pace(NamedTuple):
     @classmethod
     def measured(cls, preset: Preset) -> Self:
         """Train a few steps and read a few windows, as the preset's trainings do. Nothing is kept."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(preset.engine.threads or engine.cores())
-        try:
-            names, longest = list(preset.data.domains), preset.windows.max_length
+        names, longest = list(preset.data.domains), preset.windows.max_length
+        with engine.in_this_process(preset.engine):
             model = load_encoder(preset.encoder, seed=0, random_layers=preset.random_layers, max_length=longest)
             model.to(device := training_device())
 
@@ -44,8 +40,6 @@ class Pace(NamedTuple):
             begun = time.perf_counter()
             spans.predict(model, windows, precision=preset.training.precision)
             return cls(step, (time.perf_counter() - begun) / len(windows), engine.processes(preset.engine))
-        finally:
-            torch.set_num_threads(before)
 
     def seconds(self, tasks: Iterable[Cached]) -> float:
         """How long tasks take one after another in one process."""

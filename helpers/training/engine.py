@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache
 from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
 from typing import Any, NamedTuple
@@ -66,28 +67,6 @@ def run_plans(
     return {key: Outcome(values[key], tasks[key]) for key in plans}
 
 
-def rehearse(plan: Plan) -> Outcome:
-    """All tasks of a plan that asks for no result, and what it returns; nothing is done."""
-    tasks = []
-    try:
-        while True:
-            tasks += next(plan)
-    except StopIteration as stop:
-        return Outcome(stop.value, tasks)
-
-
-def replay(plan: Plan) -> Outcome:
-    """A plan as far as it is done: its tasks up to the first wave that is not, on which others may depend, and what
-    it returned, or None if it has not come to its end."""
-    tasks, wave = [], []
-    try:
-        while all(map(is_done, wave)):
-            tasks += (wave := list(next(plan)))
-    except StopIteration as stop:
-        return Outcome(stop.value, tasks)
-    return Outcome(None, tasks)
-
-
 def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings", after: After | None = None) -> None:
     """Fit every task of one wave that is not cached yet. No task may need another of the same wave.
 
@@ -123,11 +102,18 @@ def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings", after
 
 def _fit_here(tasks: list, engine: EngineSettings, wait: bool) -> Iterator[tuple]:
     """Each task with what went wrong, or None."""
+    with in_this_process(engine):
+        for task in tasks:
+            yield task, _fit(task, wait)
+
+
+@contextmanager
+def in_this_process(engine: EngineSettings) -> Iterator[None]:
+    """With as many threads as a training has that runs here."""
     before = torch.get_num_threads()
     torch.set_num_threads(engine.threads or cores())
     try:
-        for task in tasks:
-            yield task, _fit(task, wait)
+        yield
     finally:
         torch.set_num_threads(before)
 
@@ -165,6 +151,18 @@ def is_done(task, say: bool = True) -> bool:
         return False
     _checked.add(folder)
     return True
+
+
+def replay(plan: Plan, done: Callable[[Any], bool] = is_done) -> Outcome:
+    """A plan as far as it is ``done``: its tasks up to the first wave that is not, on which others may depend, and what
+    it returned, or None if it has not come to its end."""
+    tasks, wave = [], []
+    try:
+        while all(map(done, wave)):
+            tasks += (wave := list(next(plan)))
+    except StopIteration as stop:
+        return Outcome(stop.value, tasks)
+    return Outcome(None, tasks)
 
 
 def _status(task) -> str:

@@ -17,7 +17,7 @@ from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
 from helpers.training.cached import Cached
-from helpers.training.engine import After, Outcome, rehearse, run_plans
+from helpers.training.engine import After, Outcome, replay, run_plans
 
 LEFT = {"text-align": "left", "white-space": "normal"}
 
@@ -228,7 +228,7 @@ def sample_answers(trained: Trained, number: int = 3) -> pd.DataFrame:
 
 def own_tasks(preset: Preset) -> list[Cached]:
     """All that `own_domains` can come to train and to ask."""
-    rehearsed = [rehearse(algorithm.rehearsal(preset, seed)) for seed in range(preset.seeds)]
+    rehearsed = [replay(algorithm.rehearsal(preset, seed), lambda task: True) for seed in range(preset.seeds)]
     compared = [theta for history, _ in rehearsed for theta in (history[0], history[-1])]
     asked = (answering(preset, [theta[i]], [f"test/{i}"]) for theta in compared for i in theta)
     return [*itertools.chain(*(tasks for _, tasks in rehearsed)), *asked]
