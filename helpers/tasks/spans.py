@@ -72,21 +72,17 @@ def fit_settings(preset: Preset, domains: Sequence[str]) -> dict:
 
     Data (those to train on and to select by) and encoder stand by their contents, not by where they lie.
     """
-    return {
+    settings = {
         "encoder": encoder_fingerprint(preset.encoder),
         "random_layers": preset.random_layers,
         "data": {name: fingerprint(preset.data, name, *FIT) for name in domains},
         "windows": preset.windows.model_dump(),
         "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}),
         "answers": preset.answers.model_dump(),
-        # Only where it is so, as it only then changes anything.
-        **({"unanswerable": unanswerable} if (unanswerable := unanswerable_domains(preset.data, domains)) else {}),
     }
-
-
-def unanswerable_domains(data: DataSettings, domains: Iterable[str]) -> list[str]:
-    """Those of the domains whose questions may have no answer."""
-    return [name for name in domains if data.may_be_unanswerable(name)]
+    if unanswerable := [name for name in domains if preset.data.may_be_unanswerable(name)]:
+        settings["unanswerable"] = unanswerable  # only where it is so, as it only then changes anything
+    return settings
 
 
 def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:

@@ -119,18 +119,8 @@ def _text(path: Path) -> Iterator[Record]:
         return _table(path, first)
     try:
         value = parse_json(first, path, number)
-    except DataError:  # the value goes on, unless each line is one
-        rest = "".join(text for _, text in stream)
-        if not rest.strip():
-            raise
-        try:
-            value = parse_json(first + rest, path, number)
-        except DataError:
-            if suffix_of(path) not in (".jsonl", ".ndjson"):
-                raise
-        else:
-            return _whole(value, path)
-        raise  # of the first line
+    except DataError as refusal:
+        return _whole(_over_lines(first, stream, path, number, refusal), path)
     more = ((number, parse_json(text, path, number)) for number, text in stream if text.strip())
     second = next(more, None)
     if second is None and not (isinstance(value, dict) and {"qas", "header"} & set(value)):
@@ -145,6 +135,17 @@ def _text(path: Path) -> Iterator[Record]:
     if isinstance(value, dict) and columns_of(value):
         return _rows([(f"line {number}", value) for number, value in values], path)
     raise DataError(f"{path}: line {number} holds {_what(value)}; expected {EXPECTED}")
+
+
+def _over_lines(first: str, stream: Iterator[tuple[int, str]], path: Path, number: int, refusal: DataError) -> object:
+    """The value that goes on after its ``first`` line; or raises ``refusal``, that line's own, if each line is one."""
+    rest = "".join(text for _, text in stream)
+    try:
+        return parse_json(first + rest, path, number)
+    except DataError:
+        if not rest.strip() or suffix_of(path) in (".jsonl", ".ndjson"):
+            raise refusal from None
+        raise
 
 
 def _whole(value: object, path: Path) -> Iterator[Record]:
