@@ -89,7 +89,7 @@ def _flat(table: dict, prefix: str = "") -> dict[str, object]:
     """{"training": {"epochs": 1}} and {"training.epochs": 1} alike as the latter. Domains stay a table."""
     flat: dict[str, object] = {}
     for key, value in table.items():
-        inner = isinstance(value, dict) and prefix + key != "data.domains"
+        inner = isinstance(value, dict) and key != "domains"
         flat |= _flat(value, f"{prefix}{key}.") if inner else {prefix + key: value}
     return flat
 

@@ -76,3 +76,25 @@ class A2dSettings(Settings):
     answer_weight: float = Field(0.3, ge=0, description="gamma, the weight of the answer loss L_ANS")
     attention_weight: float = Field(0.1, ge=0, description="delta, the weight of the attention loss L_ATT")
     top_k: int = Field(4, ge=1, description="answers of a member among which the confusing one is looked for")
+
+
+class HrkdSettings(Settings):
+    """HRKD's settings and switches (Dong et al. 2021). Its teachers train by the section [training]."""
+
+    student: str = Field("", description="folder or Hub name of the student's encoder; empty: layers of the teacher")
+    student_layers: int = Field(4, ge=1, description="of the teacher, at even distance, where student is empty")
+    epochs: float = Field(10.0, gt=0, description="of a student")
+    mnli_learning_rate: float = Field(1e-3, gt=0, description="of a student on MNLI")
+    reviews_learning_rate: float = Field(5e-4, gt=0, description="of a student on Amazon Reviews")
+    gamma: float = Field(1.0, ge=0, description="weight of the prediction loss (Eqs. 5, 17)")
+    temperature: float = Field(1.0, gt=0, description="t of Eq. 2")
+    heads: int = Field(8, ge=1, description="K of Eq. 9, heads of a graph's first layer")
+    graph_width: int = Field(768, ge=1, description="F' of Eq. 7, width of a head")
+    graph_learning_rate: float = Field(0.0, ge=0, description="of the graph; 0: the student's")
+    attention: Literal["scores", "probabilities"] = Field(
+        "scores", description="what Eq. 3 matches: scores before the softmax, or probabilities after it"
+    )
+    padding: bool = Field(False, description="whether padding counts in means, as in the released code")
+    train_graph: bool = Field(True, description="False: the graph stays as it was drawn, as in the released code")
+    steer: bool = Field(True, description="whether the ratios' gradient reaches the student, through its prototypes")
+    corruption_weight: float = Field(0.5, ge=0, description="beta of Meta-KD, weight of the domain corruption")

@@ -7,7 +7,7 @@ import pydantic
 from pydantic import Field
 
 from helpers.presets.downloads import Download
-from helpers.presets.papers import A2dSettings, ImmSettings, MnemonicSettings, Settings
+from helpers.presets.papers import A2dSettings, HrkdSettings, ImmSettings, MnemonicSettings, Settings
 
 
 def domain_name(name: str) -> str:
@@ -74,6 +74,25 @@ class DataSettings(Settings):
         return self
 
 
+class TextsSettings(Settings):
+    """Texts, or pairs of them, with a label, by domain. Sizes count examples; 0 takes all there are."""
+
+    source: Literal["mini", "files", "hub"] = "files"
+    folder: str = Field("", description="folder with one subfolder or file a domain, for preset lab")
+    domains: dict[DomainName, str] = Field({}, description="name = miniature domain, subfolder, file or Hub name")
+    labels: list[str] = Field([], description="the labels' names, in the order of their numbers")
+    split: Literal["content", "joint"] = Field(
+        "content", description="how files without parts are split: each by content, or all together as Meta-KD does"
+    )
+    train_size: int = Field(0, ge=0, description="training texts a domain; 0: all")
+    train_share: float = Field(1.0, gt=0, le=1, description="of each domain's training texts, from the front")
+    valid_size: int = Field(0, ge=0, description="validation texts a domain; 0: all")
+    test_size: int = Field(0, ge=0, description="test texts a domain; 0: all")
+    max_length: int = Field(128, ge=8, description="tokens of a text or pair")
+    seed: int = 0
+    downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
+
+
 class WindowSettings(Settings):
     """How passages are cut; lengths in tokens."""
 
@@ -138,6 +157,9 @@ class Preset(Settings):
     imm: ImmSettings = ImmSettings()
     mnemonic: MnemonicSettings = MnemonicSettings()
     a2d: A2dSettings = A2dSettings()
+    mnli: TextsSettings = TextsSettings()
+    reviews: TextsSettings = TextsSettings()
+    hrkd: HrkdSettings = HrkdSettings()
     limits: tuple[Limit, ...] = ()
 
     def without_gpu(self) -> list[str]:
