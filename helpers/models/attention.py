@@ -1,4 +1,4 @@
-"""How much each token of the passage attends to each of the question, as an encoder's last layer has it."""
+"""What an encoder's attention is: that of the last layer from passage to question, or that of every layer."""
 
 from torch import nn
 
@@ -17,18 +17,39 @@ def keep_attention(model: nn.Module) -> nn.Module:
     if layer is None or getattr(model, "keeps_attention", False):
         return model
     model.set_attn_implementation(dropout.NAME)
-    layer.kept = None  # where helpers.models.dropout.attention leaves its weights
+    layer.keeps = "probabilities"  # for helpers.models.dropout.attention, which leaves them there as ``kept``
     model.register_forward_pre_hook(_take_segments, with_kwargs=True)
     model.register_forward_hook(_add_attention)
     model.keeps_attention = True
     return model
 
 
+def keep_levels(model: nn.Module, what: str) -> nn.Module:
+    """Let ``model``'s output have ``attentions_kept``: of every layer the "scores" before the softmax, or the
+    "probabilities" after it, B×H×L×L. Raises EncoderError where they cannot be read."""
+    layers = attention_layers(model)
+    model.set_attn_implementation(dropout.NAME)
+    for layer in layers:
+        layer.keeps = what
+
+    def hand_over(model: nn.Module, _: tuple, output) -> None:
+        output.attentions_kept = tuple(layer.kept for layer in layers)
+        for layer in layers:
+            layer.kept = None
+
+    model.register_forward_hook(hand_over)
+    return model
+
+
 def attention_of(model: nn.Module) -> nn.Module | None:
     """The layer whose attention is kept, the last that sees the whole sequence; None for RMR, which gives it by itself.
     Raises EncoderError where no layer computes its attention by transformers' exchangeable function."""
-    if model.config.model_type == "mnemonic":
-        return None
+    return None if model.config.model_type == "mnemonic" else attention_layers(model)[-1]
+
+
+def attention_layers(model: nn.Module) -> list[nn.Module]:
+    """Every layer that sees the whole sequence, first to last. Raises EncoderError where none computes its attention by
+    transformers' exchangeable function."""
     layers = [
         module
         for module in model.modules()
@@ -41,7 +62,7 @@ def attention_of(model: nn.Module) -> nn.Module | None:
             f"the attention of a {model.config.model_type} cannot be read, and so not be matched; use an encoder of "
             "BERT's kind"
         )
-    return layers[-1]
+    return layers
 
 
 def _take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
@@ -50,7 +71,7 @@ def _take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tu
 
 
 def _add_attention(model: nn.Module, _: tuple, output) -> None:
-    (layer,) = [module for module in model.modules() if hasattr(module, "kept")]
+    layer = attention_of(model)
     weights, layer.kept = layer.kept, None
     at_q, q, at_p, p = rows_of(model.segment_ids)
     weights = weights.float().mean(1).gather(1, at_p[:, :, None].expand(-1, -1, weights.shape[-1]))

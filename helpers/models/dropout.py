@@ -36,17 +36,20 @@ class QuickDropout(nn.Dropout):
 def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **others):
     """transformers' SDPA attention; with dropout on a CPU, where SDPA has no fused kernel for it, spelt out.
 
-    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that has a place for its
-    weights (``helpers.models.attention``) is spelt out too, and left them, B×H×L×L.
+    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that ``keeps`` its
+    "scores" or "probabilities" (``helpers.models.attention``) is spelt out too, and left them as ``kept``, B×H×L×L;
+    scores are those before the mask.
     """
-    is_kept = hasattr(module, "kept")
-    if not is_kept and (dropout == 0.0 or query.device.type != "cpu"):
+    keeps = getattr(module, "keeps", "")
+    if not keeps and (dropout == 0.0 or query.device.type != "cpu"):
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
     scores = (query * scaling) @ key.transpose(2, 3)
+    if keeps == "scores":
+        module.kept = scores
     if attention_mask is not None:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)
-    if is_kept:
+    if keeps == "probabilities":
         module.kept = weights
     drop = quick_dropout if query.device.type == "cpu" else nn.functional.dropout
     return (drop(weights, dropout).to(value.dtype) @ value).transpose(1, 2).contiguous(), None

@@ -99,9 +99,9 @@ def longest_input(model: torch.nn.Module) -> float:
 
 
 def inputs_of(model: torch.nn.Module) -> tuple[str, ...]:
-    """Which of a batch's ``INPUTS`` the model takes; segment_ids too where it keeps its attention
-    (``helpers.models.attention``)."""
-    names = _inputs_of(type(model))
+    """Which of a batch's ``INPUTS`` the model takes, or those that it names as ``inputs`` itself; segment_ids too where
+    it keeps its attention (``helpers.models.attention``)."""
+    names = getattr(model, "inputs", None) or _inputs_of(type(model))
     return (*names, "segment_ids") if getattr(model, "keeps_attention", False) else names
 
 

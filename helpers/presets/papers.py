@@ -90,11 +90,12 @@ class HrkdSettings(Settings):
     temperature: float = Field(1.0, gt=0, description="t of Eq. 2")
     heads: int = Field(8, ge=1, description="K of Eq. 9, heads of a graph's first layer")
     graph_width: int = Field(768, ge=1, description="F' of Eq. 7, width of a head")
-    graph_learning_rate: float = Field(0.0, ge=0, description="of the graph; 0: the student's")
     attention: Literal["scores", "probabilities"] = Field(
         "scores", description="what Eq. 3 matches: scores before the softmax, or probabilities after it"
     )
     padding: bool = Field(False, description="whether padding counts in means, as in the released code")
     train_graph: bool = Field(True, description="False: the graph stays as it was drawn, as in the released code")
     steer: bool = Field(True, description="whether the ratios' gradient reaches the student, through its prototypes")
+    shares: list[float] = Field([0.02, 0.05, 0.1, 0.2], description="of the training texts, for Figure 2")
+    sizes: list[int] = Field([], description="numbers of the teacher's layers, for students of other sizes")
     corruption_weight: float = Field(0.5, ge=0, description="beta of Meta-KD, weight of the domain corruption")

@@ -1,16 +1,42 @@
-"""Texts and pairs of texts with a label: a class, or a score where the model has a single output (GLUE)."""
+"""Texts and pairs of texts with a label: a class, or a score where the model has a single output (GLUE).
 
+D domains with C classes each and a head of their own are D·C outputs, the first C those of the first domain.
+"""
+
+import dataclasses
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from helpers.batches.sequences import Sequences
+from helpers.batches.sequences import Sequences, make_pairs
 from helpers.data.examples import Choice, DataError, Pair
+from helpers.data.texts import load_texts
+from helpers.models.pretrained import load_tokenizer
+from helpers.presets.schema import TextsSettings
 from helpers.training.loop import Batch, outputs
 from helpers.training.losses import mean
+
+
+@cache
+def sequences_of(texts: TextsSettings, encoder: str, domain: str, part: str) -> Sequences:
+    """One part ("train", "valid" or "test") of a domain, tokenised once a process. A second label, ``domain``, is the
+    domain's number in its corpus."""
+    made = make_pairs(getattr(load_texts(texts)[domain], part), load_tokenizer(encoder), texts.max_length)
+    number = np.full(len(made), list(texts.domains).index(domain), np.int32)
+    return dataclasses.replace(made, labels={**made.labels, "domain": number})
+
+
+def own_logits(logits_BxN: Tensor, domain_B: Tensor, classes: int) -> Tensor:
+    """Of N = D·classes logits those of each example's domain, B×classes; all of them where there is one head for all."""
+    heads = logits_BxN.shape[1] // classes
+    if heads == 1:
+        return logits_BxN
+    return logits_BxN.view(-1, heads, classes)[torch.arange(len(domain_B), device=domain_B.device), domain_B]
 
 
 def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
@@ -24,11 +50,12 @@ def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
     return {"label": mean(values_B, batch.get("weight"))}
 
 
-def predict(model: nn.Module, sequences: Sequences, precision: str = "auto") -> np.ndarray:
-    """Probabilities of the classes (E×N), or scores (E) where the model has one output, of each example, float32."""
+def predict(model: nn.Module, sequences: Sequences, precision: str = "auto", classes: int = 0) -> np.ndarray:
+    """Probabilities of the classes (E×N), or scores (E) where the model has one output, of each example, float32. With
+    ``classes`` those of its domain's head alone (E×classes)."""
     order, values = [], []
-    for index, _, output in outputs(model, sequences, precision=precision):
-        logits = output.logits.float()
+    for index, batch, output in outputs(model, sequences, precision=precision):
+        logits = own_logits(output.logits, batch["domain"], classes).float() if classes else output.logits.float()
         order.append(index)
         values.append((logits[:, 0] if logits.shape[1] == 1 else logits.softmax(1)).cpu().numpy())
     return np.concatenate(values)[np.argsort(np.concatenate(order))]

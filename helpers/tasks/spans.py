@@ -85,6 +85,16 @@ def fit_settings(preset: Preset, domains: Sequence[str]) -> dict:
     return settings
 
 
+def reading(preset: Preset, domains: Sequence[str]) -> dict:
+    """What a reader's configuration says of itself: how passages are cut, how answers are decoded, and whether it knows
+    of questions without one."""
+    return {
+        "windows": preset.windows.model_dump(exclude={"empty_windows"}),
+        "answers": preset.answers.model_dump(),
+        "unanswerable": any(map(preset.data.may_be_unanswerable, domains)),
+    }
+
+
 def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
     """Negative log-likelihood of the answer's first and last token (Liu et al. 2020, Eqs. 3, 4, 8), weighted where the
     batch has weights (Eq. 7)."""

@@ -58,9 +58,9 @@ class Cached(pydantic.BaseModel):
         """Where the trained model with this key lies, in Hugging Face format."""
         return Path(self.infra.folder) / training / "model"
 
-    def load(self, training: str) -> torch.nn.Module:
-        """The trained model with this key, in evaluation mode, where it can be asked."""
-        return load_saved(self.folder_of(training)).to(training_device())
+    def load(self, training: str, head: str = "spans") -> torch.nn.Module:
+        """The trained model with this key and head, in evaluation mode, where it can be asked."""
+        return load_saved(self.folder_of(training), head).to(training_device())
 
 
 class CachedTraining(Cached):
@@ -89,14 +89,11 @@ class CachedTraining(Cached):
         """Where a long training leaves its state."""
         return self.infra.uid_folder(create=True) / "checkpoint.safetensors"
 
-    def keep(self, model: torch.nn.Module, done: Fitted) -> dict:
+    def keep(self, model: torch.nn.Module, done: Fitted, reading: dict) -> dict:
         """Save the trained model, drop the checkpoint, and return the training's result. The model's configuration says
-        how it was given its texts (``windows``) and answers were decoded, and whether it knows of questions without
-        one."""
+        by ``reading`` how it is given its texts, and what its outputs are."""
         folder = self.infra.uid_folder(create=True)
-        model.config.windows = self.preset.windows.model_dump(exclude={"empty_windows"})
-        model.config.answers = self.preset.answers.model_dump()
-        model.config.unanswerable = bool(self.settings.get("unanswerable"))
+        model.config.update(reading)
         save_encoder(model, load_tokenizer(self.preset.encoder), folder / "model")
         self.checkpoint().unlink(missing_ok=True)
         return {

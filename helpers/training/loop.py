@@ -38,7 +38,8 @@ class BatchSource(Protocol):
 
 @dataclass
 class Fitted:
-    """What a training did: best validation score, [step, score] of each validation, steps, seconds."""
+    """What a training did: best validation score, [step, score] of each validation with what else it found, steps,
+    seconds."""
 
     best_score: float = -math.inf
     history: list[list] = field(default_factory=list)  # lists, as in a checkpoint's JSON
@@ -74,11 +75,12 @@ def fit(
     settings: TrainingSettings,
     *,
     seed: int,
-    validate: Callable[[nn.Module], float] | None = None,
+    validate: Callable[[nn.Module], float | tuple[float, dict]] | None = None,
     checkpoint: Path | None = None,
     label: str = "training",
 ) -> Fitted:
-    """Train ``model`` in place and leave it at its best validation score, or at the end without ``validate``.
+    """Train ``model`` in place and leave it at its best validation score, or at the end without ``validate``, which
+    returns a score, or one with what is to stand beside it in the history.
 
     Dropout follows ``seed``; the batches bring their own order. With ``checkpoint`` the state is stored every
     ``settings.checkpoint_minutes`` and a killed training goes on exactly where it was stored (with several
@@ -126,9 +128,9 @@ def fit(
         # validate
         if validate and done.steps in evaluate_at:
             check_finite(pending)
-            score = validate(bare)
+            score, *details = found if isinstance(found := validate(bare), tuple) else (found,)
             bare.train()
-            done.history.append([done.steps, score])
+            done.history.append([done.steps, score, *details])
             if score > done.best_score:
                 done.best_score = score
                 best = {name: tensor.clone() for name, tensor in weights(bare).items()}
@@ -164,10 +166,10 @@ def check_finite(pending: tuple[int, Tensor, dict[str, Tensor], Tensor, str | No
 
 @torch.inference_mode()
 def outputs(
-    model: nn.Module, sequences: Sequences, *, batch_size: int = 64, precision: str = "auto"
+    model: nn.Module, sequences: Sequences, *, batch_size: int = 64, precision: str = "auto", **arguments
 ) -> Iterator[tuple[np.ndarray, Batch, object]]:
-    """Row numbers, batch and the model's output, for sequences of like length together. Raises ValueError where the
-    model is not in evaluation mode."""
+    """Row numbers, batch and the model's output, for sequences of like length together; ``arguments`` go to the model.
+    Raises ValueError where it is not in evaluation mode."""
     if model.training:
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
     tensors = SequenceTensors(sequences, next(model.parameters()).device)
@@ -175,4 +177,4 @@ def outputs(
     for begin in range(0, len(order), batch_size):
         index = order[begin : begin + batch_size]
         batch = tensors.gather(index)
-        yield index, batch, forward(model, batch, precision)
+        yield index, batch, forward(model, batch, precision, **arguments)

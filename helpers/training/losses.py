@@ -84,6 +84,37 @@ def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
     return hinge * (confusing[0] > 0)
 
 
+def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
+    """Mean squared difference of two outputs over the unmasked tokens of each example, shape B (HRKD Eqs. 1, 4)."""
+    gaps_BxL = (student_BxLxF.float() - teacher_BxLxF.float()).square().mean(-1)
+    return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
+
+
+def head_distance(student_BxHxLxL: Tensor, teacher_BxHxLxL: Tensor, query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
+    """Mean squared difference of two attentions over the heads and all pairs of an unmasked query and an unmasked key of
+    each example, shape B (HRKD Eq. 3). Where they differ in their number of heads, the means over the heads are
+    compared."""
+    if student_BxHxLxL.shape[1] != teacher_BxHxLxL.shape[1]:
+        student_BxHxLxL, teacher_BxHxLxL = (each.mean(1, keepdim=True) for each in (student_BxHxLxL, teacher_BxHxLxL))
+    gaps_BxHxLxL = (student_BxHxLxL.float() - teacher_BxHxLxL.float()).square()
+    over_keys_BxHxL = (gaps_BxHxLxL @ key_BxL.float()[:, None, :, None])[..., 0]
+    pairs_B = query_BxL.sum(-1) * key_BxL.sum(-1)
+    return (over_keys_BxHxL * query_BxL[:, None]).sum(-1).mean(-1) / pairs_B
+
+
+def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
+    """-sum softmax(teacher / temperature) log softmax(student / temperature) over the classes, shape B (HRKD Eq. 2).
+    Both are logits; no factor of the temperature's square."""
+    teacher_BxC, student_BxC = (logits.float() / temperature for logits in (teacher_BxC, student_BxC))
+    return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
+
+
+def of_domains(values_B: Tensor, domain_B: Tensor, domains: int) -> Tensor:
+    """Mean over the examples of each of the domains, shape D; 0 for a domain without."""
+    sums_D = values_B.new_zeros(domains).index_add(0, domain_B, values_B)
+    return sums_D / torch.bincount(domain_B, minlength=domains).clamp_min(1)
+
+
 def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:
     """Half the squared distance between two attentions over the question, summed over the passage's tokens, shape B
     (A2D section 3.3, L_ATT). Both are 0 at padding."""

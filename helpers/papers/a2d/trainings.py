@@ -62,7 +62,7 @@ class A2dTraining(CachedTraining):
             label=self.label,
         )
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        return {**self.keep(model.eval(), done), "parameters": parameters}
+        return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}
 
     def _initial(self) -> nn.Module:
         preset = self.preset

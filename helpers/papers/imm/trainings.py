@@ -54,7 +54,7 @@ class ImmTraining(CachedTraining):
             checkpoint=self.checkpoint(),
             label=self.label,
         )
-        return self.keep(model.eval(), done)
+        return self.keep(model.eval(), done, spans.reading(preset, {*self.domains, *self.target}))
 
     def windows_read(self) -> int:
         """Those of its validation questions, at every evaluation."""

@@ -1,0 +1,101 @@
+"""Which domain weighs how much at which level of a student: prototypes, compare-aggregate, and a graph of domains
+(Dong et al. 2021, sections 2.2 and 2.3).
+
+D domains, F the student's width, M layers; level 0 are the embeddings, so there are M + 1 levels.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+SLOPE = 0.2  # of LeakyReLU, as in graph attention networks (Veličković et al. 2018)
+
+
+def prototypes(levels: tuple[Tensor, ...], mask_BxL: Tensor, domain_B: Tensor, domains: int) -> Tensor:
+    """Mean token of each level and domain of a batch, (M+1)×D×F (Eq. 6); 0 for a domain that has no example in it.
+
+    ``levels`` are the M+1 outputs (B×L×F). Tokens count where ``mask_BxL`` has a 1, and every token alike.
+    """
+    own_DxB = functional.one_hot(domain_B, domains).T.float()
+    weight_DxBL = (own_DxB[:, :, None] * mask_BxL.float()).flatten(1)
+    weight_DxBL = weight_DxBL / weight_DxBL.sum(1, keepdim=True).clamp_min(1)
+    return torch.stack([weight_DxBL @ level.float().flatten(0, 1) for level in levels])
+
+
+class Relations(nn.Module):
+    """Ratios of the domains at every level, from the domains' prototypes.
+
+    ``self_attention``, ``compare`` and ``hierarchy`` switch off what Table 4 leaves out: references that know the other
+    domains (without: a domain's own prototype), the comparison with them (without: a mean over the levels up to this
+    one), and the levels below (without: each graph sees its own level alone).
+    """
+
+    def __init__(
+        self,
+        levels: int,
+        domains: int,
+        width: int,
+        *,
+        heads: int,
+        graph_width: int,
+        self_attention: bool = True,
+        compare: bool = True,
+        hierarchy: bool = True,
+    ):
+        super().__init__()
+        self.self_attention, self.compare, self.hierarchy = self_attention, compare, hierarchy
+        inner = heads * graph_width
+        self.first = nn.Parameter(torch.empty(levels, heads, width, graph_width))  # W_m of Eq. 7
+        self.first_edges = nn.Parameter(torch.empty(levels, heads, 2, graph_width))  # a_m, for node i and node j
+        self.second = nn.Parameter(torch.empty(levels, 1, inner, 1))  # W'_m of Eq. 11
+        self.second_edges = nn.Parameter(torch.empty(levels, 1, 2, 1))  # a'_m
+        for weight in (self.first, self.first_edges, self.second, self.second_edges):
+            for matrix in weight.flatten(0, 1):
+                nn.init.xavier_uniform_(matrix)
+        # Near 0, so that all are alike at first: prototypes are long vectors, and the softmaxes would be saturated.
+        if hierarchy and compare:
+            self.levels_compared = nn.Parameter(torch.randn(levels, domains, width, width) / width**2)  # W^H of Eq. 16
+            if self_attention:
+                self.domains_compared = nn.Parameter(torch.randn(levels, width, width) / width**2)  # W^D of Eq. 14
+
+    def forward(self, prototypes_VxDxF: Tensor) -> tuple[Tensor, Tensor]:
+        """Ratios V×D of the V = M+1 levels, each level's adding up to 1 (Eq. 10), and D×V×V how much of every level
+        (last axis) goes into the graph of each (Eq. 16), 0 above it."""
+        shares_DxVxV = self.similarities(prototypes_VxDxF)
+        aggregated_VxDxF = torch.einsum("dvu,udf->vdf", shares_DxVxV, prototypes_VxDxF)  # Eq. 15
+        return self.graph(aggregated_VxDxF), shares_DxVxV
+
+    def references(self, prototypes_VxDxF: Tensor) -> Tensor:
+        """RP, V×D×F: each domain's mixture of all domains' prototypes of the level (Eqs. 13, 14)."""
+        if not self.self_attention:
+            return prototypes_VxDxF
+        scores_VxDxD = prototypes_VxDxF @ self.domains_compared @ prototypes_VxDxF.transpose(1, 2)
+        return scores_VxDxD.softmax(-1) @ prototypes_VxDxF
+
+    def similarities(self, prototypes_VxDxF: Tensor) -> Tensor:
+        """alpha^H, D×V×V: the shares of the levels up to each one, compared with its reference (Eq. 16)."""
+        levels, domains, _ = prototypes_VxDxF.shape
+        lower_VxV = torch.ones(levels, levels, device=prototypes_VxDxF.device).tril()
+        if not self.hierarchy:
+            return torch.eye(levels, device=prototypes_VxDxF.device).expand(domains, -1, -1)
+        if not self.compare:
+            return (lower_VxV / lower_VxV.sum(1, keepdim=True)).expand(domains, -1, -1)
+        compared_VxDxF = torch.einsum("vdfg,vdg->vdf", self.levels_compared, self.references(prototypes_VxDxF))
+        scores_DxVxV = torch.einsum("udf,vdf->dvu", prototypes_VxDxF, compared_VxDxF)
+        return scores_DxVxV.masked_fill(lower_VxV == 0, -torch.inf).softmax(-1)
+
+    def graph(self, nodes_VxDxF: Tensor) -> Tensor:
+        """Ratios V×D by two layers of graph attention over all domains, a graph a level (Eqs. 7 to 12)."""
+        heads_VxKxDxG = functional.elu(attend(nodes_VxDxF[:, None], self.first, self.first_edges))
+        joined_VxDxI = heads_VxKxDxG.transpose(1, 2).flatten(2)  # Eq. 9
+        values_VxD = attend(joined_VxDxI[:, None], self.second, self.second_edges)[:, 0, :, 0]
+        return functional.elu(values_VxD).softmax(-1)
+
+
+def attend(nodes_VxKxDxF: Tensor, weight_VxKxFxG: Tensor, edges_VxKx2xG: Tensor) -> Tensor:
+    """One layer of graph attention, V×K×D×G: each node's sum of all nodes' features, weighted by its attention to them
+    (Eqs. 7, 8, and 11, 12), before any nonlinearity. K heads; their axis may be 1 in ``nodes``."""
+    features_VxKxDxG = nodes_VxKxDxF @ weight_VxKxFxG
+    own, other = torch.einsum("vkdg,vkeg->evkd", features_VxKxDxG, edges_VxKx2xG)
+    scores_VxKxDxD = functional.leaky_relu(own[..., :, None] + other[..., None, :], SLOPE)
+    return scores_VxKxDxD.softmax(-1) @ features_VxKxDxG

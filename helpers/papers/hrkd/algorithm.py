@@ -1,0 +1,263 @@
+"""HRKD: hierarchical relational knowledge distillation over several domains (Dong et al. 2021).
+
+The five teachers of section 3.2 and the six ways to distil them, as plans: each yields waves of trainings, parents
+first. A student learns its teacher's levels, attention and soft labels (section 2.1); HRKD weighs domains and levels by
+ratios that graphs of the domains give (sections 2.2, 2.3; ``helpers.models.relations``); the losses are in
+``helpers.papers.hrkd.trainings``.
+"""
+
+from collections.abc import Iterable
+
+from helpers.data.texts import is_given, load_texts, texts_fingerprint
+from helpers.models.pretrained import encoder_fingerprint
+from helpers.papers.hrkd.trainings import StudentTraining, TeacherTraining
+from helpers.presets.schema import Preset, TextsSettings
+from helpers.tasks.classifiers import ClassifierTraining
+from helpers.training.engine import Plan
+
+CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and what the paper calls them
+SINGLE, MIX, MTL = "BERT_B-single", "BERT_B-mix", "BERT_B-mtl"
+META, HRKD = "Meta-teacher", "HRKD-teacher"
+TEACHERS = (SINGLE, MIX, MTL, META, HRKD)
+KD = "TinyBERT-KD"
+STUDENTS = (*(f"{teacher} → {KD}" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
+PLAIN, OURS = f"{HRKD} → {KD}", f"{HRKD} → HRKD"
+ALONE = "BERT_S, no teacher"  # which the paper does not have
+OF_DOMAINS = ", a checkpoint a domain"
+# The rows of Table 4 by what of the relations they switch off, and below them ours.
+ABLATIONS = {
+    "HRKD": {},
+    "- Self-attention": {"self_attention": False},
+    "- Comp-Agg": {"self_attention": False, "compare": False},
+    "- Hierarchical Rel.": {"self_attention": False, "compare": False, "hierarchy": False},
+    "- Domain Rel.": None,
+}
+# Rows of ours by what they switch of the preset's settings.
+VARIANTS = {
+    "graph not trained": {"train_graph": False},
+    "no gradient through ratios": {"steer": False},
+    "padding counts": {"padding": True},
+    "probabilities matched": {"attention": "probabilities"},
+}
+Models = dict[str, ClassifierTraining]  # by domain
+
+
+class SizeError(ValueError):
+    """Too few texts for a training."""
+
+
+def compared(
+    preset: Preset, corpus: str, seed: int, rows: Iterable[str] = (*TEACHERS, *STUDENTS, PLAIN, OURS, ALONE)
+) -> Plan:
+    """The rows of Tables 2 and 3 (sections 3.2, 3.4), and a student without a teacher: for each its model of each domain."""
+    rows = tuple(rows)
+    domains = list(getattr(preset, corpus).domains)
+    wanted = {name: name in rows or any(row.startswith(f"{name} →") for row in rows) for name in TEACHERS}
+    teachers = {name: make(preset, corpus, seed, domains) for name, make in MAKERS.items() if wanted[name]}
+    alone = {ALONE: alike(classifier(preset, corpus, seed, ALONE, domains, "together", encoder="student"), domains)}
+    alone = alone if ALONE in rows else {}
+    yield [model for models in (*teachers.values(), *alone.values()) for model in models.values()]
+    students = {}
+    for name in (name for name in rows if "→" in name):
+        teacher = teachers[name.split(" → ")[0]]
+        if name == PLAIN:
+            students[name] = alike(together(preset, corpus, seed, name, teacher, None), domains)
+        elif name == OURS:
+            students[name] = alike(together(preset, corpus, seed, name, teacher, {}), domains)
+        else:
+            students[name] = {d: student(preset, corpus, seed, name, [d], teacher[d]) for d in domains}
+    yield [model for models in students.values() for model in models.values()]
+    return {name: models for name, models in {**teachers, **students, **alone}.items() if name in rows}
+
+
+def together(
+    preset: Preset, corpus: str, seed: int, label: str, teacher: Models, switched_off: dict | None
+) -> StudentTraining:
+    """One student of all domains: TinyBERT-KD without relations (``switched_off`` is None), else HRKD, but for what is
+    switched off of these (Eq. 17)."""
+    known = preset.hrkd
+    relations = None
+    if switched_off is not None:
+        graph = {"heads": known.heads, "graph_width": known.graph_width, **switched_off}
+        relations = {"graph": graph, "train": known.train_graph, "steer": known.steer}
+    return student(preset, corpus, seed, label, list(teacher), next(iter(teacher.values())), relations)
+
+
+def single_teachers(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
+    """BERT_B-single: a teacher a domain."""
+    return {d: classifier(preset, corpus, seed, SINGLE, [d], "mixed") for d in domains}
+
+
+def mixed_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
+    """BERT_B-mix: one for all domains, which it does not tell apart."""
+    return alike(classifier(preset, corpus, seed, MIX, domains, "mixed"), domains)
+
+
+def multi_task_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
+    """BERT_B-mtl: a shared encoder with a head a domain, one domain a batch (Liu et al. 2019)."""
+    return alike(classifier(preset, corpus, seed, MTL, domains, "turns"), domains)
+
+
+def meta_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
+    """Meta-teacher: typical texts weigh more, and domains are hidden (Pan et al. 2020)."""
+    weight = preset.hrkd.corruption_weight
+    return alike(classifier(preset, corpus, seed, META, domains, "mixed", meta=weight), domains)
+
+
+def hrkd_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
+    """HRKD-teacher: a shared encoder with a head a domain, all domains in every step (section 2.1)."""
+    return alike(classifier(preset, corpus, seed, HRKD, domains, "together"), domains)
+
+
+MAKERS = {SINGLE: single_teachers, MIX: mixed_teacher, MTL: multi_task_teacher, META: meta_teacher, HRKD: hrkd_teacher}
+
+
+def plans(preset: Preset, **rows: Iterable[str]) -> dict[tuple[str, int], Plan]:
+    """What Tables 2 and 3 need, by (section of the corpus, seed)."""
+    return {
+        (corpus, seed): compared(preset, corpus, seed, **rows)
+        for corpus in corpora(preset)
+        for seed in range(preset.seeds)
+    }
+
+
+def few_shot(preset: Preset, corpus: str = "mnli") -> dict[tuple[float, int], Plan]:
+    """What Figure 2 needs (section 3.5), by (share of the training texts, seed)."""
+    rows = (f"{SINGLE} → {KD}", f"{META} → Meta-distillation", OURS)
+    return {
+        (share, seed): compared(reduced(preset, corpus, share), corpus, seed, rows)
+        for share in preset.hrkd.shares
+        for seed in range(preset.seeds)
+    }
+
+
+def reduced(preset: Preset, corpus: str, share: float) -> Preset:
+    """The preset with a share of the corpus's training texts, from the front (section 3.3)."""
+    texts = getattr(preset, corpus)
+    return preset.model_copy(update={corpus: texts.model_copy(update={"train_share": share})})
+
+
+def ablations(preset: Preset, corpus: str = "reviews") -> dict[tuple[str, int], Plan]:
+    """What Tables 4 to 6 need, by (row, seed): HRKD without its parts (section 3.6), and with our switches."""
+    domains = list(getattr(preset, corpus).domains)
+
+    def plan(row: str, seed: int) -> Plan:
+        switched = preset.model_copy(update={"hrkd": preset.hrkd.model_copy(update=VARIANTS.get(row, {}))})
+        teacher = hrkd_teacher(preset, corpus, seed, domains)
+        yield teacher.values()
+        made = together(switched, corpus, seed, row, teacher, ABLATIONS.get(row, {}))
+        yield [made]
+        return made
+
+    return {(row, seed): plan(row, seed) for row in (*ABLATIONS, *VARIANTS) for seed in range(preset.seeds)}
+
+
+def classifier(
+    preset: Preset,
+    corpus: str,
+    seed: int,
+    label: str,
+    domains: list[str],
+    order: str,
+    encoder: str = "teacher",
+    **parts,
+) -> TeacherTraining:
+    """The config of one training on labels."""
+    known, settings = preset.hrkd, settings_of(preset, corpus, domains if not parts.get("meta") else None)
+    epochs, training = preset.training.epochs, settings["training"]
+    if encoder == "student":
+        epochs = known.epochs
+        training |= {"learning_rate": getattr(known, f"{corpus}_learning_rate")}
+        settings |= student_settings(preset)
+    return TeacherTraining(
+        preset=preset,
+        label=named(label, corpus, domains, seed),
+        corpus=corpus,
+        domains=domains,
+        order=order,
+        encoder=encoder,
+        seed=seed,
+        steps=steps_of(preset, corpus, domains, order, epochs),
+        settings=settings,
+        **parts,
+    )
+
+
+def student(
+    preset: Preset,
+    corpus: str,
+    seed: int,
+    label: str,
+    domains: list[str],
+    teacher: ClassifierTraining,
+    relations: dict | None = None,
+) -> StudentTraining:
+    """The config of one distillation: of one domain alone, or of all together."""
+    known, meta = preset.hrkd, bool(getattr(teacher, "meta", 0.0))
+    settings = settings_of(preset, corpus, None if meta else domains) | student_settings(preset)
+    settings["training"] |= {"learning_rate": getattr(known, f"{corpus}_learning_rate")}
+    return StudentTraining(
+        preset=preset,
+        label=named(label, corpus, domains, seed),
+        corpus=corpus,
+        domains=domains,
+        order="together",
+        seed=seed,
+        steps=steps_of(preset, corpus, domains, "together", known.epochs),
+        settings=settings,
+        teacher=teacher.key,
+        matching=known.model_dump(include={"gamma", "temperature", "attention", "padding"}),
+        relations=relations,
+        meta=meta,
+    )
+
+
+def steps_of(preset: Preset, corpus: str, domains: list[str], order: str, epochs: float) -> int:
+    """Steps of so many epochs: over the largest domain where each step has texts of all, else over all of them. Raises
+    SizeError where there are none."""
+    known, size = load_texts(getattr(preset, corpus)), preset.training.batch_size
+    sizes = [len(known[name].train) for name in domains]
+    steps = round(epochs * (max(sizes) if order == "together" else sum(sizes)) / size)
+    if steps < 1:
+        raise SizeError(f"{epochs:g} epochs of {max(sizes)} texts make no step of {size}; raise epochs or train_size")
+    return steps
+
+
+def settings_of(preset: Preset, corpus: str, domains: list[str] | None) -> dict:
+    """What a model of some domains (None: all take part) depends on besides its seed, steps and teacher."""
+    texts = getattr(preset, corpus)
+    return {
+        "encoder": encoder_fingerprint(preset.encoder),
+        "random_layers": preset.random_layers,
+        "texts": {name: texts_fingerprint(texts, name, "train", "valid") for name in domains or texts.domains},
+        "labels": list(label_names(texts)),
+        "max_length": texts.max_length,
+        "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}),
+    }
+
+
+def student_settings(preset: Preset) -> dict:
+    """What of the student's start a model depends on."""
+    known = preset.hrkd
+    start = {"student": encoder_fingerprint(known.student)} if known.student else {"layers": known.student_layers}
+    return {"start": start}
+
+
+def label_names(texts: TextsSettings) -> tuple[str, ...]:
+    """The corpus's labels, in the order of their numbers."""
+    return tuple(texts.labels)
+
+
+def corpora(preset: Preset) -> list[str]:
+    """The sections of those corpora that the preset has."""
+    return [corpus for corpus in CORPORA if is_given(getattr(preset, corpus))]
+
+
+def alike(model: ClassifierTraining, domains: list[str]) -> Models:
+    """One model for all domains."""
+    return {domain: model for domain in domains}
+
+
+def named(label: str, corpus: str, domains: list[str], seed: int) -> str:
+    """What a person calls a training."""
+    return f"{label}, {domains[0] if len(domains) == 1 else CORPORA[corpus]}, seed {seed}"

@@ -1,0 +1,184 @@
+"""Classifiers of several domains' texts: what their trainings share, what they are selected by, and what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import exca
+import numpy as np
+from torch import nn
+
+from helpers.batches.plans import Batches, Epochs, bucketed, per_domain, plan_steps, pooled
+from helpers.batches.sequences import Sequences
+from helpers.batches.tensors import SequenceTensors
+from helpers.data.texts import load_texts, texts_fingerprint
+from helpers.presets.schema import TextsSettings, TrainingSettings
+from helpers.tasks import labels
+from helpers.training.cached import Cached, CachedTraining
+from helpers.training.checkpoints import load_tensors, save_tensors, weights
+from helpers.training.loop import training_device
+
+
+class ClassifierTraining(CachedTraining):
+    """A training on the texts of some domains.
+
+    ``order`` says how batches come: "mixed", all domains in one; "turns", one domain a batch; "together", as many
+    texts of every domain. Each domain has a head of its own, unless batches are mixed.
+    """
+
+    corpus: str  # the preset's section
+    domains: list[str]
+    order: Literal["mixed", "turns", "together"]
+
+    @property
+    def texts(self) -> TextsSettings:
+        """The corpus."""
+        return getattr(self.preset, self.corpus)
+
+    @property
+    def heads(self) -> list[str]:
+        """The domains with a head of their own; "" for one that all share."""
+        return [""] if self.order == "mixed" else self.domains
+
+    @property
+    def classes(self) -> int:
+        """How many labels there are."""
+        return len(self.settings["labels"])
+
+    def sequences(self, part: str) -> Sequences:
+        """One part of all its domains, one after another."""
+        return Sequences.concatenate(
+            [labels.sequences_of(self.texts, self.preset.encoder, name, part) for name in self.domains]
+        )
+
+    def batches(self) -> Batches:
+        """Its training batches, in an order made from the seed."""
+        sequences, size, seed = self.sequences("train"), self.settings["training"]["batch_size"], self.seed
+        counts = [len(load_texts(self.texts)[name].train) for name in self.domains]
+        rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+        lengths, members = sequences.lengths_W, dict(zip(self.domains, rows, strict=True))
+        if self.order == "together":
+            epochs = per_domain(members, batch_size=size, seed=seed)
+        elif self.order == "turns":
+            tasks = {name: _among(own, lengths, size, seed) for name, own in members.items()}
+            epochs = ([batch for _, batch in epoch] for epoch in pooled(tasks, seed=seed))
+        else:
+            epochs = bucketed(lengths, batch_size=size, seed=seed)
+        return Batches(SequenceTensors(sequences, training_device()), plan_steps(epochs, self.steps))
+
+    def reading(self) -> dict:
+        """What the model's configuration says of itself."""
+        names = [f"{head} {label}".strip() for head in self.heads for label in self.settings["labels"]]
+        named = {"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}}
+        return {"max_length": self.texts.max_length, "heads": self.heads, **named}
+
+    def keep_of_domains(self) -> bool:
+        """Whether each domain's best weights are kept besides those that are best on average."""
+        return self.order == "together" and len(self.domains) > 1
+
+    def windows_read(self) -> int:
+        """Its validation texts, at every evaluation."""
+        return self.preset.training.evaluations * sum(len(load_texts(self.texts)[name].valid) for name in self.domains)
+
+    def optimisation(self) -> TrainingSettings:
+        """The section [training] with what its own settings have instead."""
+        return self.preset.training.model_copy(update=self.settings["training"])
+
+
+class Validation:
+    """Accuracy on a training's validation texts, averaged over its domains; keeps each domain's best weights on disk.
+
+    ``classifier`` is the part of the trained model that is asked, and ``note`` says what else is to be remembered of it.
+    """
+
+    def __init__(
+        self,
+        training: ClassifierTraining,
+        classifier: Callable[[nn.Module], nn.Module],
+        note: Callable[[nn.Module], dict] = lambda model: {},
+    ):
+        self.training, self.classifier, self.note, self.best = training, classifier, note, {}
+        self.folder = training.infra.uid_folder(create=True)
+
+    def __call__(self, model: nn.Module) -> tuple[float, dict]:
+        model.eval()
+        training, classifier, scores = self.training, self.classifier(model), {}
+        for name in training.domains:
+            sequences = labels.sequences_of(training.texts, training.preset.encoder, name, "valid")
+            said = labels.predict(classifier, sequences, training.preset.training.precision, training.classes)
+            scores[name] = 100 * float((said.argmax(1) == sequences.labels["label"]).mean())
+            if training.keep_of_domains() and scores[name] > self.best_of(name):
+                self.best[name] = scores[name]
+                facts = {"score": json.dumps(scores[name])}
+                save_tensors(weights_of(self.folder, name), weights(classifier), facts, "weights of a domain")
+        return float(np.mean([*scores.values()])), {"domains": scores, **self.note(model)}
+
+    def best_of(self, name: str) -> float:
+        """The domain's best accuracy yet; a killed training finds it on disk."""
+        if name not in self.best and weights_of(self.folder, name).exists() and self.training.checkpoint().exists():
+            self.best[name] = json.loads(load_tensors(weights_of(self.folder, name))[1]["score"])
+        return self.best.get(name, -1.0)
+
+
+class Labelling(Cached):
+    """The classes that a trained model gives to the texts of its domains' part; apart from the trainings, so that other
+    test texts train nothing. With ``of_domains`` each domain is labelled by the weights that were best on it."""
+
+    corpus: str  # the preset's section
+    training: str  # key
+    texts: dict[str, str]  # domain -> fingerprint of the part
+    part: Literal["valid", "test"] = "test"
+    classes: int
+    of_domains: bool = False
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label"))
+    def fit(self) -> dict[str, list[int]]:
+        """The number of the likeliest class of each text, by domain."""
+        model, found = self.load(self.training, "labels"), {}
+        for name in self.texts:
+            if self.of_domains:
+                path = weights_of(self.folder_of(self.training).parent, name)
+                model.load_state_dict(load_tensors(path)[0], strict=False)
+            sequences = labels.sequences_of(getattr(self.preset, self.corpus), self.preset.encoder, name, self.part)
+            said = labels.predict(model, sequences, self.preset.training.precision, self.classes)
+            found[name] = said.argmax(1).tolist()
+        return found
+
+    def windows_read(self) -> int:
+        """The texts of the part."""
+        domains = load_texts(getattr(self.preset, self.corpus))
+        return sum(len(getattr(domains[name], self.part)) for name in self.texts)
+
+
+def _among(rows: np.ndarray, lengths: np.ndarray, batch_size: int, seed: int) -> Epochs:
+    """Batches of these of many sequences."""
+    for epoch in bucketed(lengths[rows], batch_size=batch_size, seed=seed):
+        yield [rows[batch] for batch in epoch]
+
+
+def weights_of(folder: Path, domain: str) -> Path:
+    """Where the weights lie that were best on a domain."""
+    return folder / f"best-{domain}.safetensors"
+
+
+def size_of(model: nn.Module) -> int:
+    """Number of its parameters."""
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def labelling(model: ClassifierTraining, part: str = "test", *, of_domains: bool = False) -> Labelling:
+    """The task of asking a trained model for the classes of a part of its domains' texts."""
+    return Labelling(
+        preset=model.preset,
+        label=f"classes by {model.label}",
+        corpus=model.corpus,
+        training=model.key,
+        texts={name: texts_fingerprint(model.texts, name, part) for name in model.domains},
+        part=part,
+        classes=model.classes,
+        of_domains=of_domains,
+    )

@@ -1,0 +1,92 @@
+"""Prototypes, compare-aggregate and the graph of domains, by hand."""
+
+import math
+
+import pytest
+import torch
+
+from helpers.models.relations import Relations, attend, prototypes
+
+
+def relations(levels=3, domains=2, width=4, **switches):
+    torch.manual_seed(0)
+    return Relations(levels, domains, width, heads=2, graph_width=3, **switches)
+
+
+def test_prototypes_are_means_over_real_tokens_of_a_domain():
+    level = torch.tensor([[[1.0], [3.0]], [[5.0], [100.0]], [[7.0], [9.0]]])  # three texts of two tokens, one wide
+    mask, domain = torch.tensor([[1, 1], [1, 0], [1, 1]]), torch.tensor([0, 0, 1])
+    (of_level,) = prototypes((level,), mask, domain, 3)
+    # (1 + 3 + 5) / 3, (7 + 9) / 2, and 0 where a domain has no text
+    assert of_level.flatten().tolist() == [3.0, 8.0, 0.0]
+    (padded,) = prototypes((level,), torch.ones_like(mask), domain, 2)
+    assert padded.flatten().tolist() == [(1 + 3 + 5 + 100) / 4, 8.0]
+
+
+def test_one_head_of_graph_attention_by_hand():
+    nodes = torch.tensor([1.0, 2.0]).view(1, 1, 2, 1)
+    weight, edges = torch.tensor([3.0]).view(1, 1, 1, 1), torch.tensor([0.5, -1.0]).view(1, 1, 2, 1)
+    # features 3 and 6; s_ij = 0.5 f_i - f_j: -1.5, -4.5 and 0, -3; LeakyReLU takes a fifth of what is below 0
+    first = [math.exp(-0.3), math.exp(-0.9)]
+    second = [math.exp(0.0), math.exp(-0.6)]
+    expected = [(3 * a + 6 * b) / (a + b) for a, b in (first, second)]
+    assert attend(nodes, weight, edges).flatten().tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("switches", [{}, {"self_attention": False}, {"compare": False}, {"hierarchy": False}])
+def test_ratios_add_up_to_one_and_shares_reach_no_higher_level(switches):
+    ratios, shares = relations(**switches)(torch.randn(3, 2, 4))
+    assert ratios.shape == (3, 2) and shares.shape == (2, 3, 3)
+    assert torch.allclose(ratios.sum(1), torch.ones(3)) and torch.allclose(shares.sum(2), torch.ones(2, 3))
+    assert shares.triu(1).abs().max() == 0
+
+
+def test_domains_that_are_alike_weigh_alike():
+    same = torch.randn(3, 1, 4).expand(-1, 2, -1)
+    for switches in ({"self_attention": False, "compare": False}, {"hierarchy": False}):
+        ratios, _ = relations(**switches)(same)
+        assert torch.allclose(ratios, torch.full((3, 2), 0.5))
+    whole = relations()
+    with torch.no_grad():  # a map of its own for each domain would tell them apart
+        whole.levels_compared[:, 1] = whole.levels_compared[:, 0]
+    assert torch.allclose(whole(same)[0], torch.full((3, 2), 0.5))
+
+
+def test_references_mix_the_domains_by_their_likeness():
+    known = relations(levels=1, width=1)
+    with torch.no_grad():
+        known.domains_compared.fill_(1.0)
+    h = torch.tensor([[[1.0], [2.0]]])
+    # row i: softmax(h_i h_j) over j, times h
+    expected = [(math.exp(i) + 2 * math.exp(2 * i)) / (math.exp(i) + math.exp(2 * i)) for i in (1, 2)]
+    assert known.references(h).flatten().tolist() == pytest.approx(expected)
+
+
+def test_levels_are_compared_with_the_reference_of_their_own_domain():
+    known = relations(levels=2, width=1, self_attention=False)
+    with torch.no_grad():
+        known.levels_compared.fill_(1.0)
+    h = torch.tensor([[[1.0], [0.0]], [[2.0], [3.0]]])  # levels × domains
+    shares = known.similarities(h)
+    # domain 0, level 1: softmax(1·2, 2·2); domain 1: softmax(0·3, 3·3)
+    assert shares[0, 1].tolist() == pytest.approx([1 / (1 + math.exp(2)), 1 / (1 + math.exp(-2))])
+    assert shares[1, 1].tolist() == pytest.approx([1 / (1 + math.exp(9)), 1 / (1 + math.exp(-9))])
+    assert shares[:, 0].tolist() == [[1.0, 0.0], [1.0, 0.0]]
+
+
+def test_without_comparison_the_levels_count_alike_and_without_hierarchy_their_own_alone():
+    h = torch.randn(3, 2, 4)
+    assert relations(compare=False).similarities(h)[0, 2].tolist() == pytest.approx([1 / 3] * 3)
+    assert relations(hierarchy=False).similarities(h)[1].tolist() == torch.eye(3).tolist()
+
+
+def test_what_is_switched_off_has_no_weights():
+    names = {name for name, _ in relations().named_parameters()}
+    assert {name for name, _ in relations(self_attention=False).named_parameters()} == names - {"domains_compared"}
+    left = names - {"domains_compared", "levels_compared"}
+    assert {name for name, _ in relations(compare=False).named_parameters()} == left
+
+
+def test_ratios_begin_near_alike_for_prototypes_as_long_as_an_encoder_s():
+    ratios, shares = relations(width=384)(15 * torch.nn.functional.normalize(torch.randn(3, 2, 384), dim=-1))
+    assert shares[:, 2].max() < 0.5
