@@ -54,6 +54,12 @@ def curve() -> Record:
     return record("imm/figure3", scores, kind="curve")
 
 
+def ratios() -> Record:
+    layers = {f"layer {m}": {"news": {str(n): 1 / (m + 1) for n in range(m + 1)}} for m in range(1, 6)}
+    payload = {"panels": layers | {"domains": {"web": {"0": 0.0, "1": 0.25}}}, "x": "layer", "y": "domain"}
+    return record("hrkd/table5", [], kind="heatmaps", unit="ratio", payload=payload)
+
+
 def corpora() -> Record:
     histogram = {"edges": [0, 10, 30], "counts": [3, 1]}
     payload = {
@@ -72,10 +78,10 @@ def case() -> Record:
 
 
 def test_redrawn_byte_for_byte():
-    for each in (table(), similarity(), curve(), corpora(), case()):
+    for each in (table(), similarity(), curve(), ratios(), corpora(), case()):
         write(each)
     drawn = {path: path.read_bytes() for path in figures.redraw("mini")}
-    assert len(drawn) == 10
+    assert len(drawn) == 12
     for path in drawn:
         path.unlink()
     with matplotlib.rc_context({"font.size": 20, "figure.dpi": 50, "axes.facecolor": "red"}):
@@ -83,7 +89,7 @@ def test_redrawn_byte_for_byte():
     for path, content in drawn.items():
         assert content.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
         assert b"<dc:date>" not in content and b"Software" not in content
-    assert len(set(drawn.values())) == 10
+    assert len(set(drawn.values())) == 12
 
 
 def test_bars_stand_for_means_and_intervals():
@@ -117,6 +123,39 @@ def test_heat_map_numbers_can_be_read():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("source domain j", "target domain i")
 
 
+def test_heat_maps_share_colours_and_wrap():
+    figure = figures.heatmaps(ratios())
+    *panels, bar = figure.axes
+    assert [ax.get_title(loc="left") for ax in panels] == [f"layer {m}" for m in range(1, 6)] + ["domains"]
+    assert {ax.images[0].get_clim() for ax in panels} == {(0, 0.5)} and bar.get_ylabel() == "ratio"
+    # Six of at most four abreast are two rows of three.
+    assert [(ax.get_subplotspec().rowspan[0], ax.get_subplotspec().colspan[0]) for ax in panels] == [
+        (row, column) for row in range(2) for column in range(3)
+    ]
+    assert [text.get_text() for text in panels[1].texts] == ["0.33"] * 3
+    assert [text.get_text() for text in panels[5].texts] == ["0.00", "0.25"]
+    names = [[tick.get_text() for tick in ax.get_yticklabels()] for ax in panels]
+    assert names == [["news"], [""], [""], ["news"], [""], ["web"]]  # not again beside the same
+    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("layer", "domain")
+
+
+def test_heat_maps_keep_the_order_of_rows_and_columns_and_gaps():
+    rows = {"z": {"b": 1, "a": -20.5}, "c": {"d": 1000, "a": 3}}
+    [ax, _] = figures.heatmaps(record("hrkd/table5", [], kind="heatmaps", payload={"panels": {"one": rows}})).axes
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["b", "a", "d"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["z", "c"]
+    cells = {text.get_position(): text.get_text() for text in ax.texts}
+    assert cells == {(0, 0): "1.0", (1, 0): "-20.5", (1, 1): "3.0", (2, 1): "1,000.0"}
+
+
+def test_a_logarithmic_axis_has_plain_numbers():
+    scores = [("student", "all", 0, 50 + x, x) for x in (2.5, 20.0, 14350.2)]
+    ax = figures.curve(record("hrkd/figure2", scores, kind="curve", payload={"scale": "log"}), "all")
+    assert ax.get_xscale() == "log" and ax.get_xlabel() == "x"
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["2.5", "20", "14,350"]
+    assert not any(tick.tick1line.get_visible() for tick in ax.xaxis.get_minor_ticks())
+
+
 def similarity_value(row: int, column: int) -> float:
     return 0.9 if (row + 1) % 3 == column else 0.1
 
@@ -143,7 +182,7 @@ def test_functions_draw_on_axes_that_they_are_given():
 
 
 def test_a_missing_payload_is_named():
-    with pytest.raises(ValueError, match=r"a profile needs sizes, passage_lengths, .* in its payload"):
+    with pytest.raises(ValueError, match=r"profile', which needs sizes, passage_lengths, .* in its payload"):
         record("corpora/overview", [], kind="profile", payload={"sizes": {"news": {}}})
     with pytest.raises(ValueError, match="imm/table1: this record has no scores to draw"):
         figures.draw(record("imm/table1", []))
@@ -213,9 +252,9 @@ def test_a_heading_links_to_the_paper():
 def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
     shown = []
     monkeypatch.setattr(report, "display", lambda *pieces: shown.append(pieces))
-    for each in (table(), similarity(), case()):
+    for each in (table(), similarity(), case(), ratios()):
         report.show(each)
-    (tables, bars, sentences), (matrix, nearest), (picture,) = shown
+    (tables, bars, sentences), (matrix, nearest), (picture,), (maps,) = shown
     assert "<caption>Ours, F1" in tables.data and sentences.data.startswith("<ul><li>Mix is 10.0 F1 below Single on")
-    assert all(isinstance(drawn, Figure) for drawn in (bars, matrix, picture))
+    assert all(isinstance(drawn, Figure) for drawn in (bars, matrix, picture, maps))
     assert "Nearest to news" in nearest.data

@@ -4,6 +4,7 @@
 one metric, take ``ax=None`` and return the axes.
 """
 
+import math
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from helpers.results.canvas import WIDTH, Drawing, finish, plain_style
 from helpers.results.records import Record
 
 HEIGHT = 4.2  # inches
+ABREAST = 4  # heat maps side by side
 CAPSIZE = 2.5  # points
 OUTSIDE = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # of a legend
 ONE_RUN = "one run each"
@@ -36,7 +38,7 @@ def draw(record: Record) -> Figure:
 
 def drawable(record: Record) -> bool:
     """Whether a record has a figure."""
-    return bool(record.scores) or record.kind in ("case", "profile")
+    return bool(record.scores) or record.kind in ("heatmaps", "case", "profile")
 
 
 def save(record: Record, preset: str | Path) -> list[Path]:
@@ -91,7 +93,8 @@ def curves(record: Record) -> Figure:
 
 
 def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
-    """Value in one column against x, a line for each method, with its interval; ``payload["x"]`` names the x axis.
+    """Value in one column against x, a line for each method, with its interval; ``payload["x"]`` names the x axis, and
+    ``payload["scale"]`` may be "log".
 
     Methods without x are horizontal lines.
     """
@@ -108,11 +111,15 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
         if all(cell.low is not None for cell in cells.values()):
             low, high = ([getattr(cell, side) for cell in cells.values()] for side in ("low", "high"))
             ax.fill_between([*cells], low, high, color=color, alpha=0.18, linewidth=0)
+    payload = {"x": "x", "scale": "linear"} | (record.payload or {})
+    ax.set_xscale(payload["scale"])
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1000 else f"{x:g}")
     positions = sorted({score.x for score in record.scores if score.x is not None})
     if len(positions) <= 12:
-        ax.set_xticks(positions, [f"{x:g}" for x in positions])
+        ax.set_xticks(positions)
+        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     over = tables.resampled(table.to_frame()) or ONE_RUN
-    return finish(ax, str((record.payload or {}).get("x", "x")), f"{record.unit} ({over})", record.title)
+    return finish(ax, str(payload["x"]), f"{record.unit} ({over})", record.title)
 
 
 def similarities(record: Record) -> Figure:
@@ -136,6 +143,34 @@ def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None
     table = table.where(others).astype(float)  # itself with itself says nothing, and would use up the colours
     ax = _heatmap(table, "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT))
     return finish(ax, "source domain j", "target domain i", title)
+
+
+def heatmaps(record: Record) -> Figure:
+    """``payload["panels"]``, ``{title: {row: {column: value}}}``, side by side in one scale of colours; ``x`` and ``y``
+    of the payload name columns and rows."""
+    panels = {title: pd.DataFrame(rows).T.astype(float) for title, rows in record.payload["panels"].items()}
+    values = np.concatenate([table.to_numpy().ravel() for table in panels.values()])
+    scale = {"vmin": np.nanmin(values), "vmax": np.nanmax(values)}
+    text = "{:.2f}" if max(map(abs, scale.values())) <= 1 else "{:,.1f}"
+    lines = math.ceil(len(panels) / ABREAST)
+    abreast = math.ceil(len(panels) / lines)
+    tallest = max(len(table) for table in panels.values())
+    figure = Drawing(WIDTH / 2 if abreast == 1 else WIDTH, lines * (0.32 * tallest + 1.2) + 0.4)
+    axes = figure.subplots(lines, abreast, squeeze=False).ravel()
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    for place, (ax, (title, table)) in enumerate(zip(axes, panels.items(), strict=False)):
+        _heatmap(table, text, ax, size=8, **scale)
+        crowded = max(map(len, table.columns)) * len(table.columns) > 60 / abreast
+        ax.tick_params(axis="x", rotation=90 if crowded else 0)
+        finish(ax, "", "", "").set_title(title, loc="left", fontsize=9)
+        if place % abreast and [*table.index] == [*panels[[*panels][place - 1]].index]:
+            ax.set_yticklabels([])  # as those of the panel to the left
+    figure.colorbar(axes[0].images[0], ax=axes[: len(panels)], label=record.unit, fraction=0.03, pad=0.01)
+    figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
+    figure.supxlabel(record.payload.get("x", ""), fontsize=10)
+    figure.supylabel(record.payload.get("y", ""), fontsize=10)
+    return figure
 
 
 def profile(record: Record) -> Figure:
@@ -170,17 +205,18 @@ def question_words(record: Record, ax: Axes | None = None) -> Axes:
     return finish(ax, "", "", "Question words, % of the domain's questions")
 
 
-def _heatmap(table: pd.DataFrame, text: str, ax: Axes) -> Axes:
-    image = ax.imshow(table.to_numpy(), cmap="cividis", aspect="auto")
+def _heatmap(table: pd.DataFrame, text: str, ax: Axes, size: float | None = None, **scale: float) -> Axes:
+    image = ax.imshow(table.to_numpy(), cmap="cividis", aspect="auto", **scale)
     ax.set_xticks(range(len(table.columns)), table.columns)
     ax.set_yticks(range(len(table.index)), table.index)
-    ax.tick_params(length=0)
+    ax.tick_params(length=0, labelsize=size)
     if max(map(len, map(str, table.columns))) * len(table.columns) > 40:
         ax.tick_params(axis="x", rotation=35)
     for (row, column), value in np.ndenumerate(table.to_numpy()):
         if np.isfinite(value):
             dark = np.dot(image.cmap(image.norm(value))[:3], (0.299, 0.587, 0.114)) < 0.5
-            ax.text(column, row, text.format(value), ha="center", va="center", color="white" if dark else "black")
+            color = "white" if dark else "black"
+            ax.text(column, row, text.format(value), ha="center", va="center", color=color, size=size)
     return ax
 
 
@@ -189,6 +225,7 @@ PICTURES = {
     "bars": lambda record: bar_table(record).figure,
     "curve": curves,
     "matrix": similarities,
+    "heatmaps": heatmaps,
     "profile": profile,
     "case": lambda record: attention.draw(record.payload),
 }

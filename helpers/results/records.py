@@ -33,8 +33,9 @@ Tenth = Annotated[
     AfterValidator(lambda value: round(value, 1)),
     PlainSerializer(lambda value: int(value) if value.is_integer() else value),
 ]
-# What it is drawn as and told in; a case shows what readers do with one example, a profile what corpora are like.
-Kind = Literal["table", "bars", "curve", "matrix", "case", "profile"]
+# What it is drawn as and told in; heatmaps show tables of numbers by their titles, a case what readers do with one
+# example, a profile what corpora are like.
+Kind = Literal["table", "bars", "curve", "matrix", "heatmaps", "case", "profile"]
 
 PROFILE = ("sizes", "passage_lengths", "question_lengths", "question_words")
 
@@ -110,15 +111,19 @@ class Record(BaseModel):
     @model_validator(mode="after")
     def _kind_fits(self) -> Self:
         payload, rows = self.payload or {}, {score.method for score in self.scores}
+        places = [score.x for score in self.scores if score.x is not None]
+        if payload.get("scale", "log") != "log" or ("scale" in payload and min(places, default=1) <= 0):
+            raise ValueError("payload: scale can only be 'log', and only where every x is above 0")
         needs = {
-            "curve": ("a score with x", any(score.x is not None for score in self.scores)),
+            "curve": ("a score with x", places),
             "matrix": ("the same rows as columns", rows == {score.column for score in self.scores} != set()),
+            "heatmaps": ("panels of rows of numbers in its payload", _are_tables(payload.get("panels"))),
             "case": ("readers in its payload", payload.get("readers")),
             "profile": (f"{', '.join(PROFILE)} in its payload", all(payload.get(part) for part in PROFILE)),
         }
         needed, given = needs.get(self.kind, ("", True))
         if not given:
-            raise ValueError(f"kind is {self.kind!r}, but a {self.kind} needs {needed}")
+            raise ValueError(f"kind is {self.kind!r}, which needs {needed}")
         return self
 
     @model_validator(mode="after")
@@ -220,6 +225,13 @@ def read_all(preset: str | Path, papers: Sequence[Any] = ()) -> list[Record]:
     files = paths.results(preset).glob("*/*.json")
     ours = (path for path in files if path.parent not in (paths.models(preset), paths.notebooks(preset)))
     return sorted(map(read, ours), key=rank)
+
+
+def _are_tables(panels: JsonValue, depth: int = 3) -> bool:
+    """Whether ``panels`` are ``{title: {row: {column: number}}}``, nothing in them empty."""
+    if not depth:
+        return isinstance(panels, int | float)
+    return isinstance(panels, dict) and bool(panels) and all(_are_tables(part, depth - 1) for part in panels.values())
 
 
 def _layout(value: Any, indent: int = 0, row: bool = False) -> str:

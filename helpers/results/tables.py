@@ -1,6 +1,7 @@
 """Numbers as text: methods × columns with intervals, the paper's numbers beside them, and differences, also as HTML.
 
-Higher is taken to be better, unless ``LESS_IS_BETTER`` says otherwise. But for ``html``, records are of one metric.
+More is taken to be better, unless ``LESS_IS_BETTER`` or ``COUNT`` says otherwise. But for ``html``, records are of one
+metric.
 """
 
 import re
@@ -14,7 +15,8 @@ from helpers.results.intervals import Comparison
 from helpers.results.records import Record
 
 NONE = "–"  # a cell without a number
-LESS_IS_BETTER = ("seconds", "thousand parameters")  # units in which no best is marked
+LESS_IS_BETTER = ("seconds", "ms an example", "thousand parameters", "MB")  # how such units begin
+COUNT = "examples"  # a unit of whole numbers, none of which is better than another
 
 
 def frame(record: Record) -> pd.DataFrame:
@@ -23,7 +25,7 @@ def frame(record: Record) -> pd.DataFrame:
     means = table.map(lambda cell: np.nan if cell is None else cell.mean).astype(float)
     digits = decimals(record)
     halves = table.map(
-        lambda cell: "" if cell is None or cell.low is None else f" ± {(cell.high - cell.low) / 2:.{digits}f}"
+        lambda cell: "" if cell is None or cell.low is None else f" ± {(cell.high - cell.low) / 2:,.{digits}f}"
     )
     return _texts(means, digits, record.unit) + halves
 
@@ -31,7 +33,7 @@ def frame(record: Record) -> pd.DataFrame:
 def printed_frame(record: Record) -> pd.DataFrame:
     """The paper's numbers as text, with AVE. computed from its columns; empty where it prints none."""
     means = comparisons.paper_means(record)
-    digits = 2 if (means % 1 > 0).any(axis=None) else 0  # such as a number of parameters
+    digits = next((number for number in (0, 1) if means.round(number).equals(means)), 2)  # no more than it prints
     if record.average and len(means.columns) > 1 and comparisons.AVERAGE not in means:
         means[comparisons.AVERAGE] = means.mean(axis=1, skipna=False)
     return _texts(means, digits, record.unit)
@@ -50,8 +52,9 @@ def differences(record: Record, baseline: str) -> pd.DataFrame:
 
 
 def decimals(record: Record) -> int:
-    """How many to show: one for percentages, three for shares and coefficients."""
-    return 1 if any(abs(score.value) > 1 for score in record.scores) else 3
+    """How many to show: one for percentages, three for shares and coefficients, none for counts and thousands."""
+    largest = max((abs(score.value) for score in record.scores), default=0)
+    return 0 if record.unit == COUNT or largest >= 1000 else 1 if largest > 1 else 3
 
 
 def signed(value: float, digits: int = 1) -> str:
@@ -129,10 +132,11 @@ def html_table(caption: str, table: pd.DataFrame) -> str:
 
 def _texts(means: pd.DataFrame, digits: int, unit: str) -> pd.DataFrame:
     rounded = means.round(digits)
-    marked = unit not in LESS_IS_BETTER and len(means) > 1
-    best = rounded.eq(rounded.max()) if marked else rounded.isna() & False
-    texts = means.map(lambda value: NONE if np.isnan(value) else f"{value:.{digits}f}").astype(object)
-    return texts.where(~best, texts.map("**{}**".format))
+    texts = means.map(lambda value: NONE if np.isnan(value) else f"{value:,.{digits}f}").astype(object)
+    if unit == COUNT or len(means) < 2:
+        return texts
+    best = rounded.min() if unit.startswith(LESS_IS_BETTER) else rounded.max()
+    return texts.where(rounded.ne(best), texts.map("**{}**".format))
 
 
 def duration(seconds: float) -> str:
