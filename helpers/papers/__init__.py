@@ -13,7 +13,9 @@ def load(key: str) -> Paper:
     return import_module(f"{__name__}.{key}").CARD
 
 
-ALL: list[Paper] = [load(key) for key in ("corpora", "imm", "a2d")]
+TEXTS = ("mnli", "reviews")  # sections of a preset with labelled texts
+
+ALL: list[Paper] = [load(key) for key in ("corpora", "imm", "a2d", "hrkd")]
 
 
 def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
@@ -23,8 +25,11 @@ def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
 
 
 def parameter_name(key: str) -> str:
-    """What the key of a preset is called as a parameter: its last part, and ``data_dir`` for the data's folder."""
-    return "data_dir" if key == "data.folder" else key.rpartition(".")[2]
+    """What the key of a preset is called as a parameter: its last part, and before that its section where it is one of
+    labelled texts; ``data_dir`` and the like for folders."""
+    section, _, last = key.rpartition(".")
+    last = "dir" if last == "folder" else last
+    return f"{section}_{last}" if section in TEXTS or last == "dir" else last
 
 
 def parameters() -> dict[str, str]:
@@ -47,4 +52,5 @@ def concerns(key: str, notebook: str) -> bool:
     foreign = [section for other in ALL if other is not paper for section in other.settings]
     others = {parameter for other in paper.notebooks for parameter in other.parameters} - set(card.parameters)
     section = key.partition(".")[0]
+    foreign += paper.unread
     return section not in foreign and key not in others and (section == "data" or card.plans is not None)

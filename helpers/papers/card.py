@@ -59,7 +59,7 @@ class OwnDomains:
 @dataclass(frozen=True)
 class Paper:
     """``key`` names the folder of the paper's records, ``artefacts`` are these in reading order, ``settings`` the
-    sections of a preset that it alone reads."""
+    sections of a preset that it alone reads, ``unread`` those that it does not although others do."""
 
     key: str
     title: str
@@ -67,4 +67,5 @@ class Paper:
     artefacts: tuple[Artefact, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     own_domains: OwnDomains | None = None

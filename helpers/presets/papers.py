@@ -98,4 +98,5 @@ class HrkdSettings(Settings):
     steer: bool = Field(True, description="whether the ratios' gradient reaches the student, through its prototypes")
     shares: list[float] = Field([0.02, 0.05, 0.1, 0.2], description="of the training texts, for Figure 2")
     sizes: list[int] = Field([], description="numbers of the teacher's layers, for students of other sizes")
+    other_seeds: int = Field(0, ge=0, description="seeds of the rows of Tables 2, 3 that no claim compares; 0: all")
     corruption_weight: float = Field(0.5, ge=0, description="beta of Meta-KD, weight of the domain corruption")

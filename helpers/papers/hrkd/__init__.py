@@ -1,0 +1,57 @@
+"""HRKD, hierarchical relational knowledge distillation (Dong et al. 2021): its card."""
+
+from functools import partial
+from importlib import import_module
+
+from helpers.papers.card import Artefact, Notebook, Paper
+
+_algorithm = partial(import_module, f"{__name__}.algorithm")  # where it is needed, as torch takes seconds
+
+GAIN = "points of accuracy"
+PARAMETERS = (
+    *("mnli.folder", "mnli.train_size", "reviews.folder", "reviews.train_size", "encoder", "seeds"),
+    *("hrkd.student", "hrkd.student_layers", "hrkd.epochs", "hrkd.mnli_learning_rate", "hrkd.reviews_learning_rate"),
+)
+SWITCHES = ("hrkd.attention", "hrkd.padding", "hrkd.train_graph", "hrkd.steer")
+
+
+def _lacks(*corpora: str):
+    def left_out(preset) -> str:
+        return "" if set(corpora) & set(_algorithm().corpora(preset)) else "the preset has no texts for it"
+
+    return left_out
+
+
+CARD = Paper(
+    key="hrkd",
+    title="Dong et al. 2021: hierarchical relational knowledge distillation",
+    reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",
+    artefacts=(
+        Artefact("table1", "HRKD, Table 1: texts of each domain", unit="examples", average=False),
+        Artefact("table2", "HRKD, Table 2: accuracy on MNLI", unit="accuracy"),
+        Artefact("table3", "HRKD, Table 3: accuracy on Amazon Reviews", unit="accuracy"),
+        Artefact("compression", "HRKD: what a student costs and keeps", unit="accuracy", average=False),
+        Artefact("sizes", "HRKD: accuracy against size", "curve", "accuracy", average=False),
+        Artefact("figure2", "HRKD, Figure 2: few texts", "curve", GAIN, average=False),
+        Artefact("table4", "HRKD, Table 4: what each part is worth", unit="accuracy"),
+        Artefact(
+            "table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", "% of the weight"
+        ),
+        Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", "% of the weight"),
+        Artefact(
+            "ratios", "HRKD: how far the ratios move over the training", "curve", "% of the weight", average=False
+        ),
+    ),
+    notebooks=(
+        Notebook(
+            "10_hrkd_main",
+            (*PARAMETERS, *SWITCHES),
+            lambda preset: _algorithm().plans(preset),
+            _lacks("mnli", "reviews"),
+        ),
+        Notebook("11_hrkd_fewshot", PARAMETERS, lambda preset: _algorithm().few_shot(preset), _lacks("mnli")),
+        Notebook("12_hrkd_ablation", PARAMETERS, lambda preset: _algorithm().ablations(preset), _lacks("reviews")),
+    ),
+    settings=("hrkd", "mnli", "reviews"),
+    unread=("data", "windows", "answers"),
+)
