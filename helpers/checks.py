@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 from helpers import papers
@@ -10,11 +11,14 @@ from helpers.data import questions
 from helpers.data.domains import load_one, locate_folder
 from helpers.data.downloads import plan
 from helpers.data.examples import Corpus, DataError, Example
+from helpers.data.formats.folders import PARTS
 from helpers.data.formats.squad import write_squad
+from helpers.data.texts import is_given, label_names, load_texts
 from helpers.files import writable, write_whole
 from helpers.notebooks import session
-from helpers.presets.schema import DataSettings
+from helpers.presets.schema import DataSettings, TextsSettings
 
+TEXTS = ("mnli", "reviews")  # sections of a preset
 SHOWN = 10  # lines of a list that may be long
 
 
@@ -26,15 +30,24 @@ def check(given: argparse.Namespace) -> int:
         return _print_plan(parameters)
     if given.files or given.write_repaired or given.drop_bad:
         return _check_files(given, preset.data)
-    print(session.limits(parameters, sections=("data",)), end="")
-    if preset.data.source == "files":
+    print(session.limits(parameters, sections=("data", *TEXTS)), end="")
+    corpora = {section: getattr(preset, section) for section in TEXTS}
+    # Who gives texts alone has them checked alone.
+    asked = preset.data.source != "files" or preset.data.folder or not any(map(is_given, corpora.values()))
+    if asked and preset.data.source == "files":
         locate_folder(preset.data)
     failed = 0
-    for name in preset.data.domains:
+    for name in preset.data.domains if asked else ():
         try:
             print_domain(preset.data, name)
         except DataError as error:
             print(f"{name}: {error}", file=sys.stderr)
+            failed += 1
+    for section, texts in corpora.items():
+        try:
+            print_texts(section, texts)
+        except DataError as error:
+            print(f"{section}: {error}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0
 
@@ -47,12 +60,37 @@ def print_domain(data: DataSettings, name: str) -> None:
         print(f"  {note}")
 
 
+def print_texts(section: str, texts: TextsSettings) -> None:
+    """The sizes of all domains of a preset's section of labelled texts, and what was done to them. Raises DataError."""
+    if not is_given(texts):
+        if texts.domains:
+            print(f"{section}: no folder is given (-p {section}.folder path/to/texts)")
+        return
+    for name, domain in load_texts(texts).items():
+        parts = {part: getattr(domain, part) for part in PARTS}
+        print(f"{section}: {name}: {', '.join(f'{len(pairs):,} {part}' for part, pairs in parts.items())} texts")
+        for part, pairs in parts.items():
+            counts = Counter(pair.label for pair in pairs)
+            shares = (f"{label} {counts[n] / len(pairs):.0%}" for n, label in enumerate(label_names(texts)))
+            print(f"  {part}: {', '.join(shares)}")
+        for note in domain.notes:
+            print(f"  {note}")
+
+
 def _print_plan(parameters: dict[str, object]) -> int:
     """What all notebooks together would download."""
     notebooks = ["", *(card.name for paper in papers.ALL for card in paper.notebooks)]
     distinct = dict.fromkeys(session.preset_for(parameters, name).data for name in notebooks)
-    print("\n".join(plan(*distinct)))
+    preset = session.preset_for(parameters)
+    texts = [getattr(preset, section) for section in TEXTS]
+    print("\n".join(plan(*distinct, *(_as_data(one) for one in texts if one.domains and one.source == "hub"))))
     return 0
+
+
+def _as_data(texts: TextsSettings) -> DataSettings:
+    """Settings that download the same: a part of a collection's corpus comes with all of it."""
+    corpora = {name: ":".join(source.split(":")[:2]) for name, source in texts.domains.items()}
+    return DataSettings(source="hub", domains=corpora, downloads=texts.downloads)
 
 
 def _check_files(given: argparse.Namespace, data: DataSettings) -> int:

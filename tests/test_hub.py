@@ -253,7 +253,7 @@ def test_a_preset_checks_what_it_loads_from_the_hub(folder):
     [
         (
             RuntimeError("Dataset scripts are no longer supported, but found d.py"),
-            r'a loading script.*write revision = "refs/convert/parquet" in \[data.downloads."own/d"\] of the preset',
+            r'a loading script.*write revision = "refs/convert/parquet" at downloads."own/d" in the preset',
         ),
         (ConnectionError("Couldn't reach 'own/d' on the Hub"), r"the Hub cannot be reached .*connect to the network"),
         (httpx.ReadTimeout("timed out"), r"the Hub cannot be reached .*timed out.*connect to the network"),

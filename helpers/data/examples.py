@@ -67,10 +67,11 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain's three parts; no context stands in two of them unless the files themselves say so."""
+    """One domain's three parts; no context, or text, stands in two of them unless the files or a paper's own split say
+    so."""
 
     name: str
-    train: list[Example]
-    valid: list[Example]
-    test: list[Example]
+    train: list[Example] | list[Pair]
+    valid: list[Example] | list[Pair]
+    test: list[Example] | list[Pair]
     notes: list[str] = field(default_factory=list)

@@ -2,8 +2,11 @@
 
 import hashlib
 import shutil
+import tarfile
 import urllib.request
 import zipfile
+import zlib
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from helpers import paths
 from helpers.data import questions
 from helpers.data.examples import Corpus, DataError
 from helpers.files import write_whole
-from helpers.presets.downloads import Collection, File
+from helpers.presets.downloads import Collection, File, Originals
 
 TIMEOUT = 60.0  # seconds without a byte
 
@@ -25,10 +28,7 @@ def load_original(collection: str, known: Collection, corpus: str, split: str, *
     Raises `DataError` for names that the preset does not have, files that cannot be had or are not the expected
     ones, and another number of questions than the preset says.
     """
-    name = f"{collection}:{corpus}"
-    if corpus not in known.corpora:
-        raise DataError(f"{name}: no such corpus; name one of {', '.join(f'{collection}:{c}' for c in known.corpora)}")
-    originals = known.corpora[corpus]
+    name, originals = f"{collection}:{corpus}", _named(collection, known, corpus)
     if split not in originals.rows:
         raise DataError(f"{name}: the preset has no split {split!r} of it; it has {', '.join(originals.rows)}")
     folder = folder_of(collection, corpus)
@@ -45,6 +45,21 @@ def load_original(collection: str, known: Collection, corpus: str, split: str, *
             f"{len(found.examples):,} in {folder}; delete it to have it fetched again, or correct the preset"
         )
     return found
+
+
+def fetch_all(collection: str, known: Collection, corpus: str) -> Path:
+    """The folder with all files of one corpus of a collection, downloaded if they are not there. Raises `DataError`."""
+    folder = folder_of(collection, corpus)
+    for name, file in _named(collection, known, corpus).files.items():
+        fetch(file, folder / name)
+    return folder
+
+
+def _named(collection: str, known: Collection, corpus: str) -> Originals:
+    if corpus not in known.corpora:
+        there = ", ".join(f"{collection}:{name}" for name in known.corpora)
+        raise DataError(f"{collection}:{corpus}: no such corpus; name one of {there}")
+    return known.corpora[corpus]
 
 
 def folder_of(collection: str, corpus: str) -> Path:
@@ -64,7 +79,7 @@ def fetch(file: File, path: Path) -> None:
                 raise DataError(f"{path}: {unlike}; delete it, and it is fetched again from {file.url}")
         else:
             _download(file, path)
-        if file.members:
+        if not all(path.with_name(name).is_file() for name in file.members):
             _extract(file, path)
 
 
@@ -106,9 +121,19 @@ def _difference(file: File, path: Path) -> str:
 
 
 def _extract(file: File, path: Path) -> None:
+    kind = "tar.gz" if path.name.endswith(".tar.gz") else "zip"
     try:
-        with zipfile.ZipFile(path) as archive:
+        # Members are read, and written under our own names: no path inside an archive leads elsewhere.
+        with tarfile.open(path) if kind == "tar.gz" else zipfile.ZipFile(path) as archive:
+            read = archive.read if isinstance(archive, zipfile.ZipFile) else partial(_unpacked, archive)
             for name, inside in file.members.items():
-                write_whole(path.with_name(name), archive.read(inside))
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise DataError(f"{path}: {error}; expected a .zip with {', '.join(file.members.values())}") from error
+                write_whole(path.with_name(name), read(inside))
+    except (zipfile.BadZipFile, tarfile.TarError, KeyError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: {error}; expected a .{kind} with {', '.join(file.members.values())}") from error
+
+
+def _unpacked(archive: tarfile.TarFile, inside: str) -> bytes:
+    content = archive.extractfile(inside)
+    if content is None:
+        raise KeyError(f"{inside} is no file")
+    return content.read()

@@ -17,7 +17,9 @@ class File(Settings):
     url: str = Field(pattern=r"^https?://")
     bytes: int = Field(0, ge=0)
     sha256: str = Field("", pattern=r"^([0-9a-f]{64})?$")
-    members: dict[FileName, str] = Field({}, description="what is taken out of a .zip: name here = path inside")
+    members: dict[FileName, str] = Field(
+        {}, description="what is taken out of a .zip or .tar.gz: name here = path inside"
+    )
 
 
 class Originals(Settings):

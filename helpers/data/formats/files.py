@@ -23,7 +23,7 @@ EXPECTED = (
 )
 _SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
 _ARROW = b"\xff\xff\xff\xff"
-_FOREIGN = {  # how files begin that are given by mistake, and what they are
+FOREIGN = {  # how files begin that are given by mistake, and what they are
     b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
     b"BZh": "packed with bzip2: unpack it",
     b"\xfd7zXZ": "packed with xz: unpack it",
@@ -105,7 +105,7 @@ def records_of(path: Path) -> Iterator[Record]:
         if zipped:
             raise DataError(f"{path}: it is a gzipped Parquet or Arrow file: unzip it")
         return (parquet if head.startswith(b"PAR1") else arrow)(path)
-    if what := next((what for begin, what in _FOREIGN.items() if head.startswith(begin)), None):
+    if what := next((what for begin, what in FOREIGN.items() if head.startswith(begin)), None):
         raise DataError(f"{path}: it is {what}; expected {EXPECTED}")
     return _text(path)
 

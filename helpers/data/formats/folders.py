@@ -23,8 +23,10 @@ _EXPECTED = (
 Files = tuple[Path, tuple[Path, ...]]  # a name for messages, and the shards of it, if it is not a file itself
 
 
-def find_parts(path: Path) -> dict[str, Files]:
+def find_parts(path: Path, begin: str = "") -> dict[str, Files]:
     """The files of each part of the domain at ``path``, or those of "all" where nothing says a part.
+
+    Of several domains in one folder, ``begin`` is the word that the names of this one's files begin with.
 
     Raises `DataError` where it is not clear which file is what.
     """
@@ -33,7 +35,7 @@ def find_parts(path: Path) -> dict[str, Files]:
     if splits := saved_splits(path):
         given = [(split, (path / split, ())) for split in splits]
     else:
-        given = list(_sources(path).items())
+        given = list(_sources(path, begin).items())
     if len(given) == 1:
         return {"all": given[0][1]}
     parts: dict[str, Files] = {}
@@ -59,12 +61,14 @@ def _roles(name: str) -> set[str]:
     return {_NAMES[word] for word in re.split(r"[\W_]+", name.lower()) if word in _NAMES}
 
 
-def _sources(folder: Path) -> dict[str, Files]:
+def _sources(folder: Path, begin: str) -> dict[str, Files]:
     """The data files of a folder by their names, the shards of one as one."""
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     sources: dict[str, Files] = {}
     shards: dict[tuple[str, str, int], dict[int, Path]] = defaultdict(dict)
     for file in filter(_is_data, files):
+        if not re.match(rf"{re.escape(begin)}([\W_]|$)" if begin else "", file.name):
+            continue
         if match := shard_of(file):
             key = match["before"], match["after"], int(match["count"])
             shards[key][int(match["number"])] = file

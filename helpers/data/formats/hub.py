@@ -105,7 +105,7 @@ def _check(name: str, what: str, expected: str, found: str) -> None:
     if found != expected:
         raise DataError(
             f"{name}: expected {what} {expected}, as the preset says, found {found}; it is not the data that the "
-            f'preset means: name the right revision in [data.downloads."{name}"], or correct what it expects'
+            f'preset means: name the right revision at downloads."{name}", or correct what it expects'
         )
 
 
@@ -123,7 +123,7 @@ def _refusal(error: Exception, name: str, split: str, config: str | None) -> str
     if isinstance(error, RuntimeError) and "script" in str(error):
         return (
             f"{name}: it is a loading script, which `datasets` runs no more; the Hub's copy of it as parquet files is "
-            f'another revision: write revision = "{PARQUET_COPY}" in [data.downloads."{name}"] of the preset, with '
+            f'another revision: write revision = "{PARQUET_COPY}" at downloads."{name}" in the preset, with '
             "columns and rows below it, as paper.toml does for stanfordnlp/squad_adversarial"
         )
     if raised(GatedRepoError) or (raised(DatasetNotFoundError) and "gated dataset" in said):

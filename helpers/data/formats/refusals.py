@@ -1,7 +1,7 @@
 """From what a format yields to a list of examples, or to one message of everything that is refused."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ def check(records: Iterable[Record], name: str, unanswerable: bool, drop_bad: bo
         raise DataError(f"{name}: there is no question in it")
     lines = [*refused, *(clipped(f"{record.where}: {UNANSWERED}") for record in without)]
     if lines and not (drop_bad and kept):
-        raise _refusal(name, refused, without, total)
+        raise refusal(name, refused, without, total=total)
     short = name.rsplit("/", 1)[-1]
     notes = [f"{short}: {count:,} {text}" for text, count in _tally(kept).items()]
     if lines:
@@ -84,7 +84,8 @@ def _tally(records: list[Located]) -> Counter[str]:
     return Counter(note for record in records if record.notes for note in record.notes)
 
 
-def _refusal(name: str, refused: list[str], without: list[Located], total: int) -> DataError:
+def refusal(name: str, refused: list[str], without: Sequence[Located] = (), *, total: int) -> DataError:
+    """One message for all records that are refused, a line each, and for those ``without`` an answer, of ``total``."""
     lines = refused[:SHOWN]
     if len(refused) > SHOWN:
         lines.append(f"and {len(refused) - SHOWN:,} more")

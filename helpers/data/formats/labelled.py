@@ -1,0 +1,163 @@
+"""Texts, or pairs of them, with a label: rows by their columns, wherever they are stored."""
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import pydantic
+
+from helpers.data.examples import DataError
+from helpers.data.formats.refusals import clipped, refusal
+from helpers.data.formats.rows import Row, Text, checked, digest, found, listed, settled
+from helpers.data.formats.stored import Rows
+
+if TYPE_CHECKING:
+    import datasets  # takes a second to import
+
+TEXTS = (
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text", "text_pair"),
+    ("text",),
+    ("sentence",),
+    ("review",),
+    ("content",),
+)
+LABELS = ("label", "gold_label", "class", "sentiment")
+IDS = ("id", "pairID", "idx", "unique_id")
+GENRES = ("genre", "domain")
+KNOWN = (*dict.fromkeys(name for texts in TEXTS for name in texts), *LABELS, *IDS, *GENRES)
+# MNLI's class numbers, as the Hub's nyu-mll/multi_nli and nyu-mll/glue have them.
+INFERENCE = ("entailment", "neutral", "contradiction")
+
+
+class Labelled(NamedTuple):
+    """One text, or two, with the name of its label, and where it was read (for messages)."""
+
+    where: str
+    id: str
+    first: str
+    second: str | None
+    label: str
+
+
+class _Form(NamedTuple):
+    """What is read of a row: a model of its texts, and the columns of label, id and genre ("": there is none)."""
+
+    model: type[Row]
+    texts: tuple[str, ...]
+    label: str
+    id: str
+    genre: str
+
+
+def labelled(
+    rows: Rows, columns: Collection[str], name: str, labels: Sequence[str] = (), genre: str = ""
+) -> tuple[list[Labelled], list[str]]:
+    """The texts of ``rows``, and notes on them; ``name`` is for messages, with ``genre`` only those of this genre.
+
+    A label is one of ``labels``, by name or class number, or any name where there are none. A number is a place in
+    ``labels``, for those of MNLI in the Hub's order. Rows labelled "-" (or -1), on which MNLI's annotators did not
+    agree, are left out and counted. Raises one `DataError` for all rows that are refused, and for unknown columns.
+    """
+    # Where rows cannot be read, they and not their columns are the trouble.
+    form = _form(columns, name) if columns or not rows else None
+    kept: list[Labelled] = []
+    refused: list[str] = []
+    genres: dict[object, None] = {}
+    without, numbers = 0, False
+    for where, row in rows:
+        if genre and form and isinstance(row, dict) and (own := row.get(form.genre)) != genre:
+            genres[own] = None
+            continue
+        record = row if isinstance(row, DataError) or not form else settled(_record, where, row, form, labels)
+        if isinstance(record, DataError):
+            refused.append(clipped(str(record)))
+        elif record is None:
+            without += 1
+        else:
+            numbers = numbers or record.label not in str(row[form.label])
+            kept.append(record._replace(where=f"{name}: {record.where}"))
+    if refused:
+        raise refusal(name, refused, total=len(kept) + len(refused) + without)
+    if not kept:
+        of_genre = f" of the genre {genre!r}; there are {listed(genres)}" if genre else "; give a file with some"
+        raise DataError(f"{name}: there is no labelled text in it{of_genre}")
+    return kept, _notes(name.rsplit("/", 1)[-1], without, labels if numbers else ())
+
+
+def from_rows(
+    rows: "datasets.Dataset", name: str, labels: Sequence[str] = (), genre: str = ""
+) -> tuple[list[Labelled], list[str]]:
+    """`labelled` of a dataset of the Hub, whose own names of its classes decide what their numbers mean."""
+    columns = rows.column_names
+    column = next((column for column in LABELS if column in columns), "")
+    names = getattr(rows.features.get(column), "names", ())
+    if genre and (of_genre := next((column for column in GENRES if column in columns), "")):
+        there = rows.unique(of_genre)
+        rows = rows.filter(lambda value: value == genre, input_columns=of_genre)
+        if not len(rows):
+            raise DataError(f"{name}: there is no labelled text of the genre {genre!r}; there are {listed(there)}")
+    rows = rows.select_columns([name for name in columns if name in KNOWN])
+    placed: Rows = []
+    for number, row in enumerate(rows, 1):
+        if names and isinstance(row[column], int):
+            row[column] = names[row[column]] if row[column] >= 0 else "-"
+        placed.append((f"row {number}", row))
+    return labelled(placed, columns, name, labels, genre)
+
+
+def _form(columns: Collection[str], name: str) -> _Form:
+    texts = next((texts for texts in TEXTS if set(texts) <= set(columns)), ())
+    label, identifier, genre = (next((one for one in names if one in columns), "") for names in (LABELS, IDS, GENRES))
+    if not texts or not label:
+        raise DataError(
+            f"{name}: expected a column 'text' (or 'sentence', 'review', 'content'), or two such as 'premise' and "
+            f"'hypothesis', and a column 'label'; found {listed(columns)}"
+        )
+    model = pydantic.create_model("LabelledRow", __base__=Row, **{column: (Text, ...) for column in texts})
+    return _Form(model, texts, label, identifier, genre)
+
+
+def _record(where: str, row: object, form: _Form, labels: Sequence[str]) -> Labelled | None:
+    """The text of one row; None where its label says that it has none. Raises `DataError`."""
+    model = checked(form.model, row, "", where)
+    first, *second = (getattr(model, column) for column in form.texts)
+    label = _label(row.get(form.label), where, form.label, labels)
+    identifier = row.get(form.id) if form.id else None
+    named = str(identifier).strip() if type(identifier) in (str, int) else ""
+    return label and Labelled(where, named or digest(first, *second)[:16], first, second[0] if second else None, label)
+
+
+def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str | None:
+    says = f"one of {', '.join(labels)}" if labels else "a label's name"
+    if value is None or value == "" or value != value:  # pandas has NaN where there is none
+        raise DataError(f"{where}: the label is missing in {column!r}; fill in {says}, or remove the record")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, str | int):
+        raise DataError(f"{where}: expected {column!r} to be {says} or a class number, found {found(value)}")
+    label = str(value).strip()
+    if label in labels:
+        return label
+    if label == "-" or (label == "-1" and labels):
+        return None
+    numbered = INFERENCE if set(labels) == set(INFERENCE) else labels
+    if label.isdecimal() and label.isascii() and int(label) < len(numbered):
+        return numbered[int(label)]
+    if labels:
+        raise DataError(
+            f"{where}: the label {found(label)} is none of {', '.join(labels)}; correct it, or name it in the "
+            "preset's labels"
+        )
+    return label
+
+
+def _notes(short: str, without: int, numbered: Sequence[str]) -> list[str]:
+    notes = [f"{short}: texts left out, as they have no agreed label: {without:,}"] if without else []
+    if numbered:
+        order = INFERENCE if set(numbered) == set(INFERENCE) else numbered
+        meaning = ", ".join(f"{number} {label}" for number, label in enumerate(order))
+        notes.append(f"{short}: labels are class numbers, read as {meaning}")
+    return notes

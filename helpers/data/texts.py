@@ -1,0 +1,238 @@
+"""Labelled texts by domain, from wherever a preset says, loaded once a process.
+
+Which text falls into which part depends on its words and the seed alone, but for the split "joint". The same text never
+stands on both sides of a split that is made here by content.
+"""
+
+import hashlib
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+from helpers import paths
+from helpers.data import originals
+from helpers.data.examples import DataError, Domain, Pair
+from helpers.data.formats.folders import PARTS
+from helpers.data.formats.labelled import Labelled, from_rows
+from helpers.data.formats.text_files import Parts, read_texts
+from helpers.data.splits import by_content, in_order, jointly
+from helpers.presets.downloads import Collection
+from helpers.presets.schema import TextsSettings
+
+SMALL = 50  # texts, which place an accuracy within ±14 points (95 %)
+
+
+def is_given(texts: TextsSettings) -> bool:
+    """Whether the preset says where these texts are."""
+    return bool(texts.domains) and (texts.source != "files" or bool(texts.folder))
+
+
+def load_texts(texts: TextsSettings) -> dict[str, Domain]:
+    """All domains of ``texts``, by name, in its order; a `Pair`'s label is its number in `label_names`.
+
+    What a domain's files are decides what is done: where nothing says a part, a tenth is test and a tenth of the rest
+    valid (split "content"), or all domains are split together (split "joint"); where there is train with test or valid
+    (dev), that is test, and a tenth of train valid; all three stay as they are. Each part is then cut from the front.
+    Raises `DataError` for data that cannot be used.
+    """
+    return _load(texts)[0]
+
+
+def label_names(texts: TextsSettings) -> tuple[str, ...]:
+    """The labels' names by number: the preset's, or else those found in what is to train on, sorted."""
+    return _load(texts)[1]
+
+
+@cache
+def texts_fingerprint(texts: TextsSettings, name: str, *parts: str) -> str:
+    """Names the exact texts and labels of ``parts`` ("train", "valid", "test"; without: of all three) of a domain."""
+    domain, hashed = load_texts(texts)[name], hashlib.sha256()
+    for part in parts or PARTS:
+        for pair in getattr(domain, part):
+            hashed.update(repr((pair.first, pair.second, pair.label)).encode("utf-8", "surrogatepass"))
+        hashed.update(b"|")
+    return hashed.hexdigest()[:16]
+
+
+@cache
+def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
+    if not is_given(texts):
+        raise DataError(
+            "the preset has no labelled texts here: name domains, and for files their folder, such as -p mnli.folder "
+            "path/to/data or -p reviews.folder path/to/data"
+        )
+    if texts.source == "mini":
+        return _mini(texts)
+    read = {name: _read(texts, name) for name in texts.domains}
+    found = {record.label for parts, _ in read.values() for part in ("all", "train") for record in parts.get(part, ())}
+    labels = tuple(texts.labels or sorted(found))
+    if texts.split == "joint":
+        if parted := [name for name, (parts, _) in read.items() if set(parts) != {"all"}]:
+            raise DataError(f'{parted[0]}: its files say parts already; set split = "content" in the preset')
+        note = "all domains were split together, by label: a tenth is test, a tenth of the rest valid"
+        joint = jointly({name: parts["all"] for name, (parts, _) in read.items()})
+        split = {name: (parts, [f"{name}: {note}"]) for name, parts in joint.items()}
+    else:
+        split = {name: _complete(name, parts, texts.seed) for name, (parts, _) in read.items()}
+    domains = {}
+    for name, (parts, notes) in split.items():
+        _check(name, parts)
+        domain = _domain(name, parts, labels, [*read[name][1], *notes])
+        domains[name] = _cut(texts, domain, labels)
+    return domains, labels
+
+
+def _mini(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
+    from helpers.data.mini import texts as mini
+
+    sizes = {key: size for key in ("train_size", "valid_size", "test_size") if (size := getattr(texts, key))}
+    domains, labels = {}, tuple(texts.labels)
+    for name, source in texts.domains.items():
+        own = tuple(mini.labels(source))
+        if own != (labels := labels or own):
+            raise DataError(f"{name}: expected the labels {', '.join(own)}, found {', '.join(labels)}; correct labels")
+        domain = mini.load_domain(source, seed=texts.seed, **sizes)
+        domains[name] = _cut(texts, replace(domain, name=name, notes=list(domain.notes)), labels)
+    return domains, labels
+
+
+def _read(texts: TextsSettings, name: str) -> tuple[Parts, list[str]]:
+    """The texts of one domain by part, and notes. Raises `DataError`."""
+    place, _, of_it = texts.domains[name].partition(":")
+    if texts.source == "files":
+        return read_texts(_folder(texts) / place, texts.labels, of_it)
+    known = texts.downloads.get(place)
+    if isinstance(known, Collection):
+        corpus, _, own = of_it.partition(":")
+        folder = originals.fetch_all(place, known, corpus)
+        parts, notes = read_texts(folder / own, texts.labels)
+        found, expected = sum(map(len, parts.values())), known.corpora[corpus].rows.get(own)
+        if found != expected:
+            raise DataError(
+                f"{place}:{of_it}: expected {expected or 'no'} texts, as the preset says, found {found:,} in {folder}; "
+                "delete it to have it fetched again, or correct the preset"
+            )
+        return parts, notes
+    from helpers.data.formats.hub import hub_rows  # imports `datasets`, which takes a second
+
+    splits = [split for one in known.configurations.values() for split in one.rows] if known else []
+    # The papers report on the public validation sets; MNLI's first one has the genres of its training set.
+    test = next((split for split in splits if split.startswith("validation")), "validation")
+    parts, notes = {}, []
+    for part, split in {"train": "train", "test": test}.items():
+        rows = hub_rows(place, split, pinned=known)
+        parts[part], new = from_rows(rows, f"{place}[{split}]", texts.labels, of_it)
+        notes += new
+    return parts, notes
+
+
+def _folder(texts: TextsSettings) -> Path:
+    for place in paths.places(texts.folder):
+        if place.is_dir():
+            return place
+    raise DataError(
+        f"the folder of texts is {texts.folder!r}, which is no folder; give the one that holds the domains "
+        f"{', '.join(texts.domains)}, such as -p mnli.folder path/to/data or -p reviews.folder path/to/data"
+    )
+
+
+def _complete(name: str, parts: Parts, seed: int) -> tuple[Parts, list[str]]:
+    """All three parts from those that the files give, each in the order of a hash, and notes on what was done."""
+    notes, given = [], dict(parts)
+    if "all" in given:
+        given["test"], given["train"] = _tenth(given.pop("all"), seed)
+        notes.append(f"{name}: nothing says a part: {len(given['test']):,} texts to test were taken by content")
+    elif "test" not in given and "train" in given:
+        given["test"] = given.pop("valid")
+        notes.append(f"{name}: no test file: valid (dev) is used to test")
+    if "train" not in given:
+        raise DataError(f"{name}: no file to train on, only {', '.join(given)}; give one whose name says train")
+    if "valid" not in given:
+        given["valid"], given["train"] = _tenth(given["train"], seed)
+        notes.append(f"{name}: {len(given['valid']):,} texts to validate on were taken from train, by content")
+    return {part: in_order(given[part], seed) for part in PARTS}, notes
+
+
+def _tenth(records: list[Labelled], seed: int) -> tuple[list[Labelled], list[Labelled]]:
+    """A tenth, and the rest, which has int(0.9 n) of n texts."""
+    return by_content(records, len(records) - len(records) * 9 // 10, seed)
+
+
+def _check(name: str, parts: Parts) -> None:
+    """Raises `DataError` where a part is empty, or the texts to train on have not all labels."""
+    if empty := [part for part in PARTS if not parts[part]]:
+        total = sum(map(len, parts.values()))
+        raise DataError(
+            f"{name}: too small to split: of {total:,} texts none is left for {empty[0]}; give more, or train, valid "
+            "and test in files of their own"
+        )
+    trained = {record.label for record in parts["train"]}
+    for part in PARTS[1:]:
+        if unseen := next((record for record in parts[part] if record.label not in trained), None):
+            raise DataError(
+                f"{name}: {unseen.where}: no text to train on is labelled {unseen.label}, as this one in {part} is; "
+                "give some, or remove it"
+            )
+    if len(trained) < 2:
+        raise DataError(f"{name}: every text is labelled {trained.pop()}; give texts of at least two labels")
+
+
+def _domain(name: str, parts: Parts, labels: tuple[str, ...], notes: list[str]) -> Domain:
+    """The parts as pairs with ids that occur once in the domain: a second one gets a number behind it."""
+    taken: set[str] = set()
+    pairs: dict[str, list[Pair]] = {part: [] for part in PARTS}
+    twice = 0
+    for part in PARTS:
+        for record in parts[part]:
+            identifier, number = record.id, 1
+            while identifier in taken:
+                number += 1
+                identifier = f"{record.id}.{number}"
+            taken.add(identifier)
+            twice += number > 1
+            pairs[part].append(Pair(identifier, record.first, record.second, labels.index(record.label)))
+    if twice:
+        notes = [*notes, f"{name}: ids that stood there before have a number behind them: {twice:,}"]
+    for one, other in combinations(PARTS, 2):
+        if both := {(pair.first, pair.second) for pair in pairs[one]} & {(p.first, p.second) for p in pairs[other]}:
+            notes = [*notes, f"{name}: texts that stand in both {one} and {other}: {len(both):,}"]
+    return Domain(name, **pairs, notes=notes)
+
+
+def _cut(texts: TextsSettings, domain: Domain, labels: tuple[str, ...]) -> Domain:
+    """Each part from its front, as the preset says; warns of parts that are small, but for miniature ones."""
+    name, notes, cut = domain.name, list(domain.notes), {}
+    for part in PARTS:
+        pairs, key = getattr(domain, part), f"{part}_size"
+        size = getattr(texts, key) or len(pairs)
+        cut[part] = pairs[:size]
+        if size < len(pairs):
+            notes.append(f"{name}: {size:,} of {len(pairs):,} texts of {part} are used ({key})")
+        elif size > len(pairs):
+            notes.append(f"{name}: {key}={size:,} was asked for, there are {len(pairs):,}: all are used")
+    if texts.train_share < 1:
+        whole = len(cut["train"])
+        cut["train"] = cut["train"][: max(1, round(texts.train_share * whole))]
+        notes.append(f"{name}: {len(cut['train']):,} of {whole:,} texts of train are used (train_share)")
+    if texts.source != "mini":
+        notes += _warnings(name, cut, labels)
+    return replace(domain, **cut, notes=notes)
+
+
+def _warnings(name: str, parts: dict[str, list[Pair]], labels: tuple[str, ...]) -> list[str]:
+    """What follows from parts of fewer than `SMALL` texts, a line each."""
+    lines = []
+    for part in PARTS:
+        size = len(parts[part])
+        if part == "train":
+            says = "train on are soon known by heart, and which ones they are decides the result"
+        else:
+            points = 100 * 0.98 / size**0.5
+            says = f"{'validate' if part == 'valid' else 'test'} on place an accuracy only within ±{points:.0f} points"
+        if size < SMALL:
+            lines.append(f"warning: {name}: {size:,} texts to {says}; raise {part}_size, or give more data")
+    of_train = {pair.label for pair in parts["train"]}
+    if without := [label for number, label in enumerate(labels) if number not in of_train]:
+        lines.append(f"warning: {name}: no text that is trained on is labelled {', '.join(without)}")
+    return lines
