@@ -124,7 +124,8 @@ def draw(rng: np.random.Generator, values: Sequence[str], used: set[str], names:
     raise ValueError(f"a passage asks for more different values than there are, such as {values[0]!r}")
 
 
-def _choose(rng: np.random.Generator, relations: list[Relation], number: int, favourites: tuple[str, ...]) -> list:
+def choose(rng: np.random.Generator, relations: list[Relation], number: int, favourites: tuple[str, ...]) -> list:
+    """Different ones of ``relations``; the favourites are likelier."""
     weights = np.asarray([ASKED_OFTEN if r.name in favourites else 1.0 for r in relations])
     return [relations[i] for i in rng.choice(len(relations), number, replace=False, p=weights / weights.sum())]
 
@@ -142,13 +143,13 @@ def passage(rng: np.random.Generator, style: Style, *, facts: int | None = None,
     of_topic = [r for r in RELATIONS if r.subject == topic]
     if style.hops == 2:  # company or town -> person -> value, three times over, and one relation more
         people = [r for r in RELATIONS if r.subject == "person"]
-        (first,) = _choose(rng, [r for r in of_topic if r.object == "person"], 1, liked)
-        (second,) = _choose(rng, people, 1, liked)
+        (first,) = choose(rng, [r for r in of_topic if r.object == "person"], 1, liked)
+        (second,) = choose(rng, people, 1, liked)
         persons = [draw(rng, pool["person"], used) for _ in range(3)]
         stated = [(s, first, p) for s, p in zip(subjects, persons, strict=True)]
         stated += [(p, second, draw(rng, pool[second.object], used)) for p in persons]
     else:
-        chosen = _choose(rng, of_topic, int(rng.integers(2, 4 if pretraining else 3)), liked)
+        chosen = choose(rng, of_topic, int(rng.integers(2, 4 if pretraining else 3)), liked)
         stated = [(s, r, draw(rng, pool[r.object], used)) for r in chosen for s in subjects]
     if rng.integers(0, 2):  # now and then a stray fact about somebody else
         relation = pick(rng, RELATIONS)
@@ -156,9 +157,14 @@ def passage(rng: np.random.Generator, style: Style, *, facts: int | None = None,
         stated.append((subject, relation, draw(rng, pool[relation.object], used)))
     order = rng.permutation(len(stated))[:facts]
 
-    text = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
+    opening = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
+    return state(rng, style, [stated[i] for i in order], opening)
+
+
+def state(rng: np.random.Generator, style: Style, stated: list[tuple[str, Relation, str]], text: str = "") -> Passage:
+    """A passage that begins with ``text`` and states each (subject, relation, value) in a wording of the style."""
     written = []
-    for subject, relation, value in (stated[i] for i in order):
+    for subject, relation, value in stated:
         wording = pick(rng, style.statements)
         sentence = relation.statements[wording].replace("{s}", subject)
         written.append(Fact(subject, relation, value, wording, len(text) + sentence.index("{o}")))
