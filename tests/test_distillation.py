@@ -116,6 +116,7 @@ def test_scores_are_those_before_the_softmax_and_padding_changes_no_loss():
     teacher = keep_levels(load_encoder("data/mini", "labels", seed=1, classes=4), "scores")
     with torch.no_grad():
         teacher.bert.encoder.layer[0].attention.self.key.weight.mul_(2)
+        teacher.bert.embeddings.word_embeddings.weight.mul_(1.5)
     found = [loss(forward(student.eval(), each, "fp32"), each, 0.0) for each in (says(teacher, given), says(teacher, longer))]
     for name, value in found[0].items():
         assert value.item() == pytest.approx(found[1][name].item(), rel=1e-5) and value.item() > 0

@@ -8,7 +8,7 @@ ratios that graphs of the domains give (sections 2.2, 2.3; ``helpers.models.rela
 
 from collections.abc import Iterable
 
-from helpers.data.texts import is_given, load_texts, texts_fingerprint
+from helpers.data.texts import is_given, label_names, load_texts, texts_fingerprint
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.papers.hrkd.trainings import StudentTraining, TeacherTraining
 from helpers.presets.schema import Preset, TextsSettings
@@ -242,11 +242,6 @@ def student_settings(preset: Preset) -> dict:
     known = preset.hrkd
     start = {"student": encoder_fingerprint(known.student)} if known.student else {"layers": known.student_layers}
     return {"start": start}
-
-
-def label_names(texts: TextsSettings) -> tuple[str, ...]:
-    """The corpus's labels, in the order of their numbers."""
-    return tuple(texts.labels)
 
 
 def corpora(preset: Preset) -> list[str]:

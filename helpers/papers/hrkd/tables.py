@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from helpers.data.texts import load_texts
+from helpers.data.texts import label_names, load_texts
 from helpers.files import fingerprint
 from helpers.papers import rows as shared
 from helpers.papers.hrkd import algorithm
@@ -196,7 +196,7 @@ def case(trained: Trained, corpus: str, same: int) -> dict:
             place = counts.index(same)
             shown = place, ratios_NxVxD[place], shares_NxDxVxV[place], labels_NxD[place]
     place, ratios_VxD, shares_DxVxV, labels_D = shown
-    names = algorithm.label_names(getattr(preset, corpus))
+    names = label_names(getattr(preset, corpus))
     rows = [f"{domain} ({names[label]})" for domain, label in zip(known, labels_D, strict=True)]
     levels = ["embeddings", *(f"layer {m}" for m in range(1, len(ratios_VxD)))]
     panels = {"ratio of the domain at each level": matrix(rows, levels, ratios_VxD.T)}
