@@ -52,8 +52,11 @@ def build_parser() -> argparse.ArgumentParser:
             own.add_argument(f"--{option}", type=as_value, help="as the parameter (default: the preset's)")
         own.add_argument("--out", type=Path, required=True, help="folder for the readers, one subfolder a domain")
         own.add_argument("--dry-run", action="store_true", help="only say what would be trained, and for how long")
-    pretrain = command("pretrain", commands.pretrain, "Pretrain the miniature encoder into data/mini.", preset="")
+    pretrain = command(
+        "pretrain", commands.pretrain, "Pretrain the miniature encoder, and its student, into data/mini.", preset=""
+    )
     pretrain.add_argument("--out", type=Path, help="another folder to write to")
+    pretrain.add_argument("--student", action="store_true", help="only the encoder's student, into student below it")
     answer = command("answer", commands.answer, "Answer one question about a text with a trained reader.", preset="")
     answer.add_argument("model", help="folder of a reader in Hugging Face format, or a name on the Hub")
     answer.add_argument("question")

@@ -113,9 +113,13 @@ def data(given: argparse.Namespace) -> int:
 
 
 def pretrain(given: argparse.Namespace) -> int:
+    from helpers.pretrain import distil
     from helpers.pretrain import pretrain as train
 
-    print(train(given.out or paths.MINI))
+    folder = given.out or paths.MINI
+    if not given.student:
+        print(train(folder))
+    print(distil(folder / "student", str(folder if not given.student else paths.MINI)))
     return 0
 
 

@@ -1,4 +1,5 @@
-"""The miniature encoder: its vocabulary and its pretraining on unlabelled miniature text.
+"""The miniature encoder: its vocabulary and its pretraining on unlabelled miniature text; and its student, smaller and
+taught by it on such text.
 
 Each example is a passage and, in the question's place, a statement of one of its facts with the value masked.
 Two losses: select the value's span in the passage, and predict masked passage words. Both passages and the
@@ -19,25 +20,32 @@ import torch
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
+from transformers import BertConfig, BertForQuestionAnswering, BertModel, BertTokenizerFast
 
+from helpers import paths
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.examples import Example
 from helpers.data.mini import world as mini
+from helpers.models.attention import keep_levels
+from helpers.models.distilled import Distilled, matched
+from helpers.models.pretrained import load_encoder, load_tokenizer
 from helpers.presets.schema import TrainingSettings
 from helpers.results import provenance
 from helpers.tasks import decoding, metrics
 from helpers.tasks.spans import predict
-from helpers.training.loop import fit, training_device
+from helpers.training.distillation import level_distances
+from helpers.training.loop import fit, forward, training_device
 from helpers.training.losses import mean, span_negative_log_likelihood
+from helpers.training.teachers import LiveTeacher
 
 VOCABULARY = 1500  # WordPiece tokens
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
 LONGEST = 160  # tokens of a sequence
 SPREAD = 0.08  # standard deviation of the first weights, about 1 / sqrt(hidden size)
 STEPS, BATCH = 3000, 64
+STUDENT = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
 CHUNK = 100  # batches generated and tokenised together
 FEW, MANY = 4, 10  # facts in the first passages, and in full ones
 GROWTH = 0.5  # share of the training over which passages and rewording grow
@@ -91,6 +99,7 @@ class ClozeBatches:
     batch_size: int = BATCH
     seed: int = 0
     device: torch.device | str = "cpu"
+    teacher: LiveTeacher | None = None
 
     def __post_init__(self):
         self.chunk, self.batches = -1, None
@@ -114,7 +123,8 @@ class ClozeBatches:
         batch["words"] = ids.masked_fill(~masked, -100)
         shown = masked & (chance > 0.8 * MASKED)  # a fifth of them stay as they are
         batch["input_ids"] = ids.masked_fill(masked & ~shown, self.tokenizer.mask_token_id)
-        return batch
+        batch["domain"] = torch.zeros_like(ids[:, 0])
+        return batch | (self.teacher(batch) if self.teacher else {})
 
     def _make(self, chunk: int) -> Batches:
         rng = np.random.default_rng([self.seed, 2, chunk])
@@ -186,6 +196,42 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
         "clozes": {"questions": len(held_out.examples), **scores},
         "parameters": sum(p.numel() for p in model.reader.bert.parameters()),
         "run": provenance.run_info(parameters, began, made_by).model_dump(),
+    }
+    path = Path(folder) / "pretraining.json"
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS, seed: int = 0) -> Path:
+    """Teach a smaller encoder the levels and attention of ``encoder`` on the text that it was pretrained on (general
+    distillation, Jiao et al. 2020), and write it, in float16, to ``folder`` with its record; returns the record."""
+    began, made_by = time.perf_counter(), provenance.code()
+    settings = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
+    teacher = keep_levels(load_encoder(encoder, "labels", seed=seed), "scores").to(device := training_device()).eval()
+    torch.manual_seed(seed)
+    config = BertConfig(**teacher.config.to_dict() | STUDENT | {"initializer_range": SPREAD})
+    learner = Distilled(BertModel(config, add_pooling_layer=False), teacher.config.hidden_size, 1)
+    fields = {"levels": "hidden_states", "attention": "attentions_kept"}
+    live = LiveTeacher(teacher, fields, {"output_hidden_states": True}, "fp32")
+    batches = ClozeBatches(load_tokenizer(encoder), steps, seed=seed + 1, device=device, teacher=live)
+    layers = matched(config.num_hidden_layers, teacher.config.num_hidden_layers)
+
+    def loss(output, batch: dict, progress: float) -> dict[str, Tensor]:
+        hidden, attention = level_distances(output, batch, layers)
+        return {"hidden": mean(sum(hidden)), "attention": mean(sum(attention))}
+
+    done = fit(learner, batches, loss, settings, seed=seed, label="general distillation")
+    last = loss(forward(learner.eval(), batch := batches.at(steps - 1), "fp32"), batch, 1.0)
+    student = learner.student
+    student.config.initializer_range = 0.02  # for new heads
+    student.half().save_pretrained(folder)
+    load_tokenizer(encoder).save_pretrained(folder)
+    parameters = {"steps": steps, "seed": seed, **STUDENT, **settings.model_dump()}
+    record = {
+        "title": "General distillation of the miniature student",
+        "losses": {name: round(float(value), 5) for name, value in last.items()},
+        "parameters": sum(p.numel() for p in student.parameters()),
+        "run": provenance.run_info(parameters, began, made_by, done.seconds).model_dump(),
     }
     path = Path(folder) / "pretraining.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

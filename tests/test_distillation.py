@@ -117,11 +117,15 @@ def test_scores_are_those_before_the_softmax_and_padding_changes_no_loss():
     with torch.no_grad():
         teacher.bert.encoder.layer[0].attention.self.key.weight.mul_(2)
         teacher.bert.embeddings.word_embeddings.weight.mul_(1.5)
-    found = [loss(forward(student.eval(), each, "fp32"), each, 0.0) for each in (says(teacher, given), says(teacher, longer))]
+    found = [
+        loss(forward(student.eval(), each, "fp32"), each, 0.0) for each in (says(teacher, given), says(teacher, longer))
+    ]
     for name, value in found[0].items():
         assert value.item() == pytest.approx(found[1][name].item(), rel=1e-5) and value.item() > 0
     counted = distillation_loss(2, 2, [1, 2, 3], **settings(padding=True))
-    found = [counted(forward(student, each, "fp32"), each, 0.0) for each in (says(teacher, given), says(teacher, longer))]
+    found = [
+        counted(forward(student, each, "fp32"), each, 0.0) for each in (says(teacher, given), says(teacher, longer))
+    ]
     assert found[0]["hidden"].item() != pytest.approx(found[1]["hidden"].item(), rel=1e-3)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from helpers.data.texts import is_given, label_names, load_texts, texts_fingerprint
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.papers.hrkd.trainings import StudentTraining, TeacherTraining
-from helpers.presets.schema import Preset, TextsSettings
+from helpers.presets.schema import Preset
 from helpers.tasks.classifiers import ClassifierTraining
 from helpers.training.engine import Plan
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from helpers.batches.plans import Batches
-from helpers.batches.sequences import Sequences
 from helpers.models.attention import keep_levels
 from helpers.models.distilled import Distilled, load_student, matched, width_of
 from helpers.models.expertise import DomainView, Viewed, instance_weights
@@ -23,6 +22,7 @@ from helpers.tasks import labels, ratios
 from helpers.tasks.classifiers import ClassifierTraining, Validation, size_of
 from helpers.training import losses
 from helpers.training.checkpoints import load_tensors, save_tensors, weights
+from helpers.training.distillation import level_distances
 from helpers.training.loop import Batch, Loss, fit, training_device
 from helpers.training.teachers import LiveTeacher
 
@@ -190,23 +190,15 @@ def distillation_loss(
     """
 
     def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        real_BxL, domain_B = batch["attention_mask"], batch["domain"]
-        counted_BxL = torch.ones_like(real_BxL) if padding else real_BxL
+        domain_B = batch["domain"]
         teacher_BxC = labels.own_logits(batch["teacher_logits"], domain_B, classes)
         student_BxC = labels.own_logits(output.logits, domain_B, classes)
-        hidden = [
-            losses.level_distance(student, batch["teacher_levels"][layer], counted_BxL)
-            for student, layer in zip(output.levels, [0, *layers], strict=True)
-        ]
-        attention = [
-            losses.head_distance(student, batch["teacher_attention"][layer - 1], counted_BxL, real_BxL)
-            for student, layer in zip(output.attentions_kept, layers, strict=True)
-        ]
+        hidden, attention = level_distances(output, batch, layers, padding)
         parts = {"embedding": (hidden[:1], 0), "attention": (attention, 1), "hidden": (hidden[1:], 1)}
         weight_B = torch.ones_like(hidden[0])
         if view is not None:
             weight_B = meta_weights(teacher_BxC, batch["label"], batch["weight"])
-            seen_BxF, _ = view(output.levels[-1], real_BxL, domain_B)
+            seen_BxF, _ = view(output.levels[-1], batch["attention_mask"], domain_B)
             parts["view"] = ([(seen_BxF - batch["teacher_view"]).square().mean(1) / 2], 0)
         own_B = domain_B if domains > 1 else torch.zeros_like(domain_B)
         mean = partial(losses.of_domains, domain_B=own_B, domains=domains)
