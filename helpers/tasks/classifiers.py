@@ -73,7 +73,7 @@ class ClassifierTraining(CachedTraining):
         """What the model's configuration says of itself."""
         names = [f"{head} {label}".strip() for head in self.heads for label in self.settings["labels"]]
         named = {"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}}
-        return {"max_length": self.texts.max_length, "heads": self.heads, **named}
+        return {"windows": {"max_length": self.texts.max_length}, "heads": self.heads, **named}
 
     def keep_of_domains(self) -> bool:
         """Whether each domain's best weights are kept besides those that are best on average."""
