@@ -202,7 +202,7 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     return path
 
 
-def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS, seed: int = 0) -> Path:
+def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS // 2, seed: int = 0) -> Path:
     """Teach a smaller encoder the levels and attention of ``encoder`` on the text that it was pretrained on (general
     distillation, Jiao et al. 2020), and write it, in float16, to ``folder`` with its record; returns the record."""
     began, made_by = time.perf_counter(), provenance.code()
