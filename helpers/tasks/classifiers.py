@@ -26,12 +26,13 @@ class ClassifierTraining(CachedTraining):
     """A training on the texts of some domains.
 
     ``order`` says how batches come: "mixed", all domains in one; "turns", one domain a batch; "together", as many
-    texts of every domain. Each domain has a head of its own, unless batches are mixed.
+    texts of every domain. Each domain has a head of its own, unless batches are mixed, or ``one_head`` says so.
     """
 
     corpus: str  # the preset's section
     domains: list[str]
     order: Literal["mixed", "turns", "together"]
+    one_head: bool = False
 
     @property
     def texts(self) -> TextsSettings:
@@ -41,7 +42,7 @@ class ClassifierTraining(CachedTraining):
     @property
     def heads(self) -> list[str]:
         """The domains with a head of their own; "" for one that all share."""
-        return [""] if self.order == "mixed" else self.domains
+        return [""] if self.one_head or self.order == "mixed" else self.domains
 
     @property
     def classes(self) -> int:
