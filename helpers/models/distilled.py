@@ -58,7 +58,8 @@ class Distilled(nn.Module):
         if self.relations is not None:
             counted_BxL = torch.ones_like(mask_BxL) if self.padding else mask_BxL
             of_domains = prototypes(levels, counted_BxL, domain, self.domains)
-            output.ratios, output.shares = self.relations(of_domains if self.steer else of_domains.detach())
+            with torch.autocast(domain.device.type, enabled=False):  # a few small products, better not rounded
+                output.ratios, output.shares = self.relations(of_domains if self.steer else of_domains.detach())
         return output
 
     def _project(self, level: int, values: Tensor) -> Tensor:
@@ -66,8 +67,8 @@ class Distilled(nn.Module):
 
 
 def matched(student_layers: int, teacher_layers: int) -> list[int]:
-    """The teacher's layer for each of the student's, both from 1: at even distance, the last with the last (section 2.1,
-    "uniform strategy")."""
+    """The teacher's layer for each of the student's, both from 1: at even distance, the last with the last ("uniform
+    strategy", section 2.1)."""
     return [max(1, round(layer * teacher_layers / student_layers)) for layer in range(1, student_layers + 1)]
 
 

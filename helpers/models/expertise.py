@@ -1,4 +1,4 @@
-"""What Meta-KD knows of domains (Pan et al. 2020): how typical a text is of its class, and which domain a text shows."""
+"""What Meta-KD knows of domains (Pan et al. 2020): how typical a text is of its class, and which domain it shows."""
 
 from collections.abc import Mapping
 

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
+from helpers.batches.sequences import Sequences
 from helpers.data.domains import load_domains
 from helpers.data.examples import Example, groups_of
 from helpers.data.sets import question_set
@@ -16,7 +18,7 @@ from helpers.files import fingerprint
 from helpers.presets.schema import DataSettings, Preset
 from helpers.results import comparisons, records, tables
 from helpers.results.records import Record
-from helpers.tasks import metrics
+from helpers.tasks import footprint, metrics
 from helpers.training.cached import CachedTraining
 
 Cell = tuple[str, str, int]  # row, column and seed
@@ -113,6 +115,24 @@ def seconds_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dic
             function()
             measured[name].append(time.perf_counter() - begun)
     return {name: median(seconds[1:]) for name, seconds in measured.items()}
+
+
+def footprints(
+    models: dict[str, CachedTraining], accuracies: dict[str, float], texts: Sequences, repeats: int = 3
+) -> Iterator[tuple[str, str, float]]:
+    """Row, metric and value of what a student (the second of ``models``) keeps and costs beside its teacher (the
+    first), by row: accuracy, size, and how long each takes for a text, one at a time and 32 together, in turns."""
+    teacher, student = models
+    yield from ((row, "accuracy", accuracies[row]) for row in models)
+    yield student, "% of the teacher's accuracy", 100 * accuracies[student] / accuracies[teacher]
+    yield from ((row, "thousand parameters", model.result()["parameters"] / 1000) for row, model in models.items())
+    yield from ((row, "MB", footprint.megabytes(model.folder())) for row, model in models.items())
+    loaded = {row: model.load(model.key, "labels") for row, model in models.items()}
+    for size, how in {1: "one at a time", 32: "32 at a time"}.items():
+        work = {row: partial(footprint.read, model, texts, size) for row, model in loaded.items()}
+        taken = seconds_in_turns(work, repeats)
+        yield from ((row, f"ms an example, {how}", 1000 * value / len(texts)) for row, value in taken.items())
+        yield student, f"times faster than the teacher, {how}", taken[teacher] / taken[student]
 
 
 def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metrics.Scores:

@@ -92,7 +92,7 @@ class ClassifierTraining(CachedTraining):
 class Validation:
     """Accuracy on a training's validation texts, averaged over its domains; keeps each domain's best weights on disk.
 
-    ``classifier`` is the part of the trained model that is asked, and ``note`` says what else is to be remembered of it.
+    ``classifier`` is the part of the trained model that is asked; ``note`` says what else is to be remembered of it.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ def sequences_of(texts: TextsSettings, encoder: str, domain: str, part: str) -> 
 
 
 def own_logits(logits_BxN: Tensor, domain_B: Tensor, classes: int) -> Tensor:
-    """Of N = D·classes logits those of each example's domain, B×classes; all of them where there is one head for all."""
+    """Of N = D·classes logits those of each example's domain, B×classes; all where there is one head for all."""
     heads = logits_BxN.shape[1] // classes
     if heads == 1:
         return logits_BxN

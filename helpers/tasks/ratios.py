@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,14 +25,39 @@ def of_batch(learner: Distilled, sequences: Sequences) -> np.ndarray:
     return output.ratios.cpu().numpy()
 
 
-def of_places(learner: Distilled, sequences: Mapping[str, Sequences]) -> tuple[np.ndarray, np.ndarray]:
-    """Ratios N×V×D and shares of levels N×D×V×V where a batch is one text a domain: the N-th of each."""
-    number = min(map(len, sequences.values()))
-    each = [mean_tokens(learner.student, texts.select(np.arange(number)), "fp32") for texts in sequences.values()]
-    prototypes_NxVxDxF = torch.as_tensor(np.stack(each, axis=2), device=training_device())
+class Places(NamedTuple):
+    """Batches of one text a domain, the N-th of each: ``ratios`` N×V×D, ``shares`` of levels N×D×V×V (the last axis is
+    what goes into the graph of the one before), and ``labels`` N×D."""
+
+    ratios: np.ndarray
+    shares: np.ndarray
+    labels: np.ndarray
+
+    def flat_shares(self) -> np.ndarray:
+        """N×(V·V)×D."""
+        return self.shares.reshape(*self.labels.shape, -1).transpose(0, 2, 1)
+
+    def panels(self, place: int, rows: list[str]) -> dict[str, dict[str, dict[str, float]]]:
+        """One place as heat maps in percent: the weight of each domain (``rows``) at each level, and for each domain the
+        levels that go into the graph of each."""
+        levels = ["embeddings", *(f"layer {layer}" for layer in range(1, self.ratios.shape[1]))]
+        panels = {"weight of each domain at each level": _matrix(rows, levels, self.ratios[place].T)}
+        graphs = [f"graph of {level}" for level in levels]
+        return panels | {
+            f"{row}: levels in its graphs": _matrix(graphs, levels, shares_VxV)
+            for row, shares_VxV in zip(rows, self.shares[place], strict=True)
+        }
+
+
+def of_places(learner: Distilled, texts: Mapping[str, Sequences]) -> Places:
+    """What a trained student's relations say of the texts of several domains, place by place."""
+    number = min(map(len, texts.values()))
+    first = [sequences.select(np.arange(number)) for sequences in texts.values()]
+    prototypes_NxVxDxF = np.stack([mean_tokens(learner.student, sequences, "fp32") for sequences in first], axis=2)
     with torch.inference_mode():
-        ratios, shares = zip(*map(learner.relations, prototypes_NxVxDxF), strict=True)
-    return torch.stack(ratios).cpu().numpy(), torch.stack(shares).cpu().numpy()
+        found = map(learner.relations, torch.as_tensor(prototypes_NxVxDxF, device=training_device()))
+        ratios, shares = (torch.stack(values).cpu().numpy() for values in zip(*found, strict=True))
+    return Places(ratios, shares, np.stack([sequences.labels["label"] for sequences in first], 1))
 
 
 def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str) -> np.ndarray:
@@ -45,8 +71,8 @@ def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str) -> np.
 
 
 def distances(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, float]:
-    """Mean absolute difference of two domains' values where their texts have the same label, and where not: of each pair
-    of domains, and then over the pairs, so that domains that differ anyhow do not count as labels that do."""
+    """Mean absolute difference of two domains' values where their texts have the same label, and where not: of each
+    pair of domains, and then over the pairs, so that domains that differ anyhow do not count as labels that do."""
     apart = {SAME: [], DIFFERENT: []}
     for first, second in itertools.combinations(range(labels_NxD.shape[1]), 2):
         gaps_N = np.abs(values_NxVxD[:, :, first] - values_NxVxD[:, :, second]).mean(1)
@@ -58,5 +84,11 @@ def distances(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, flo
 
 
 def moved(ratios_VxD: np.ndarray) -> float:
-    """How far ratios are from all alike: the percentage of a level's weight that would have to move, mean over levels."""
+    """How far ratios are from all alike: the percentage of a level's weight that would have to move, over levels."""
     return float(50 * np.abs(ratios_VxD - 1 / ratios_VxD.shape[1]).sum(1).mean())
+
+
+def _matrix(rows: list[str], columns: list[str], values: np.ndarray) -> dict[str, dict[str, float]]:
+    """Shares as percentages by row and column."""
+    lines = [dict(zip(columns, map(float, (100 * line).round(1)), strict=True)) for line in values]
+    return dict(zip(rows, lines, strict=True))

@@ -91,8 +91,8 @@ def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tenso
 
 
 def head_distance(student_BxHxLxL: Tensor, teacher_BxHxLxL: Tensor, query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
-    """Mean squared difference of two attentions over the heads and all pairs of an unmasked query and an unmasked key of
-    each example, shape B (HRKD Eq. 3). Where they differ in their number of heads, the means over the heads are
+    """Mean squared difference of two attentions over the heads and all pairs of an unmasked query and an unmasked key
+    of each example, shape B (HRKD Eq. 3). Where they differ in their number of heads, the means over the heads are
     compared."""
     if student_BxHxLxL.shape[1] != teacher_BxHxLxL.shape[1]:
         student_BxHxLxL, teacher_BxHxLxL = (each.mean(1, keepdim=True) for each in (student_BxHxLxL, teacher_BxHxLxL))

@@ -6,8 +6,6 @@ ratios that graphs of the domains give (sections 2.2, 2.3; ``helpers.models.rela
 ``helpers.papers.hrkd.trainings``.
 """
 
-from collections.abc import Iterable
-
 from helpers.data.texts import is_given, label_names, load_texts, texts_fingerprint
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.papers.hrkd.trainings import StudentTraining, TeacherTraining
@@ -48,14 +46,12 @@ class SizeError(ValueError):
     """Too few texts for a training."""
 
 
-def compared(preset: Preset, corpus: str, seed: int, rows: Iterable[str]) -> Plan:
-    """The rows of Tables 2 and 3 (sections 3.2, 3.4), and a student without a teacher: for each its model of each domain."""
-    rows = tuple(rows)
+def compared(preset: Preset, corpus: str, seed: int, rows: tuple[str, ...]) -> Plan:
+    """Rows of Tables 2 and 3 (sections 3.2, 3.4), and a student without a teacher: each row's model of each domain."""
     domains = list(getattr(preset, corpus).domains)
     wanted = {name: name in rows or any(row.startswith(f"{name} →") for row in rows) for name in TEACHERS}
     teachers = {name: make(preset, corpus, seed, domains) for name, make in MAKERS.items() if wanted[name]}
-    alone = {ALONE: alike(classifier(preset, corpus, seed, ALONE, domains, "together", encoder="student"), domains)}
-    alone = alone if ALONE in rows else {}
+    alone = {ALONE: student_alone(preset, corpus, seed, domains)} if ALONE in rows else {}
     yield [model for models in (*teachers.values(), *alone.values()) for model in models.values()]
     students = {}
     for name in (name for name in rows if "→" in name):
@@ -107,6 +103,11 @@ def meta_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> 
 def hrkd_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
     """HRKD-teacher: a shared encoder with a head a domain, all domains in every step (section 2.1)."""
     return alike(classifier(preset, corpus, seed, HRKD, domains, "together"), domains)
+
+
+def student_alone(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
+    """The student's encoder trained on the labels, as HRKD-teacher is, for as long as a student with a teacher."""
+    return alike(classifier(preset, corpus, seed, ALONE, domains, "together", encoder="student"), domains)
 
 
 MAKERS = {SINGLE: single_teachers, MIX: mixed_teacher, MTL: multi_task_teacher, META: meta_teacher, HRKD: hrkd_teacher}

@@ -1,38 +1,25 @@
 """HRKD's tables and figures: what they need trained, as records, with the paper's claims."""
 
-import itertools
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import pandas as pd
 
 from helpers.data.texts import label_names, load_texts
 from helpers.files import fingerprint
 from helpers.papers import rows as shared
-from helpers.papers.hrkd import algorithm
-from helpers.papers.hrkd.algorithm import (
-    ABLATIONS,
-    ALONE,
-    CORPORA,
-    HRKD,
-    META,
-    OF_DOMAINS,
-    OURS,
-    PLAIN,
-    SINGLE,
-    VARIANTS,
-)
+from helpers.papers.hrkd import GAIN, algorithm
+from helpers.papers.hrkd.algorithm import ABLATIONS, ALONE, CORPORA, HRKD, OF_DOMAINS, OURS, PLAIN, STUDENTS, VARIANTS
 from helpers.papers.rows import Trained
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Score
-from helpers.tasks import footprint, labels, ratios
+from helpers.tasks import labels, ratios
 from helpers.tasks.classifiers import Labelling, labelling
-from helpers.training.engine import After, run, run_plans
+from helpers.training.engine import After, Outcome, run, run_plans
 
 TIMED = 64  # texts that models are timed on
-FASTER = "times faster than its teacher"
-SPEEDS = {1: "ms a text, one at a time", 32: "ms a text, 32 at a time"}
+SINGLE, *_, META = STUDENTS  # what HRKD is compared with in Figure 2
 
 
 def table1(preset: Preset) -> dict:
@@ -45,15 +32,18 @@ def table1(preset: Preset) -> dict:
     return {"scores": values}
 
 
-def methods(preset: Preset, after: After | None = None, **rows: Iterable[str]) -> dict[str, Trained]:
-    """Train all that Tables 2 and 3 need, if it is not there; by the section of the corpus."""
-    done = run_plans(algorithm.plans(preset, **rows), preset.engine, after=after)
-    trained: dict[str, Trained] = {}
-    for (corpus, seed), outcome in done.items():
-        table = trained.setdefault(corpus, Trained.of(preset, outcome.value))
-        known = shared.trainings_of(outcome.tasks)
-        for row, models in outcome.value.items():
-            table.add(row, seed, models, shared.ancestry(models.values(), known))
+def methods(preset: Preset, corpus: str, after: After | None = None) -> Trained:
+    """Train all that Table 2 (corpus "mnli") or 3 ("reviews") needs, if it is not there."""
+    plans = {seed: plan for (name, seed), plan in algorithm.plans(preset).items() if name == corpus}
+    return _trained(preset, run_plans(plans, preset.engine, after=after))
+
+
+def few_shot(preset: Preset) -> dict[float, Trained]:
+    """Train all that Figure 2 needs; by share of the training texts."""
+    done, trained = run_plans(algorithm.few_shot(preset), preset.engine), {}
+    for share in preset.hrkd.shares:
+        outcomes = {seed: outcome for (of, seed), outcome in done.items() if of == share}
+        trained[share] = _trained(algorithm.reduced(preset, "mnli", share), outcomes)
     return trained
 
 
@@ -61,60 +51,75 @@ def ablations(preset: Preset) -> Trained:
     """Train all that Tables 4 to 6 need."""
     trained = Trained.of(preset, (*ABLATIONS, *VARIANTS))
     for (row, seed), outcome in run_plans(algorithm.ablations(preset), preset.engine).items():
+        student = outcome.value
+        trained.add(row, seed, algorithm.alike(student, student.domains), shared.trainings_of(outcome.tasks))
+    return trained
+
+
+def sizes(preset: Preset, corpus: str) -> dict[int, Trained]:
+    """Students of other sizes, by their number of the teacher's layers, trained as those of Tables 2 and 3."""
+    made = {}
+    for layers in preset.hrkd.sizes:
+        known = preset.hrkd.model_copy(update={"student": "", "student_layers": layers})
+        other = preset.model_copy(update={"hrkd": known})
+        plans = {seed: algorithm.compared(other, corpus, seed, (HRKD, OURS)) for seed in range(preset.seeds)}
+        made[layers] = _trained(other, run_plans(plans, preset.engine))
+    return made
+
+
+def _trained(preset: Preset, outcomes: dict[int, Outcome]) -> Trained:
+    rows = max((list(outcome.value) for outcome in outcomes.values()), key=len)  # not all seeds need have all
+    trained = Trained.of(preset, rows)
+    for seed, outcome in outcomes.items():
         known = shared.trainings_of(outcome.tasks)
-        trained.add(row, seed, algorithm.alike(outcome.value, outcome.value.domains), known)
+        for row, models in outcome.value.items():
+            trained.add(row, seed, models, shared.ancestry(models.values(), known))
     return trained
 
 
 def table(trained: Trained, corpus: str, after: After | None = None) -> dict:
     """Tables 2 and 3: accuracy of every row's model of each domain on its test texts."""
-    rows = [row for row in (HRKD, PLAIN, OURS) if row in trained.rows]
-    scored = scores(trained, corpus, of_domains=rows, after=after)
-    beaten = [
-        (OURS, PLAIN),
-        (OURS, f"{META} → Meta-distillation"),
-        (PLAIN, f"{SINGLE} → {algorithm.KD}"),
-        (OURS, ALONE),
-    ]
+    claims = [(OURS, PLAIN), (OURS, META), (OURS, SINGLE), (OURS, ALONE)]
     return {
-        **scored,
-        "baselines": [row for row in (PLAIN, ALONE) if row in trained.rows],
+        **scores(trained, corpus, [row for row in (HRKD, PLAIN, OURS) if row in trained.rows], after),
+        "baselines": [PLAIN, ALONE],
         "claims": [
             Claim(text=f"{above} is better than {below}", above=above, below=below)
-            for above, below in beaten
-            if {above, below} <= set(trained.rows)
+            for above, below in claims
+            if below in trained.rows
         ],
         "notes": notes(trained.preset, corpus),
         "training_seconds": trained.seconds,
     }
 
 
-def table4(trained: Trained, corpus: str) -> dict:
+def table4(trained: Trained) -> dict:
     """Table 4: HRKD without its parts, one more in each row, and below them our switches."""
-    parts = list(ABLATIONS)[1:]
     return {
-        **scores(trained, corpus),
+        **scores(trained, "reviews"),
         "baselines": ["HRKD"],
-        "claims": [Claim(text=f"HRKD is better than {row}", above="HRKD", below=row) for row in parts],
-        "notes": notes(trained.preset, corpus),
+        "claims": [
+            Claim(text=f"HRKD is better than {row}", above="HRKD", below=row) for row in ABLATIONS if row != "HRKD"
+        ],
+        "notes": notes(trained.preset, "reviews"),
         "training_seconds": trained.seconds,
     }
 
 
 def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after: After | None = None) -> dict:
-    """Accuracy of every row, domain and seed with every text's as parts of a record; ``of_domains`` are rows that are
+    """Accuracy of every row, domain and seed with every text's, as parts of a record; ``of_domains`` are rows that are
     scored once more, by the weights that were best on each domain."""
-    preset, asked = trained.preset, {}
-    for row, seed, domain, model in trained.models():
-        asked[row, domain, seed] = labelling(model)
-    for row, seed, domain, model in trained.models():
-        if row in of_domains:
-            asked[row + OF_DOMAINS, domain, seed] = labelling(model, of_domains=True)
-    run(asked.values(), preset.engine, "classes", after)
-    right = {cell: hits(task, cell[1]) for cell, task in asked.items()}
-    known = load_texts(getattr(preset, corpus))
+    models = list(trained.models())
+    asked = {(row, domain, seed): labelling(model) for row, seed, domain, model in models}
+    asked |= {
+        (row + OF_DOMAINS, domain, seed): labelling(model, of_domains=True)
+        for row, seed, domain, model in models
+        if row in of_domains
+    }
+    run(asked.values(), trained.preset.engine, "classes", after)
+    known = load_texts(getattr(trained.preset, corpus))
     ids = {name: fingerprint(*(text.id for text in domain.test)) for name, domain in known.items()}
-    return {**records.scored(right), "unit": "accuracy", "examples_of": ids}
+    return {**records.scored({cell: hits(task, cell[1]) for cell, task in asked.items()}), "examples_of": ids}
 
 
 def hits(task: Labelling, domain: str) -> list[float]:
@@ -123,147 +128,131 @@ def hits(task: Labelling, domain: str) -> list[float]:
     return [100.0 * (said == text.label) for said, text in zip(task.result()[domain], known, strict=True)]
 
 
-def figure2(preset: Preset, corpus: str = "mnli") -> dict:
+def averages(trained: Trained, corpus: str) -> dict[tuple[str, int], float]:
+    """Accuracy over all domains, by row and seed."""
+    table = pd.DataFrame([(s.method, s.seed, s.value) for s in scores(trained, corpus)["scores"]], columns=[*"rsv"])
+    return table.groupby(["r", "s"])["v"].mean().to_dict()
+
+
+def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
     """Figure 2: how much better Meta-KD and HRKD are than single → TinyBERT-KD, by the share of the training texts."""
-    done = run_plans(algorithm.few_shot(preset, corpus), preset.engine)
-    trained: dict[float, Trained] = {}
-    for (share, seed), outcome in done.items():
-        tables_of_share = trained.setdefault(share, Trained.of(algorithm.reduced(preset, corpus, share), outcome.value))
-        known = shared.trainings_of(outcome.tasks)
-        for row, models in outcome.value.items():
-            tables_of_share.add(row, seed, models, shared.ancestry(models.values(), known))
-    base, values, accuracies = f"{SINGLE} → {algorithm.KD}", [], []
-    for share, each in trained.items():
-        found = scores(each, corpus)["scores"]
-        means = {
-            (row, seed): np.mean([s.value for s in found if (s.method, s.seed) == (row, seed)])
-            for row in each.rows
-            for seed in range(preset.seeds)
-        }
-        for (row, seed), mean in means.items():
-            cell = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
-            values.append(Score(**cell, value=mean - means[base, seed], metric="points of accuracy"))
-            accuracies.append(Score(**cell, value=mean, metric="accuracy"))
-    least, most = (f"{100 * share:g}" for share in (min(trained), max(trained)))
-    better = OURS, f"{META} → Meta-distillation"
+    values: dict[str, list[Score]] = {GAIN: [], "accuracy": []}
+    for share, table in trained.items():
+        found = averages(table, "mnli")
+        for (row, seed), accuracy in found.items():
+            point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
+            values[GAIN].append(Score(**point, value=accuracy - found[SINGLE, seed], metric=GAIN))
+            values["accuracy"].append(Score(**point, value=accuracy, metric="accuracy"))
+    few, many = (f", {100 * share:g}" for share in (min(trained), max(trained)))
+    gain = {"above": OURS + few, "below": SINGLE + few}
     claims = [
-        Claim(
-            text=f"{row} is better than {base} with {least} % of the texts",
-            above=f"{row}, {least}",
-            below=f"{base}, {least}",
-        )
-        for row in better
+        Claim(text=f"HRKD is better than {SINGLE} with few texts", **gain),
+        Claim(text="HRKD is better than Meta-KD with few texts", above=OURS + few, below=META + few),
+        Claim(text="HRKD gains more with few texts than with many", **gain, than=[OURS + many, SINGLE + many]),
     ]
-    gains = {"above": f"{OURS}, {least}", "below": f"{base}, {least}", "than": [f"{OURS}, {most}", f"{base}, {most}"]}
-    claims.append(Claim(text=f"{OURS} gains more with {least} % than with {most} %", **gains))
-    claims.append(
-        Claim(
-            text=f"{OURS} is better than Meta-KD with {least} %",
-            above=f"{OURS}, {least}",
-            below=f"{better[1]}, {least}",
-        )
-    )
     return {
-        "scores": [*values, *accuracies],
+        "scores": values[GAIN] + values["accuracy"],
         "claims": claims,
         "payload": {"x": "% of the training texts", "scale": "log"},
-        "notes": notes(preset, corpus),
-        "training_seconds": shared.seconds(itertools.chain.from_iterable(outcome.tasks for outcome in done.values())),
+        "notes": notes(preset, "mnli"),
+        "training_seconds": sum(table.seconds for table in trained.values()),
     }
 
 
-def case(trained: Trained, corpus: str, same: int) -> dict:
+def case(trained: Trained, same: int) -> dict:
     """Tables 5 and 6: the ratios and the shares of levels of one text a domain, ``same`` of them with one label.
 
-    Chosen are the first texts of the domains' test parts, all in the same place, with that many of one label. The
-    scores test the paper's reading on the texts of every place: how far the ratios of two domains are apart where the
-    two texts have the same label, and where they do not, as a mean over all pairs of domains.
+    Chosen are the first texts of the domains' test parts, all in the same place, of which so many have one label. The
+    scores test the paper's reading on the texts of every place: how far the ratios of two domains are apart where their
+    texts have the same label, and where not.
     """
-    preset = trained.preset
-    known = load_texts(getattr(preset, corpus))
-    values, shown = [], None
+    known, values, panels = load_texts(trained.preset.reviews), [], None
     for seed, models in trained.rows["HRKD"].items():
         model = next(iter(models.values()))
-        texts = {name: labels.sequences_of(model.texts, preset.encoder, name, "test") for name in model.domains}
-        ratios_NxVxD, shares_NxDxVxV = ratios.of_places(model.related(), texts)
-        labels_NxD = np.stack([of.labels["label"][: len(ratios_NxVxD)] for of in texts.values()], 1)
-        levels_NxVVxD = shares_NxDxVxV.reshape(*labels_NxD.shape, -1).transpose(0, 2, 1)
-        for column, of_domains in {"ratios": ratios_NxVxD, "shares of levels": levels_NxVVxD}.items():
-            for row, gap in ratios.distances(of_domains, labels_NxD).items():
+        texts = {name: labels.sequences_of(model.texts, model.preset.encoder, name, "test") for name in model.domains}
+        found = ratios.of_places(model.related(), texts)
+        for column, of_domains in {"ratios": found.ratios, "shares of levels": found.flat_shares()}.items():
+            for row, gap in ratios.distances(of_domains, found.labels).items():
                 values.append(Score(method=row, column=column, seed=seed, value=100 * gap))
-        if shown is None:
-            counts = [max(np.bincount(row)) for row in labels_NxD]
-            place = counts.index(same)
-            shown = place, ratios_NxVxD[place], shares_NxDxVxV[place], labels_NxD[place]
-    place, ratios_VxD, shares_DxVxV, labels_D = shown
-    names = label_names(getattr(preset, corpus))
-    rows = [f"{domain} ({names[label]})" for domain, label in zip(known, labels_D, strict=True)]
-    levels = ["embeddings", *(f"layer {m}" for m in range(1, len(ratios_VxD)))]
-    panels = {"ratio of the domain at each level": matrix(rows, levels, ratios_VxD.T)}
-    for row, shares_VxV in zip(rows, shares_DxVxV, strict=True):
-        panels[f"levels in the graphs of {row}"] = matrix(
-            levels, levels, np.where(np.tri(len(levels)), shares_VxV, np.nan)
-        )
-    texts = {row: domain.test[place].first for row, domain in zip(rows, known.values(), strict=True)}
-    reading = "texts of the same label have ratios nearer to each other"
+        if panels is None:
+            place = next(n for n, row in enumerate(found.labels) if max(np.bincount(row)) == same)
+            names = label_names(trained.preset.reviews)
+            rows = [f"{domain}, {names[label]}" for domain, label in zip(known, found.labels[place], strict=True)]
+            panels = found.panels(place, rows)
+    reading = {"above": ratios.DIFFERENT, "below": ratios.SAME, "columns": ["ratios"]}
+    shown = {row: domain.test[place].first for row, domain in zip(rows, known.values(), strict=True)}
     return {
         "scores": values,
-        "claims": [Claim(text=reading, above=ratios.DIFFERENT, below=ratios.SAME, columns=["ratios"])],
-        "payload": {"panels": panels, "x": "", "y": "", "text": texts},
+        "claims": [Claim(text="the ratios of texts with the same label are nearer to each other", **reading)],
+        "payload": {"panels": panels, "x": "", "y": "", "text": shown},
         "notes": [f"texts {place + 1} of the test parts: the first place where {same} of {len(rows)} have one label"],
     }
 
 
-def matrix(rows: list[str], columns: list[str], values: np.ndarray) -> dict[str, dict[str, float | None]]:
-    """Values by row and column, None where there is none."""
+def drift(trained: Trained) -> dict:
+    """How far the ratios are from all alike over the training: how much of a level's weight would have to move."""
+    values = []
+    for row, seed, _, model in _once(trained):
+        for step, _, found in model.result()["validation"]:
+            if "ratios" in found:
+                x, moved = round(100 * step / model.steps), ratios.moved(np.asarray(found["ratios"]))
+                values.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
+    return {"scores": values, "payload": {"x": "% of the training"}, "notes": notes(trained.preset, "reviews")}
+
+
+def _once(trained: Trained) -> Iterator[tuple]:
+    """Row, seed, domain and model, a model of several domains once."""
+    seen = set()
+    for row, seed, domain, model in trained.models():
+        if (row, seed, model.key) not in seen:
+            seen.add((row, seed, model.key))
+            yield row, seed, domain, model
+
+
+def compression(trained: Trained, corpus: str) -> dict:
+    """What a student costs and keeps beside its teacher: accuracy, size, and speed in turns in one run."""
+    found, values = averages(trained, corpus), {}
+    for seed in trained.rows[OURS]:
+        models = {row: next(iter(trained.rows[row][seed].values())) for row in (HRKD, OURS)}
+        texts = models[HRKD].sequences("test")
+        texts = texts.select(np.linspace(0, len(texts) - 1, min(TIMED, len(texts))).astype(int))
+        for row, metric, value in shared.footprints(models, {row: found[row, seed] for row in models}, texts):
+            score = Score(method=row, column=CORPORA[corpus], seed=seed, value=value, metric=metric)
+            values.setdefault(metric, []).append(score)
     return {
-        row: {
-            column: None if np.isnan(value) else round(float(value), 4)
-            for column, value in zip(columns, line, strict=True)
-        }
-        for row, line in zip(rows, values, strict=True)
+        "scores": sum(values.values(), []),
+        "notes": [*notes(trained.preset, corpus), f"times are for {TIMED} texts"],
     }
 
 
-def drift(trained: Trained) -> dict:
-    """How far the ratios are from all alike, over the training: the share of the weight that would have to move."""
+def against_size(trained: Trained, others: dict[int, Trained], corpus: str) -> dict:
+    """Accuracy against the number of parameters, of the student of the tables and of others."""
     values = []
-    for row, seeds in trained.rows.items():
-        for seed, models in seeds.items():
-            training = next(iter(models.values()))
-            for step, _, found in training.result()["validation"]:
-                if "ratios" in found:
-                    value, x = ratios.moved(np.asarray(found["ratios"])), round(100 * step / training.steps)
-                    values.append(Score(method=row, column="moved", seed=seed, value=value, x=x))
-    return {"scores": values, "payload": {"x": "% of the training"}}
+    for table in (trained, *others.values()):
+        found = averages(table, corpus)
+        for row in (HRKD, OURS):
+            for seed, models in table.rows[row].items():
+                thousands = next(iter(models.values())).result()["parameters"] / 1000
+                score = Score(method=row, column=CORPORA[corpus], seed=seed, value=found[row, seed], x=round(thousands))
+                if score not in values:
+                    values.append(score)
+    return {
+        "scores": values,
+        "payload": {"x": "thousand parameters", "scale": "log"},
+        "notes": notes(trained.preset, corpus),
+    }
 
 
-def compression(trained: Trained, corpus: str, repeats: int = 3) -> dict:
-    """What a student costs and keeps: its size, its speed beside its teacher's, in turns in one run, and its accuracy."""
-    values: dict[str, list[Score]] = {}
-
-    def add(row: str, seed: int, metric: str, value: float) -> None:
-        values.setdefault(metric, []).append(
-            Score(method=row, column=CORPORA[corpus], seed=seed, value=value, metric=metric)
-        )
-
-    found = scores(trained, corpus)["scores"]
-    for seed in range(trained.preset.seeds):
-        means = {row: np.mean([s.value for s in found if (s.method, s.seed) == (row, seed)]) for row in (HRKD, OURS)}
-        models = {row: next(iter(trained.rows[row][seed].values())) for row in (HRKD, OURS)}
-        loaded = {row: model.load(model.key, "labels") for row, model in models.items()}
-        texts = models[HRKD].sequences("test")
-        texts = texts.select(np.linspace(0, len(texts) - 1, min(TIMED, len(texts))).astype(int))
-        for row, model in models.items():
-            add(row, seed, "accuracy", means[row])
-        add(OURS, seed, "% of the teacher's accuracy", 100 * means[OURS] / means[HRKD])
-        for row, model in models.items():
-            add(row, seed, "thousand parameters", model.result()["parameters"] / 1000)
-            add(row, seed, "MB", footprint.megabytes(model.folder()))
-        for size, metric in SPEEDS.items():
-            work = {row: partial(footprint.read, model, texts, size) for row, model in loaded.items()}
-            seconds = shared.seconds_in_turns(work, repeats)
-            for row, value in seconds.items():
-                add(row, seed, metric, 1000 * value / len(texts))
-            add(OURS, seed, f"{FASTER}, {metric.split(', ')[1]}", seconds[HRKD] / seconds[OURS])
-    return {"scores": list(itertools.chain.from_iterable(values.values())), "notes": notes(trained.preset, corpus)}
+def notes(preset: Preset, corpus: str) -> list[str]:
+    """What one has to know about how the rows were made."""
+    known, training = preset.hrkd, preset.training
+    sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_texts(getattr(preset, corpus)).items())
+    rate = getattr(known, f"{corpus}_learning_rate")
+    start = known.student or f"{known.student_layers} layers of the teacher's pretrained encoder"
+    return [
+        f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {known.epochs:g} "
+        f"epochs, {rate:g}; {training.batch_size} texts of every domain a step",
+        f"students begin as {start.partition('@')[0]}",
+        f"training texts: {sizes}",
+        *preset.without_gpu(),
+    ]

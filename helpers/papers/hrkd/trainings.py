@@ -28,8 +28,8 @@ from helpers.training.teachers import LiveTeacher
 
 
 class TeacherTraining(ClassifierTraining):
-    """One training of a teacher (section 3.2), or of any classifier without one. With ``meta`` it is Meta-KD's: its texts
-    are weighed by how near they are to their class, and its states are kept from telling the domain."""
+    """One training of a teacher (section 3.2), or of any classifier without one. With ``meta`` it is Meta-KD's: its
+    texts are weighed by how near they are to their class, and its states are kept from telling the domain."""
 
     encoder: Literal["teacher", "student"] = "teacher"
     meta: float = 0.0  # weight of the domain corruption; 0: none, nor weights
@@ -73,8 +73,8 @@ class TeacherTraining(ClassifierTraining):
 
 
 class StudentTraining(ClassifierTraining):
-    """One training of a student by its teacher (Eqs. 1 to 5), whose domains ``relations`` weigh (Eq. 17), or with ``meta``
-    each text its weight (Meta-distillation)."""
+    """One training of a student by its teacher (Eqs. 1 to 5). ``relations`` weigh domains and levels (Eq. 17), or with
+    ``meta`` each text has a weight of its own (Meta-distillation)."""
 
     teacher: str  # key
     matching: dict  # gamma, temperature, attention, padding: what the loss depends on
@@ -162,8 +162,8 @@ class StudentTraining(ClassifierTraining):
 
 
 def teacher_loss(classes: int, domains: int, corruption: float) -> Loss:
-    """Cross-entropy of the labels, a mean over the batch, or the sum of the means over each of several ``domains``. With
-    ``corruption`` that of shuffled domains is added so many times, and all is weighed (Meta-KD)."""
+    """Cross-entropy of the labels: a mean over the batch, or the sum of the means over each of several ``domains``.
+    With ``corruption`` that of shuffled domains is added so many times, and all is weighed (Meta-KD)."""
 
     def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
         logits_BxC = labels.own_logits(output.logits, batch["domain"], classes).float()
@@ -183,7 +183,7 @@ def teacher_loss(classes: int, domains: int, corruption: float) -> Loss:
 def distillation_loss(
     classes: int, domains: int, layers: list[int], *, gamma: float, temperature: float, padding: bool, view=None
 ) -> Loss:
-    """Eqs. 1 to 4, weighed by the ratios of domains and levels and summed (Eq. 17; with equal ratios Eq. 5 divided by D).
+    """Eqs. 1 to 4, weighed by the ratios of domains and levels and summed (Eq. 17; with equal ratios, Eq. 5 over D).
 
     ``layers`` are the teacher's (from 1) that the student's match. With ``view``, Meta-KD's, each text counts by its
     weight and by how sure the teacher is of its class, and half the distance of the domains' views is added.
@@ -215,7 +215,7 @@ def distillation_loss(
 
 
 def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tensor:
-    """(1 + w) / (exp((p - 1)²) + 1), p the teacher's probability of the right class, shape B (Meta-KD, Pan et al. 2020)."""
+    """(1 + w) / (exp((p - 1)²) + 1), p the teacher's probability of the right class, shape B (Pan et al. 2020)."""
     right_B = teacher_BxC.float().softmax(-1).gather(1, label_B[:, None])[:, 0]
     return (1 + weight_B) / (torch.exp((right_B - 1).square()) + 1)
 
