@@ -14,7 +14,7 @@ import numpy as np
 from helpers.data.mini.world import RELATIONS, STYLES, TYPES, Fact, Relation, choose, draw, pick, pools, state
 
 LABELS = ("contradicted", "entailed", "not said")
-RIVAL = 0.3  # share of other claims than entailed ones whose value the passage gives to another subject
+RIVAL = 0.2  # share of other claims than entailed ones whose value the passage gives to another subject
 
 
 @dataclass(frozen=True)
