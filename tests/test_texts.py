@@ -96,6 +96,9 @@ def test_equal_texts_stay_together_and_sizes_are_kept():
         taken, rest = splits.by_content(known, 10, seed)
         assert len(taken) == 10
         assert not {record.first for record in taken} & {record.first for record in rest}
+    # Two seats, one a label; the texts of "a" come in twos and do not fit theirs.
+    twos = records(*"a" * 10, *"b" * 10, texts=[f"text {n // 2}" for n in range(10)] + [f"one {n}" for n in range(10)])
+    assert [record.label for record in splits.by_content(twos, 2, seed=0)[0]] == ["b", "b"]
     taken, rest = splits.by_content(records(*"ab" * 5, texts=["same"] * 10), 1, seed=0)
     assert (len(taken), len(rest)) == (0, 10)
 
