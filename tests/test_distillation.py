@@ -42,15 +42,29 @@ def test_distance_of_levels_by_hand():
     assert losses.level_distance(student, teacher, torch.tensor([[1, 1]])).tolist() == [(2 + 81) / 2]
 
 
-def test_distance_of_heads_by_hand():
+def test_distance_of_probabilities_by_hand():
     student = torch.tensor([[[[1.0, 5.0], [7.0, 7.0]]]])  # one head, two tokens
     teacher = torch.zeros(1, 1, 2, 2)
     real, every = torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.long)
-    assert losses.head_distance(student, teacher, real, real).tolist() == [1.0]
-    assert losses.head_distance(student, teacher, every, real).tolist() == [(1 + 49) / 2]
+    assert losses.probability_distance(student, teacher, real, real).tolist() == [1.0]
+    assert losses.probability_distance(student, teacher, every, real).tolist() == [(1 + 49) / 2]
     # other numbers of heads: the means over heads
     two = torch.stack([student[0, 0], 3 * student[0, 0]])[None]
-    assert losses.head_distance(two, teacher, real, real).tolist() == [4.0]
+    assert losses.probability_distance(two, teacher, real, real).tolist() == [4.0]
+
+
+def test_distance_of_scores_by_hand_and_as_the_scores_themselves_have_it():
+    query, key = torch.tensor([[[[2.0], [1.0]]]]), torch.tensor([[[[3.0], [5.0]]]])  # scores 6, 10 and 3, 5
+    zero, every = torch.zeros(1, 1, 2, 1), torch.ones(1, 2, dtype=torch.long)
+    assert losses.score_distance((query, key), (zero, zero), every, every).tolist() == [(36 + 100 + 9 + 25) / 4]
+    assert losses.score_distance((query, key), (zero, zero), every, torch.tensor([[0, 1]])).tolist() == [(100 + 25) / 2]
+    student, teacher = (tuple(torch.randn(2, 2, 4, 3, 5).unbind()) for _ in range(2))
+    query_mask, key_mask = torch.tensor([[1, 1, 0], [1, 1, 1]]), torch.tensor([[1, 0, 0], [1, 1, 0]])
+    for heads in (4, 2):  # as many as the teacher has, or fewer
+        fewer = tuple(each[:, :heads] for each in student)
+        scores = [q @ k.transpose(2, 3) for q, k in (fewer, teacher)]
+        expected = losses.probability_distance(*scores, query_mask, key_mask)
+        assert torch.allclose(losses.score_distance(fewer, teacher, query_mask, key_mask), expected, rtol=1e-4)
 
 
 def test_soft_labels_by_hand():
@@ -92,21 +106,19 @@ def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy(what):
     given = says(teacher, batch())
     output = forward(Distilled(student, 128, 2, what=what), given, "fp32")
     terms = distillation_loss(2, 2, [1, 2, 3], **settings())(output, given, 0.0)
-    assert {name: terms[name].item() for name in ("embedding", "attention", "hidden")} == {
-        "embedding": 0.0,
-        "attention": 0.0,
-        "hidden": 0.0,
-    }
+    for name in ("embedding", "attention", "hidden"):
+        assert terms[name].item() == pytest.approx(0, abs=1e-4)
     own = labels.own_logits(output.logits, given["domain"], 2).softmax(-1)
     assert terms["prediction"].item() == pytest.approx(-(own * own.log()).sum(-1).mean().item(), abs=1e-5)
 
 
 def test_scores_are_those_before_the_softmax_and_padding_changes_no_loss():
     given = batch()
-    scores = forward(keep_levels(encoder().eval(), "scores"), given, "fp32").attentions_kept
+    factors = forward(keep_levels(encoder().eval(), "scores"), given, "fp32").attentions_kept
     kept = forward(keep_levels(encoder().eval(), "probabilities"), given, "fp32").attentions_kept
-    masked = scores[1].masked_fill(given["attention_mask"][:, None, None] == 0, -torch.inf)
-    assert len(scores) == 3 and torch.allclose(masked.softmax(-1), kept[1], atol=1e-6)
+    scores = factors[1][0] @ factors[1][1].transpose(2, 3)
+    masked = scores.masked_fill(given["attention_mask"][:, None, None] == 0, -torch.inf)
+    assert len(factors) == 3 and torch.allclose(masked.softmax(-1), kept[1], atol=1e-6)
     loss = distillation_loss(2, 2, [1, 2, 3], **settings())
     student = Distilled(keep_layers(encoder(), 3), 128, 2)
     longer = {

@@ -25,8 +25,9 @@ def keep_attention(model: nn.Module) -> nn.Module:
 
 
 def keep_levels(model: nn.Module, what: str) -> nn.Module:
-    """Let ``model``'s output have ``attentions_kept``: of every layer the "scores" before the softmax, or the
-    "probabilities" after it, B×H×L×L. Raises EncoderError where they cannot be read."""
+    """Let ``model``'s output have ``attentions_kept``: of every layer the "probabilities" that its attention gives,
+    B×H×L×L, or the "scores" before the softmax, as the queries (scaled) and keys that they are products of, B×H×L×D
+    each. Raises EncoderError where they cannot be read."""
     layers = attention_layers(model)
     model.set_attn_implementation(dropout.NAME)
     for layer in layers:

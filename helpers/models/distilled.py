@@ -14,7 +14,7 @@ from helpers.models.relations import Relations, prototypes
 class Distilled(nn.Module):
     """``student`` with a linear map a level to ``width``, where it is not as wide itself (W of Eqs. 1, 4).
 
-    The output has, besides the student's, ``levels`` (M+1 of B×L×width), ``attentions_kept`` (M of B×H×L×L; ``what`` is
+    The output has, besides the student's, ``levels`` (M+1 of B×L×width), ``attentions_kept`` (of M layers; ``what`` is
     "scores" or "probabilities"), ``ratios`` (V×D; all 1/D without ``relations``) and ``shares`` (D×V×V, None without).
     With ``padding`` the padded tokens count in the prototypes. Without ``steer`` no gradient goes through these.
     """

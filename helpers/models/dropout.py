@@ -37,15 +37,15 @@ def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=No
     """transformers' SDPA attention; with dropout on a CPU, where SDPA has no fused kernel for it, spelt out.
 
     query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that ``keeps`` its
-    "scores" or "probabilities" (``helpers.models.attention``) is spelt out too, and left them as ``kept``, B×H×L×L;
-    scores are those before the mask.
+    "probabilities" (``helpers.models.attention``) is spelt out too, and left them as ``kept``, B×H×L×L; one that keeps
+    its "scores" is left the two factors that they are the product of, scaled queries and keys, B×H×L×D each.
     """
     keeps = getattr(module, "keeps", "")
-    if not keeps and (dropout == 0.0 or query.device.type != "cpu"):
+    if keeps == "scores":
+        module.kept = query * scaling, key
+    if keeps != "probabilities" and (dropout == 0.0 or query.device.type != "cpu"):
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
     scores = (query * scaling) @ key.transpose(2, 3)
-    if keeps == "scores":
-        module.kept = scores
     if attention_mask is not None:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)

@@ -30,7 +30,12 @@ def level_distances(output, batch: Batch, layers: Sequence[int], padding: bool =
             for student, layer in zip(output.levels, [0, *layers], strict=True)
         ],
         [
-            losses.head_distance(student, batch["teacher_attention"][layer - 1], counted_BxL, real_BxL)
+            _attention_distance(student, batch["teacher_attention"][layer - 1], counted_BxL, real_BxL)
             for student, layer in zip(output.attentions_kept, layers, strict=True)
         ],
     )
+
+
+def _attention_distance(student, teacher, query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
+    distance = losses.score_distance if isinstance(student, tuple) else losses.probability_distance
+    return distance(student, teacher, query_BxL, key_BxL)

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 Span = tuple[Tensor, Tensor]  # of start and end
+Factors = tuple[Tensor, Tensor]  # queries and keys
 
 
 def mean(values_B: Tensor, weight_B: Tensor | None = None) -> Tensor:
@@ -90,7 +91,9 @@ def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tenso
     return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
 
 
-def head_distance(student_BxHxLxL: Tensor, teacher_BxHxLxL: Tensor, query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
+def probability_distance(
+    student_BxHxLxL: Tensor, teacher_BxHxLxL: Tensor, query_BxL: Tensor, key_BxL: Tensor
+) -> Tensor:
     """Mean squared difference of two attentions over the heads and all pairs of an unmasked query and an unmasked key
     of each example, shape B (HRKD Eq. 3). Where they differ in their number of heads, the means over the heads are
     compared."""
@@ -100,6 +103,26 @@ def head_distance(student_BxHxLxL: Tensor, teacher_BxHxLxL: Tensor, query_BxL: T
     over_keys_BxHxL = (gaps_BxHxLxL @ key_BxL.float()[:, None, :, None])[..., 0]
     pairs_B = query_BxL.sum(-1) * key_BxL.sum(-1)
     return (over_keys_BxHxL * query_BxL[:, None]).sum(-1).mean(-1) / pairs_B
+
+
+def score_distance(student: Factors, teacher: Factors, query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
+    """The same of the scores before the softmax, shape B, from the queries and keys (B×H×L×D) that they are products of.
+
+    No score is computed: with A = [student's queries, -teacher's] and B = [student's keys, teacher's] the differences
+    are A Bᵀ, and the sum of their squares is that of the elements of AᵀA and BᵀB multiplied one by one.
+    """
+    if student[0].shape[1] != teacher[0].shape[1]:  # the mean over heads is one head, as wide as all of them
+        student, teacher = (_one_head(*factors) for factors in (student, teacher))
+    queries = torch.cat([student[0].float(), -teacher[0].float()], -1) * query_BxL[:, None, :, None]
+    keys = torch.cat([student[1].float(), teacher[1].float()], -1) * key_BxL[:, None, :, None]
+    squares_BxHxDxD = (queries.transpose(2, 3) @ queries) * (keys.transpose(2, 3) @ keys)
+    pairs_B = query_BxL.sum(-1) * key_BxL.sum(-1)
+    return squares_BxHxDxD.sum((2, 3)).mean(1).clamp_min(0) / pairs_B
+
+
+def _one_head(queries_BxHxLxD: Tensor, keys_BxHxLxD: Tensor) -> Factors:
+    queries, keys = (each.transpose(1, 2).flatten(2)[:, None] for each in (queries_BxHxLxD, keys_BxHxLxD))
+    return queries / queries_BxHxLxD.shape[1], keys
 
 
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
