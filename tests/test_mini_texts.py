@@ -36,7 +36,7 @@ def test_sizes_labels_and_other_streams_than_the_questions():
     for name in texts.STREAMS:
         domain = texts.load_domain(name, valid_size=7, test_size=9)
         assert (len(domain.valid), len(domain.test)) == (7, 9)
-        assert 200 <= len(domain.train) <= 600
+        assert 100 <= len(domain.train) <= 500
         assert {e.label for e in domain.train} == set(range(len(texts.labels(name))))
         assert all((e.second is None) == (name in texts.REVIEWS) for e in domain.train)
     assert len(set(texts.STREAMS.values()) | set(domains.STREAMS.values()) | {99}) == 1 + 9 + len(domains.STREAMS)
@@ -128,7 +128,7 @@ def test_the_verdict_decides_or_else_the_majority(name):
         decided = verdict or sum(votes)
         assert texts.labels(name)[review.label] == ("positive" if decided > 0 else "negative"), review.first
         mixed += len(set(votes)) > 1
-    assert mixed > 60
+    assert mixed > 45
 
 
 def test_texts_are_short_and_never_cut():

@@ -3,7 +3,9 @@
 A claim says that a subject has a value in a relation. The passage states this fact in other words (entailed), another
 value of that relation (contradicted; no relation has two values here), or nothing of that relation about that subject
 (not said). Subjects, relations and values of claims are drawn alike for all three labels, so that a claim alone says
-nothing, and mostly both subject and value stand in the passage, whatever the label.
+nothing. Every passage names the claim's subject, and states its relation of a rival; now and then the rival has the
+claim's value, so that a value in the passage is not enough. A passage has two facts, or four where the claim's subject
+is "the founder of" somebody or the like.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ import numpy as np
 from helpers.data.mini.world import RELATIONS, STYLES, TYPES, Fact, Relation, choose, draw, pick, pools, state
 
 LABELS = ("contradicted", "entailed", "not said")
-RIVAL = 0.2  # share of other claims than entailed ones whose value the passage gives to another subject
+RIVAL = 0.15  # share of other claims than entailed ones whose value the passage gives to another subject
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,6 @@ class Genre:
 
     style: str
     size: int  # training examples
-    facts: tuple[int, int]  # of a passage, fewest and most
     claims: tuple[str, ...]  # filled with subject, value and the relation's nouns, asks and statements
     chains: float = 0.0  # share of claims about "the founder of" somebody
     typed: bool = False  # claims are lower case
@@ -55,7 +56,7 @@ def make_claim(rng: np.random.Generator, genre: Genre) -> Claim:
     value, wrong = (draw(rng, pool[relation.object], used) for _ in range(2))
     elsewhere = draw(rng, pool[other.object], used)
 
-    # what tells the label, what misleads, and what has nothing to do with it
+    # what tells the label, and what may mislead
     said = {
         "entailed": (subject, relation, value),
         "contradicted": (subject, relation, wrong),
@@ -69,9 +70,6 @@ def make_claim(rng: np.random.Generator, genre: Genre) -> Claim:
         owner, another = (draw(rng, pool[first.subject], used) for _ in range(2))
         stated += [(owner, first, subject), (another, first, rival)]
         name = f"the {first.nouns[0]} of {owner}"
-    for _ in range(len(stated), rng.integers(genre.facts[0], genre.facts[1] + 1)):
-        stray = pick(rng, of_topic)
-        stated.append((draw(rng, pool[topic], used), stray, draw(rng, pool[stray.object], used)))
     written = state(rng, style, [stated[i] for i in rng.permutation(len(stated))])
 
     asks, statements = (_filled(texts, name, value) for texts in (relation.asks, relation.statements))
