@@ -1,4 +1,4 @@
-"""Somebody's own domains in, better readers out."""
+"""Somebody's own domains in, better models out, by whichever paper has a command for it."""
 
 import shutil
 import sys
@@ -12,24 +12,22 @@ from typing import NamedTuple, Self
 import pandas as pd
 from tqdm.auto import tqdm
 
-from helpers import paths
-from helpers.data.domains import fingerprint, load_domains
-from helpers.data.examples import DataError
-from helpers.files import fingerprint as fingerprint_of
-from helpers.models.pretrained import encoder_fingerprint
+from helpers import papers, paths
+from helpers.data.domains import load_domains
+from helpers.data.examples import DataError, Domain
+from helpers.data.texts import load_texts
+from helpers.files import fingerprint
 from helpers.notebooks.session import Session
-from helpers.papers.card import OwnDomains, OwnModel
-from helpers.presets.load import load
-from helpers.presets.schema import Preset, domain_name
+from helpers.papers.card import OwnDomains, OwnModel, Paper
+from helpers.presets.load import keys, load
+from helpers.presets.schema import Preset, TextsSettings, domain_name
 from helpers.results import comparisons, tables
 from helpers.results.records import Record
 from helpers.tasks.pace import Pace
-from helpers.tasks.spans import budget
 from helpers.training import engine
 from helpers.training.cached import Cached
 
 MOST = 16  # domains
-TITLE = "# A reader of "  # of a card, by which our own folders are known
 NAME = "own"  # of the preset, and so of the folder of its trainings and of its records
 BAR = "{percentage:3.0f} %|{bar}| {elapsed} so far, {desc}"
 
@@ -43,7 +41,7 @@ class Work(NamedTuple):
     @classmethod
     def of(cls, method: OwnDomains, preset: Preset) -> Self:
         """What there is to do; nothing is done."""
-        tasks = {task.key: task for task in method.tasks(preset)}
+        tasks = {task.key: task for task in method.work().tasks(preset)}
         return cls(tasks, {key: task for key, task in tasks.items() if not engine.is_done(task)})
 
     def table(self) -> pd.DataFrame:
@@ -57,32 +55,57 @@ class Work(NamedTuple):
         return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def overrides(method: str, domains: dict[str, str], preset: str = "lab") -> dict[str, object]:
+def overrides(method: OwnDomains, domains: dict[str, str], preset: str = "lab") -> dict[str, object]:
     """What a preset says instead where a method gets domains by name and file, whose order does not matter. A share of
-    the miniature questions is no share of these. Raises DataError."""
+    miniature examples is no share of these. Raises DataError."""
     if not 2 <= len(domains) <= MOST:
-        raise DataError(f"{method} needs 2 to {MOST} domains, not {len(domains)}: give --domain NAME=FILE for each")
+        raise DataError(
+            f"{method.name} needs 2 to {MOST} domains, not {len(domains)}: give each by --domain NAME=FILE"
+        )
     for name, file in domains.items():
         try:
             domain_name(name)
         except ValueError as error:
             raise DataError(f"--domain {name}={file}: {error}") from None
     files = {name: str(Path(file).expanduser().resolve()) for name, file in sorted(domains.items())}
-    data = {"source": "files", "folder": str(Path.cwd()), "domains": files, "adversarial": None}
-    if load(preset).data.source == "mini":
-        data["train_share"] = 1.0
-    return {"name": NAME, **{f"data.{key}": value for key, value in data.items()}}
+    given = {"source": "files", "folder": str(Path.cwd()), "domains": files}
+    if getattr(load(preset), method.section).source == "mini":
+        given["train_share"] = 1.0
+    return {"name": NAME, **{f"{method.section}.{key}": value for key, value in given.items()}}
+
+
+def check_parameters(method: OwnDomains, parameters: dict[str, object], files: dict[str, object]) -> None:
+    """Raises DataError for a parameter that would be ``files``' own, or that nothing here depends on."""
+    if clash := sorted(set(parameters) & set(files)):
+        raise DataError(f"-p {clash[0]} has no meaning here: --domain names the files, and results lie below own")
+
+    def is_read(key: str) -> bool:
+        section = key.partition(".")[0]
+        other = section in ("data", *papers.TEXTS) and section != method.section
+        return papers.concerns(key, method.notebook) and not other
+
+    for key in (key for key in parameters if key != "preset" and not is_read(key)):
+        alike = [known for known in keys() if known.rpartition(".")[2] == key.rpartition(".")[2] and is_read(known)]
+        instead = f"; there is {', '.join(alike)}" if alike else ""
+        raise DataError(f"-p {key} has no meaning here: {method.name} does not depend on it{instead}")
+
+
+def domains_of(method: OwnDomains, preset: Preset) -> dict[str, Domain]:
+    """The domains by name. Raises DataError for files that cannot be used."""
+    given = getattr(preset, method.section)
+    return load_texts(given) if isinstance(given, TextsSettings) else load_domains(given)
 
 
 def forecast(work: Work, pace: Pace) -> str:
     """How much is left and how long it will take, in words."""
     if not work.left:
         return f"all {len(work.tasks)} trainings and scorings are done"
-    seconds = pace.seconds(work.left.values()) / pace.processes
+    left = work.left.values()
     at_once = f", {pace.processes} at a time" if pace.processes > 1 else ""
+    step = " to ".join(f"{seconds:.2g}" for seconds in pace.steps(left))
     return (
         f"{len(work.tasks)} trainings and scorings at most, {len(work.tasks) - len(work.left)} done before; about "
-        f"{tables.duration(seconds)} (a step takes {pace.step:.2g} s, a window {pace.window:.2g} s{at_once})"
+        f"{tables.duration(pace.seconds(left) / pace.processes)}" + f" (a step takes {step} s{at_once})" * bool(step)
     )
 
 
@@ -124,84 +147,89 @@ def progress(work: Work, pace: Pace) -> Iterator[engine.After]:
 
 
 def improve(
-    artefact: str, method: OwnDomains, session: Session, out: Path, after: Callable[[Cached], None] = lambda task: None
+    paper: Paper, work: Work, session: Session, out: Path, after: Callable[[Cached], None] = lambda task: None
 ) -> Record:
-    """Train readers of every domain with and without the others, save each domain's best with a model card, and return
-    the scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
-    preset = session.preset
-    load_domains(preset.data)
-    check_place(preset.data.domains, out)
+    """Train models of the domains and what they are compared with, save each folder's with a model card, and return the
+    scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
+    preset, method = session.preset, paper.own_domains
+    domains_of(method, preset)
+    folders = method.work().folders(preset)
+    check_place(method, folders, out)
     out.mkdir(parents=True, exist_ok=True)
-    parts, models = method.train(preset, after)
-    # One record a run: it is named by its settings and data, so that the same run writes the same one.
-    known = preset.model_dump_json(
-        exclude={"limits": True, "engine": True, "encoder": True, "data": {"folder", "domains"}}
-    )
-    data = {name: fingerprint(preset.data, name) for name in preset.data.domains}
-    variant = fingerprint_of(known, data, encoder_fingerprint(preset.encoder))[:8]
-    record = session.save(artefact, variant=variant, notes=preset.without_gpu(), **parts)
-    for domain, model in models.items():
-        put(model.folder, card(preset, record, domain, model, method.name), out / domain)
+    parts, models = method.work().train(preset, after)
+    # One record a run: it is named by all that its scores depend on, so that the same run writes the same one.
+    variant = fingerprint(*sorted(work.tasks))[:8]
+    record = session.save(f"{paper.key}/{NAME}", variant=variant, **{"notes": preset.without_gpu()} | parts)
+    for folder, model in models.items():
+        put(model, card(paper, preset, record, folders[folder], model), out / folder)
     return record
 
 
-def check_place(domains: Iterable[str], out: Path) -> None:
-    """Raises DataError where ``out`` holds folders of the domains' names that are not ours, or is no folder."""
+def check_place(method: OwnDomains, folders: Iterable[str], out: Path) -> None:
+    """Raises DataError where ``out`` holds folders of these names that are not ours, or is no folder."""
     if out.exists() and not out.is_dir():
         raise DataError(f"{out} is a file; give the name of a folder by --out")
-    for folder in (out / domain for domain in domains):
+    for folder in (out / name for name in folders):
         known = folder / "README.md"
-        if folder.exists() and not (known.is_file() and TITLE in known.read_text("utf-8", errors="replace")):
-            raise DataError(f"{folder} holds something that is no reader of ours; give another --out")
+        title = f"# A {method.product} of "  # of a card, by which our own folders are known
+        if folder.exists() and not (known.is_file() and title in known.read_text("utf-8", errors="replace")):
+            raise DataError(f"{folder} holds something that is no {method.product} of ours; give another --out")
 
 
-def put(model: Path, card: str, folder: Path) -> None:
-    """A copy of a trained model with its card in place of ``folder``, whole or not at all."""
+def put(model: OwnModel, card: str, folder: Path) -> None:
+    """A trained model with its card in place of ``folder``, whole or not at all."""
     new = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    shutil.copytree(model, new)
+    model.write(new)
     (new / "README.md").write_text(card, encoding="utf-8")
     if folder.exists():
         shutil.rmtree(folder)
     new.rename(folder)
 
 
-def card(preset: Preset, record: Record, domain: str, model: OwnModel, method: str) -> str:
-    """The model card of one domain's reader: how it was made and what it scores."""
-    domains = load_domains(preset.data)
-    own = {score.method: score.value for score in record.scores if (score.column, score.seed) == (domain, model.seed)}
-    template, cut = (paths.PACKAGE / "card.md").read_text(encoding="utf-8"), preset.windows
-    stride = f"each {cut.stride} tokens on" if cut.stride_is == "step" else f"which share {cut.stride} tokens"
-    unanswerable = ". Where the passage holds no answer it says nothing" * preset.data.may_be_unanswerable(domain)
+def card(paper: Paper, preset: Preset, record: Record, names: list[str], model: OwnModel) -> str:
+    """The model card of a model of some domains: how it was made and what it scores."""
+    method = paper.own_domains
+    template = (paths.PACKAGE / "papers" / paper.key / "card.md").read_text(encoding="utf-8")
+    domains = domains_of(method, preset)
     chosen = (
-        f"It is the best on validation questions of {preset.seeds} trained with different seeds. Over all of them"
+        f"It is the best on validation {method.examples} of {preset.seeds} trained with different seeds. Over all of "
+        "them"
         if preset.seeds > 1
-        else "One reader was trained"
+        else f"One {method.product} was trained"
     )
     return template.format(
         preset=preset,
         record=record,
-        domain=domain,
+        name=", ".join(names),
         model=model,
-        stride=stride,
-        unanswerable=unanswerable,
+        scores=scores(method, record, {name: len(domains[name].test) for name in names}, model.seed),
         chosen=chosen,
-        steps=budget(preset),
-        encoder=Path(preset.encoder).name if Path(preset.encoder).exists() else preset.encoder,
-        tests=len(domains[domain].test),
-        f1=own[method],
-        single=own["Single"],
-        compared=compared(record, domain, method),
+        compared="\n\n".join(compared(record, name, method) for name in names),
+        encoder=paths.public_name(preset.encoder),
         sizes=", ".join(f"{name} {len(parts.train):,}" for name, parts in domains.items()),
         versions=", ".join(f"{name} {number}" for name, number in record.run.versions.items()),
+        **method.work().facts(preset, names),
     )
 
 
-def compared(record: Record, domain: str, method: str) -> str:
-    """Single, the method and their difference on one domain, in a line."""
-    table = tables.frame(record)[domain].str.replace("*", "")
-    found = comparisons.compare(record, method, "Single", [domain])
-    text = f"{domain}: Single {table['Single']}, {method} {table[method]}, difference {tables.signed(found.difference)}"
+def scores(method: OwnDomains, record: Record, tests: dict[str, int], seed: int) -> str:
+    """What one model scores, beside the other rows of its seed, on so many tests of each domain, as a table."""
+    known = {(score.method, score.column): score.value for score in record.scores if score.seed == seed}
+    head = [f"{record.unit} on test {method.examples}", *(f"{name} ({number:,})" for name, number in tests.items())]
+    *others, (row, _) = method.work().ROWS.items()
+    rows = {row: f"this {method.product}"} | {row: f"{word}, same seed" for row, word in others}
+    lines = [[word, *(f"{known[row, name]:.1f}" for name in tests)] for row, word in rows.items()]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
+
+
+def compared(record: Record, domain: str, method: OwnDomains) -> str:
+    """All rows on one domain and the difference that the method makes, in a line."""
+    rows, table = method.work().ROWS, tables.frame(record)[domain].str.replace("*", "")
+    baseline, row = list(rows)[-2:]
+    found = comparisons.compare(record, row, baseline, [domain])
+    each = ", ".join(f"{word} {table[row]}" for row, word in rows.items())
+    text = f"{domain}: {each}; {rows[row]} over {rows[baseline]} {tables.signed(found.difference)}"
     if found.low is None:
         return text
-    return f"{text} ({tables.interval(found)}; P({method} > Single) {tables.chance(found.probability)})"
+    return f"{text} ({tables.interval(found)}; P({rows[row]} > {rows[baseline]}) {tables.chance(found.probability)})"
