@@ -229,7 +229,7 @@ def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS /
     parameters = {"steps": steps, "seed": seed, **STUDENT, **settings.model_dump()}
     record = {
         "title": "General distillation of the miniature student",
-        "losses": {name: round(float(value), 5) for name, value in last.items()},
+        "losses": {name: round(value.item(), 5) for name, value in last.items()},
         "parameters": sum(p.numel() for p in student.parameters()),
         "run": provenance.run_info(parameters, began, made_by, done.seconds).model_dump(),
     }

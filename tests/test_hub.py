@@ -17,7 +17,8 @@ from helpers.presets.load import load
 from helpers.presets.schema import DataSettings
 
 REVISION = "a" * 40
-PAPER = load("paper").data
+PAPER = load("paper")
+DOWNLOADS = PAPER.data.downloads | PAPER.mnli.downloads
 CONTEXT = "Ada Lovelace was born in 1815 and in London she died."
 TEXTS = datasets.List(Value("string"))
 
@@ -111,7 +112,7 @@ def folder(tmp_path, monkeypatch):
 
 def pinned(name, config, rows, revision=REVISION, **subsets):
     """What preset paper says of a dataset, but for the numbers of rows."""
-    known = PAPER.downloads[name]
+    known = DOWNLOADS[name]
     table = known.configurations[config].model_copy(update={"rows": rows})
     return known.model_copy(update={"revision": revision, "configurations": {config: table}, "subsets": subsets})
 
@@ -162,7 +163,7 @@ def test_squad_v2_as_the_hub_has_it(folder):
 SENTENCES = [
     (name, config)
     for name in ("nyu-mll/glue", "nyu-mll/multi_nli", "allenai/swag")
-    for config in PAPER.downloads[name].configurations
+    for config in DOWNLOADS[name].configurations
 ]
 
 
@@ -172,7 +173,7 @@ def test_nine_tasks_of_glue_are_known():
 
 @pytest.mark.parametrize(("name", "config"), SENTENCES)
 def test_columns_and_rows_of_sentence_tasks_are_checked(folder, name, config):
-    table = PAPER.downloads[name].configurations[config]
+    table = DOWNLOADS[name].configurations[config]
     rows = {split: number % 3 + 1 for number, split in enumerate(table.rows)}
     columns = dict.fromkeys(table.columns, "x")
     place = folder({config: {split: [columns] * number for split, number in rows.items()}})
@@ -183,7 +184,7 @@ def test_columns_and_rows_of_sentence_tasks_are_checked(folder, name, config):
     with pytest.raises(
         DataError, match=rf"expected rows of split '{first}': [\d,]+, as the preset says, found 1; .*name"
     ):
-        hub.hub_rows(place, first, config=config, pinned=PAPER.downloads[name])
+        hub.hub_rows(place, first, config=config, pinned=DOWNLOADS[name])
     odd = table.model_copy(update={"columns": [*table.columns[:-1], "other"], "rows": rows})
     with pytest.raises(DataError, match=r"expected the columns .*other.*, as the preset says, found "):
         hub.hub_rows(place, first, config=config, pinned=known.model_copy(update={"configurations": {config: odd}}))
@@ -193,15 +194,15 @@ def test_names_that_a_preset_does_not_have_are_said_before_anything_is_loaded(mo
     monkeypatch.setattr(datasets, "load_dataset", None)
     say = partial(pytest.raises, DataError)
     with say(match="no configuration 'mnli2'; name one of cola, mnli, .* as nyu-mll/glue:cola"):
-        hub.hub_rows("nyu-mll/glue", "train", config="mnli2", pinned=PAPER.downloads["nyu-mll/glue"])
+        hub.hub_rows("nyu-mll/glue", "train", config="mnli2", pinned=DOWNLOADS["nyu-mll/glue"])
     with say(match="no configuration None; name one of cola, .*, as nyu-mll/glue:cola"):
-        hub.hub_rows("nyu-mll/glue", "train", pinned=PAPER.downloads["nyu-mll/glue"])
+        hub.hub_rows("nyu-mll/glue", "train", pinned=DOWNLOADS["nyu-mll/glue"])
     with say(match="configuration mnli has no split 'validation'; the preset has train, validation_matched"):
-        hub.hub_rows("nyu-mll/glue", "validation", config="mnli", pinned=PAPER.downloads["nyu-mll/glue"])
+        hub.hub_rows("nyu-mll/glue", "validation", config="mnli", pinned=DOWNLOADS["nyu-mll/glue"])
     with say(match="no subset 'Duo'; the preset has SQuAD, NewsQA"):
-        hub.hub_rows("mrqa", "train", subset="Duo", pinned=PAPER.downloads["mrqa-workshop/mrqa"])
+        hub.hub_rows("mrqa", "train", subset="Duo", pinned=DOWNLOADS["mrqa-workshop/mrqa"])
     with say(match="subset SQuAD has no split 'test'; the preset has train, validation"):
-        hub.hub_rows("mrqa", "test", subset="SQuAD", pinned=PAPER.downloads["mrqa-workshop/mrqa"])
+        hub.hub_rows("mrqa", "test", subset="SQuAD", pinned=DOWNLOADS["mrqa-workshop/mrqa"])
 
 
 def test_the_revision_is_asked_for_and_another_one_from_the_cache_is_refused(monkeypatch, tmp_path):

@@ -59,8 +59,8 @@ def texts_fingerprint(texts: TextsSettings, name: str, *parts: str) -> str:
 def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
     if not is_given(texts):
         raise DataError(
-            "the preset has no labelled texts here: name domains, and for files their folder, such as -p mnli.folder "
-            "path/to/data or -p reviews.folder path/to/data"
+            "the preset has no labelled texts here: name domains, and for files their folder, such as -p mnli_dir "
+            "path/to/data or -p reviews_dir path/to/data"
         )
     if texts.source == "mini":
         return _mini(texts)
@@ -133,7 +133,7 @@ def _folder(texts: TextsSettings) -> Path:
             return place
     raise DataError(
         f"the folder of texts is {texts.folder!r}, which is no folder; give the one that holds the domains "
-        f"{', '.join(texts.domains)}, such as -p mnli.folder path/to/data or -p reviews.folder path/to/data"
+        f"{', '.join(texts.domains)}, such as -p mnli_dir path/to/data or -p reviews_dir path/to/data"
     )
 
 

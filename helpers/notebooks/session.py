@@ -16,7 +16,7 @@ from accelerate.utils import set_seed
 
 from helpers import papers, paths
 from helpers.presets.load import keys, load
-from helpers.presets.schema import Limit, Preset
+from helpers.presets.schema import Limit, Preset, TextsSettings
 from helpers.results import figures, provenance, records
 
 OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
@@ -120,12 +120,15 @@ def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: o
 
 def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
     """``parameters`` by their keys in the preset: given by the names that notebooks have for them, with their section,
-    or without where only one section has such a key. A number may stand for a text. Raises ParameterError."""
+    or without where only one section has such a key, those of labelled texts left aside. A number may stand for a text.
+    Raises ParameterError."""
     kinds = keys()
     sections: dict[str, list[str]] = {}
     for key in kinds:
         sections.setdefault(key.rpartition(".")[2], []).append(key)
-    known = {name: several[0] for name, several in sections.items() if len(several) == 1} | papers.parameters()
+    texts = [f"{name}." for name, field in Preset.model_fields.items() if field.annotation is TextsSettings]
+    others = {name: [key for key in several if not key.startswith(tuple(texts))] for name, several in sections.items()}
+    known = {name: several[0] for name, several in others.items() if len(several) == 1} | papers.parameters()
     known |= {key: key for key in kinds} | {"preset": "preset"}
     if unknown := sorted(set(parameters) - set(known)):
         near = sections.get(unknown[0]) or get_close_matches(unknown[0], known, 3) or list(papers.parameters())

@@ -48,7 +48,7 @@ def verdict(record: Record) -> list[str]:
 
 def judge(record: Record, claim: Claim) -> Judgement:
     """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
-    not decided otherwise, or with fewer than ``SEEDS`` seeds. Raises ValueError where its rows do not compare."""
+    not decided otherwise, or where one of its rows has fewer than ``SEEDS`` seeds. Raises ValueError where its rows do not compare."""
     record = comparisons.by_metric(record)[0]
     columns = claim.columns or comparisons.columns(record)
     if claim.than:
@@ -57,7 +57,8 @@ def judge(record: Record, claim: Claim) -> Judgement:
         found = comparisons.compare(record, claim.above, claim.below, columns)
     if found is None:
         raise ValueError(f"{record.artefact}: {claim.text!r} needs the same seeds and as many columns on both sides")
-    is_open = len(comparisons.seeds(record)) < SEEDS or found.low is None or found.low <= 0 <= found.high
+    fewest = min(len(comparisons.seeds(record, row)) for row in (claim.above, claim.below, *claim.than))
+    is_open = fewest < SEEDS or found.low is None or found.low <= 0 <= found.high
     if claim.than and claim.times != 1 and not is_open:  # a share of a gain, so there has to be one
         gain = comparisons.compare(record, *claim.than, claim.than_columns or columns)
         is_open = gain is None or not gain.is_gain

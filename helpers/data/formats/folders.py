@@ -45,7 +45,7 @@ def find_parts(path: Path, begin: str = "") -> dict[str, Files]:
             raise DataError(f"{path}: it is not clear which part {name:.60} is; it holds {listing(path)}; {_EXPECTED}")
         parts[roles.pop()] = files
     if not parts:
-        raise DataError(f"{path}: no domain here; it holds {listing(path)}; {_EXPECTED}")
+        raise DataError(f"{path}: no domain {begin and f'{begin!r} '}here; it holds {listing(path)}; {_EXPECTED}")
     return parts
 
 

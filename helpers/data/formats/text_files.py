@@ -32,7 +32,8 @@ def read_texts(path: Path, labels: list[str], genre: str = "") -> tuple[Parts, l
                 notes += new
                 add("all", rows, ["id", "text", "label"], file)
         else:
-            given = find_parts(path) if path.exists() else find_parts(path.parent, path.name)
+            beside = not path.exists() and path.parent.is_dir()
+            given = find_parts(path.parent, path.name) if beside else find_parts(path)
             for part, (file, shards) in given.items():
                 for shard in shards or (file,):
                     columns, rows = stored_rows(shard, KNOWN)

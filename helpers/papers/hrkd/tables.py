@@ -177,7 +177,7 @@ def case(trained: Trained, same: int) -> dict:
             for row, gap in ratios.distances(of_domains, found.labels).items():
                 values.append(Score(method=row, column=column, seed=seed, value=100 * gap))
         if panels is None:
-            place = next(n for n, row in enumerate(found.labels) if max(np.bincount(row)) == same)
+            place = min(range(len(found.labels)), key=lambda n: abs(max(np.bincount(found.labels[n])) - same))
             names = label_names(trained.preset.reviews)
             rows = [f"{domain}, {names[label]}" for domain, label in zip(known, found.labels[place], strict=True)]
             panels = found.panels(place, rows)
