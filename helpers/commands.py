@@ -103,7 +103,7 @@ def own_domains(given: argparse.Namespace) -> int:
         print(work.table().to_string())
         return 0
     with own.progress(work, pace) as after:
-        record = own.improve(paper, work, session.Session(preset, parameters), given.out, after)
+        record = own.improve(paper, session.Session(preset, parameters), given.out, after)
     for name in of_domains.domains:
         print(own.compared(record, name, method))
     print(f"{method.product}s: " + ", ".join(os.path.relpath(given.out / name) for name in folders))

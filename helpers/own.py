@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -13,10 +14,12 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from helpers import papers, paths
+from helpers.data.domains import fingerprint as data_fingerprint
 from helpers.data.domains import load_domains
 from helpers.data.examples import DataError, Domain
-from helpers.data.texts import load_texts
+from helpers.data.texts import load_texts, texts_fingerprint
 from helpers.files import fingerprint
+from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks.session import Session
 from helpers.papers.card import OwnDomains, OwnModel, Paper
 from helpers.presets.load import keys, load
@@ -59,19 +62,28 @@ def overrides(method: OwnDomains, domains: dict[str, str], preset: str = "lab") 
     """What a preset says instead where a method gets domains by name and file, whose order does not matter. A share of
     miniature examples is no share of these. Raises DataError."""
     if not 2 <= len(domains) <= MOST:
-        raise DataError(
-            f"{method.name} needs 2 to {MOST} domains, not {len(domains)}: give each by --domain NAME=FILE"
-        )
+        raise DataError(f"{method.name} needs 2 to {MOST} domains, not {len(domains)}: give each by --domain NAME=FILE")
     for name, file in domains.items():
         try:
             domain_name(name)
         except ValueError as error:
             raise DataError(f"--domain {name}={file}: {error}") from None
+        if not is_there(file):
+            raise DataError(f"--domain {name}={file}: no such file or folder")
     files = {name: str(Path(file).expanduser().resolve()) for name, file in sorted(domains.items())}
     given = {"source": "files", "folder": str(Path.cwd()), "domains": files}
     if getattr(load(preset), method.section).source == "mini":
         given["train_share"] = 1.0
     return {"name": NAME, **{f"{method.section}.{key}": value for key, value in given.items()}}
+
+
+def is_there(file: str) -> bool:
+    """Whether something could be meant: a file or folder, one of whose genres may be named (file:genre), or files whose
+    names begin so."""
+    place = Path(file).expanduser()
+    place = place if place.exists() else Path(file.partition(":")[0]).expanduser()
+    beside = place.parent.iterdir() if place.parent.is_dir() else ()
+    return place.exists() or any(other.name.startswith(place.name) for other in beside)
 
 
 def check_parameters(method: OwnDomains, parameters: dict[str, object], files: dict[str, object]) -> None:
@@ -146,9 +158,7 @@ def progress(work: Work, pace: Pace) -> Iterator[engine.After]:
             shower.join()
 
 
-def improve(
-    paper: Paper, work: Work, session: Session, out: Path, after: Callable[[Cached], None] = lambda task: None
-) -> Record:
+def improve(paper: Paper, session: Session, out: Path, after: Callable[[Cached], None] = lambda task: None) -> Record:
     """Train models of the domains and what they are compared with, save each folder's with a model card, and return the
     scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
     preset, method = session.preset, paper.own_domains
@@ -157,12 +167,26 @@ def improve(
     check_place(method, folders, out)
     out.mkdir(parents=True, exist_ok=True)
     parts, models = method.work().train(preset, after)
-    # One record a run: it is named by all that its scores depend on, so that the same run writes the same one.
-    variant = fingerprint(*sorted(work.tasks))[:8]
-    record = session.save(f"{paper.key}/{NAME}", variant=variant, **{"notes": preset.without_gpu()} | parts)
+    # One record a run: it is named by its settings and data, so that the same run writes the same one.
+    record = session.save(
+        f"{paper.key}/{NAME}", variant=identity(method, preset), **{"notes": preset.without_gpu()} | parts
+    )
     for folder, model in models.items():
         put(model, card(paper, preset, record, folders[folder], model), out / folder)
     return record
+
+
+def identity(method: OwnDomains, preset: Preset) -> str:
+    """Eight hex digits that stand for settings, data and encoders, these by their contents, wherever they lie."""
+    keys = [flag.key for flag in method.flags if flag.encoder]
+    encoders = [place and encoder_fingerprint(place) for place in (reduce(getattr, k.split("."), preset) for k in keys)]
+    given = getattr(preset, method.section)
+    of_domain = texts_fingerprint if isinstance(given, TextsSettings) else data_fingerprint
+    left_out = {"limits": True, "engine": True, method.section: {"folder", "domains"}}
+    for section, _, key in (key.rpartition(".") for key in keys):
+        left_out |= {section: {key}} if section else {key: True}
+    settings = preset.model_dump_json(exclude=left_out)
+    return fingerprint(settings, {name: of_domain(given, name) for name in given.domains}, *encoders)[:8]
 
 
 def check_place(method: OwnDomains, folders: Iterable[str], out: Path) -> None:

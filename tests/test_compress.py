@@ -6,16 +6,14 @@ import re
 
 import pytest
 import torch
-from conftest import ROOT
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from helpers import __main__ as cli
-from helpers import papers, paths
+from helpers import paths
 from helpers.batches.texts import EncoderError
 from helpers.data.mini import texts as mini
 from helpers.models.heads import head_of, last_layer
 from helpers.models.pretrained import load_encoder, load_saved, load_tokenizer, save_encoder
-from helpers.notebooks.session import preset_for
 from helpers.results import records
 
 COMPRESS = ["--preset", "smoke", "--teacher", "data/mini", "-p", "hrkd.student_layers", "1", "-p", "seeds", "1"]
@@ -43,14 +41,6 @@ def logits_of(folder, texts):
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
     with torch.no_grad():
         return model.eval()(**tokenizer(texts, padding=True, return_tensors="pt")).logits
-
-
-def student_in(results):
-    """The trained student, with a head a domain or one for all."""
-    (folder,) = {path.parent.parent / "model" for path in (results / "own/models").rglob("relations.safetensors")} or {
-        path.parent / "model" for path in (results / "own/models").rglob("relations.safetensors")
-    }
-    return folder
 
 
 def test_classifiers_with_model_cards_and_a_record(results, files, tmp_path, capsys):
@@ -111,8 +101,12 @@ def test_one_classifier_for_all_domains_shares_the_teacher(results, files, tmp_p
 def test_a_head_by_itself_says_what_it_said_among_the_others(kind, tmp_path):
     small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     small = {"dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 8} if kind == "distilbert" else small
-    labels = {number: name for number, name in enumerate(["a no", "a yes", "a maybe", "b c no", "b c yes", "b c maybe"])}
-    config = AutoConfig.for_model(kind, vocab_size=99, id2label=labels, label2id={v: k for k, v in labels.items()}, **small)
+    labels = {
+        number: name for number, name in enumerate(["a no", "a yes", "a maybe", "b c no", "b c yes", "b c maybe"])
+    }
+    config = AutoConfig.for_model(
+        kind, vocab_size=99, id2label=labels, label2id={v: k for k, v in labels.items()}, **small
+    )
     config.heads = ["a", "b c"]
     model = AutoModelForSequenceClassification.from_config(config).eval()
     torch.nn.init.normal_(last_layer(model).bias)
@@ -142,7 +136,7 @@ def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
     assert "HRKD needs 2 to 16 domains, not 1" in error({"books": files["books"]})
     many = {f"d{number}": files["books"] for number in range(17)}
     assert "HRKD needs 2 to 16 domains, not 17" in error(many)
-    assert "none.csv" in error({**files, "cars": tmp_path / "none.csv"})
+    assert "none.csv: no such file or folder" in error({**files, "cars": tmp_path / "none.csv"})
     (tmp_path / "one.csv").write_text("text,label\n" + "".join(f"story {i},good\n" for i in range(30)))
     assert "cars: every text is labelled good; give texts of at least two" in error(
         {**files, "cars": tmp_path / "one.csv"}
@@ -168,6 +162,6 @@ def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
     assert not list(results.rglob("job.pkl"))
 
 
-def test_labels_may_be_named_in_another_order(files):
-    method = next(paper.own_domains for paper in papers.ALL if paper.own_domains and paper.own_domains.name == "HRKD")
-    assert method.settings == {"reviews.labels": [], "reviews.split": "content"} and preset_for and ROOT
+def test_labels_may_be_put_in_another_order(results, files, tmp_path, capsys):
+    assert run(files, tmp_path / "out", "--dry-run", "-p", "reviews.labels", "['positive', 'negative']") == 0
+    assert re.search(r"  train: positive \d+%, negative \d+%", capsys.readouterr().out)

@@ -70,12 +70,14 @@ class OwnWork(Protocol):
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of a command, and the key of the preset that it sets. A switch has no value: it sets True."""
+    """An option of a command, and the key of the preset that it sets. A switch has no value: it sets True. The folder
+    of an ``encoder`` stands for what is in it."""
 
     name: str
     key: str
     help: str
     switch: bool = False
+    encoder: bool = False
 
 
 @dataclass(frozen=True)

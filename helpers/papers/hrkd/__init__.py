@@ -66,10 +66,8 @@ CARD = Paper(
         work=partial(import_module, f"{__name__}.own"),
         settings={"reviews.labels": [], "reviews.split": "content"},
         flags=(
-            Flag("teacher", "encoder", "folder or Hub name of the encoder that the teacher begins as"),
-            Flag(
-                "student", "hrkd.student", "that of the student; without one, layers of the teacher"
-            ),
+            Flag("teacher", "encoder", "folder or Hub name of the encoder that the teacher begins as", encoder=True),
+            Flag("student", "hrkd.student", "that of the student; without one, layers of the teacher"),
             Flag("unified", "hrkd.one_head", "one classifier for all domains, in the subfolder all", switch=True),
         ),
     ),

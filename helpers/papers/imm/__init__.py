@@ -48,7 +48,7 @@ CARD = Paper(
         work=partial(import_module, f"{__name__}.own"),
         settings={"data.adversarial": None},
         flags=(
-            Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as"),
+            Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),
             Flag("rounds", "imm.rounds", "largest number of rounds"),
         ),
     ),
