@@ -69,6 +69,7 @@ def status(given: argparse.Namespace) -> int:
 def own_domains(given: argparse.Namespace) -> int:
     from helpers import own
     from helpers.checks import print_domain, print_texts
+    from helpers.model_cards import compared
     from helpers.notebooks import session
     from helpers.presets.schema import TextsSettings
     from helpers.tasks.pace import Pace, Speed
@@ -105,7 +106,7 @@ def own_domains(given: argparse.Namespace) -> int:
     with own.progress(work, pace) as after:
         record = own.improve(paper, session.Session(preset, parameters), given.out, after)
     for name in of_domains.domains:
-        print(own.compared(record, name, method))
+        print(compared(record, name, method))
     print(f"{method.product}s: " + ", ".join(os.path.relpath(given.out / name) for name in folders))
     print(f"record: {os.path.relpath(paths.record(record.preset, record.artefact))}")
     return 0

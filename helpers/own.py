@@ -13,18 +13,19 @@ from typing import NamedTuple, Self
 import pandas as pd
 from tqdm.auto import tqdm
 
-from helpers import papers, paths
+from helpers import papers
 from helpers.data.domains import fingerprint as data_fingerprint
 from helpers.data.domains import load_domains
 from helpers.data.examples import DataError, Domain
 from helpers.data.texts import load_texts, texts_fingerprint
 from helpers.files import fingerprint
+from helpers.model_cards import card
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks.session import Session
 from helpers.papers.card import OwnDomains, OwnModel, Paper
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset, TextsSettings, domain_name
-from helpers.results import comparisons, tables
+from helpers.results import tables
 from helpers.results.records import Record
 from helpers.tasks.pace import Pace
 from helpers.training import engine
@@ -162,7 +163,7 @@ def improve(paper: Paper, session: Session, out: Path, after: Callable[[Cached],
     """Train models of the domains and what they are compared with, save each folder's with a model card, and return the
     scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
     preset, method = session.preset, paper.own_domains
-    domains_of(method, preset)
+    domains = domains_of(method, preset)
     folders = method.work().folders(preset)
     check_place(method, folders, out)
     out.mkdir(parents=True, exist_ok=True)
@@ -172,7 +173,7 @@ def improve(paper: Paper, session: Session, out: Path, after: Callable[[Cached],
         f"{paper.key}/{NAME}", variant=identity(method, preset), **{"notes": preset.without_gpu()} | parts
     )
     for folder, model in models.items():
-        put(model, card(paper, preset, record, folders[folder], model), out / folder)
+        put(model, card(paper, preset, record, domains, folders[folder], model), out / folder)
     return record
 
 
@@ -209,51 +210,3 @@ def put(model: OwnModel, card: str, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     new.rename(folder)
-
-
-def card(paper: Paper, preset: Preset, record: Record, names: list[str], model: OwnModel) -> str:
-    """The model card of a model of some domains: how it was made and what it scores."""
-    method = paper.own_domains
-    template = (paths.PACKAGE / "papers" / paper.key / "card.md").read_text(encoding="utf-8")
-    domains = domains_of(method, preset)
-    chosen = (
-        f"It is the best on validation {method.examples} of {preset.seeds} trained with different seeds. Over all of "
-        "them"
-        if preset.seeds > 1
-        else f"One {method.product} was trained"
-    )
-    return template.format(
-        preset=preset,
-        record=record,
-        name=", ".join(names),
-        model=model,
-        scores=scores(method, record, {name: len(domains[name].test) for name in names}, model.seed),
-        chosen=chosen,
-        compared="\n\n".join(compared(record, name, method) for name in names),
-        encoder=paths.public_name(preset.encoder),
-        sizes=", ".join(f"{name} {len(parts.train):,}" for name, parts in domains.items()),
-        versions=", ".join(f"{name} {number}" for name, number in record.run.versions.items()),
-        **method.work().facts(preset, names),
-    )
-
-
-def scores(method: OwnDomains, record: Record, tests: dict[str, int], seed: int) -> str:
-    """What one model scores, beside the other rows of its seed, on so many tests of each domain, as a table."""
-    known = {(score.method, score.column): score.value for score in record.scores if score.seed == seed}
-    head = [f"{record.unit} on test {method.examples}", *(f"{name} ({number:,})" for name, number in tests.items())]
-    *others, (row, _) = method.work().ROWS.items()
-    rows = {row: f"this {method.product}"} | {row: f"{word}, same seed" for row, word in others}
-    lines = [[word, *(f"{known[row, name]:.1f}" for name in tests)] for row, word in rows.items()]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
-
-
-def compared(record: Record, domain: str, method: OwnDomains) -> str:
-    """All rows on one domain and the difference that the method makes, in a line."""
-    rows, table = method.work().ROWS, tables.frame(record)[domain].str.replace("*", "")
-    baseline, row = list(rows)[-2:]
-    found = comparisons.compare(record, row, baseline, [domain])
-    each = ", ".join(f"{word} {table[row]}" for row, word in rows.items())
-    text = f"{domain}: {each}; {rows[row]} over {rows[baseline]} {tables.signed(found.difference)}"
-    if found.low is None:
-        return text
-    return f"{text} ({tables.interval(found)}; P({rows[row]} > {rows[baseline]}) {tables.chance(found.probability)})"
