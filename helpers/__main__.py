@@ -1,4 +1,4 @@
-"""Command line: ``python -m helpers run | figures | status | data | imm | pretrain | answer | predict``."""
+"""Command line: ``python -m helpers run | figures | status | data | imm | compress | pretrain | answer | predict``."""
 
 import argparse
 import ast
@@ -11,7 +11,7 @@ from helpers import commands, papers
 EPILOG = "Presets: smoke (tests), mini, lab (your files), paper; or the path of a TOML file. This command's is {}."
 GOES_ON = "what is finished is kept: the same command goes on from there"
 
-RESUMED = ("run", *(paper.key for paper in papers.ALL if paper.own_domains))
+RESUMED = ("run", *(paper.own_domains.command for paper in papers.ALL if paper.own_domains))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -44,13 +44,14 @@ def build_parser() -> argparse.ArgumentParser:
     data.add_argument("files", nargs="*", metavar="FILE", help="check these instead of the preset's domains")
     data.add_argument("--write-repaired", type=Path, metavar="OUT", help="write FILE mended, as SQuAD's JSON")
     data.add_argument("--drop-bad", action="store_true", help="leave out what cannot be mended, and list it")
-    for paper in (paper for paper in papers.ALL if paper.own_domains):
-        own = command(paper.key, commands.own_domains, paper.own_domains.help, preset="lab")
+    for method in (paper.own_domains for paper in papers.ALL if paper.own_domains):
+        own = command(method.command, commands.own_domains, method.help, preset="lab")
         domain = {"action": "append", "required": True, "metavar": "NAME=FILE"}
         own.add_argument("--domain", **domain, help="one for each domain, 2 to 16")
-        for option in paper.own_domains.options:
-            own.add_argument(f"--{option}", type=as_value, help="as the parameter (default: the preset's)")
-        own.add_argument("--out", type=Path, required=True, help="folder for the readers, one subfolder a domain")
+        for flag in method.flags:
+            kind = {"action": "store_true", "default": None} if flag.switch else {"type": as_value}
+            own.add_argument(f"--{flag.name}", **kind, help=f"{flag.help} (default: the preset's)")
+        own.add_argument("--out", type=Path, required=True, help=f"folder for the {method.product}s, one a subfolder")
         own.add_argument("--dry-run", action="store_true", help="only say what would be trained, and for how long")
     pretrain = command(
         "pretrain", commands.pretrain, "Pretrain the miniature encoder, and its student, into data/mini.", preset=""

@@ -61,14 +61,16 @@ def print_domain(data: DataSettings, name: str) -> None:
 
 
 def print_texts(section: str, texts: TextsSettings) -> None:
-    """The sizes of all domains of a preset's section of labelled texts, and what was done to them. Raises DataError."""
+    """The sizes of all domains of a preset's section of labelled texts ("": left unsaid), and what was done to them.
+    Raises DataError."""
     if not is_given(texts):
         if texts.domains:
             print(f"{section}: no folder is given (-p {section}.folder path/to/texts)")
         return
     for name, domain in load_texts(texts).items():
         parts = {part: getattr(domain, part) for part in PARTS}
-        print(f"{section}: {name}: {', '.join(f'{len(pairs):,} {part}' for part, pairs in parts.items())} texts")
+        head = f"{section}: {name}" if section else name
+        print(f"{head}: {', '.join(f'{len(pairs):,} {part}' for part, pairs in parts.items())} texts")
         for part, pairs in parts.items():
             counts = Counter(pair.label for pair in pairs)
             shares = (f"{label} {counts[n] / len(pairs):.0%}" for n, label in enumerate(label_names(texts)))

@@ -68,11 +68,13 @@ def status(given: argparse.Namespace) -> int:
 
 def own_domains(given: argparse.Namespace) -> int:
     from helpers import own
-    from helpers.checks import print_domain
+    from helpers.checks import print_domain, print_texts
+    from helpers.model_cards import compared
     from helpers.notebooks import session
-    from helpers.tasks.pace import Pace
+    from helpers.presets.schema import TextsSettings
+    from helpers.tasks.pace import Pace, Speed
 
-    (paper,) = (paper for paper in papers.ALL if paper.key == given.command)
+    (paper,) = (paper for paper in papers.ALL if paper.own_domains and paper.own_domains.command == given.command)
     method = paper.own_domains
     domains: dict[str, str] = {}
     for text in given.domain:
@@ -80,28 +82,32 @@ def own_domains(given: argparse.Namespace) -> int:
         if not name or not file or name in domains:
             raise DataError(f"--domain {text}: write NAME=FILE, each name once")
         domains[name] = file
-    flags = {name: getattr(given, name) for name in method.options if getattr(given, name) is not None}
-    parameters = session.of_the_preset(given.parameters | flags)
-    files = own.overrides(method.name, domains, given.preset)
-    if clash := sorted(set(parameters) & set(files)):
-        raise DataError(f"-p {clash[0]} has no meaning here: --domain names the files, and results lie below own")
-    preset = session.preset_for(parameters, method.notebook, **files)
-    print(session.limits(parameters, method.notebook, **files), end="")
-    for name in preset.data.domains:
-        print_domain(preset.data, name)
+    flags = {flag.key: value for flag in method.flags if (value := getattr(given, flag.name)) is not None}
+    parameters = session.of_the_preset(given.parameters) | session.of_the_preset({"preset": given.preset, **flags})
+    files = own.overrides(method, domains, given.preset)
+    own.check_parameters(method, parameters, files)
+    settings = {key: value for key, value in method.settings.items() if key not in parameters} | files
+    preset = session.preset_for(parameters, method.notebook, **settings)
+    print(session.limits(parameters, method.notebook, **settings), end="")
+    if isinstance(of_domains := getattr(preset, method.section), TextsSettings):
+        print_texts("", of_domains)
+    else:
+        for name in of_domains.domains:
+            print_domain(of_domains, name)
+    folders = method.work().folders(preset)
     if not given.dry_run:
-        own.check_place(domains, given.out)
+        own.check_place(method, folders, given.out)
     work = own.Work.of(method, preset)
-    pace = Pace.measured(preset) if work.left else Pace(0.0, 0.0, 1)
+    pace = Pace.of(method.work().speeds, preset) if work.left else Pace(lambda task: Speed(0.0, 0.0), 1)
     print(own.forecast(work, pace), flush=True)
     if given.dry_run:
         print(work.table().to_string())
         return 0
     with own.progress(work, pace) as after:
-        record = own.improve(f"{paper.key}/own", method, session.Session(preset, parameters), given.out, after)
-    for name in preset.data.domains:
-        print(own.compared(record, name, method.name))
-    print("readers: " + ", ".join(os.path.relpath(given.out / name) for name in preset.data.domains))
+        record = own.improve(paper, session.Session(preset, parameters), given.out, after)
+    for name in of_domains.domains:
+        print(compared(record, name, method))
+    print(f"{method.product}s: " + ", ".join(os.path.relpath(given.out / name) for name in folders))
     print(f"record: {os.path.relpath(paths.record(record.preset, record.artefact))}")
     return 0
 

@@ -1,4 +1,4 @@
-"""Somebody's own domains in, better readers out."""
+"""Somebody's own domains in, better models out, by whichever paper has a command for it."""
 
 import shutil
 import sys
@@ -6,30 +6,32 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from helpers import paths
-from helpers.data.domains import fingerprint, load_domains
-from helpers.data.examples import DataError
-from helpers.files import fingerprint as fingerprint_of
+from helpers import papers
+from helpers.data.domains import fingerprint as data_fingerprint
+from helpers.data.domains import load_domains
+from helpers.data.examples import DataError, Domain
+from helpers.data.texts import load_texts, texts_fingerprint
+from helpers.files import fingerprint
+from helpers.model_cards import card
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks.session import Session
-from helpers.papers.card import OwnDomains, OwnModel
-from helpers.presets.load import load
-from helpers.presets.schema import Preset, domain_name
-from helpers.results import comparisons, tables
+from helpers.papers.card import OwnDomains, OwnModel, Paper
+from helpers.presets.load import keys, load
+from helpers.presets.schema import Preset, TextsSettings, domain_name
+from helpers.results import tables
 from helpers.results.records import Record
 from helpers.tasks.pace import Pace
-from helpers.tasks.spans import budget
 from helpers.training import engine
 from helpers.training.cached import Cached
 
 MOST = 16  # domains
-TITLE = "# A reader of "  # of a card, by which our own folders are known
 NAME = "own"  # of the preset, and so of the folder of its trainings and of its records
 BAR = "{percentage:3.0f} %|{bar}| {elapsed} so far, {desc}"
 
@@ -43,7 +45,7 @@ class Work(NamedTuple):
     @classmethod
     def of(cls, method: OwnDomains, preset: Preset) -> Self:
         """What there is to do; nothing is done."""
-        tasks = {task.key: task for task in method.tasks(preset)}
+        tasks = {task.key: task for task in method.work().tasks(preset)}
         return cls(tasks, {key: task for key, task in tasks.items() if not engine.is_done(task)})
 
     def table(self) -> pd.DataFrame:
@@ -57,32 +59,66 @@ class Work(NamedTuple):
         return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def overrides(method: str, domains: dict[str, str], preset: str = "lab") -> dict[str, object]:
+def overrides(method: OwnDomains, domains: dict[str, str], preset: str = "lab") -> dict[str, object]:
     """What a preset says instead where a method gets domains by name and file, whose order does not matter. A share of
-    the miniature questions is no share of these. Raises DataError."""
+    miniature examples is no share of these. Raises DataError."""
     if not 2 <= len(domains) <= MOST:
-        raise DataError(f"{method} needs 2 to {MOST} domains, not {len(domains)}: give --domain NAME=FILE for each")
+        raise DataError(f"{method.name} needs 2 to {MOST} domains, not {len(domains)}: give each by --domain NAME=FILE")
     for name, file in domains.items():
         try:
             domain_name(name)
         except ValueError as error:
             raise DataError(f"--domain {name}={file}: {error}") from None
+        if not is_there(file):
+            raise DataError(f"--domain {name}={file}: no such file or folder")
     files = {name: str(Path(file).expanduser().resolve()) for name, file in sorted(domains.items())}
-    data = {"source": "files", "folder": str(Path.cwd()), "domains": files, "adversarial": None}
-    if load(preset).data.source == "mini":
-        data["train_share"] = 1.0
-    return {"name": NAME, **{f"data.{key}": value for key, value in data.items()}}
+    given = {"source": "files", "folder": str(Path.cwd()), "domains": files}
+    if getattr(load(preset), method.section).source == "mini":
+        given["train_share"] = 1.0
+    return {"name": NAME, **{f"{method.section}.{key}": value for key, value in given.items()}}
+
+
+def is_there(file: str) -> bool:
+    """Whether something could be meant: a file or folder, one of whose genres may be named (file:genre), or files whose
+    names begin so."""
+    place = Path(file).expanduser()
+    place = place if place.exists() else Path(file.partition(":")[0]).expanduser()
+    beside = place.parent.iterdir() if place.parent.is_dir() else ()
+    return place.exists() or any(other.name.startswith(place.name) for other in beside)
+
+
+def check_parameters(method: OwnDomains, parameters: dict[str, object], files: dict[str, object]) -> None:
+    """Raises DataError for a parameter that would be ``files``' own, or that nothing here depends on."""
+    if clash := sorted(set(parameters) & set(files)):
+        raise DataError(f"-p {clash[0]} has no meaning here: --domain names the files, and results lie below own")
+
+    def is_read(key: str) -> bool:
+        section = key.partition(".")[0]
+        other = section in ("data", *papers.TEXTS) and section != method.section
+        return papers.concerns(key, method.notebook) and not other
+
+    for key in (key for key in parameters if key != "preset" and not is_read(key)):
+        alike = [known for known in keys() if known.rpartition(".")[2] == key.rpartition(".")[2] and is_read(known)]
+        instead = f"; there is {', '.join(alike)}" if alike else ""
+        raise DataError(f"-p {key} has no meaning here: {method.name} does not depend on it{instead}")
+
+
+def domains_of(method: OwnDomains, preset: Preset) -> dict[str, Domain]:
+    """The domains by name. Raises DataError for files that cannot be used."""
+    given = getattr(preset, method.section)
+    return load_texts(given) if isinstance(given, TextsSettings) else load_domains(given)
 
 
 def forecast(work: Work, pace: Pace) -> str:
     """How much is left and how long it will take, in words."""
     if not work.left:
         return f"all {len(work.tasks)} trainings and scorings are done"
-    seconds = pace.seconds(work.left.values()) / pace.processes
+    left = work.left.values()
     at_once = f", {pace.processes} at a time" if pace.processes > 1 else ""
+    step = " to ".join(f"{seconds:.2g}" for seconds in pace.steps(left))
     return (
         f"{len(work.tasks)} trainings and scorings at most, {len(work.tasks) - len(work.left)} done before; about "
-        f"{tables.duration(seconds)} (a step takes {pace.step:.2g} s, a window {pace.window:.2g} s{at_once})"
+        f"{tables.duration(pace.seconds(left) / pace.processes)}" + f" (a step takes {step} s{at_once})" * bool(step)
     )
 
 
@@ -123,85 +159,54 @@ def progress(work: Work, pace: Pace) -> Iterator[engine.After]:
             shower.join()
 
 
-def improve(
-    artefact: str, method: OwnDomains, session: Session, out: Path, after: Callable[[Cached], None] = lambda task: None
-) -> Record:
-    """Train readers of every domain with and without the others, save each domain's best with a model card, and return
-    the scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
-    preset = session.preset
-    load_domains(preset.data)
-    check_place(preset.data.domains, out)
+def improve(paper: Paper, session: Session, out: Path, after: Callable[[Cached], None] = lambda task: None) -> Record:
+    """Train models of the domains and what they are compared with, save each folder's with a model card, and return the
+    scores. Raises DataError, before anything is trained, on unreadable domains and on an ``out`` of other files."""
+    preset, method = session.preset, paper.own_domains
+    domains = domains_of(method, preset)
+    folders = method.work().folders(preset)
+    check_place(method, folders, out)
     out.mkdir(parents=True, exist_ok=True)
-    parts, models = method.train(preset, after)
+    parts, models = method.work().train(preset, after)
     # One record a run: it is named by its settings and data, so that the same run writes the same one.
-    known = preset.model_dump_json(
-        exclude={"limits": True, "engine": True, "encoder": True, "data": {"folder", "domains"}}
+    record = session.save(
+        f"{paper.key}/{NAME}", variant=identity(method, preset), **{"notes": preset.without_gpu()} | parts
     )
-    data = {name: fingerprint(preset.data, name) for name in preset.data.domains}
-    variant = fingerprint_of(known, data, encoder_fingerprint(preset.encoder))[:8]
-    record = session.save(artefact, variant=variant, notes=preset.without_gpu(), **parts)
-    for domain, model in models.items():
-        put(model.folder, card(preset, record, domain, model, method.name), out / domain)
+    for folder, model in models.items():
+        put(model, card(paper, preset, record, domains, folders[folder], model), out / folder)
     return record
 
 
-def check_place(domains: Iterable[str], out: Path) -> None:
-    """Raises DataError where ``out`` holds folders of the domains' names that are not ours, or is no folder."""
+def identity(method: OwnDomains, preset: Preset) -> str:
+    """Eight hex digits that stand for settings, data and encoders, these by their contents, wherever they lie."""
+    keys = [flag.key for flag in method.flags if flag.encoder]
+    encoders = [place and encoder_fingerprint(place) for place in (reduce(getattr, k.split("."), preset) for k in keys)]
+    given = getattr(preset, method.section)
+    of_domain = texts_fingerprint if isinstance(given, TextsSettings) else data_fingerprint
+    left_out = {"limits": True, "engine": True, method.section: {"folder", "domains"}}
+    for section, _, key in (key.rpartition(".") for key in keys):
+        left_out |= {section: {key}} if section else {key: True}
+    settings = preset.model_dump_json(exclude=left_out)
+    return fingerprint(settings, {name: of_domain(given, name) for name in given.domains}, *encoders)[:8]
+
+
+def check_place(method: OwnDomains, folders: Iterable[str], out: Path) -> None:
+    """Raises DataError where ``out`` holds folders of these names that are not ours, or is no folder."""
     if out.exists() and not out.is_dir():
         raise DataError(f"{out} is a file; give the name of a folder by --out")
-    for folder in (out / domain for domain in domains):
+    for folder in (out / name for name in folders):
         known = folder / "README.md"
-        if folder.exists() and not (known.is_file() and TITLE in known.read_text("utf-8", errors="replace")):
-            raise DataError(f"{folder} holds something that is no reader of ours; give another --out")
+        title = f"# A {method.product} of "  # of a card, by which our own folders are known
+        if folder.exists() and not (known.is_file() and title in known.read_text("utf-8", errors="replace")):
+            raise DataError(f"{folder} holds something that is no {method.product} of ours; give another --out")
 
 
-def put(model: Path, card: str, folder: Path) -> None:
-    """A copy of a trained model with its card in place of ``folder``, whole or not at all."""
+def put(model: OwnModel, card: str, folder: Path) -> None:
+    """A trained model with its card in place of ``folder``, whole or not at all."""
     new = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    shutil.copytree(model, new)
+    model.write(new)
     (new / "README.md").write_text(card, encoding="utf-8")
     if folder.exists():
         shutil.rmtree(folder)
     new.rename(folder)
-
-
-def card(preset: Preset, record: Record, domain: str, model: OwnModel, method: str) -> str:
-    """The model card of one domain's reader: how it was made and what it scores."""
-    domains = load_domains(preset.data)
-    own = {score.method: score.value for score in record.scores if (score.column, score.seed) == (domain, model.seed)}
-    template, cut = (paths.PACKAGE / "card.md").read_text(encoding="utf-8"), preset.windows
-    stride = f"each {cut.stride} tokens on" if cut.stride_is == "step" else f"which share {cut.stride} tokens"
-    unanswerable = ". Where the passage holds no answer it says nothing" * preset.data.may_be_unanswerable(domain)
-    chosen = (
-        f"It is the best on validation questions of {preset.seeds} trained with different seeds. Over all of them"
-        if preset.seeds > 1
-        else "One reader was trained"
-    )
-    return template.format(
-        preset=preset,
-        record=record,
-        domain=domain,
-        model=model,
-        stride=stride,
-        unanswerable=unanswerable,
-        chosen=chosen,
-        steps=budget(preset),
-        encoder=Path(preset.encoder).name if Path(preset.encoder).exists() else preset.encoder,
-        tests=len(domains[domain].test),
-        f1=own[method],
-        single=own["Single"],
-        compared=compared(record, domain, method),
-        sizes=", ".join(f"{name} {len(parts.train):,}" for name, parts in domains.items()),
-        versions=", ".join(f"{name} {number}" for name, number in record.run.versions.items()),
-    )
-
-
-def compared(record: Record, domain: str, method: str) -> str:
-    """Single, the method and their difference on one domain, in a line."""
-    table = tables.frame(record)[domain].str.replace("*", "")
-    found = comparisons.compare(record, method, "Single", [domain])
-    text = f"{domain}: Single {table['Single']}, {method} {table[method]}, difference {tables.signed(found.difference)}"
-    if found.low is None:
-        return text
-    return f"{text} ({tables.interval(found)}; P({method} > Single) {tables.chance(found.probability)})"

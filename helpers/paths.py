@@ -22,6 +22,12 @@ def places(name: str) -> list[Path]:
     return [Path(name).expanduser(), ROOT / name]
 
 
+def public_name(place: str) -> str:
+    """A path without the parts that only this machine has; another name as it is."""
+    path = Path(place)
+    return path.name if path.is_absolute() or ".." in path.parts else place
+
+
 def preset_name(preset: str | Path) -> str:
     """The name of the preset's folder: ``preset`` itself, or the ``name`` in the TOML file that it points to."""
     name = str(preset)

@@ -16,7 +16,7 @@ from helpers import own, papers, paths
 from helpers.data.mini import domains as mini
 from helpers.notebooks.session import preset_for
 from helpers.results import records
-from helpers.tasks.pace import Pace
+from helpers.tasks.pace import Pace, Speed
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys)
         assert AutoModelForQuestionAnswering.from_pretrained(out / name).config.num_hidden_layers == 1
         card = (out / name / "README.md").read_text()
         scored = [s.value for s in record.scores if (s.method, s.column) == ("IMM", name)]
-        assert any(f"| this reader | {value:.1f} |" in card for value in scored)
+        assert any(f"| this reader | {value:.1f} |" in card for value in scored) and "| Single, same seed | " in card
         assert "news 24, trivia 24" in card and str(tmp_path) not in card and "pipeline_tag: question-answering" in card
-        assert f"12 test questions of {name}" in card
+        assert f"| F1 on test questions | {name} (12) |" in card
         assert "in windows of at most 96 tokens, each 32 tokens on" in card and "says nothing" not in card
 
     # Again, with the domains in another order: nothing is trained, and the record is the same one.
@@ -105,16 +105,16 @@ def test_limits_of_the_preset_hold_for_own_domains_too(results, files, tmp_path,
 
 def test_what_is_rehearsed_is_what_is_done_where_every_reader_is_better(results, files, monkeypatch):
     method = next(paper.own_domains for paper in papers.ALL if paper.key == "imm")
-    domains = own.overrides("IMM", files)
+    domains = method.settings | own.overrides(method, files)
     preset = preset_for({"preset": "smoke", "rounds": 2, "seeds": 1}, method.notebook, **domains)
     from helpers.papers.imm import algorithm
 
     monkeypatch.setattr(algorithm, "valid", lambda reader: reader.label.count("IMM") + reader.label.count("round 2"))
-    rehearsed = {task.key for task in method.tasks(preset)}
+    rehearsed = {task.key for task in method.work().tasks(preset)}
     assert len(rehearsed) == 2 + 2 * (2 + 2 + 2) + 4
     done = []
-    with own.progress(own.Work.of(method, preset), Pace(0.1, 0.01, 1)) as after:
-        method.train(preset, lambda task: (done.append(task.key), after(task)))
+    with own.progress(own.Work.of(method, preset), Pace(lambda task: Speed(0.1, 0.01), 1)) as after:
+        method.work().train(preset, lambda task: (done.append(task.key), after(task)))
     assert set(done) == rehearsed and len(done) == len(rehearsed)
 
 
@@ -125,7 +125,8 @@ def test_a_pace_counts_steps_and_windows():
         def windows_read(self):
             return 100
 
-    assert Pace(0.5, 0.01, 2).seconds([Task(), Task()]) == pytest.approx(2 * (5 + 1))
+    pace = Pace(lambda task: Speed(0.5, 0.01), 2)
+    assert pace.seconds([Task(), Task()]) == pytest.approx(2 * (5 + 1)) and pace.steps([Task()]) == [0.5]
 
 
 def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
@@ -148,7 +149,7 @@ def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
     assert "imm.rounds" in error(files, out, "--rounds", "0")
     assert "no parameter 'epoch' here" in error(files, out, "-p", "epoch", "1")
     several = error(files, out, "-p", "epochs", "1")
-    assert "give a key of the preset, such as training.epochs, mnemonic.epochs" in several
+    assert "-p hrkd.epochs has no meaning here: IMM does not depend on it; there is training.epochs" in several
     assert "training.epochs: Input should be a finite number" in error(files, out, "-p", "training.epochs", "1e400")
     assert "-p name has no meaning here" in error(files, out, "-p", "name", "mine")
     assert "encoder '5' cannot be loaded" in error(files, out, "--encoder", "5")

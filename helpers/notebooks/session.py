@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import nbformat
 import pandas as pd
@@ -49,17 +49,14 @@ class Session:
     ) -> records.Record:
         """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
         card's, unless ``parts`` have others. A ``variant`` of an artefact has a record of its own."""
-        settings = self.preset.model_dump(mode="json", exclude={"limits": True, "data": {"downloads"}})
-        for section, key in ((settings, "encoder"), (settings["data"], "folder"), (settings["mnemonic"], "glove")):
-            section[key] = public_name(section[key])
-        domains = settings["data"]["domains"]
-        settings["data"]["domains"] = {name: public_name(place) for name, place in domains.items()}
+        downloads = {section: {"downloads"} for section in ("data", *papers.TEXTS)}
+        settings = self.preset.model_dump(mode="json", exclude={"limits": True, **downloads})
         given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
         record = records.Record(
             artefact=f"{artefact}_{variant}" if variant else artefact,
             preset=self.preset.name,
             paper=records.printed(artefact),
-            run=provenance.run_info({**given, "preset": settings}, self.started, self.code, training_seconds),
+            run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
             **papers.artefact(artefact) | parts,
         )
         records.write(record)
@@ -67,10 +64,11 @@ class Session:
         return record
 
 
-def public_name(folder: str) -> str:
-    """A path without the parts that only this machine has."""
-    path = Path(folder)
-    return path.name if path.is_absolute() or ".." in path.parts else folder
+def _public(value: Any) -> Any:
+    """Settings without what only this machine has."""
+    if isinstance(value, dict):
+        return {key: _public(inner) for key, inner in value.items()}
+    return paths.public_name(value) if isinstance(value, str) else value
 
 
 def parameters_of(notebook: Path) -> dict[str, Parameter]:

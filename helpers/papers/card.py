@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from helpers.presets.schema import Preset
+    from helpers.tasks.pace import Speeds
+    from helpers.training.cached import Cached
+    from helpers.training.engine import After
 
 
 @dataclass(frozen=True)
@@ -34,26 +37,65 @@ class Notebook:
 
 
 class OwnModel(NamedTuple):
-    """A model trained on somebody's own domains: where it lies, its seed, and how it came about, in words."""
+    """A model trained on somebody's own domains: what writes it into a folder, its seed, and how it came about, in
+    words."""
 
-    folder: Path
+    write: Callable[[Path], object]
     seed: int
     history: str
 
 
+class OwnWork(Protocol):
+    """What a paper does with somebody's own domains, by its preset: a module. ``ROWS`` are the rows of the record by
+    name, with what a person calls them: the last is the method's, the one before it what that has to be better than."""
+
+    ROWS: dict[str, str]
+
+    def folders(self, preset: Preset) -> dict[str, list[str]]:
+        """The folders that are left, each with the domains that its model is for."""
+
+    def tasks(self, preset: Preset) -> list[Cached]:
+        """All that `train` can come to do."""
+
+    def train(self, preset: Preset, after: After) -> tuple[dict, dict[str, OwnModel]]:
+        """Do it, and tell ``after`` of every task that is done. Returns the parts of a record and each folder's model:
+        the best of all seeds."""
+
+    def speeds(self, preset: Preset) -> Speeds:
+        """Measure how fast that goes. Raises EncoderError where the models cannot be trained so."""
+
+    def facts(self, preset: Preset, domains: list[str]) -> dict[str, object]:
+        """What else the paper's card.md says of a model of these domains, by the name that it has there."""
+
+
 @dataclass(frozen=True)
-class OwnDomains:
-    """A command that makes better models of somebody's own domains by ``name``, the method, with the settings of one
-    ``notebook``. ``train`` tells the function that it is given of every task that is done, and returns the parts of a
-    record that compares the method with Single, and the best model of each domain; ``tasks`` are all that it can come
-    to do. ``options`` are parameters that get a flag of their own."""
+class Flag:
+    """An option of a command, and the key of the preset that it sets. A switch has no value: it sets True. The folder
+    of an ``encoder`` stands for what is in it."""
 
     name: str
+    key: str
     help: str
+    switch: bool = False
+    encoder: bool = False
+
+
+@dataclass(frozen=True)
+class OwnDomains:
+    """A command that trains models on somebody's own domains, by ``name``: what one of them is called (``product``)
+    and what its ``examples`` are. Its settings are those of one ``notebook``; the domains go into a ``section`` of the
+    preset, and ``settings`` are in force unless others are asked for. ``work`` imports what does it."""
+
+    command: str
+    help: str
+    name: str
+    product: str
+    examples: str
     notebook: str
-    train: Callable[[Preset, Callable[[Any], None]], tuple[dict, dict[str, OwnModel]]]
-    tasks: Callable[[Preset], list[Any]]
-    options: tuple[str, ...] = ()
+    section: str
+    work: Callable[[], OwnWork]
+    settings: dict[str, object] = field(default_factory=dict)
+    flags: tuple[Flag, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ class HrkdSettings(Settings):
 
     student: str = Field("", description="folder or Hub name of the student's encoder; empty: layers of the teacher")
     student_layers: int = Field(4, ge=1, description="of the teacher, at even distance, where student is empty")
+    one_head: bool = Field(False, description="whether a student has one head for all its domains, not one each")
     epochs: float = Field(10.0, gt=0, description="of a student")
     mnli_learning_rate: float = Field(1e-3, gt=0, description="of a student on MNLI")
     reviews_learning_rate: float = Field(5e-4, gt=0, description="of a student on Amazon Reviews")

@@ -3,7 +3,7 @@
 from functools import partial
 from importlib import import_module
 
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers.card import Artefact, Flag, Notebook, OwnDomains, Paper
 
 _algorithm = partial(import_module, f"{__name__}.algorithm")  # where it is needed, as torch takes seconds
 
@@ -41,6 +41,7 @@ CARD = Paper(
         Artefact(
             "ratios", "HRKD: how far the ratios move over the training", "curve", "% of the weight", average=False
         ),
+        Artefact("own", "Accuracy of each domain's teacher and student, and of a student alone", unit="accuracy"),
     ),
     notebooks=(
         Notebook(
@@ -54,4 +55,20 @@ CARD = Paper(
     ),
     settings=("hrkd", "mnli", "reviews"),
     unread=("data", "windows", "answers"),
+    own_domains=OwnDomains(
+        command="compress",
+        help="Train a small classifier of your own domains by a large one, and compare it with one trained alone.",
+        name="HRKD",
+        product="classifier",
+        examples="texts",
+        notebook="10_hrkd_main",
+        section="reviews",
+        work=partial(import_module, f"{__name__}.own"),
+        settings={"reviews.labels": [], "reviews.split": "content"},
+        flags=(
+            Flag("teacher", "encoder", "folder or Hub name of the encoder that the teacher begins as", encoder=True),
+            Flag("student", "hrkd.student", "that of the student; without one, layers of the teacher"),
+            Flag("unified", "hrkd.one_head", "one classifier for all domains, in the subfolder all", switch=True),
+        ),
+    ),
 )

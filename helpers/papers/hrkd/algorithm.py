@@ -165,19 +165,18 @@ def classifier(
     **parts,
 ) -> TeacherTraining:
     """The config of one training on labels."""
-    known, settings = preset.hrkd, settings_of(preset, corpus, domains if not parts.get("meta") else None)
-    epochs, training = preset.training.epochs, settings["training"]
-    if encoder == "student":
-        epochs = known.epochs
-        training |= {"learning_rate": getattr(known, f"{corpus}_learning_rate")}
-        settings |= student_settings(preset)
+    of_student, epochs = encoder == "student", preset.training.epochs
+    settings = settings_of(preset, corpus, domains if not parts.get("meta") else None)
+    if of_student:
+        settings, epochs = student_settings(preset, corpus, settings), preset.hrkd.epochs
     return TeacherTraining(
         preset=preset,
-        label=named(label, corpus, domains, seed),
+        label=named(label, domains, seed),
         corpus=corpus,
         domains=domains,
         order=order,
         encoder=encoder,
+        one_head=of_student and preset.hrkd.one_head,
         seed=seed,
         steps=steps_of(preset, corpus, domains, order, epochs),
         settings=settings,
@@ -196,14 +195,14 @@ def student(
 ) -> StudentTraining:
     """The config of one distillation: of one domain alone, or of all together."""
     known, meta = preset.hrkd, bool(getattr(teacher, "meta", 0.0))
-    settings = settings_of(preset, corpus, None if meta else domains) | student_settings(preset)
-    settings["training"] |= {"learning_rate": getattr(known, f"{corpus}_learning_rate")}
+    settings = student_settings(preset, corpus, settings_of(preset, corpus, None if meta else domains))
     return StudentTraining(
         preset=preset,
-        label=named(label, corpus, domains, seed),
+        label=named(label, domains, seed),
         corpus=corpus,
         domains=domains,
         order="together",
+        one_head=known.one_head,
         seed=seed,
         steps=steps_of(preset, corpus, domains, "together", known.epochs),
         settings=settings,
@@ -238,11 +237,12 @@ def settings_of(preset: Preset, corpus: str, domains: list[str] | None) -> dict:
     }
 
 
-def student_settings(preset: Preset) -> dict:
-    """What of the student's start a model depends on."""
+def student_settings(preset: Preset, corpus: str, settings: dict) -> dict:
+    """The same of a student, which has a learning rate of its own and a start."""
     known = preset.hrkd
+    training = settings["training"] | {"learning_rate": getattr(known, f"{corpus}_learning_rate")}
     start = {"student": encoder_fingerprint(known.student)} if known.student else {"layers": known.student_layers}
-    return {"start": start}
+    return {**settings, "training": training, "start": start}
 
 
 def corpora(preset: Preset) -> list[str]:
@@ -255,6 +255,6 @@ def alike(model: ClassifierTraining, domains: list[str]) -> Models:
     return {domain: model for domain in domains}
 
 
-def named(label: str, corpus: str, domains: list[str], seed: int) -> str:
+def named(label: str, domains: list[str], seed: int) -> str:
     """What a person calls a training."""
-    return f"{label}, {domains[0] if len(domains) == 1 else CORPORA[corpus]}, seed {seed}"
+    return f"{label}, {' + '.join(domains)}, seed {seed}"

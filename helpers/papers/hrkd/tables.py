@@ -11,6 +11,7 @@ from helpers.papers import rows as shared
 from helpers.papers.hrkd import GAIN, algorithm
 from helpers.papers.hrkd.algorithm import ABLATIONS, ALONE, CORPORA, HRKD, OF_DOMAINS, OURS, PLAIN, STUDENTS, VARIANTS
 from helpers.papers.rows import Trained
+from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Score
@@ -35,7 +36,7 @@ def table1(preset: Preset) -> dict:
 def methods(preset: Preset, corpus: str, after: After | None = None) -> Trained:
     """Train all that Table 2 (corpus "mnli") or 3 ("reviews") needs, if it is not there."""
     plans = {seed: plan for (name, seed), plan in algorithm.plans(preset).items() if name == corpus}
-    return _trained(preset, run_plans(plans, preset.engine, after=after))
+    return trained_of(preset, run_plans(plans, preset.engine, after=after))
 
 
 def few_shot(preset: Preset) -> dict[float, Trained]:
@@ -43,7 +44,7 @@ def few_shot(preset: Preset) -> dict[float, Trained]:
     done, trained = run_plans(algorithm.few_shot(preset), preset.engine), {}
     for share in preset.hrkd.shares:
         outcomes = {seed: outcome for (of, seed), outcome in done.items() if of == share}
-        trained[share] = _trained(algorithm.reduced(preset, "mnli", share), outcomes)
+        trained[share] = trained_of(algorithm.reduced(preset, "mnli", share), outcomes)
     return trained
 
 
@@ -63,11 +64,12 @@ def sizes(preset: Preset, corpus: str) -> dict[int, Trained]:
         known = preset.hrkd.model_copy(update={"student": "", "student_layers": layers})
         other = preset.model_copy(update={"hrkd": known})
         plans = {seed: algorithm.compared(other, corpus, seed, (HRKD, OURS)) for seed in range(preset.seeds)}
-        made[layers] = _trained(other, run_plans(plans, preset.engine))
+        made[layers] = trained_of(other, run_plans(plans, preset.engine))
     return made
 
 
-def _trained(preset: Preset, outcomes: dict[int, Outcome]) -> Trained:
+def trained_of(preset: Preset, outcomes: dict[int, Outcome]) -> Trained:
+    """The models of plans of `compared` rows, by seed."""
     rows = max((list(outcome.value) for outcome in outcomes.values()), key=len)  # not all seeds need have all
     trained = Trained.of(preset, rows)
     for seed, outcome in outcomes.items():
@@ -248,7 +250,7 @@ def notes(preset: Preset, corpus: str) -> list[str]:
     known, training = preset.hrkd, preset.training
     sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_texts(getattr(preset, corpus)).items())
     rate = getattr(known, f"{corpus}_learning_rate")
-    start = known.student or f"{known.student_layers} layers of the teacher's pretrained encoder"
+    start = public_name(known.student) or f"{known.student_layers} layers of the teacher's pretrained encoder"
     return [
         f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {known.epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of every domain a step",

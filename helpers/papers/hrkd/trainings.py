@@ -39,7 +39,7 @@ class TeacherTraining(ClassifierTraining):
     def fit(self) -> dict:
         """Train, select, save; returns the best validation accuracy, all of them, steps, seconds, the number of
         parameters and the weights' digest."""
-        classifier, batches = self._initial(), self.batches()
+        classifier, batches = self.initial(), self.batches()
         model: nn.Module = classifier
         if self.meta:
             weigh(batches, self)
@@ -59,7 +59,8 @@ class TeacherTraining(ClassifierTraining):
             save_tensors(self.infra.uid_folder() / "view.safetensors", weights(model.view), {}, "domain view")
         return {**result, "parameters": size_of(classifier)}
 
-    def _initial(self) -> nn.Module:
+    def initial(self) -> nn.Module:
+        """The model as its training begins."""
         if self.encoder == "student":
             return student_of(self.preset, self.seed, self.classes * len(self.heads), self.texts.max_length)
         return load_encoder(
@@ -86,9 +87,29 @@ class StudentTraining(ClassifierTraining):
     def fit(self) -> dict:
         """Train, select, save; returns what a teacher's training does. Without ``meta`` the projections and relations
         are stored too."""
-        teacher, view = self._teacher()
+        learner, batches, loss = self.lesson(*self._teacher())
+        done = fit(
+            learner,
+            batches,
+            loss,
+            self.optimisation(),
+            seed=self.seed,
+            validate=Validation(self, lambda learner: learner.student, self._ratios),
+            checkpoint=self.checkpoint(),
+            label=self.label,
+        )
+        student = learner.student.eval()
+        result = self.keep(student, done, self.reading())
+        if self.relations:
+            save_tensors(self.infra.uid_folder() / "relations.safetensors", weights(learner.relations), {}, "relations")
+        return {**result, "parameters": size_of(student)}
+
+    def lesson(self, teacher: nn.Module, view: DomainView | None = None) -> tuple[Distilled, Batches, Loss]:
+        """What learns, from which batches, and by which loss, where this is the teacher (with the ``view`` of
+        Meta-KD's). Raises EncoderError where attention cannot be read, or the student cannot be had."""
         student = student_of(self.preset, self.seed, self.classes * len(self.heads), self.texts.max_length)
         learner = self.learner(student, teacher.config.hidden_size)
+        keep_levels(teacher, self.matching["attention"])
         batches = self.batches()
         fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
         if self.meta:
@@ -103,26 +124,14 @@ class StudentTraining(ClassifierTraining):
                 self.preset.training.precision,
             )
         )
-        done = fit(
-            learner,
-            batches,
-            distillation_loss(
-                self.classes,
-                len(self.domains),
-                matched(student.config.num_hidden_layers, teacher.config.num_hidden_layers),
-                view=view,
-                **{key: self.matching[key] for key in ("gamma", "temperature", "padding")},
-            ),
-            self.optimisation(),
-            seed=self.seed,
-            validate=Validation(self, lambda learner: learner.student, self._ratios),
-            checkpoint=self.checkpoint(),
-            label=self.label,
+        loss = distillation_loss(
+            self.classes,
+            len(self.domains),
+            matched(student.config.num_hidden_layers, teacher.config.num_hidden_layers),
+            view=view,
+            **{key: self.matching[key] for key in ("gamma", "temperature", "padding")},
         )
-        result = self.keep(student.eval(), done, self.reading())
-        if self.relations:
-            save_tensors(self.infra.uid_folder() / "relations.safetensors", weights(learner.relations), {}, "relations")
-        return {**result, "parameters": size_of(student)}
+        return learner, batches, loss
 
     def parents(self) -> list[str]:
         """The key of its teacher."""
@@ -153,7 +162,7 @@ class StudentTraining(ClassifierTraining):
         return {"ratios": ratios.of_batch(learner, self.sequences("valid")).round(4).tolist()}
 
     def _teacher(self) -> tuple[nn.Module, DomainView | None]:
-        teacher = keep_levels(self.load(self.teacher, "labels"), self.matching["attention"])
+        teacher = self.load(self.teacher, "labels")
         if not self.meta:
             return teacher, None
         view = DomainView(teacher.config.hidden_size, len(self.texts.domains)).to(training_device())

@@ -3,11 +3,10 @@
 from functools import partial
 from importlib import import_module
 
-from helpers.papers.card import Artefact, Notebook, OwnDomains, Paper
+from helpers.papers.card import Artefact, Flag, Notebook, OwnDomains, Paper
 
 # Imported where they are needed, as torch takes seconds.
 _algorithm = partial(import_module, f"{__name__}.algorithm")
-_tables = partial(import_module, f"{__name__}.tables")
 
 SIZES = ("data.folder", "data.train_size", "data.test_size", "encoder", "seeds")
 SWITCHES = ("imm.similarity", "imm.annealing", "imm.multi_domain_start")
@@ -39,11 +38,18 @@ CARD = Paper(
     ),
     settings=("imm",),
     own_domains=OwnDomains(
-        "IMM",
-        "Train readers of your own domains that teach each other, and compare them with Single.",
+        command="imm",
+        help="Train readers of your own domains that teach each other, and compare them with Single.",
+        name="IMM",
+        product="reader",
+        examples="questions",
         notebook="02_imm_main",
-        train=lambda preset, after: _tables().own_domains(preset, after),
-        tasks=lambda preset: _tables().own_tasks(preset),
-        options=("encoder", "rounds"),
+        section="data",
+        work=partial(import_module, f"{__name__}.own"),
+        settings={"data.adversarial": None},
+        flags=(
+            Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),
+            Flag("rounds", "imm.rounds", "largest number of rounds"),
+        ),
     ),
 )

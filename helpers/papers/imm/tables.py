@@ -10,14 +10,12 @@ from helpers.data.examples import Example
 from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
 from helpers.papers import rows as shared
-from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
 from helpers.papers.rows import Trained, ancestry, costs
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
-from helpers.training.cached import Cached
-from helpers.training.engine import After, Outcome, replay, run_plans
+from helpers.training.engine import After, Outcome, run_plans
 
 LEFT = {"text-align": "left", "white-space": "normal"}
 
@@ -30,7 +28,7 @@ def methods(preset: Preset, rounds: int) -> Trained:
         known = shared.trainings_of(done["baselines", seed].tasks)
         for method, readers in done["baselines", seed].value.items():
             trained.add(method, seed, readers, ancestry(readers.values(), known))
-        _add_imm(trained, "IMM", seed, done["IMM", seed])
+        add_imm(trained, "IMM", seed, done["IMM", seed])
     return trained
 
 
@@ -39,11 +37,12 @@ def ablations(preset: Preset) -> Trained:
     done = run_plans(algorithm.ablations(preset), preset.engine)
     trained = Trained.of(preset, algorithm.VARIANTS, rounds=preset.imm.ablation_rounds)
     for (name, seed), outcome in done.items():
-        _add_imm(trained, name, seed, outcome)
+        add_imm(trained, name, seed, outcome)
     return trained
 
 
-def _add_imm(trained: Trained, row: str, seed: int, outcome: Outcome) -> None:
+def add_imm(trained: Trained, row: str, seed: int, outcome: Outcome) -> None:
+    """A seed of IMM's row, or of one of its variants, with the readers of every round."""
     trained.histories[seed] = outcome.value
     trained.add(row, seed, outcome.value[-1], shared.trainings_of(outcome.tasks))
 
@@ -224,37 +223,3 @@ def sample_answers(trained: Trained, number: int = 3) -> pd.DataFrame:
         if (row, seed) == ("IMM", 0)
     }
     return shared.sample_answers(first)
-
-
-def own_tasks(preset: Preset) -> list[Cached]:
-    """All that `own_domains` can come to train and to ask."""
-    rehearsed = [replay(algorithm.rehearsal(preset, seed), lambda task: True) for seed in range(preset.seeds)]
-    compared = [theta for history, _ in rehearsed for theta in (history[0], history[-1])]
-    asked = (answering(preset, [theta[i]], [f"test/{i}"]) for theta in compared for i in theta)
-    return [*itertools.chain(*(tasks for _, tasks in rehearsed)), *asked]
-
-
-def own_domains(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
-    """IMM on somebody's own domains: Single beside IMM as parts of a record, and each domain's reader that is best on
-    validation, of all seeds. ``after`` is told of every task that is done."""
-    seeds = range(preset.seeds)
-    plans = {seed: algorithm.algorithm1(preset, seed, preset.imm, preset.imm.rounds) for seed in seeds}
-    trained = Trained.of(preset, ("Single", "IMM"), rounds=preset.imm.rounds)
-    for seed, outcome in run_plans(plans, preset.engine, after=after).items():
-        trained.add("Single", seed, outcome.value[0], {})
-        _add_imm(trained, "IMM", seed, outcome)
-    models, readers = {}, trained.rows["IMM"]
-    for domain in preset.data.domains:
-        best = max(seeds, key=lambda seed: algorithm.valid(readers[seed][domain]))
-        made_in = next(k for k, theta in enumerate(trained.histories[best]) if theta[domain] is readers[best][domain])
-        history = (
-            f"of round {made_in} of IMM, of at most {trained.rounds}: trained on the other domains, taught by their "
-            f"readers, weighted by similarity ({preset.imm.similarity}), then on {domain}, taught by its predecessor "
-            "(iterative multi-source mutual knowledge transfer, Liu et al. 2020)"
-            if made_in
-            else f"trained on {domain} alone: no round of IMM was better on its validation questions"
-        )
-        models[domain] = OwnModel(readers[best][domain].folder(), best, history)
-    beats = Claim(text="IMM beats Single", above="IMM", below="Single")
-    parts = {"baselines": ["Single"], "claims": [beats], "training_seconds": trained.seconds}
-    return {**parts, **scores_by_domain(trained, after)}, models
