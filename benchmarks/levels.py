@@ -114,8 +114,8 @@ def main() -> None:
     alone = load_encoder(given.encoder, "labels", seed=0, classes=CLASSES)
     each = sum(p.numel() * p.element_size() for p in alone.parameters())
     print(
-        f"teachers of {len(domains)} domains: {shared / 1e6:.1f} MB with one encoder, {len(domains) * each / 1e6:.1f} MB "
-        f"as a model a domain; one encoder with one head: {each / 1e6:.1f} MB"
+        f"teachers of {len(domains)} domains: {shared / 1e6:.1f} MB with one encoder, {len(domains) * each / 1e6:.1f} "
+        f"MB as a model a domain; one encoder with one head: {each / 1e6:.1f} MB"
     )
     kind = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     precision = "bf16" if is_bf16(SETTINGS.precision, device) else "fp32"

@@ -88,5 +88,5 @@ def test_what_is_switched_off_has_no_weights():
 
 
 def test_ratios_begin_near_alike_for_prototypes_as_long_as_an_encoder_s():
-    ratios, shares = relations(width=384)(15 * torch.nn.functional.normalize(torch.randn(3, 2, 384), dim=-1))
+    _, shares = relations(width=384)(15 * torch.nn.functional.normalize(torch.randn(3, 2, 384), dim=-1))
     assert shares[:, 2].max() < 0.5

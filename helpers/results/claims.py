@@ -48,7 +48,8 @@ def verdict(record: Record) -> list[str]:
 
 def judge(record: Record, claim: Claim) -> Judgement:
     """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
-    not decided otherwise, or where one of its rows has fewer than ``SEEDS`` seeds. Raises ValueError where its rows do not compare."""
+    not decided otherwise, or where one of its rows has fewer than ``SEEDS`` seeds. Raises ValueError where its rows do
+    not compare."""
     record = comparisons.by_metric(record)[0]
     columns = claim.columns or comparisons.columns(record)
     if claim.than:

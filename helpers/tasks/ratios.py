@@ -38,8 +38,8 @@ class Places(NamedTuple):
         return self.shares.reshape(*self.labels.shape, -1).transpose(0, 2, 1)
 
     def panels(self, place: int, rows: list[str]) -> dict[str, dict[str, dict[str, float]]]:
-        """One place as heat maps in percent: the weight of each domain (``rows``) at each level, and for each domain the
-        levels that go into the graph of each."""
+        """One place as heat maps in percent: the weight of each domain (``rows``) at each level, and for each domain
+        the levels that go into the graph of each."""
         levels = ["embeddings", *(f"layer {layer}" for layer in range(1, self.ratios.shape[1]))]
         panels = {"weight of each domain at each level": _matrix(rows, levels, self.ratios[place].T)}
         graphs = [f"graph of {level}" for level in levels]

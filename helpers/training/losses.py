@@ -1,5 +1,7 @@
 """Every equation as a pure function of tensors. B examples, L positions; computed in float32, means masked."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -87,7 +89,7 @@ def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
 
 def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
     """Mean squared difference of two outputs over the unmasked tokens of each example, shape B (HRKD Eqs. 1, 4)."""
-    gaps_BxL = (student_BxLxF.float() - teacher_BxLxF.float()).square().mean(-1)
+    gaps_BxL = functional.mse_loss(student_BxLxF.float(), teacher_BxLxF.float(), reduction="none").mean(-1)
     return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
 
 
@@ -99,25 +101,31 @@ def probability_distance(
     compared."""
     if student_BxHxLxL.shape[1] != teacher_BxHxLxL.shape[1]:
         student_BxHxLxL, teacher_BxHxLxL = (each.mean(1, keepdim=True) for each in (student_BxHxLxL, teacher_BxHxLxL))
-    gaps_BxHxLxL = (student_BxHxLxL.float() - teacher_BxHxLxL.float()).square()
+    gaps_BxHxLxL = functional.mse_loss(student_BxHxLxL.float(), teacher_BxHxLxL.float(), reduction="none")
     over_keys_BxHxL = (gaps_BxHxLxL @ key_BxL.float()[:, None, :, None])[..., 0]
     pairs_B = query_BxL.sum(-1) * key_BxL.sum(-1)
     return (over_keys_BxHxL * query_BxL[:, None]).sum(-1).mean(-1) / pairs_B
 
 
 def score_distance(student: Factors, teacher: Factors, query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
-    """The same of the scores before the softmax, shape B, from the queries and keys (B×H×L×D) that they are products of.
+    """The same of the scores before the softmax, shape B, from the queries and keys (B×H×L×D) that they are made of.
 
-    No score is computed: with A = [student's queries, -teacher's] and B = [student's keys, teacher's] the differences
-    are A Bᵀ, and the sum of their squares is that of the elements of AᵀA and BᵀB multiplied one by one.
+    No score is computed: the sum of the products of two models' scores q kᵀ and Q Kᵀ is that of the elements of qᵀQ and
+    kᵀK multiplied one by one, which have the width of a head and not the length of a text; and (s - S)² is
+    s² - 2 s S + S².
     """
     if student[0].shape[1] != teacher[0].shape[1]:  # the mean over heads is one head, as wide as all of them
         student, teacher = (_one_head(*factors) for factors in (student, teacher))
-    queries = torch.cat([student[0].float(), -teacher[0].float()], -1) * query_BxL[:, None, :, None]
-    keys = torch.cat([student[1].float(), teacher[1].float()], -1) * key_BxL[:, None, :, None]
-    squares_BxHxDxD = (queries.transpose(2, 3) @ queries) * (keys.transpose(2, 3) @ keys)
-    pairs_B = query_BxL.sum(-1) * key_BxL.sum(-1)
-    return squares_BxHxDxD.sum((2, 3)).mean(1).clamp_min(0) / pairs_B
+    masks = query_BxL[:, None, :, None], key_BxL[:, None, :, None]
+    student, teacher = ([each.float() * mask for each, mask in zip(f, masks, strict=True)] for f in (student, teacher))
+    squares_BxH = _product(student, student) - 2 * _product(student, teacher) + _product(teacher, teacher)
+    return squares_BxH.mean(1).clamp_min(0) / (query_BxL.sum(-1) * key_BxL.sum(-1))
+
+
+def _product(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+    """The sum of the products of two models' scores, B×H."""
+    queries_BxHxDxE, keys_BxHxDxE = (a.transpose(2, 3) @ b for a, b in zip(one, other, strict=True))
+    return (queries_BxHxDxE * keys_BxHxDxE).sum((2, 3))
 
 
 def _one_head(queries_BxHxLxD: Tensor, keys_BxHxLxD: Tensor) -> Factors:

@@ -222,7 +222,7 @@ def compression(trained: Trained, corpus: str) -> dict:
             score = Score(method=row, column=CORPORA[corpus], seed=seed, value=value, metric=metric)
             values.setdefault(metric, []).append(score)
     return {
-        "scores": sum(values.values(), []),
+        "scores": [score for of_metric in values.values() for score in of_metric],
         "notes": [*notes(trained.preset, corpus), f"times are for {TIMED} texts"],
     }
 
