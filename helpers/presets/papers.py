@@ -97,6 +97,7 @@ class HrkdSettings(Settings):
     padding: bool = Field(False, description="whether padding counts in means, as in the released code")
     train_graph: bool = Field(True, description="False: the graph stays as it was drawn, as in the released code")
     steer: bool = Field(True, description="whether the ratios' gradient reaches the student, through its prototypes")
+    few_shot: Literal["mnli", "reviews"] = Field("mnli", description="the corpus of Figure 2")
     shares: list[float] = Field([0.02, 0.05, 0.1, 0.2], description="of the training texts, for Figure 2")
     sizes: list[int] = Field([], description="numbers of the teacher's layers, for students of other sizes")
     other_seeds: int = Field(0, ge=0, description="seeds of the rows of Tables 2, 3 that no claim compares; 0: all")

@@ -26,7 +26,8 @@ class ClassifierTraining(CachedTraining):
     """A training on the texts of some domains.
 
     ``order`` says how batches come: "mixed", all domains in one; "turns", one domain a batch; "together", as many
-    texts of every domain. Each domain has a head of its own, unless batches are mixed, or ``one_head`` says so.
+    texts of every domain. ``batch_size`` counts a domain's, so that all of these have as many texts. Each domain has a
+    head of its own, unless batches are mixed, or ``one_head`` says so.
     """
 
     corpus: str  # the preset's section
@@ -61,13 +62,14 @@ class ClassifierTraining(CachedTraining):
         counts = [len(load_texts(self.texts)[name].train) for name in self.domains]
         rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
         lengths, members = sequences.lengths_W, dict(zip(self.domains, rows, strict=True))
+        whole = size * len(self.domains)
         if self.order == "together":
             epochs = per_domain(members, batch_size=size, seed=seed)
         elif self.order == "turns":
-            tasks = {name: _among(own, lengths, size, seed) for name, own in members.items()}
+            tasks = {name: _among(own, lengths, whole, seed) for name, own in members.items()}
             epochs = ([batch for _, batch in epoch] for epoch in pooled(tasks, seed=seed))
         else:
-            epochs = bucketed(lengths, batch_size=size, seed=seed)
+            epochs = bucketed(lengths, batch_size=whole, seed=seed)
         return Batches(SequenceTensors(sequences, training_device()), plan_steps(epochs, self.steps))
 
     def reading(self) -> dict:

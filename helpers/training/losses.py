@@ -117,7 +117,10 @@ def score_distance(student: Factors, teacher: Factors, query_BxL: Tensor, key_Bx
     if student[0].shape[1] != teacher[0].shape[1]:  # the mean over heads is one head, as wide as all of them
         student, teacher = (_one_head(*factors) for factors in (student, teacher))
     masks = query_BxL[:, None, :, None], key_BxL[:, None, :, None]
-    student, teacher = ([each.float() * mask for each, mask in zip(f, masks, strict=True)] for f in (student, teacher))
+    student, teacher = (  # heads come as views, which products would copy again and again
+        [each.float().contiguous() * mask for each, mask in zip(factors, masks, strict=True)]
+        for factors in (student, teacher)
+    )
     squares_BxH = _product(student, student) - 2 * _product(student, teacher) + _product(teacher, teacher)
     return squares_BxH.mean(1).clamp_min(0) / (query_BxL.sum(-1) * key_BxL.sum(-1))
 

@@ -3,9 +3,9 @@
 A claim says that a subject has a value in a relation. The passage states this fact in other words (entailed), another
 value of that relation (contradicted; no relation has two values here), or nothing of that relation about that subject
 (not said). Subjects, relations and values of claims are drawn alike for all three labels, so that a claim alone says
-nothing. Every passage names the claim's subject, and states its relation of a rival; now and then the rival has the
-claim's value, so that a value in the passage is not enough. A passage has two facts, or four where the claim's subject
-is "the founder of" somebody or the like.
+nothing. Every passage states the claim's relation of a rival; now and then the rival has the claim's value, so that a
+value in the passage is not enough, and a claim that is not said is about somebody whom the passage names all the same.
+A passage has two facts, or four where the claim's subject is "the founder of" somebody or the like.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ import numpy as np
 from helpers.data.mini.world import RELATIONS, STYLES, TYPES, Fact, Relation, choose, draw, pick, pools, state
 
 LABELS = ("contradicted", "entailed", "not said")
-RIVAL = 0.15  # share of other claims than entailed ones whose value the passage gives to another subject
+RIVAL = 0.1  # share of other claims than entailed ones whose value the passage gives to another subject
+NAMED = 0.1  # share of claims that are not said whose subject the passage names
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def make_claim(rng: np.random.Generator, genre: Genre) -> Claim:
     topic = "person" if chained else TYPES[rng.choice(3, p=style.subjects)]
     of_topic = [r for r in RELATIONS if r.subject == topic]
     relation, other = choose(rng, of_topic, 2, style.favourites)
-    subject, rival = (draw(rng, pool[topic], used) for _ in range(2))
+    subject, rival, third = (draw(rng, pool[topic], used) for _ in range(3))
     value, wrong = (draw(rng, pool[relation.object], used) for _ in range(2))
     elsewhere = draw(rng, pool[other.object], used)
 
@@ -60,7 +61,7 @@ def make_claim(rng: np.random.Generator, genre: Genre) -> Claim:
     said = {
         "entailed": (subject, relation, value),
         "contradicted": (subject, relation, wrong),
-        "not said": (subject, other, elsewhere),
+        "not said": (subject if rng.random() < NAMED else third, other, elsewhere),
     }[label]
     swapped = label != "entailed" and rng.random() < RIVAL
     stated = [said, (rival, relation, value if swapped else draw(rng, pool[relation.object], used))]

@@ -22,6 +22,10 @@ def _lacks(*corpora: str):
     return left_out
 
 
+def _few(preset) -> str:
+    return _lacks(preset.hrkd.few_shot)(preset)
+
+
 CARD = Paper(
     key="hrkd",
     title="Dong et al. 2021: hierarchical relational knowledge distillation",
@@ -50,7 +54,7 @@ CARD = Paper(
             lambda preset: _algorithm().plans(preset),
             _lacks("mnli", "reviews"),
         ),
-        Notebook("11_hrkd_fewshot", PARAMETERS, lambda preset: _algorithm().few_shot(preset), _lacks("mnli")),
+        Notebook("11_hrkd_fewshot", PARAMETERS, lambda preset: _algorithm().few_shot(preset), _few),
         Notebook("12_hrkd_ablation", PARAMETERS, lambda preset: _algorithm().ablations(preset), _lacks("reviews")),
     ),
     settings=("hrkd", "mnli", "reviews"),

@@ -123,8 +123,9 @@ def plans(preset: Preset) -> dict[tuple[str, int], Plan]:
     }
 
 
-def few_shot(preset: Preset, corpus: str = "mnli") -> dict[tuple[float, int], Plan]:
+def few_shot(preset: Preset) -> dict[tuple[float, int], Plan]:
     """What Figure 2 needs (section 3.5), by (share of the training texts, seed)."""
+    corpus = preset.hrkd.few_shot
     rows = (f"{SINGLE} → {KD}", f"{META} → Meta-distillation", OURS)
     return {
         (share, seed): compared(reduced(preset, corpus, share), corpus, seed, rows)
@@ -218,9 +219,10 @@ def steps_of(preset: Preset, corpus: str, domains: list[str], order: str, epochs
     SizeError where there are none."""
     known, size = load_texts(getattr(preset, corpus)), preset.training.batch_size
     sizes = [len(known[name].train) for name in domains]
-    steps = round(epochs * (max(sizes) if order == "together" else sum(sizes)) / size)
+    longest = max(sizes) if order == "together" else sum(sizes) / len(sizes)
+    steps = round(epochs * longest / size)
     if steps < 1:
-        raise SizeError(f"{epochs:g} epochs of {max(sizes)} texts make no step of {size}; raise epochs or train_size")
+        raise SizeError(f"{epochs:g} epochs of {longest:g} texts make no step of {size}; raise epochs or train_size")
     return steps
 
 

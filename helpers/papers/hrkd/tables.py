@@ -44,7 +44,7 @@ def few_shot(preset: Preset) -> dict[float, Trained]:
     done, trained = run_plans(algorithm.few_shot(preset), preset.engine), {}
     for share in preset.hrkd.shares:
         outcomes = {seed: outcome for (of, seed), outcome in done.items() if of == share}
-        trained[share] = trained_of(algorithm.reduced(preset, "mnli", share), outcomes)
+        trained[share] = trained_of(algorithm.reduced(preset, preset.hrkd.few_shot, share), outcomes)
     return trained
 
 
@@ -140,7 +140,7 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
     """Figure 2: how much better Meta-KD and HRKD are than single → TinyBERT-KD, by the share of the training texts."""
     values: dict[str, list[Score]] = {GAIN: [], "accuracy": []}
     for share, table in trained.items():
-        found = averages(table, "mnli")
+        found = averages(table, preset.hrkd.few_shot)
         for (row, seed), accuracy in found.items():
             point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
             values[GAIN].append(Score(**point, value=accuracy - found[SINGLE, seed], metric=GAIN))
@@ -156,7 +156,7 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
         "scores": values[GAIN] + values["accuracy"],
         "claims": claims,
         "payload": {"x": "% of the training texts", "scale": "log"},
-        "notes": notes(preset, "mnli"),
+        "notes": [f"on {CORPORA[preset.hrkd.few_shot]}", *notes(preset, preset.hrkd.few_shot)],
         "training_seconds": sum(table.seconds for table in trained.values()),
     }
 
