@@ -75,7 +75,7 @@ def test_labels_of_claims_are_what_the_passage_states(genre):
         assert values == found if found is not None else (len(values) == 1 and values != [claim.value])
         assert all(claim.passage[f.start : f.start + len(f.value)] == f.value for f in claim.facts)
         assert claim.value.lower() in claim.text.lower()
-        assert claim.subject in claim.passage
+        assert claim.subject in claim.passage or claim.label == "not said"
         wordings = {f.relation.statements[f.wording].format(s=f.subject, o=f.value) for f in about}
         assert claim.text not in wordings, "an entailed claim is worded anew"
         assert {f.wording for f in claim.facts} <= set(STYLES[texts.GENRES[genre].style].statements)
@@ -93,9 +93,15 @@ def test_the_value_that_stands_in_the_passage_is_not_enough():
     present = np.asarray([claim.value in claim.passage for claim in made])
     truth = np.asarray([claim.label for claim in made])
     assert present[truth == "entailed"].all()
-    assert 0.1 < present[truth != "entailed"].mean() < 0.3
+    assert 0.05 < present[truth != "entailed"].mean() < 0.2
     best = np.mean(truth == np.where(present, "entailed", "contradicted"))
-    assert 0.5 < best < 0.68  # the third of the labels is told by nothing but the relation
+    assert 0.5 < best < 0.68  # the third of the labels is told by something else
+
+
+def test_the_subject_that_is_named_is_not_enough():
+    made = [claim for genre in texts.GENRES for claim in claims(genre, 200) if claim.label == "not said"]
+    named = np.mean([claim.subject in claim.passage for claim in made])
+    assert abs(named - entailment.NAMED) < 3.5 * np.sqrt(entailment.NAMED * (1 - entailment.NAMED) / len(made))
 
 
 def test_words_of_praise_and_complaint():

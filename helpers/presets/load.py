@@ -80,7 +80,10 @@ def _limits(shipped: str, preset: Preset, topics: tuple[str, ...]) -> list[Limit
     groups, limits = _read(paths.PRESETS / "limits.toml").get(shipped, {}), {}
     for group in (group for topic in ("all", *topics) for group in groups.get(topic, [])):
         for key, value in group.items():
-            if key != "why" and value != (instead := reduce(getattr, key.split("."), preset)):
+            if key == "why":
+                continue
+            limits.pop(key, None)  # a later group wins, also where it has the preset's own value
+            if value != (instead := reduce(getattr, key.split("."), preset)):
                 limits[key] = Limit(key=key, value=value, instead_of=instead, why=group["why"])
     return list(limits.values())
 

@@ -71,8 +71,7 @@ def together(
 ) -> StudentTraining:
     """One student of all domains: TinyBERT-KD without relations (``switched_off`` is None), else HRKD, but for what is
     switched off of these (Eq. 17)."""
-    known = preset.hrkd
-    relations = None
+    known, relations = preset.hrkd, None
     if switched_off is not None:
         graph = {"heads": known.heads, "graph_width": known.graph_width, **switched_off}
         relations = {"graph": graph, "train": known.train_graph, "steer": known.steer}
@@ -220,8 +219,7 @@ def steps_of(preset: Preset, corpus: str, domains: list[str], order: str, epochs
     known, size = load_texts(getattr(preset, corpus)), preset.training.batch_size
     sizes = [len(known[name].train) for name in domains]
     longest = max(sizes) if order == "together" else sum(sizes) / len(sizes)
-    steps = round(epochs * longest / size)
-    if steps < 1:
+    if (steps := round(epochs * longest / size)) < 1:
         raise SizeError(f"{epochs:g} epochs of {longest:g} texts make no step of {size}; raise epochs or train_size")
     return steps
 
