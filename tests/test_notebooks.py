@@ -36,14 +36,13 @@ def test_every_notebook_runs_on_smoke(smoke):
 
 
 def facts_of(path):
-    """What of a record every run has to repeat: all but how it was run, and the times of A2D's Table 4."""
+    """What of a record every run has to repeat: all but how it was run, and times."""
     record = records.read(path)
     facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
     facts["processor"] = record.run.device.partition(",")[0]
-    if record.artefact == "a2d/table4":
-        facts["scores"] = [score for score in facts["scores"] if score["metric"] == "thousand parameters"]
-        assert len(facts["scores"]) == 4
-    return facts
+    measured = ("seconds", "ms ", "times ")
+    repeated = [score for score in facts.get("scores", ()) if not (score.get("metric") or "").startswith(measured)]
+    return {**facts, "scores": repeated} if "scores" in facts else facts
 
 
 @pytest.mark.slow
@@ -58,7 +57,7 @@ def test_smoke_gives_the_golden_records(smoke):
             (GOLDEN / name).write_text(json.dumps(facts, ensure_ascii=False) + "\n")
     golden = {str(path.relative_to(GOLDEN)): json.loads(path.read_text()) for path in sorted(GOLDEN.glob("*/*.json"))}
     declared = {f"{paper.key}/{artefact.name}.json" for paper in papers.ALL for artefact in paper.artefacts}
-    assert list(made) == list(golden) and set(golden) == declared - {"imm/own.json"}
+    assert list(made) == list(golden) and set(golden) == declared - {"imm/own.json", "hrkd/own.json"}
     for name, expected in golden.items():
         if expected.pop("processor") == made[name].pop("processor"):
             assert made[name] == expected, name
