@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from torch import nn
 from helpers.batches.plans import Batches, Epochs, bucketed, per_domain, plan_steps, pooled
 from helpers.batches.sequences import Sequences
 from helpers.batches.tensors import SequenceTensors
+from helpers.data.examples import DataError
 from helpers.data.texts import load_texts, texts_fingerprint
 from helpers.presets.schema import TextsSettings, TrainingSettings
 from helpers.tasks import labels
@@ -155,6 +157,22 @@ class Labelling(Cached):
         """The texts of the part."""
         domains = load_texts(getattr(self.preset, self.corpus))
         return sum(len(getattr(domains[name], self.part)) for name in self.texts)
+
+
+def steps_for(sizes: Sequence[int], order: str, batch_size: int, epochs: float) -> int:
+    """Steps of so many epochs over domains of these sizes: over the largest where each step has texts of all, else over
+    all of them. Raises DataError where that is not one."""
+    whole = batch_size * len(sizes)
+    steps = {
+        "together": max(sizes) / batch_size,
+        "mixed": sum(sizes) / whole,
+        "turns": sum(math.ceil(size / whole) for size in sizes),  # a domain's last batch is a short one
+    }
+    if (number := round(epochs * steps[order])) < 1:
+        raise DataError(
+            f"{epochs:g} epochs of {max(sizes)} texts make no step of {batch_size}: raise epochs, or give more texts"
+        )
+    return number
 
 
 def _among(rows: np.ndarray, lengths: np.ndarray, batch_size: int, seed: int) -> Epochs:

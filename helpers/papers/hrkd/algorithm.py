@@ -10,7 +10,7 @@ from helpers.data.texts import is_given, label_names, load_texts, texts_fingerpr
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.papers.hrkd.trainings import StudentTraining, TeacherTraining
 from helpers.presets.schema import Preset
-from helpers.tasks.classifiers import ClassifierTraining
+from helpers.tasks.classifiers import ClassifierTraining, steps_for
 from helpers.training.engine import Plan
 
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and what the paper calls them
@@ -40,10 +40,6 @@ VARIANTS = {
     "probabilities matched": {"attention": "probabilities"},
 }
 Models = dict[str, ClassifierTraining]  # by domain
-
-
-class SizeError(ValueError):
-    """Too few texts for a training."""
 
 
 def compared(preset: Preset, corpus: str, seed: int, rows: tuple[str, ...]) -> Plan:
@@ -214,14 +210,9 @@ def student(
 
 
 def steps_of(preset: Preset, corpus: str, domains: list[str], order: str, epochs: float) -> int:
-    """Steps of so many epochs: over the largest domain where each step has texts of all, else over all of them. Raises
-    SizeError where there are none."""
-    known, size = load_texts(getattr(preset, corpus)), preset.training.batch_size
-    sizes = [len(known[name].train) for name in domains]
-    longest = max(sizes) if order == "together" else sum(sizes) / len(sizes)
-    if (steps := round(epochs * longest / size)) < 1:
-        raise SizeError(f"{epochs:g} epochs of {longest:g} texts make no step of {size}; raise epochs or train_size")
-    return steps
+    """Steps of so many epochs over the training texts of these domains."""
+    known = load_texts(getattr(preset, corpus))
+    return steps_for([len(known[name].train) for name in domains], order, preset.training.batch_size, epochs)
 
 
 def settings_of(preset: Preset, corpus: str, domains: list[str] | None) -> dict:
@@ -252,7 +243,7 @@ def corpora(preset: Preset) -> list[str]:
 
 def alike(model: ClassifierTraining, domains: list[str]) -> Models:
     """One model for all domains."""
-    return {domain: model for domain in domains}
+    return dict.fromkeys(domains, model)
 
 
 def named(label: str, domains: list[str], seed: int) -> str:
