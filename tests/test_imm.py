@@ -276,6 +276,8 @@ def test_claims_hold_fail_or_stay_open():
     assert claims.judge(close, claim).outcome == claims.OPEN
     two = record({("A", "x"): [9, 9], ("B", "x"): [1, 1]}, claim)
     assert claims.judge(two, claim).outcome == claims.OPEN  # too few seeds for a claim
+    uneven = clear.model_copy(update={"scores": [s for s in clear.scores if s.method != "B" or s.seed == 0]})
+    assert claims.judge(uneven, claim).outcome == claims.OPEN  # of one row
     single = record({("A", "x"): [9], ("B", "x"): [1]}, claim)
     assert "without an interval" in claims.judge(single, claim).sentence
 
