@@ -23,6 +23,7 @@ from helpers.results.records import Record
 HEIGHT = 4.2  # inches
 ABREAST = 4  # heat maps side by side
 CAPSIZE = 2.5  # points
+MOST_BARS = 10  # rows of a table drawn as bars, as many as there are colours
 OUTSIDE = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # of a legend
 ONE_RUN = "one run each"
 colors = partial(seaborn.color_palette, "colorblind")
@@ -77,6 +78,31 @@ def bar_table(record: Record, ax: Axes | None = None) -> Axes:
     return finish(ax, "", f"{record.unit} ({tables.resampled(table) or ONE_RUN})", record.title)
 
 
+def dot_table(record: Record, ax: Axes | None = None) -> Axes:
+    """A line a row, for tables with too many of them for bars: the mean over the columns with its interval, and each
+    column as a small dot."""
+    table = comparisons.estimates(record)
+    ax = canvas.axes(ax, WIDTH, 0.3 * len(table) + 1.2)
+    last = table.columns[-1]
+    own = [column for column in table.columns if column != comparisons.AVERAGE]
+    for column, color in zip(own, colors(len(own)), strict=True):
+        cells = [(cell.mean, place) for place, cell in enumerate(table[column]) if cell is not None]
+        ax.plot(*zip(*cells, strict=True), "o", color=color, markersize=4, alpha=0.7, label=column, zorder=2)
+    for place, cell in enumerate(table[last]):
+        if cell is not None:
+            ax.plot(cell.mean, place, "|", color="black", markersize=11, markeredgewidth=2, zorder=3)
+            if cell.low is not None:
+                ax.plot([cell.low, cell.high], [place, place], color="0.2", linewidth=1.4, zorder=1)
+    ax.set_yticks(range(len(table)), table.index)
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
+    ax.legend(**OUTSIDE)
+    over = tables.resampled(table[[last]]) or ONE_RUN
+    finish(ax, f"{record.unit}; black: {last} ({over})", "", record.title)
+    ax.grid(axis="x", color="0.9")
+    return ax
+
+
 def curves(record: Record) -> Figure:
     """A panel of ``curve`` for each column, side by side on one scale, with one legend."""
     several = len(columns := comparisons.columns(record)) > 1
@@ -111,6 +137,8 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
         if all(cell.low is not None for cell in cells.values()):
             low, high = ([getattr(cell, side) for cell in cells.values()] for side in ("low", "high"))
             ax.fill_between([*cells], low, high, color=color, alpha=0.18, linewidth=0)
+            if len(cells) == 1:
+                ax.vlines([*cells], low, high, color=color, alpha=0.5)
     payload = {"x": "x", "scale": "linear"} | (record.payload or {})
     ax.set_xscale(payload["scale"])
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1000 else f"{x:g}")
@@ -221,7 +249,7 @@ def _heatmap(table: pd.DataFrame, text: str, ax: Axes, size: float | None = None
 
 
 PICTURES = {
-    "table": lambda record: bar_table(record).figure,
+    "table": lambda record: (dot_table if len(comparisons.rows(record)) > MOST_BARS else bar_table)(record).figure,
     "bars": lambda record: bar_table(record).figure,
     "curve": curves,
     "matrix": similarities,

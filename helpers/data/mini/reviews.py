@@ -14,10 +14,10 @@ from helpers.data.mini.world import pick
 
 LABELS = ("negative", "positive")
 VERDICT = 0.1  # share of reviews with a verdict
-NEGATED = 0.08  # share of opinions that negate a word of the opposite kind
-OWN = 0.3  # share of words that are the domain's own
+NEGATED = 0.05  # share of opinions that negate a word of the opposite kind
+OWN = 0.4  # share of words that are the domain's own
 NEUTRAL = 0.5  # share of reviews with a sentence that says nothing
-MINORITY = 0.2  # share of reviews without a verdict in which one opinion is contrary
+MINORITY = 0.15  # share of reviews without a verdict in which one opinion is contrary
 
 Words = Annotated[tuple[str, ...], pydantic.BeforeValidator(str.split)]
 
