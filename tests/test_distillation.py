@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from transformers import AlbertConfig, BertConfig, BertTokenizerFast
 
 from helpers.batches.sequences import make_pairs
 from helpers.batches.tensors import SequenceTensors
 from helpers.batches.texts import EncoderError
 from helpers.data.examples import Pair
 from helpers.models.attention import keep_levels
-from helpers.models.distilled import Distilled, keep_layers, load_student, matched
+from helpers.models.distilled import Distilled, check_pair, keep_layers, load_student, matched
 from helpers.models.expertise import instance_weights
 from helpers.models.pretrained import load_encoder, load_tokenizer
 from helpers.models.relations import Relations
@@ -223,3 +224,47 @@ def test_gaps_of_ratios_are_those_of_equal_and_of_different_labels():
     # domains 0 and 1: alike 0.0, different 0.2; 1 and 2: different 0.4, alike 0.2; 0 and 2: never alike
     assert found == pytest.approx({ratios.SAME: 0.1, ratios.DIFFERENT: 0.3})
     assert ratios.moved(np.array([[0.5, 0.5], [1.0, 0.0]])) == 25.0
+
+
+@pytest.mark.parametrize("what", ["scores", "probabilities"])
+def test_a_student_learns_in_bfloat16_too(what):
+    given = batch()
+    fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
+    given |= LiveTeacher(keep_levels(encoder(), what).eval(), fields, {"output_hidden_states": True}, "bf16")(given)
+    relations = Relations(2, 2, 48, heads=1, graph_width=4)
+    learner = Distilled(student_of_mini(), 128, 2, what=what, relations=relations)
+    output = forward(learner, given, "bf16")
+    assert output.ratios.dtype == torch.float32
+    sum(distillation_loss(2, 2, [3], **settings())(output, given, 0.0).values()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in learner.projections.parameters())
+
+
+def student_of_mini():
+    return load_student("data/mini/student", "data/mini", 1, seed=0, classes=4, random_layers=1)
+
+
+def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path):
+    check_pair("data/mini/student", "data/mini")
+    BertConfig(vocab_size=7, hidden_size=8, num_attention_heads=2, num_hidden_layers=1).save_pretrained(tmp_path / "b")
+    tokenizer = BertTokenizerFast(
+        vocab=dict(zip(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"], range(7), strict=True))
+    )
+    tokenizer.save_pretrained(tmp_path / "b")
+    with pytest.raises(EncoderError, match="read different word pieces; use two of one kind"):
+        check_pair(str(tmp_path / "b"), "data/mini")
+    shared = AlbertConfig(vocab_size=7, hidden_size=8, embedding_size=8, num_attention_heads=2, num_hidden_layers=3)
+    shared.save_pretrained(tmp_path / "albert")
+    tokenizer.save_pretrained(tmp_path / "albert")
+    with pytest.raises(EncoderError, match="attention of a albert cannot be read"):
+        check_pair("", str(tmp_path / "albert"))
+
+
+def test_another_s_head_gives_way_to_one_of_the_right_size(tmp_path):
+    encoder(classes=3).save_pretrained(tmp_path)
+    load_tokenizer("data/mini").save_pretrained(tmp_path)
+    assert load_encoder(str(tmp_path), "labels", seed=0, classes=8).classifier.out_features == 8
+
+
+def test_levels_kept_twice_are_kept_once():
+    model = keep_levels(keep_levels(encoder().eval(), "scores"), "probabilities")
+    assert forward(model, batch(), "fp32").attentions_kept[0].shape[:2] == (4, 4)

@@ -11,7 +11,7 @@ from helpers.data.examples import DataError
 from helpers.data.texts import load_texts
 from helpers.models.heads import head_of
 from helpers.models.pretrained import load_saved
-from helpers.papers.hrkd import algorithm, tables
+from helpers.papers.hrkd import algorithm, tables, trainings
 from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS, TEACHERS
 from helpers.presets.load import load
 from helpers.tasks import labels
@@ -184,3 +184,35 @@ def test_other_rows_can_have_fewer_seeds():
     assert len(plans) == 2 * 3
     sizes = {key: len(list(next(plan))) for key, plan in plans.items()}
     assert sizes["reviews", 0] > sizes["reviews", 1] == sizes["reviews", 2]
+
+
+@pytest.mark.parametrize(("row", "name"), [(HRKD, "best-films"), (OURS, "relations"), (META, "view")])
+def test_damage_beside_the_model_is_noticed(trained, row, name, monkeypatch):
+    model = trained.rows[row][0]["films"]
+    path = model.folder().parent / f"{name}.safetensors"
+    monkeypatch.setattr(engine, "_checked", set())
+    assert engine.is_done(model)
+    content = path.read_bytes()
+    try:
+        path.write_bytes(content[:-8])
+        monkeypatch.setattr(engine, "_checked", set())
+        assert not engine.is_done(model, say=False)
+        path.unlink()
+        assert not engine.is_done(model, say=False)
+    finally:
+        path.write_bytes(content)
+
+
+def test_metas_view_of_domains_follows_the_seed(results, monkeypatch):
+    views = []
+
+    def stop(model, *_, **__):
+        views.append(model.view.inner.weight.detach().clone())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainings, "fit", stop)
+    for seed in (0, 1):
+        model = algorithm.meta_teacher(smoke(), "reviews", seed, ["books", "films", "kitchen"])["books"]
+        with pytest.raises(KeyboardInterrupt):
+            type(model).fit.__wrapped__(model) if hasattr(type(model).fit, "__wrapped__") else model.fit()
+    assert not torch.equal(*views)

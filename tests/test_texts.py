@@ -446,3 +446,18 @@ def test_texts_are_checked_with_questions_or_alone(tmp_path, capsys):
     said = capsys.readouterr()
     assert "wikipedia: " in said.out and "mnli" not in said.out
     assert said.err.startswith("mnli: ") and "line 201: the label 'perhaps' is none of contradiction, ent" in said.err
+
+
+def test_pairs_and_texts_alone_do_not_go_together(tmp_path):
+    (tmp_path / "one.csv").write_text("text,label\n" + "".join(f"word {n},{'ab'[n % 2]}\n" for n in range(40)))
+    lines = "".join(f"word {n},other {n},{'ab'[n % 2]}\n" for n in range(40))
+    (tmp_path / "two.csv").write_text("premise,hypothesis,label\n" + lines)
+    given = TextsSettings(folder=str(tmp_path), domains={"one": "one.csv", "two": "two.csv"})
+    with pytest.raises(DataError, match="two has pairs of texts, one texts alone; all domains have to be of one kind"):
+        texts.load_texts(given)
+
+
+def test_a_name_may_have_a_colon(tmp_path):
+    (tmp_path / "a:b").mkdir()
+    (tmp_path / "a:b/c.csv").write_text("text,label\n" + "".join(f"word {n},{'ab'[n % 2]}\n" for n in range(40)))
+    assert texts.load_texts(TextsSettings(folder=str(tmp_path), domains={"one": "a:b/c.csv"}))["one"].train

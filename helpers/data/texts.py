@@ -67,6 +67,10 @@ def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
     read = {name: _read(texts, name) for name in texts.domains}
     found = {record.label for parts, _ in read.values() for part in ("all", "train") for record in parts.get(part, ())}
     labels = tuple(texts.labels or sorted(found))
+    paired = {name: next(iter(parts.values()))[0].second is not None for name, (parts, _) in read.items()}
+    if len(set(paired.values())) > 1:
+        pairs, single = (next(name for name, is_pair in paired.items() if is_pair == kind) for kind in (True, False))
+        raise DataError(f"{pairs} has pairs of texts, {single} texts alone; all domains have to be of one kind")
     if texts.split == "joint":
         if parted := [name for name, (parts, _) in read.items() if set(parts) != {"all"}]:
             raise DataError(f'{parted[0]}: its files say parts already; set split = "content" in the preset')
@@ -101,6 +105,8 @@ def _read(texts: TextsSettings, name: str) -> tuple[Parts, list[str]]:
     """The texts of one domain by part, and notes. Raises `DataError`."""
     place, _, of_it = texts.domains[name].partition(":")
     if texts.source == "files":
+        if (whole := _folder(texts) / texts.domains[name]).exists():  # a name may have a colon
+            return read_texts(whole, texts.labels)
         return read_texts(_folder(texts) / place, texts.labels, of_it)
     known = texts.downloads.get(place)
     if isinstance(known, Collection):

@@ -28,10 +28,13 @@ def keep_levels(model: nn.Module, what: str) -> nn.Module:
     """Let ``model``'s output have ``attentions_kept``: of every layer the "probabilities" that its attention gives,
     B×H×L×L, or the "scores" before the softmax, as the queries (scaled) and keys that they are products of, B×H×L×D
     each. Raises EncoderError where they cannot be read."""
-    layers = attention_layers(model)
+    layers = attention_layers(model, of_all=True)
+    is_kept = any(hasattr(layer, "keeps") for layer in layers)
     model.set_attn_implementation(dropout.NAME)
     for layer in layers:
         layer.keeps = what
+    if is_kept:
+        return model
 
     def hand_over(model: nn.Module, _: tuple, output) -> None:
         output.attentions_kept = tuple(layer.kept for layer in layers)
@@ -48,9 +51,9 @@ def attention_of(model: nn.Module) -> nn.Module | None:
     return None if model.config.model_type == "mnemonic" else attention_layers(model)[-1]
 
 
-def attention_layers(model: nn.Module) -> list[nn.Module]:
+def attention_layers(model: nn.Module, of_all: bool = False) -> list[nn.Module]:
     """Every layer that sees the whole sequence, first to last. Raises EncoderError where none computes its attention by
-    transformers' exchangeable function."""
+    transformers' exchangeable function, or not every layer, if that is asked for."""
     layers = [
         module
         for module in model.modules()
@@ -58,7 +61,8 @@ def attention_layers(model: nn.Module) -> list[nn.Module]:
         and not any(type(child).__name__.endswith("Attention") for child in module.children())
         and getattr(module, "sliding_window", None) is None
     ]
-    if not layers or not model._supports_attention_backend:
+    some = len(layers) == model.config.num_hidden_layers if of_all else bool(layers)
+    if not some or not model._supports_attention_backend:
         raise EncoderError(
             f"the attention of a {model.config.model_type} cannot be read, and so not be matched; use an encoder of "
             "BERT's kind"

@@ -1,22 +1,37 @@
 """A student with what only its training needs: a projection of each level to its teacher's width, and the domains'
 relations (Dong et al. 2021)."""
 
+from dataclasses import dataclass
+from functools import cache
+
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoModelForSequenceClassification
+from transformers.utils import ModelOutput
 
 from helpers.batches.texts import EncoderError
-from helpers.models.attention import keep_levels
+from helpers.models.attention import attention_layers, keep_levels
 from helpers.models.pretrained import inputs_of, load_encoder, load_tokenizer, locate
 from helpers.models.relations import Relations, prototypes
+
+
+@dataclass
+class DistilledOutput(ModelOutput):
+    """``logits`` of the student, ``levels`` (M+1 of B×L×width, projected), ``attentions_kept`` (of M layers),
+    ``ratios`` (V×D; all 1/D without relations) and ``shares`` (D×V×V, None without)."""
+
+    logits: Tensor | None = None
+    levels: tuple[Tensor, ...] | None = None
+    attentions_kept: tuple | None = None
+    ratios: Tensor | None = None
+    shares: Tensor | None = None
 
 
 class Distilled(nn.Module):
     """``student`` with a linear map a level to ``width``, where it is not as wide itself (W of Eqs. 1, 4).
 
-    The output has, besides the student's, ``levels`` (M+1 of B×L×width), ``attentions_kept`` (of M layers; ``what`` is
-    "scores" or "probabilities"), ``ratios`` (V×D; all 1/D without ``relations``) and ``shares`` (D×V×V, None without).
-    With ``padding`` the padded tokens count in the prototypes. Without ``steer`` no gradient goes through these.
+    ``what`` of its attention is kept, "scores" or "probabilities". With ``padding`` the padded tokens count in the
+    prototypes. Without ``steer`` no gradient goes through these.
     """
 
     def __init__(
@@ -50,17 +65,20 @@ class Distilled(nn.Module):
     def forward(self, domain: Tensor, **inputs: Tensor):
         output = self.student(**inputs, output_hidden_states=True)
         levels, mask_BxL = output.hidden_states, inputs["attention_mask"]
-        output.levels = tuple(map(self._project, range(len(levels)), levels))
-        output.ratios, output.shares = (
-            torch.full((len(levels), self.domains), 1 / self.domains, device=domain.device),
-            None,
-        )
+        ratios_VxD = torch.full((len(levels), self.domains), 1 / self.domains, device=domain.device)
+        shares_DxVxV = None
         if self.relations is not None:
             counted_BxL = torch.ones_like(mask_BxL) if self.padding else mask_BxL
-            of_domains = prototypes(levels, counted_BxL, domain, self.domains)
             with torch.autocast(domain.device.type, enabled=False):  # a few small products, better not rounded
-                output.ratios, output.shares = self.relations(of_domains if self.steer else of_domains.detach())
-        return output
+                of_domains = prototypes(levels, counted_BxL, domain, self.domains)
+                ratios_VxD, shares_DxVxV = self.relations(of_domains if self.steer else of_domains.detach())
+        return DistilledOutput(
+            logits=getattr(output, "logits", None),
+            levels=tuple(map(self._project, range(len(levels)), levels)),
+            attentions_kept=output.attentions_kept,
+            ratios=ratios_VxD,
+            shares=shares_DxVxV,
+        )
 
     def _project(self, level: int, values: Tensor) -> Tensor:
         return self.projections[level](values) if self.projections else values
@@ -76,17 +94,26 @@ def load_student(
     encoder: str, teacher: str, layers: int, *, seed: int, classes: int, random_layers: int = 0, max_length: int = 0
 ) -> nn.Module:
     """A student with a new head of ``classes`` outputs: the pretrained ``encoder``, or ``layers`` of the ``teacher``'s
-    at even distance where it is empty. Raises EncoderError where it reads other word pieces than the teacher, or where
-    the teacher has not so many layers."""
+    at even distance where it is empty. Raises EncoderError where the teacher has not so many layers."""
     settings = {"seed": seed, "classes": classes, "random_layers": random_layers, "max_length": max_length}
     if encoder:
-        if load_tokenizer(encoder).get_vocab() != load_tokenizer(teacher).get_vocab():
-            raise EncoderError(
-                f"student {encoder!r} and teacher {teacher!r} read different word pieces; use two of one kind"
-            )
         return load_encoder(encoder, "labels", **settings)
     student = load_encoder(teacher, "labels", **settings)
     return student if random_layers else keep_layers(student, layers)
+
+
+@cache
+def check_pair(student: str, teacher: str) -> None:
+    """Raises EncoderError where a student cannot learn from a teacher: they read other word pieces, or the attention of
+    one cannot be read. Reads no weights."""
+    if student and load_tokenizer(student).get_vocab() != load_tokenizer(teacher).get_vocab():
+        raise EncoderError(
+            f"student {student!r} and teacher {teacher!r} read different word pieces; use two of one kind"
+        )
+    for encoder in {teacher, student or teacher}:
+        config = AutoConfig.from_pretrained(**locate(encoder))
+        with torch.device("meta"):
+            attention_layers(AutoModelForSequenceClassification.from_config(config), of_all=True)
 
 
 def keep_layers(model: nn.Module, number: int) -> nn.Module:

@@ -1,10 +1,12 @@
 """What Meta-KD knows of domains (Pan et al. 2020): how typical a text is of its class, and which domain it shows."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers.utils import ModelOutput
 
 from helpers.models.pretrained import inputs_of
 
@@ -23,6 +25,17 @@ class DomainView(nn.Module):
         return view_BxF, self.outer(self.dropout(view_BxF))
 
 
+@dataclass
+class ViewedOutput(ModelOutput):
+    """A classifier's output, with ``domain_view`` (B×F) and ``domain_logits`` (B×D)."""
+
+    logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions_kept: tuple | None = None
+    domain_view: Tensor | None = None
+    domain_logits: Tensor | None = None
+
+
 class Viewed(nn.Module):
     """A classifier whose output has ``domain_view`` and ``domain_logits`` too."""
 
@@ -37,9 +50,9 @@ class Viewed(nn.Module):
 
     def forward(self, domain: Tensor, **inputs: Tensor):
         output = self.classifier(**inputs, output_hidden_states=True)
-        states, mask = output.hidden_states[-1], inputs["attention_mask"]
-        output.domain_view, output.domain_logits = self.view(states.float(), mask, domain)
-        return output
+        view_BxF, logits_BxD = self.view(output.hidden_states[-1].float(), inputs["attention_mask"], domain)
+        kept = getattr(output, "attentions_kept", None)
+        return ViewedOutput(output.logits, output.hidden_states, kept, view_BxF, logits_BxD)
 
 
 def token_mean(states_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:

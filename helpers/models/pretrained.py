@@ -62,8 +62,9 @@ def load_encoder(
     """A model of pretrained encoder and new head, float32, dropout as the encoder's configuration has it.
 
     ``head`` is "spans" (logits of an answer's start and end), "labels" (of ``classes`` classes; 1: a score) or
-    "choices" (of an example's endings). Its weights follow ``seed`` (IMM section 5.1 initialises them at random).
-    ``random_layers`` > 0 builds an encoder of that many layers with random weights instead, for tests. Raises
+    "choices" (of an example's endings). Its weights follow ``seed`` (IMM section 5.1 initialises them at random),
+    unless the encoder comes with a head of the same kind and size. ``random_layers`` > 0 builds an encoder of that many
+    layers with random weights instead, for tests. Raises
     EncoderError, also where the encoder cannot read ``max_length`` tokens or its tokenizer's token types.
     """
     auto, changes = HEADS[head], {"num_labels": classes}
@@ -78,7 +79,8 @@ def load_encoder(
         if random_layers:
             model = auto.from_config(config, **settings)
         else:
-            model = auto.from_pretrained(**locate(encoder), config=config, **settings)
+            # an encoder may come with another's head, such as one of other classes
+            model = auto.from_pretrained(**locate(encoder), config=config, ignore_mismatched_sizes=True, **settings)
     if (longest := longest_input(model)) < max_length:
         raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, not {max_length}: lower max_length")
     known, types = getattr(config, "type_vocab_size", 0), max(Template.of(load_tokenizer(encoder)).types) + 1

@@ -1,7 +1,7 @@
 """What the papers' methods can be told: one section of a preset each. Defaults are the papers', or those of released
 code where a paper is silent."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 from pydantic import Field
@@ -98,7 +98,11 @@ class HrkdSettings(Settings):
     train_graph: bool = Field(True, description="False: the graph stays as it was drawn, as in the released code")
     steer: bool = Field(True, description="whether the ratios' gradient reaches the student, through its prototypes")
     few_shot: Literal["mnli", "reviews"] = Field("mnli", description="the corpus of Figure 2")
-    shares: list[float] = Field([0.02, 0.05, 0.1, 0.2], description="of the training texts, for Figure 2")
-    sizes: list[int] = Field([], description="numbers of the teacher's layers, for students of other sizes")
+    shares: list[Annotated[float, Field(gt=0, le=1)]] = Field(
+        [0.02, 0.05, 0.1, 0.2], description="of the training texts, for Figure 2"
+    )
+    sizes: list[Annotated[int, Field(ge=1)]] = Field(
+        [], description="numbers of the teacher's layers, for students of other sizes"
+    )
     other_seeds: int = Field(0, ge=0, description="seeds of the rows of Tables 2, 3 that no claim compares; 0: all")
-    corruption_weight: float = Field(0.5, ge=0, description="beta of Meta-KD, weight of the domain corruption")
+    corruption_weight: float = Field(0.5, gt=0, description="beta of Meta-KD, weight of the domain corruption")

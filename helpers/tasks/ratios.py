@@ -60,19 +60,20 @@ def of_places(learner: Distilled, texts: Mapping[str, Sequences]) -> Places:
     return Places(ratios, shares, np.stack([sequences.labels["label"] for sequences in first], 1))
 
 
-def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str) -> np.ndarray:
-    """Mean token of each of the encoder's levels, of each text, E×V×F."""
+def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str, first: int = 0) -> np.ndarray:
+    """Mean token of each of the encoder's levels from the ``first`` on (-1: of the last), of each text, E×V×F."""
     order, means = [], []
     for index, batch, output in outputs(encoder, sequences, precision=precision, output_hidden_states=True):
         order.append(index)
-        levels = [token_mean(level, batch["attention_mask"]) for level in output.hidden_states]
+        levels = [token_mean(level, batch["attention_mask"]) for level in output.hidden_states[first:]]
         means.append(torch.stack(levels, 1).cpu().numpy())
     return np.concatenate(means)[np.argsort(np.concatenate(order))]
 
 
 def distances(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, float]:
     """Mean absolute difference of two domains' values where their texts have the same label, and where not: of each
-    pair of domains, and then over the pairs, so that domains that differ anyhow do not count as labels that do."""
+    pair of domains, and then over the pairs, so that domains that differ anyhow do not count as labels that do. Empty
+    where no pair has both."""
     apart = {SAME: [], DIFFERENT: []}
     for first, second in itertools.combinations(range(labels_NxD.shape[1]), 2):
         gaps_N = np.abs(values_NxVxD[:, :, first] - values_NxVxD[:, :, second]).mean(1)
@@ -80,7 +81,7 @@ def distances(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, flo
         if alike_N.any() and not alike_N.all():
             apart[SAME].append(gaps_N[alike_N].mean())
             apart[DIFFERENT].append(gaps_N[~alike_N].mean())
-    return {kind: float(np.mean(gaps)) for kind, gaps in apart.items()}
+    return {kind: float(np.mean(gaps)) for kind, gaps in apart.items() if gaps}
 
 
 def moved(ratios_VxD: np.ndarray) -> float:

@@ -71,7 +71,7 @@ CARD = Paper(
         settings={"reviews.labels": [], "reviews.split": "content"},
         flags=(
             Flag("teacher", "encoder", "folder or Hub name of the encoder that the teacher begins as", encoder=True),
-            Flag("student", "hrkd.student", "that of the student; without one, layers of the teacher"),
+            Flag("student", "hrkd.student", "that of the student; without one, layers of the teacher", encoder=True),
             Flag("unified", "hrkd.one_head", "one classifier for all domains, in the subfolder all", switch=True),
         ),
     ),

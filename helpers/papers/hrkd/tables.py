@@ -1,6 +1,6 @@
 """HRKD's tables and figures: what they need trained, as records, with the paper's claims."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -116,7 +116,7 @@ def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after:
     asked |= {
         (row + OF_DOMAINS, domain, seed): labelling(model, of_domains=True)
         for row, seed, domain, model in models
-        if row in of_domains
+        if row in of_domains and model.keep_of_domains()
     }
     run(asked.values(), trained.preset.engine, "classes", after)
     known = load_texts(getattr(trained.preset, corpus))
@@ -177,7 +177,8 @@ def case(trained: Trained, same: int) -> dict:
             for row, gap in ratios.distances(of_domains, found.labels).items():
                 values.append(Score(method=row, column=column, seed=seed, value=100 * gap))
         if panels is None:
-            place = min(range(len(found.labels)), key=lambda n: abs(max(np.bincount(found.labels[n])) - same))
+            most = [max(np.bincount(row)) for row in found.labels]
+            place = min(range(len(most)), key=lambda n: abs(most[n] - same))
             names = label_names(trained.preset.reviews)
             rows = [f"{domain}, {names[label]}" for domain, label in zip(known, found.labels[place], strict=True)]
             panels = found.panels(place, rows)
@@ -185,30 +186,26 @@ def case(trained: Trained, same: int) -> dict:
     shown = {row: domain.test[place].first for row, domain in zip(rows, known.values(), strict=True)}
     return {
         "scores": values,
-        "claims": [Claim(text="the ratios of texts with the same label are nearer to each other", **reading)],
+        "claims": [Claim(text="the ratios of texts with the same label are nearer to each other", **reading)][
+            : len(values)
+        ],
         "payload": {"panels": panels, "x": "", "y": "", "text": shown},
-        "notes": [f"texts {place + 1} of the test parts: the first place where {same} of {len(rows)} have one label"],
+        "notes": [
+            f"texts {place + 1} of the test parts: the first place where {most[place]} of {len(rows)} have one label"
+        ],
     }
 
 
 def drift(trained: Trained) -> dict:
     """How far the ratios are from all alike over the training: how much of a level's weight would have to move."""
     values = []
-    for row, seed, _, model in _once(trained):
-        for step, _, found in model.result()["validation"]:
-            if "ratios" in found:
-                x, moved = round(100 * step / model.steps), ratios.moved(np.asarray(found["ratios"]))
-                values.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
+    for row, seeds in trained.rows.items():
+        for seed, (model, *_) in ((seed, models.values()) for seed, models in seeds.items()):
+            for step, _, found in model.result()["validation"]:
+                if "ratios" in found:
+                    x, moved = round(100 * step / model.steps), ratios.moved(np.asarray(found["ratios"]))
+                    values.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
     return {"scores": values, "payload": {"x": "% of the training"}, "notes": notes(trained.preset, "reviews")}
-
-
-def _once(trained: Trained) -> Iterator[tuple]:
-    """Row, seed, domain and model, a model of several domains once."""
-    seen = set()
-    for row, seed, domain, model in trained.models():
-        if (row, seed, model.key) not in seen:
-            seen.add((row, seed, model.key))
-            yield row, seed, domain, model
 
 
 def compression(trained: Trained, corpus: str) -> dict:

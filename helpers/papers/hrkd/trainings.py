@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import exca
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -14,12 +14,13 @@ from torch.nn import functional
 from helpers.batches.plans import Batches
 from helpers.models.attention import keep_levels
 from helpers.models.distilled import Distilled, load_student, matched, width_of
-from helpers.models.expertise import DomainView, Viewed, instance_weights
+from helpers.models.expertise import DomainView, Viewed
 from helpers.models.pretrained import load_encoder
 from helpers.models.relations import Relations
 from helpers.presets.schema import Preset
 from helpers.tasks import labels, ratios
 from helpers.tasks.classifiers import ClassifierTraining, Validation, size_of
+from helpers.tasks.instances import weigh
 from helpers.training import losses
 from helpers.training.checkpoints import load_tensors, save_tensors, weights
 from helpers.training.distillation import level_distances
@@ -32,7 +33,7 @@ class TeacherTraining(ClassifierTraining):
     texts are weighed by how near they are to their class, and its states are kept from telling the domain."""
 
     encoder: Literal["teacher", "student"] = "teacher"
-    meta: float = 0.0  # weight of the domain corruption; 0: none, nor weights
+    meta: float = 0.0  # weight of the domain corruption; 0: none, nor weights of texts
     infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
@@ -43,6 +44,7 @@ class TeacherTraining(ClassifierTraining):
         model: nn.Module = classifier
         if self.meta:
             weigh(batches, self)
+            torch.manual_seed(self.seed)
             model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.texts.domains)))
         done = fit(
             model,
@@ -56,8 +58,12 @@ class TeacherTraining(ClassifierTraining):
         )
         result = self.keep(classifier.eval(), done, self.reading())
         if self.meta:
-            save_tensors(self.infra.uid_folder() / "view.safetensors", weights(model.view), {}, "domain view")
+            save_tensors(self.beside()[-1], weights(model.view), {}, "domain view")
         return {**result, "parameters": size_of(classifier)}
+
+    def beside(self) -> list[Path]:
+        """The best weights of its domains, and of Meta-KD's teacher its view of them."""
+        return [*super().beside(), *[self.folder().parent / "view.safetensors"] * bool(self.meta)]
 
     def initial(self) -> nn.Module:
         """The model as its training begins."""
@@ -101,7 +107,7 @@ class StudentTraining(ClassifierTraining):
         student = learner.student.eval()
         result = self.keep(student, done, self.reading())
         if self.relations:
-            save_tensors(self.infra.uid_folder() / "relations.safetensors", weights(learner.relations), {}, "relations")
+            save_tensors(self.beside()[-1], weights(learner.relations), {}, "relations")
         return {**result, "parameters": size_of(student)}
 
     def lesson(self, teacher: nn.Module, view: DomainView | None = None) -> tuple[Distilled, Batches, Loss]:
@@ -133,6 +139,10 @@ class StudentTraining(ClassifierTraining):
         )
         return learner, batches, loss
 
+    def beside(self) -> list[Path]:
+        """The best weights of its domains, and of HRKD the relations."""
+        return [*super().beside(), *[self.folder().parent / "relations.safetensors"] * bool(self.relations)]
+
     def parents(self) -> list[str]:
         """The key of its teacher."""
         return [*super().parents(), self.teacher]
@@ -152,7 +162,7 @@ class StudentTraining(ClassifierTraining):
     def related(self) -> Distilled:
         """The trained student with its relations, where it can be asked for the ratios of a batch."""
         learner = self.learner(self.load(self.key, "labels"), width_of(self.preset.encoder))
-        tensors, _ = load_tensors(self.infra.uid_folder() / "relations.safetensors")
+        tensors, _ = load_tensors(self.beside()[-1])
         learner.relations.load_state_dict(tensors)
         return learner.to(training_device()).eval()
 
@@ -234,23 +244,3 @@ def student_of(preset: Preset, seed: int, classes: int, max_length: int) -> nn.M
     known = preset.hrkd
     sizes = {"random_layers": preset.random_layers, "max_length": max_length}
     return load_student(known.student, preset.encoder, known.student_layers, seed=seed, classes=classes, **sizes)
-
-
-def weigh(batches: Batches, training: ClassifierTraining) -> None:
-    """Give a training's batches its texts' weights of Meta-KD."""
-    known = _instance_weights(training.preset, training.corpus)
-    values = np.concatenate([known[name] for name in training.domains])
-    batches.tensors.labels["weight"] = torch.as_tensor(values, dtype=torch.float32, device=training_device())
-
-
-def _instance_weights(preset: Preset, corpus: str) -> dict[str, np.ndarray]:
-    """w of every training text of every domain of the corpus, from the pretrained encoder's states."""
-    texts = getattr(preset, corpus)
-    layers = {"random_layers": preset.random_layers, "max_length": texts.max_length}
-    encoder = load_encoder(preset.encoder, "labels", seed=0, **layers).to(training_device()).eval()
-    states, classes = {}, {}
-    for name in texts.domains:
-        sequences = labels.sequences_of(texts, preset.encoder, name, "train")
-        states[name] = ratios.mean_tokens(encoder, sequences, preset.training.precision)[:, -1]
-        classes[name] = sequences.labels["label"]
-    return instance_weights(states, classes)
