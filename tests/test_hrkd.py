@@ -94,7 +94,7 @@ def test_keys_name_what_weights_depend_on():
     assert key(HRKD, **{"hrkd.epochs": 2.0}) == key(HRKD) and key(ALONE, **{"hrkd.epochs": 2.0}) != key(ALONE)
     rows = {row: made for (row, _), made in ((k, list(drawn(plan))) for k, plan in algorithm.ablations(preset).items())}
     assert rows["HRKD"][-1].key == key(OURS) and rows["- Domain Rel."][-1].key == key(PLAIN)
-    assert len({made[-1].key for made in rows.values()}) == len(rows) == 9
+    assert len({made[-1].key for made in rows.values()}) == len(rows) == 11
 
 
 def drawn(plan):

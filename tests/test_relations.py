@@ -90,3 +90,32 @@ def test_what_is_switched_off_has_no_weights():
 def test_ratios_begin_near_alike_for_prototypes_as_long_as_an_encoder_s():
     _, shares = relations(width=384)(15 * torch.nn.functional.normalize(torch.randn(3, 2, 384), dim=-1))
     assert shares[:, 2].max() < 0.5
+
+
+def test_by_the_paper_s_equations_ratios_are_alike_and_cannot_be_learned():
+    """Unlike prototypes, and still: a node's own part of its scores cancels out in the softmax."""
+    known = relations(domains=4, width=64)
+    prototypes = torch.ones(3, 1, 64) + 0.5 * torch.randn(3, 4, 64)
+    ratios, _ = known(prototypes)
+    assert torch.allclose(ratios, torch.full((3, 4), 0.25), atol=1e-5)
+    (ratios * torch.arange(4.0)).sum().backward()
+    assert all(weight.grad.abs().max() < 1e-4 for weight in known.parameters())
+
+
+def test_with_dropout_ratios_are_noise_and_where_nodes_keep_their_features_they_can_be_learned():
+    prototypes = torch.ones(3, 1, 64) + 0.5 * torch.randn(3, 4, 64)
+    noisy = relations(domains=4, width=64, dropout=0.1).eval()
+    first, second = noisy(prototypes)[0], noisy(prototypes)[0]
+    assert (first - 0.25).abs().max() > 1e-3 and (first - second).abs().max() > 1e-3
+    learnable = relations(domains=4, width=64, residual=True)
+    ratios, _ = learnable(prototypes)
+    assert torch.allclose(ratios.sum(1), torch.ones(3)) and (ratios - 0.25).abs().max() > 1e-3
+    (ratios * torch.arange(4.0)).sum().backward()
+    assert learnable.first.grad.abs().max() > 1e-3
+
+
+def test_a_node_that_keeps_its_features_by_hand():
+    nodes = torch.tensor([1.0, 2.0]).view(1, 1, 2, 1)
+    weight, edges = torch.tensor([3.0]).view(1, 1, 1, 1), torch.tensor([0.5, -1.0]).view(1, 1, 2, 1)
+    collected = attend(nodes, weight, edges).flatten()
+    assert torch.allclose(attend(nodes, weight, edges, residual=True).flatten(), collected + torch.tensor([3.0, 6.0]))

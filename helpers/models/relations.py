@@ -28,6 +28,12 @@ class Relations(nn.Module):
     ``self_attention``, ``compare`` and ``hierarchy`` switch off what Table 4 leaves out: references that know the other
     domains (without: a domain's own prototype), the comparison with them (without: a mean over the levels up to this
     one), and the levels below (without: each graph sees its own level alone).
+
+    By Eqs. 7 to 12 the ratios are hardly ever anything but 1/D. In a softmax over j what node i adds to every score
+    cancels out, unless LeakyReLU bends in between; so all nodes collect nearly the same sum, and in the second layer,
+    whose nodes are single numbers near each other, nothing is left to tell them apart, and there is no gradient. Two
+    switches of ours change that: ``dropout`` in the graph, always on, as in the released code, makes the ratios noise;
+    ``residual`` adds to each node's sum its own features (as Veličković et al. 2018 do elsewhere).
     """
 
     def __init__(
@@ -41,9 +47,12 @@ class Relations(nn.Module):
         self_attention: bool = True,
         compare: bool = True,
         hierarchy: bool = True,
+        dropout: float = 0.0,
+        residual: bool = False,
     ):
         super().__init__()
         self.self_attention, self.compare, self.hierarchy = self_attention, compare, hierarchy
+        self.dropout, self.residual = dropout, residual
         inner = heads * graph_width
         self.first = nn.Parameter(torch.empty(levels, heads, width, graph_width))  # W_m of Eq. 7
         self.first_edges = nn.Parameter(torch.empty(levels, heads, 2, graph_width))  # a_m, for node i and node j
@@ -86,16 +95,25 @@ class Relations(nn.Module):
 
     def graph(self, nodes_VxDxF: Tensor) -> Tensor:
         """Ratios V×D by two layers of graph attention over all domains, a graph a level (Eqs. 7 to 12)."""
-        heads_VxKxDxG = functional.elu(attend(nodes_VxDxF[:, None], self.first, self.first_edges))
+        switches = {"dropout": self.dropout, "residual": self.residual}
+        heads_VxKxDxG = functional.elu(attend(nodes_VxDxF[:, None], self.first, self.first_edges, **switches))
         joined_VxDxI = heads_VxKxDxG.transpose(1, 2).flatten(2)  # Eq. 9
-        values_VxD = attend(joined_VxDxI[:, None], self.second, self.second_edges)[:, 0, :, 0]
+        values_VxD = attend(joined_VxDxI[:, None], self.second, self.second_edges, **switches)[:, 0, :, 0]
         return functional.elu(values_VxD).softmax(-1)
 
 
-def attend(nodes_VxKxDxF: Tensor, weight_VxKxFxG: Tensor, edges_VxKx2xG: Tensor) -> Tensor:
+def attend(
+    nodes_VxKxDxF: Tensor,
+    weight_VxKxFxG: Tensor,
+    edges_VxKx2xG: Tensor,
+    dropout: float = 0.0,
+    residual: bool = False,
+) -> Tensor:
     """One layer of graph attention, V×K×D×G: each node's sum of all nodes' features, weighted by its attention to them
-    (Eqs. 7, 8, and 11, 12), before any nonlinearity. K heads; their axis may be 1 in ``nodes``."""
-    features_VxKxDxG = nodes_VxKxDxF @ weight_VxKxFxG
+    (Eqs. 7, 8, and 11, 12), before any nonlinearity. K heads; their axis may be 1 in ``nodes``. With ``residual`` its
+    own features are added."""
+    features_VxKxDxG = functional.dropout(nodes_VxKxDxF, dropout) @ weight_VxKxFxG
     own, other = torch.einsum("vkdg,vkeg->evkd", features_VxKxDxG, edges_VxKx2xG)
     scores_VxKxDxD = functional.leaky_relu(own[..., :, None] + other[..., None, :], SLOPE)
-    return scores_VxKxDxD.softmax(-1) @ features_VxKxDxG
+    collected_VxKxDxG = functional.dropout(scores_VxKxDxD.softmax(-1), dropout) @ features_VxKxDxG
+    return collected_VxKxDxG + features_VxKxDxG if residual else collected_VxKxDxG

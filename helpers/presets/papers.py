@@ -91,6 +91,8 @@ class HrkdSettings(Settings):
     temperature: float = Field(1.0, gt=0, description="t of Eq. 2")
     heads: int = Field(8, ge=1, description="K of Eq. 9, heads of a graph's first layer")
     graph_width: int = Field(768, ge=1, description="F' of Eq. 7, width of a head")
+    graph_dropout: float = Field(0.0, ge=0, lt=1, description="in the graph, always on, as in the released code: 0.1")
+    graph_residual: bool = Field(False, description="whether each node of the graph keeps its own features too")
     attention: Literal["scores", "probabilities"] = Field(
         "scores", description="what Eq. 3 matches: scores before the softmax, or probabilities after it"
     )

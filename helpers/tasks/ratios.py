@@ -39,14 +39,12 @@ class Places(NamedTuple):
 
     def panels(self, place: int, rows: list[str]) -> dict[str, dict[str, dict[str, float]]]:
         """One place as heat maps in percent: the weight of each domain (``rows``) at each level, and for each domain
-        the levels that go into the graph of each."""
+        the levels that go into the graph of each, itself and those below."""
         levels = ["embeddings", *(f"layer {layer}" for layer in range(1, self.ratios.shape[1]))]
-        panels = {"weight of each domain at each level": _matrix(rows, levels, self.ratios[place].T)}
+        panels = {"weight of each domain": _matrix(rows, levels, self.ratios[place].T)}
         graphs = [f"graph of {level}" for level in levels]
-        return panels | {
-            f"{row}: levels in its graphs": _matrix(graphs, levels, shares_VxV)
-            for row, shares_VxV in zip(rows, self.shares[place], strict=True)
-        }
+        lower = np.where(np.tri(len(levels)), self.shares[place], np.nan)
+        return panels | {row: _matrix(graphs, levels, shares_VxV) for row, shares_VxV in zip(rows, lower, strict=True)}
 
 
 def of_places(learner: Distilled, texts: Mapping[str, Sequences]) -> Places:
@@ -90,6 +88,8 @@ def moved(ratios_VxD: np.ndarray) -> float:
 
 
 def _matrix(rows: list[str], columns: list[str], values: np.ndarray) -> dict[str, dict[str, float]]:
-    """Shares as percentages by row and column."""
-    lines = [dict(zip(columns, map(float, (100 * line).round(1)), strict=True)) for line in values]
-    return dict(zip(rows, lines, strict=True))
+    """Shares as percentages by row and column, without those that are nan."""
+    lines = (zip(columns, map(float, (100 * line).round(1)), strict=True) for line in values)
+    return {
+        row: {column: value for column, value in line if value == value} for row, line in zip(rows, lines, strict=True)
+    }

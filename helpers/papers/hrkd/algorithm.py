@@ -35,6 +35,8 @@ ABLATIONS = {
 }
 # Rows of ours by what they switch of the preset's settings.
 VARIANTS = {
+    "dropout in the graph": {"graph_dropout": 0.1},
+    "nodes keep their features": {"graph_residual": True},
     "graph not trained": {"train_graph": False},
     "no gradient through ratios": {"steer": False},
     "padding counts": {"padding": True},
@@ -72,6 +74,8 @@ def together(
     known, relations = preset.hrkd, None
     if switched_off is not None:
         graph = {"heads": known.heads, "graph_width": known.graph_width, **switched_off}
+        graph |= {"dropout": known.graph_dropout} if known.graph_dropout else {}
+        graph |= {"residual": True} if known.graph_residual else {}
         relations = {"graph": graph, "train": known.train_graph, "steer": known.steer}
     return student(preset, corpus, seed, label, list(teacher), next(iter(teacher.values())), relations)
 
