@@ -41,7 +41,7 @@ CARD = Paper(
         Artefact(
             "table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", "% of the weight"
         ),
-        Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", "% of the weight"),
+        Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", "% of the weight", average=False),
         Artefact(
             "ratios", "HRKD: how far the ratios move over the training", "curve", "% of the weight", average=False
         ),
