@@ -203,6 +203,16 @@ def test_damage_beside_the_model_is_noticed(trained, row, name, monkeypatch):
         path.write_bytes(content)
 
 
+def test_projections_begin_alike_with_relations_and_without():
+    preset = smoke(**{"hrkd.student": "data/mini/student"})
+    _, rows = plan_of(preset, (PLAIN, OURS))
+    plain, ours = (next(iter(rows[row].values())) for row in (PLAIN, OURS))
+    learners = [each.learner(trainings.student_of(preset, 0, 6, 48), 128) for each in (plain, ours)]
+    assert len(learners[0].projections) == 2 and learners[0].relations is None is not learners[1].relations
+    for one, other in zip(*(learner.projections for learner in learners), strict=True):
+        assert torch.equal(one.weight, other.weight)
+
+
 def test_metas_view_of_domains_follows_the_seed(results, monkeypatch):
     views = []
 

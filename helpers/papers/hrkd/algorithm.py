@@ -76,7 +76,7 @@ def together(
         graph = {"heads": known.heads, "graph_width": known.graph_width, **switched_off}
         graph |= {"dropout": known.graph_dropout} if known.graph_dropout else {}
         graph |= {"residual": True} if known.graph_residual else {}
-        relations = {"graph": graph, "train": known.train_graph, "steer": known.steer}
+        relations = {"shape": graph, "train": known.train_graph, "steer": known.steer}
     return student(preset, corpus, seed, label, list(teacher), next(iter(teacher.values())), relations)
 
 

@@ -148,16 +148,16 @@ class StudentTraining(ClassifierTraining):
         return [*super().parents(), self.teacher]
 
     def learner(self, student: nn.Module, width: int) -> Distilled:
-        """The student with its projections to the teacher's ``width`` and its relations, as they begin."""
+        """The student with its projections to the teacher's ``width`` and its relations, as they begin; projections
+        begin alike with relations and without."""
+        known = self.relations or {}
         torch.manual_seed(self.seed)
-        known, relations = self.relations or {}, None
+        settings = {"what": self.matching["attention"], "padding": self.matching["padding"]}
+        learner = Distilled(student, width, len(self.domains), steer=known.get("steer", True), **settings)
         if known:
             shape = student.config.num_hidden_layers + 1, len(self.domains), student.config.hidden_size
-            relations = Relations(*shape, **known["graph"]).requires_grad_(known["train"])
-        settings = {"what": self.matching["attention"], "padding": self.matching["padding"]}
-        return Distilled(
-            student, width, len(self.domains), relations=relations, steer=known.get("steer", True), **settings
-        )
+            learner.relations = Relations(*shape, **known["shape"]).requires_grad_(known["train"])
+        return learner
 
     def related(self) -> Distilled:
         """The trained student with its relations, where it can be asked for the ratios of a batch."""
