@@ -215,7 +215,7 @@ def test_run_line():
     assert report.run_line(table()) == line
 
 
-def test_report_is_one_page_without_code_or_links(tmp_path):
+def test_report_is_one_page_without_code_or_links(tmp_path, monkeypatch):
     papers = [
         Paper("corpora", "The corpora", artefacts=(Artefact("overview", ""),)),
         Paper("imm", "Liu & others", artefacts=(Artefact("similarity", ""), Artefact("table1", ""))),
@@ -238,6 +238,9 @@ def test_report_is_one_page_without_code_or_links(tmp_path):
     text = page.read_text()
     assert "Mix is 10.0 F1 below Single" in text and "The report" in text
     assert "secret_code" not in text and "<script" not in text and "http" not in text
+    monkeypatch.setattr(report, "LINKED", 100)
+    assert report.export("mini", executed).read_text() == text
+    assert "report.html" in (kept := executed.read_text()) and "Mix is 10.0" not in kept
     with pytest.raises(ValueError, match="run 99_report first"):
         report.export("mini", tmp_path / "none.ipynb")
 

@@ -152,6 +152,10 @@ def test_every_notebook_is_keyed_by_all_data_and_by_its_own_papers_settings(tmp_
         assert key(notebook, stories=stories) != key(notebook)
     assert key("02_imm_main", members=members) == key("02_imm_main")
     assert key("06_a2d_main", members=members) != key("06_a2d_main")
+    texts, heads = ("train_size = 16\nvalid_size = 6", "train_size = 17\nvalid_size = 6"), ("heads = 2", "heads = 1")
+    for change in (texts, heads):
+        assert key("06_a2d_main", change=change) == key("06_a2d_main")
+        assert key("10_hrkd_main", change=change) != key("10_hrkd_main")
 
 
 def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):

@@ -18,13 +18,15 @@ from helpers import papers, paths
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, narrative
 from helpers.data.examples import DataError
+from helpers.data.texts import is_given, texts_fingerprint
 from helpers.files import write_whole
 from helpers.models.glove import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks import session
-from helpers.presets.schema import DataSettings
+from helpers.presets.schema import DataSettings, TextsSettings
 from helpers.results import report
 
+DONE = "done before"
 REPORT = "99_report"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel's warnings are not about our notebooks
@@ -48,16 +50,21 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
         return digest.hexdigest()[:16]
     paper, _ = papers.card_of(name)
     foreign = {section: True for other in papers.ALL if other is not paper for section in other.settings}
-    settings = preset.model_dump_json(exclude={"encoder": True, "data": {"folder"}, **foreign})
+    texts = {section: {"folder"} for section in papers.TEXTS}
+    settings = preset.model_dump_json(exclude={"encoder": True, "data": {"folder"}, **texts, **foreign})
     others = {key: value for key, value in parameters.items() if key not in ("preset", *papers.parameters())}
     known = [settings, others, encoder_fingerprint(preset.encoder), glove_digest(preset.mnemonic.glove)]
-    digest.update(json.dumps([*known, *_data(preset.data)], sort_keys=True).encode())
+    read = [getattr(preset, section) for section in papers.TEXTS if section not in foreign]
+    digest.update(json.dumps([*known, *_data(preset.data, read)], sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 
-def _data(data: DataSettings) -> Iterator[str]:
+def _data(data: DataSettings, texts: list[TextsSettings]) -> Iterator[str]:
     """All data of a preset by their content; what cannot be read is said by the notebook that needs it."""
     domains = [partial(fingerprint, data, name) for name in data.domains]
+    domains += [
+        partial(texts_fingerprint, corpus, name) for corpus in filter(is_given, texts) for name in corpus.domains
+    ]
     for content in (*domains, lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")):
         try:
             yield content()
@@ -98,7 +105,9 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     failed = [name for name, text in outcome.items() if text.startswith("FAILED")]
     print("\n" + "\n".join(f"{name:<22} {text}" for name, text in outcome.items()))
     if REPORT not in failed:
-        print(f"\nreport: {os.path.relpath(report.export(preset, folder / f'{REPORT}.ipynb'))}")
+        if outcome[REPORT] != DONE:
+            report.export(preset, folder / f"{REPORT}.ipynb")
+        print(f"\nreport: {os.path.relpath(paths.report(preset))}")
     if failed:
         print(f"{len(failed)} of {len(outcome)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -111,7 +120,7 @@ def _run(name: str, parameters: dict[str, object], output: Path, done: Path, for
         return f"left out, as {reason}"
     begun, key = time.perf_counter(), key_of(name, parameters)
     if _keys(done).get(name) == key and output.is_file() and not force:
-        return "done before"
+        return DONE
     print(f"{name} ...", flush=True)
     _execute(name, parameters, output)
     done.parent.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ from helpers.files import write_whole
 from helpers.results import canvas, claims, comparisons, figures, records, tables
 from helpers.results.records import Record
 
+LINKED = 100_000  # characters of a page that a notebook does not keep
 # Only inside the report: in a notebook the rest of the page is not ours to style.
 STYLE = (paths.PACKAGE / "results" / "report.css").read_text(encoding="utf-8")
 PAGE = (
@@ -80,7 +81,8 @@ def run_line(record: Record) -> str:
 
 
 def export(preset: str | Path, executed_notebook: str | Path) -> Path:
-    """Write results/<preset>/report.html from the executed report notebook: one page, no code, images inside."""
+    """Write results/<preset>/report.html from the executed report notebook: one page, no code, images inside. The
+    notebook keeps a link to it instead of the page, which would be there twice."""
     try:
         notebook = nbformat.read(executed_notebook, as_version=4)
     except FileNotFoundError:
@@ -93,6 +95,10 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{PAGE}</style>'
     text = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
     write_whole(path := paths.report(preset), text)
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        if len(output.get("data", {}).get("text/html", "")) > LINKED:
+            output.data = {"text/html": f'<a href="../{path.name}">{path.name}</a>', "text/plain": path.name}
+    nbformat.write(notebook, executed_notebook)
     return path
 
 
