@@ -18,7 +18,6 @@ from helpers.files import writable, write_whole
 from helpers.notebooks import session
 from helpers.presets.schema import DataSettings, TextsSettings
 
-TEXTS = ("mnli", "reviews")  # sections of a preset
 SHOWN = 10  # lines of a list that may be long
 
 
@@ -30,8 +29,8 @@ def check(given: argparse.Namespace) -> int:
         return _print_plan(parameters)
     if given.files or given.write_repaired or given.drop_bad:
         return _check_files(given, preset.data)
-    print(session.limits(parameters, sections=("data", *TEXTS)), end="")
-    corpora = {section: getattr(preset, section) for section in TEXTS}
+    print(session.limits(parameters, sections=("data", *papers.TEXTS)), end="")
+    corpora = {section: getattr(preset, section) for section in papers.TEXTS}
     # Who gives texts alone has them checked alone.
     asked = preset.data.source != "files" or preset.data.folder or not any(map(is_given, corpora.values()))
     if asked and preset.data.source == "files":
@@ -84,7 +83,7 @@ def _print_plan(parameters: dict[str, object]) -> int:
     notebooks = ["", *(card.name for paper in papers.ALL for card in paper.notebooks)]
     distinct = dict.fromkeys(session.preset_for(parameters, name).data for name in notebooks)
     preset = session.preset_for(parameters)
-    texts = [getattr(preset, section) for section in TEXTS]
+    texts = [getattr(preset, section) for section in papers.TEXTS]
     print("\n".join(plan(*distinct, *(_as_data(one) for one in texts if one.domains and one.source == "hub"))))
     return 0
 

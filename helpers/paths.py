@@ -22,6 +22,11 @@ def places(name: str) -> list[Path]:
     return [Path(name).expanduser(), ROOT / name]
 
 
+def find_folder(name: str) -> Path | None:
+    """The folder that a name stands for, from here or from the repository's root; None where there is none."""
+    return next((place for place in places(name) if place.is_dir()), None) if name else None
+
+
 def public_name(place: str) -> str:
     """A path without the parts that only this machine has; another name as it is."""
     path = Path(place)

@@ -46,6 +46,7 @@ LONGEST = 160  # tokens of a sequence
 SPREAD = 0.08  # standard deviation of the first weights, about 1 / sqrt(hidden size)
 STEPS, BATCH = 3000, 64
 STUDENT = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
+SETTINGS = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
 CHUNK = 100  # batches generated and tokenised together
 FEW, MANY = 4, 10  # facts in the first passages, and in full ones
 GROWTH = 0.5  # share of the training over which passages and rewording grow
@@ -172,7 +173,6 @@ class Pretrainer(nn.Module):
 def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record."""
     began, made_by = time.perf_counter(), provenance.code()
-    settings = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
     tokenizer = train_vocabulary(seed=seed)
     config = BertConfig(
         vocab_size=len(tokenizer), max_position_embeddings=LONGEST, initializer_range=SPREAD,
@@ -182,7 +182,7 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     model = Pretrainer(config)
     device = training_device()
     batches = ClozeBatches(tokenizer, steps, seed=seed, device=device)
-    fit(model, batches, model.loss, settings, seed=seed, label="pretraining")
+    fit(model, batches, model.loss, SETTINGS, seed=seed, label="pretraining")
 
     held_out = make_windows(clozes(np.random.default_rng([seed, 3]), 1000), tokenizer, max_length=LONGEST, stride=80)
     answers = decoding.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
@@ -190,23 +190,16 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     model.reader.bert.config.initializer_range = 0.02  # for new heads
     model.reader.bert.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    parameters = {"steps": steps, "seed": seed, "vocabulary": len(tokenizer), **CONFIG, **settings.model_dump()}
-    record = {
-        "title": "Pretraining of the miniature encoder",
-        "clozes": {"questions": len(held_out.examples), **scores},
-        "parameters": sum(p.numel() for p in model.reader.bert.parameters()),
-        "run": provenance.run_info(parameters, began, made_by).model_dump(),
-    }
-    path = Path(folder) / "pretraining.json"
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return path
+    parameters = {"steps": steps, "seed": seed, "vocabulary": len(tokenizer), **CONFIG, **SETTINGS.model_dump()}
+    found = {"questions": len(held_out.examples), **scores}
+    run = provenance.run_info(parameters, began, made_by)
+    return _record(folder, "Pretraining of the miniature encoder", model.reader.bert, run, clozes=found)
 
 
 def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS // 2, seed: int = 0) -> Path:
     """Teach a smaller encoder the levels and attention of ``encoder`` on the text that it was pretrained on (general
     distillation, Jiao et al. 2020), and write it, in float16, to ``folder`` with its record; returns the record."""
     began, made_by = time.perf_counter(), provenance.code()
-    settings = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
     teacher = keep_levels(load_encoder(encoder, "labels", seed=seed), "scores").to(device := training_device()).eval()
     torch.manual_seed(seed)
     config = BertConfig(**teacher.config.to_dict() | STUDENT | {"initializer_range": SPREAD})
@@ -220,19 +213,22 @@ def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS /
         hidden, attention = level_distances(output, batch, layers)
         return {"hidden": mean(sum(hidden)), "attention": mean(sum(attention))}
 
-    done = fit(learner, batches, loss, settings, seed=seed, label="general distillation")
+    done = fit(learner, batches, loss, SETTINGS, seed=seed, label="general distillation")
     last = loss(forward(learner.eval(), batch := batches.at(steps - 1), "fp32"), batch, 1.0)
     student = learner.student
     student.config.initializer_range = 0.02  # for new heads
     student.half().save_pretrained(folder)
     load_tokenizer(encoder).save_pretrained(folder)
-    parameters = {"steps": steps, "seed": seed, **STUDENT, **settings.model_dump()}
-    record = {
-        "title": "General distillation of the miniature student",
-        "losses": {name: round(value.item(), 5) for name, value in last.items()},
-        "parameters": sum(p.numel() for p in student.parameters()),
-        "run": provenance.run_info(parameters, began, made_by, done.seconds).model_dump(),
-    }
+    parameters = {"steps": steps, "seed": seed, **STUDENT, **SETTINGS.model_dump()}
+    losses = {name: round(value.item(), 5) for name, value in last.items()}
+    run = provenance.run_info(parameters, began, made_by, done.seconds)
+    return _record(folder, "General distillation of the miniature student", student, run, losses=losses)
+
+
+def _record(folder: Path, title: str, encoder: nn.Module, run: provenance.Run, **found: dict) -> Path:
+    """Write beside an encoder how it was made and what was ``found``; returns where."""
+    parameters = sum(weight.numel() for weight in encoder.parameters())
+    record = {"title": title, **found, "parameters": parameters, "run": run.model_dump()}
     path = Path(folder) / "pretraining.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return path

@@ -1,13 +1,12 @@
 """The domains that a preset names, from wherever it says, loaded once a process."""
 
-import hashlib
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from helpers import paths
 from helpers.data import questions
-from helpers.data.examples import Corpus, DataError, Domain
+from helpers.data.examples import Corpus, DataError, Domain, fingerprint_of
 from helpers.data.mini import domains as mini
 from helpers.data.originals import load_original
 from helpers.presets.downloads import Collection
@@ -75,9 +74,8 @@ def from_hub(data: DataSettings, source: str, split: str, kind: str, unanswerabl
 
 def locate_folder(data: DataSettings) -> Path:
     """The folder that a preset's files lie in, from here or from the repository's root. Raises DataError."""
-    for place in paths.places(data.folder) if data.folder else ():
-        if place.is_dir():
-            return place
+    if folder := paths.find_folder(data.folder):
+        return folder
     raise DataError(
         f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
         "such as -p data_dir path/to/data"
@@ -88,9 +86,7 @@ def locate_folder(data: DataSettings) -> Path:
 def fingerprint(data: DataSettings, name: str, *parts: str) -> str:
     """Names the exact questions, passages and answers of ``parts`` ("train", "valid", "test"; without: of all three)
     of a domain; part of the key of what is trained on them, or asked."""
-    domain, digest = load_one(data, name), hashlib.sha256()
-    for part in parts or questions.PARTS:
-        for example in getattr(domain, part):
-            digest.update(repr((example.question, example.context, example.answers, example.span)).encode())
-        digest.update(b"|")
-    return digest.hexdigest()[:16]
+    domain = load_one(data, name)
+    return fingerprint_of(
+        ((e.question, e.context, e.answers, e.span) for e in getattr(domain, part)) for part in parts or questions.PARTS
+    )

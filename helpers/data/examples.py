@@ -1,5 +1,6 @@
 """What every loader returns: questions about passages with their answers, texts with a label, and choices."""
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -49,6 +50,16 @@ class Choice:
 def groups_of(examples: Iterable[Example]) -> list[str]:
     """The original questions among ``examples``, in order; what adversarial scores stand for."""
     return list(dict.fromkeys(example.group for example in examples))
+
+
+def fingerprint_of(parts: Iterable[Iterable[tuple]]) -> str:
+    """Sixteen hex digits that stand for what several parts hold, in their order."""
+    content = hashlib.sha256()
+    for part in parts:
+        for facts in part:
+            content.update(repr(facts).encode())
+        content.update(b"|")
+    return content.hexdigest()[:16]
 
 
 @dataclass(frozen=True)

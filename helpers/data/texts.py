@@ -4,7 +4,6 @@ Which text falls into which part depends on its words and the seed alone, but fo
 stands on both sides of a split that is made here by content.
 """
 
-import hashlib
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from helpers import paths
 from helpers.data import originals
-from helpers.data.examples import DataError, Domain, Pair
+from helpers.data.examples import DataError, Domain, Pair, fingerprint_of
 from helpers.data.formats.folders import PARTS
 from helpers.data.formats.labelled import Labelled, from_rows
 from helpers.data.formats.text_files import Parts, read_texts
@@ -47,12 +46,8 @@ def label_names(texts: TextsSettings) -> tuple[str, ...]:
 @cache
 def texts_fingerprint(texts: TextsSettings, name: str, *parts: str) -> str:
     """Names the exact texts and labels of ``parts`` ("train", "valid", "test"; without: of all three) of a domain."""
-    domain, hashed = load_texts(texts)[name], hashlib.sha256()
-    for part in parts or PARTS:
-        for pair in getattr(domain, part):
-            hashed.update(repr((pair.first, pair.second, pair.label)).encode("utf-8", "surrogatepass"))
-        hashed.update(b"|")
-    return hashed.hexdigest()[:16]
+    domain = load_texts(texts)[name]
+    return fingerprint_of(((p.first, p.second, p.label) for p in getattr(domain, part)) for part in parts or PARTS)
 
 
 @cache
@@ -134,9 +129,8 @@ def _read(texts: TextsSettings, name: str) -> tuple[Parts, list[str]]:
 
 
 def _folder(texts: TextsSettings) -> Path:
-    for place in paths.places(texts.folder):
-        if place.is_dir():
-            return place
+    if folder := paths.find_folder(texts.folder):
+        return folder
     raise DataError(
         f"the folder of texts is {texts.folder!r}, which is no folder; give the one that holds the domains "
         f"{', '.join(texts.domains)}, such as -p mnli_dir path/to/data or -p reviews_dir path/to/data"

@@ -135,8 +135,3 @@ def keep_layers(model: nn.Module, number: int) -> nn.Module:
     setattr(parent, name, nn.ModuleList(chosen))
     model.config.num_hidden_layers = number
     return model
-
-
-def width_of(encoder: str) -> int:
-    """How wide an encoder's levels are."""
-    return AutoConfig.from_pretrained(**locate(encoder)).hidden_size

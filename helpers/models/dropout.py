@@ -41,11 +41,14 @@ def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=No
     its "scores" is left the two factors that they are the product of, scaled queries and keys, B×H×L×D each.
     """
     keeps = getattr(module, "keeps", "")
+    is_fused = keeps != "probabilities" and (dropout == 0.0 or query.device.type != "cpu")
+    if keeps or not is_fused:
+        scaled = query * scaling
     if keeps == "scores":
-        module.kept = query * scaling, key
-    if keeps != "probabilities" and (dropout == 0.0 or query.device.type != "cpu"):
+        module.kept = scaled, key
+    if is_fused:
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
-    scores = (query * scaling) @ key.transpose(2, 3)
+    scores = scaled @ key.transpose(2, 3)
     if attention_mask is not None:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)

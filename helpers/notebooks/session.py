@@ -16,7 +16,7 @@ from accelerate.utils import set_seed
 
 from helpers import papers, paths
 from helpers.presets.load import keys, load
-from helpers.presets.schema import Limit, Preset, TextsSettings
+from helpers.presets.schema import Limit, Preset
 from helpers.results import figures, provenance, records
 
 OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
@@ -126,8 +126,9 @@ def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
     sections: dict[str, list[str]] = {}
     for key in kinds:
         sections.setdefault(key.rpartition(".")[2], []).append(key)
-    texts = [f"{name}." for name, field in Preset.model_fields.items() if field.annotation is TextsSettings]
-    others = {name: [key for key in several if not key.startswith(tuple(texts))] for name, several in sections.items()}
+    others = {
+        name: [k for k in several if k.partition(".")[0] not in papers.TEXTS] for name, several in sections.items()
+    }
     known = {name: several[0] for name, several in others.items() if len(several) == 1} | papers.parameters()
     known |= {key: key for key in kinds} | {"preset": "preset"}
     if unknown := sorted(set(parameters) - set(known)):

@@ -20,6 +20,7 @@ from helpers.results import comparisons, records, tables
 from helpers.results.records import Record
 from helpers.tasks import footprint, metrics
 from helpers.training.cached import CachedTraining
+from helpers.training.engine import Outcome
 
 Cell = tuple[str, str, int]  # row, column and seed
 Answers = dict[Cell, tuple[str, list[list[str]]]]  # by cell, a set of questions and the answers of one reader or more
@@ -56,6 +57,12 @@ class Trained:
     def add(self, row: str, seed: int, models: dict[str, Any], needs: dict[str, Any]) -> None:
         """One seed of a row."""
         self.rows[row][seed], self.needs[row][seed] = models, needs
+
+    def add_rows(self, seed: int, outcome: Outcome) -> None:
+        """One seed of every row that a plan returned the models of, with what each needs of the plan's trainings."""
+        known = trainings_of(outcome.tasks)
+        for row, models in outcome.value.items():
+            self.add(row, seed, models, ancestry(models.values(), known))
 
     def models(self) -> Iterator[tuple[str, int, str, Any]]:
         """Row, seed, domain and model."""

@@ -50,18 +50,24 @@ def arrow(path: Path) -> Iterator[Record]:
 
 
 def _records(read: Callable, path: Path, expected: str) -> Iterator[Record]:
+    names, rows = whole(read, path, expected)
+    return rows_of(rows, names, path)
+
+
+def whole(read: Callable, path: Path, expected: str) -> tuple[list[str], list[tuple[str, object]]]:
+    """The names of all columns and the rows, each with its place, of what ``read`` reads of a file: names and a table.
+    Raises `DataError` where the file is not whole."""
     import pyarrow
 
     try:
         names, table = read()
         table.validate(full=True)  # text that is not UTF-8, offsets beyond the end
-        rows = table.to_pylist()
+        return names, [(f"row {number}", row) for number, row in enumerate(table.to_pylist(), 1)]
     except DataError:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
         says = " ".join(str(error).split())
         raise DataError(f"{path}: expected {expected} ({says:.200}); fetch or write it again") from None
-    return rows_of(((f"row {number}", row) for number, row in enumerate(rows, 1)), names, path)
 
 
 def is_saved(folder: Path) -> bool:

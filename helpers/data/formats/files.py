@@ -23,7 +23,7 @@ EXPECTED = (
 )
 _SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
 _ARROW = b"\xff\xff\xff\xff"
-FOREIGN = {  # how files begin that are given by mistake, and what they are
+_FOREIGN = {  # how files begin that are given by mistake, and what they are
     b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
     b"BZh": "packed with bzip2: unpack it",
     b"\xfd7zXZ": "packed with xz: unpack it",
@@ -95,19 +95,29 @@ def records_of(path: Path) -> Iterator[Record]:
         raise DataError(f"{path}: no such file or folder{beside}")
     if path.is_dir():
         raise DataError(f"{path}: it holds {listing(path)}; expected {EXPECTED}")
-    file, zipped = opened(path)
-    try:
-        with file:
-            head = file.read(64)
-    except (EOFError, OSError, zlib.error):
-        head = b""  # reading the text says where it breaks off
+    head, zipped = head_of(path)
     if head.startswith((b"PAR1", _ARROW)):
         if zipped:
             raise DataError(f"{path}: it is a gzipped Parquet or Arrow file: unzip it")
         return (parquet if head.startswith(b"PAR1") else arrow)(path)
-    if what := next((what for begin, what in FOREIGN.items() if head.startswith(begin)), None):
-        raise DataError(f"{path}: it is {what}; expected {EXPECTED}")
+    refuse_foreign(path, head, f"expected {EXPECTED}")
     return _text(path)
+
+
+def head_of(path: Path) -> tuple[bytes, bool]:
+    """How the content of a file begins, and whether it is gzipped."""
+    file, zipped = opened(path)
+    try:
+        with file:
+            return file.read(64), zipped
+    except (EOFError, OSError, zlib.error):
+        return b"", zipped  # reading the text says where it breaks off
+
+
+def refuse_foreign(path: Path, head: bytes, expected: str) -> None:
+    """Raises `DataError` for a file of another kind, by how it begins."""
+    if what := next((what for begin, what in _FOREIGN.items() if head.startswith(begin)), None):
+        raise DataError(f"{path}: it is {what}; {expected}")
 
 
 def _text(path: Path) -> Iterator[Record]:

@@ -1,13 +1,13 @@
 """Rows with any columns, as a file stores them: JSON, lines of JSON, CSV, TSV or Parquet; told by its content."""
 
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 
 from helpers.data.examples import DataError
-from helpers.data.formats.files import FOREIGN, listing
+from helpers.data.formats.arrow import whole
+from helpers.data.formats.files import head_of, listing, refuse_foreign
 from helpers.data.formats.rows import found
-from helpers.data.formats.text import lines, opened, parse_json, table
+from helpers.data.formats.text import lines, parse_json, table
 
 EXPECTED = "expected rows of texts and labels as JSON, lines of JSON, CSV, TSV or Parquet, text may be gzipped"
 Rows = list[tuple[str, object]]  # place and content of each; the content of one that cannot be read is its `DataError`
@@ -21,16 +21,10 @@ def stored_rows(path: Path, known: Collection[str]) -> tuple[list[str], Rows]:
     if not path.is_file():
         beside = f"; {path.parent} holds {listing(path.parent)}" if path.parent.is_dir() else ""
         raise DataError(f"{path}: {'a folder' if path.exists() else 'no such file'}{beside}; {EXPECTED}")
-    try:
-        file, _ = opened(path)
-        with file:
-            head = file.read(64)
-    except (EOFError, OSError, zlib.error):
-        head = b""  # reading the text says where it breaks off
+    head, _ = head_of(path)
     if head.startswith(b"PAR1"):
         return _parquet(path, known)
-    if what := next((what for begin, what in FOREIGN.items() if head.startswith(begin)), None):
-        raise DataError(f"{path}: it is {what}; {EXPECTED}")
+    refuse_foreign(path, head, EXPECTED)
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first == b"{":
         rows: Rows = [(f"line {n}", parse_json(text, path, n)) for n, text in lines(path) if text.strip()]
@@ -45,15 +39,11 @@ def stored_rows(path: Path, known: Collection[str]) -> tuple[list[str], Rows]:
 
 
 def _parquet(path: Path, known: Collection[str]) -> tuple[list[str], Rows]:
-    import pyarrow
     from pyarrow.parquet import ParquetFile  # a quarter of a second, for these files only
 
-    try:
+    def read() -> tuple:
         with ParquetFile(path, page_checksum_verification=True) as file:
             names = file.schema_arrow.names
-            content = file.read(columns=[name for name in names if name in known])
-        content.validate(full=True)  # text that is not UTF-8, offsets beyond the end
-        return names, [(f"row {number}", row) for number, row in enumerate(content.to_pylist(), 1)]
-    except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
-        says = " ".join(str(error).split())
-        raise DataError(f"{path}: expected a whole Parquet file ({says:.200}); fetch or write it again") from None
+            return names, file.read(columns=[name for name in names if name in known])
+
+    return whole(read, path, "a whole Parquet file")

@@ -15,15 +15,8 @@ PARAMETERS = (
 SWITCHES = ("hrkd.attention", "hrkd.padding", "hrkd.train_graph", "hrkd.steer")
 
 
-def _lacks(*corpora: str):
-    def left_out(preset) -> str:
-        return "" if set(corpora) & set(_algorithm().corpora(preset)) else "the preset has no texts for it"
-
-    return left_out
-
-
-def _few(preset) -> str:
-    return _lacks(preset.hrkd.few_shot)(preset)
+def _left_out(preset, *corpora: str) -> str:
+    return "" if set(corpora) & set(_algorithm().corpora(preset)) else "the preset has no texts for it"
 
 
 CARD = Paper(
@@ -38,10 +31,13 @@ CARD = Paper(
         Artefact("sizes", "HRKD: accuracy against size", "curve", "accuracy", average=False),
         Artefact("figure2", "HRKD, Figure 2: few texts", "curve", GAIN, average=False),
         Artefact("table4", "HRKD, Table 4: what each part is worth", unit="accuracy"),
-        Artefact(
-            "table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", "% of the weight"
+        *(
+            Artefact(name, f"HRKD, {title}", "heatmaps", "% of the weight", average=False)
+            for name, title in {
+                "table5": "Table 5: three texts of one label and one of the other",
+                "table6": "Table 6: two texts of each label",
+            }.items()
         ),
-        Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", "% of the weight", average=False),
         Artefact(
             "ratios", "HRKD: how far the ratios move over the training", "curve", "% of the weight", average=False
         ),
@@ -52,10 +48,20 @@ CARD = Paper(
             "10_hrkd_main",
             (*PARAMETERS, *SWITCHES),
             lambda preset: _algorithm().plans(preset),
-            _lacks("mnli", "reviews"),
+            lambda preset: _left_out(preset, "mnli", "reviews"),
         ),
-        Notebook("11_hrkd_fewshot", PARAMETERS, lambda preset: _algorithm().few_shot(preset), _few),
-        Notebook("12_hrkd_ablation", PARAMETERS, lambda preset: _algorithm().ablations(preset), _lacks("reviews")),
+        Notebook(
+            "11_hrkd_fewshot",
+            PARAMETERS,
+            lambda preset: _algorithm().few_shot(preset),
+            lambda preset: _left_out(preset, preset.hrkd.few_shot),
+        ),
+        Notebook(
+            "12_hrkd_ablation",
+            PARAMETERS,
+            lambda preset: _algorithm().ablations(preset),
+            lambda preset: _left_out(preset, "reviews"),
+        ),
     ),
     settings=("hrkd", "mnli", "reviews"),
     unread=("data", "windows", "answers"),

@@ -1,6 +1,7 @@
 """HRKD's tables and figures: what they need trained, as records, with the paper's claims."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -73,9 +74,7 @@ def trained_of(preset: Preset, outcomes: dict[int, Outcome]) -> Trained:
     rows = max((list(outcome.value) for outcome in outcomes.values()), key=len)  # not all seeds need have all
     trained = Trained.of(preset, rows)
     for seed, outcome in outcomes.items():
-        known = shared.trainings_of(outcome.tasks)
-        for row, models in outcome.value.items():
-            trained.add(row, seed, models, shared.ancestry(models.values(), known))
+        trained.add_rows(seed, outcome)
     return trained
 
 
@@ -111,17 +110,24 @@ def table4(trained: Trained) -> dict:
 def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after: After | None = None) -> dict:
     """Accuracy of every row, domain and seed with every text's, as parts of a record; ``of_domains`` are rows that are
     scored once more, by the weights that were best on each domain."""
-    models = list(trained.models())
-    asked = {(row, domain, seed): labelling(model) for row, seed, domain, model in models}
-    asked |= {
-        (row + OF_DOMAINS, domain, seed): labelling(model, of_domains=True)
-        for row, seed, domain, model in models
-        if row in of_domains and model.keep_of_domains()
-    }
+    asked = _asked(trained, trained.rows) | _asked(trained, of_domains, OF_DOMAINS)
     run(asked.values(), trained.preset.engine, "classes", after)
     known = load_texts(getattr(trained.preset, corpus))
     ids = {name: fingerprint(*(text.id for text in domain.test)) for name, domain in known.items()}
     return {**records.scored({cell: hits(task, cell[1]) for cell, task in asked.items()}), "examples_of": ids}
+
+
+def _asked(trained: Trained, rows: Iterable[str], suffix: str = "") -> dict[shared.Cell, Labelling]:
+    """By row, domain and seed what labels the domain's test texts, one task a model; with the ``suffix`` by the weights
+    that were best on each domain, of the models that keep them."""
+    asked, of_domains = {}, bool(suffix)
+    for row in rows:
+        for seed, models in trained.rows[row].items():
+            kept = {domain: model for domain, model in models.items() if model.keep_of_domains() or not of_domains}
+            distinct = {model.key: model for model in kept.values()}
+            tasks = {key: labelling(model, of_domains=of_domains) for key, model in distinct.items()}
+            asked |= {(row + suffix, domain, seed): tasks[model.key] for domain, model in kept.items()}
+    return asked
 
 
 def hits(task: Labelling, domain: str) -> list[float]:
@@ -130,9 +136,10 @@ def hits(task: Labelling, domain: str) -> list[float]:
     return [100.0 * (said == text.label) for said, text in zip(task.result()[domain], known, strict=True)]
 
 
-def averages(trained: Trained, corpus: str) -> dict[tuple[str, int], float]:
+def averages(trained: Trained, corpus: str, rows: Iterable[str]) -> dict[tuple[str, int], float]:
     """Accuracy over all domains, by row and seed."""
-    table = pd.DataFrame([(s.method, s.seed, s.value) for s in scores(trained, corpus)["scores"]], columns=[*"rsv"])
+    found = scores(replace(trained, rows={row: trained.rows[row] for row in rows}), corpus)["scores"]
+    table = pd.DataFrame([(s.method, s.seed, s.value) for s in found], columns=[*"rsv"])
     return table.groupby(["r", "s"])["v"].mean().to_dict()
 
 
@@ -140,7 +147,7 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
     """Figure 2: how much better Meta-KD and HRKD are than single → TinyBERT-KD, by the share of the training texts."""
     values: dict[str, list[Score]] = {GAIN: [], "accuracy": []}
     for share, table in trained.items():
-        found = averages(table, preset.hrkd.few_shot)
+        found = averages(table, preset.hrkd.few_shot, table.rows)
         for (row, seed), accuracy in found.items():
             point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
             values[GAIN].append(Score(**point, value=accuracy - found[SINGLE, seed], metric=GAIN))
@@ -182,13 +189,12 @@ def case(trained: Trained, same: int) -> dict:
             names = label_names(trained.preset.reviews)
             rows = [f"{domain}, {names[label]}" for domain, label in zip(known, found.labels[place], strict=True)]
             panels = found.panels(place, rows)
-    reading = {"above": ratios.DIFFERENT, "below": ratios.SAME, "columns": ["ratios"]}
+    reading = "the ratios of texts with the same label are nearer to each other"
+    claim = Claim(text=reading, above=ratios.DIFFERENT, below=ratios.SAME, columns=["ratios"])
     shown = {row: domain.test[place].first for row, domain in zip(rows, known.values(), strict=True)}
     return {
         "scores": values,
-        "claims": [Claim(text="the ratios of texts with the same label are nearer to each other", **reading)][
-            : len(values)
-        ],
+        "claims": [claim] if values else [],
         "payload": {"panels": panels, "x": "", "y": "", "text": shown},
         "notes": [
             f"texts {place + 1} of the test parts: the first place where {most[place]} of {len(rows)} have one label"
@@ -210,7 +216,7 @@ def drift(trained: Trained) -> dict:
 
 def compression(trained: Trained, corpus: str) -> dict:
     """What a student costs and keeps beside its teacher: accuracy, size, and speed in turns in one run."""
-    found, values = averages(trained, corpus), {}
+    found, values = averages(trained, corpus, (HRKD, OURS)), {}
     for seed in trained.rows[OURS]:
         models = {row: next(iter(trained.rows[row][seed].values())) for row in (HRKD, OURS)}
         texts = models[HRKD].sequences("test")
@@ -228,18 +234,15 @@ def against_size(trained: Trained, others: dict[int, Trained], corpus: str) -> d
     """Accuracy against the number of parameters, of the student of the tables and of others."""
     values = []
     for table in (trained, *others.values()):
-        found = averages(table, corpus)
+        found = averages(table, corpus, (HRKD, OURS))
         for row in (HRKD, OURS):
             for seed, models in table.rows[row].items():
                 thousands = next(iter(models.values())).result()["parameters"] / 1000
                 score = Score(method=row, column=CORPORA[corpus], seed=seed, value=found[row, seed], x=round(thousands))
                 if score not in values:
                     values.append(score)
-    return {
-        "scores": values,
-        "payload": {"x": "thousand parameters", "scale": "log"},
-        "notes": notes(trained.preset, corpus),
-    }
+    payload = {"x": "thousand parameters", "scale": "log"}
+    return {"scores": values, "payload": payload, "notes": notes(trained.preset, corpus)}
 
 
 def notes(preset: Preset, corpus: str) -> list[str]:

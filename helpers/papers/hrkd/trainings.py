@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from helpers.batches.plans import Batches
 from helpers.models.attention import keep_levels
-from helpers.models.distilled import Distilled, load_student, matched, width_of
+from helpers.models.distilled import Distilled, load_student, matched
 from helpers.models.expertise import DomainView, Viewed
 from helpers.models.pretrained import load_encoder
 from helpers.models.relations import Relations
@@ -161,7 +161,8 @@ class StudentTraining(ClassifierTraining):
 
     def related(self) -> Distilled:
         """The trained student with its relations, where it can be asked for the ratios of a batch."""
-        learner = self.learner(self.load(self.key, "labels"), width_of(self.preset.encoder))
+        student = self.load(self.key, "labels")
+        learner = self.learner(student, student.config.hidden_size)  # nothing is projected any more
         tensors, _ = load_tensors(self.beside()[-1])
         learner.relations.load_state_dict(tensors)
         return learner.to(training_device()).eval()

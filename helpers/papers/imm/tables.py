@@ -11,7 +11,7 @@ from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
 from helpers.papers import rows as shared
 from helpers.papers.imm import algorithm
-from helpers.papers.rows import Trained, ancestry, costs
+from helpers.papers.rows import Trained, costs
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
@@ -25,9 +25,7 @@ def methods(preset: Preset, rounds: int) -> Trained:
     done = run_plans(algorithm.plans(preset, rounds), preset.engine)
     trained = Trained.of(preset, algorithm.METHODS, rounds=rounds)
     for seed in range(preset.seeds):
-        known = shared.trainings_of(done["baselines", seed].tasks)
-        for method, readers in done["baselines", seed].value.items():
-            trained.add(method, seed, readers, ancestry(readers.values(), known))
+        trained.add_rows(seed, done["baselines", seed])
         add_imm(trained, "IMM", seed, done["IMM", seed])
     return trained
 
