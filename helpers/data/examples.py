@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 class DataError(ValueError):
@@ -85,4 +86,23 @@ class Domain:
     train: list[Example] | list[Pair]
     valid: list[Example] | list[Pair]
     test: list[Example] | list[Pair]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a multi-task model and its three parts; ``unlabelled`` are texts whose label nobody has.
+
+    ``kind`` says what is asked for: one of the ``labels`` (their names by number) of a text or pair, a "score" of it,
+    or one of several endings ("choices"). ``metrics`` are those of `helpers.tasks.labels.score` that it counts by.
+    """
+
+    name: str
+    kind: Literal["labels", "score", "choices"]
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    train: list[Pair] | list[Choice]
+    valid: list[Pair] | list[Choice]
+    test: list[Pair] | list[Choice]
+    unlabelled: list[Pair] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

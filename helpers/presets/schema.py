@@ -93,6 +93,22 @@ class TextsSettings(Settings):
     downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
 
 
+class TasksSettings(Settings):
+    """The tasks of a multi-task model, but for questions about passages: those are in [data]. Sizes count examples; 0
+    takes all there are."""
+
+    source: Literal["mini", "files", "hub"] = "files"
+    folder: str = Field("", description="folder with one subfolder or file a task, for preset lab")
+    tasks: dict[DomainName, str] = Field({}, description="name = miniature task, FORMAT:place below the folder, or Hub")
+    train_size: int = Field(0, ge=0, description="training examples a task; 0: all")
+    valid_size: int = Field(0, ge=0, description="validation examples a task; 0: all")
+    test_size: int = Field(0, ge=0, description="test examples a task; 0: all")
+    unlabelled_size: int = Field(0, ge=0, description="texts without a label a task")
+    max_length: int = Field(128, ge=8, description="tokens of a text, a pair, or a context with an ending")
+    seed: int = 0
+    downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
+
+
 class WindowSettings(Settings):
     """How passages are cut; lengths in tokens."""
 
@@ -160,6 +176,7 @@ class Preset(Settings):
     mnli: TextsSettings = TextsSettings()
     reviews: TextsSettings = TextsSettings()
     hrkd: HrkdSettings = HrkdSettings()
+    tasks: TasksSettings = TasksSettings()
     limits: tuple[Limit, ...] = ()
 
     def without_gpu(self) -> list[str]:
