@@ -94,7 +94,7 @@ def check_parameters(method: OwnDomains, parameters: dict[str, object], files: d
 
     def is_read(key: str) -> bool:
         section = key.partition(".")[0]
-        other = section in ("data", *papers.TEXTS) and section != method.section
+        other = section in ("data", *papers.BESIDE) and section != method.section
         return papers.concerns(key, method.notebook) and not other
 
     for key in (key for key in parameters if key != "preset" and not is_read(key)):

@@ -85,6 +85,14 @@ def test_limits_change_these_numbers_of_shipped_presets_and_nothing_else(no_gpu,
             assert changed == expected and all(type(value) in (int, float) for value in expected.values())
 
 
+def test_a_papers_domains_and_tasks_replace_those_of_the_others(tmp_path):
+    assert load("mini", "a2d").data.domains == {"encyclopedia": "encyclopedia"}
+    path = tmp_path / "mine.toml"
+    text = (presets.paths.PRESETS / "mini.toml").read_text().replace('name = "mini"', 'name = "mine"')
+    path.write_text(text + '\n[papers.of_tasks]\n"tasks.tasks" = { RTE = "inference-small" }\n')
+    assert load(str(path), "of_tasks").tasks.tasks == {"RTE": "inference-small"}
+
+
 def test_a_copy_runs_as_it_is_written(tmp_path, no_gpu):
     text = (presets.paths.PRESETS / "lab.toml").read_text()
     head, _, tail = text.partition("[data.domains]")

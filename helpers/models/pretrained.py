@@ -16,6 +16,7 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedTokenizerFast,
 )
 from transformers.utils import logging
@@ -54,6 +55,12 @@ def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
         raise EncoderError(f"encoder {encoder!r} has only a slow tokenizer; use one with a fast tokenizer")
     Template.of(tokenizer)
     return tokenizer
+
+
+def load_config(encoder: str) -> PreTrainedConfig:
+    """The encoder's configuration. Raises EncoderError."""
+    with _loading(encoder):
+        return AutoConfig.from_pretrained(**locate(encoder))
 
 
 def load_encoder(

@@ -18,12 +18,13 @@ from helpers import papers, paths
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, narrative
 from helpers.data.examples import DataError
+from helpers.data.tasks import task_fingerprint
 from helpers.data.texts import is_given, texts_fingerprint
 from helpers.files import write_whole
 from helpers.models.glove import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks import session
-from helpers.presets.schema import DataSettings, TextsSettings
+from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 from helpers.results import report
 
 DONE = "done before"
@@ -49,22 +50,25 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
             digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
     paper, _ = papers.card_of(name)
-    foreign = {section: True for other in papers.ALL if other is not paper for section in other.settings}
-    texts = {section: {"folder"} for section in papers.TEXTS}
-    settings = preset.model_dump_json(exclude={"encoder": True, "data": {"folder"}, **texts, **foreign})
+    foreign = dict.fromkeys(papers.foreign(paper), True)
+    folders = {section: {"folder"} for section in ("data", *papers.BESIDE)}
+    settings = preset.model_dump_json(exclude={"encoder": True, **folders, **foreign})
     others = {key: value for key, value in parameters.items() if key not in ("preset", *papers.parameters())}
     known = [settings, others, encoder_fingerprint(preset.encoder), glove_digest(preset.mnemonic.glove)]
-    read = [getattr(preset, section) for section in papers.TEXTS if section not in foreign]
-    digest.update(json.dumps([*known, *_data(preset.data, read)], sort_keys=True).encode())
+    read = {section: getattr(preset, section) for section in papers.BESIDE if section not in foreign}
+    digest.update(json.dumps([*known, *_data(preset.data, **read)], sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 
-def _data(data: DataSettings, texts: list[TextsSettings]) -> Iterator[str]:
+def _data(data: DataSettings, tasks: TasksSettings | None = None, **texts: TextsSettings) -> Iterator[str]:
     """All data of a preset by their content; what cannot be read is said by the notebook that needs it."""
     domains = [partial(fingerprint, data, name) for name in data.domains]
     domains += [
-        partial(texts_fingerprint, corpus, name) for corpus in filter(is_given, texts) for name in corpus.domains
+        partial(texts_fingerprint, corpus, name)
+        for corpus in filter(is_given, texts.values())
+        for name in corpus.domains
     ]
+    domains += [partial(task_fingerprint, tasks, name) for name in tasks.tasks] if tasks else []
     for content in (*domains, lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")):
         try:
             yield content()

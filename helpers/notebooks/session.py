@@ -49,7 +49,7 @@ class Session:
     ) -> records.Record:
         """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
         card's, unless ``parts`` have others. A ``variant`` of an artefact has a record of its own."""
-        downloads = {section: {"downloads"} for section in ("data", *papers.TEXTS)}
+        downloads = {section: {"downloads"} for section in ("data", *papers.BESIDE)}
         settings = self.preset.model_dump(mode="json", exclude={"limits": True, **downloads})
         given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
         record = records.Record(
@@ -120,14 +120,14 @@ def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: o
 
 def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
     """``parameters`` by their keys in the preset: given by the names that notebooks have for them, with their section,
-    or without where only one section has such a key, those of labelled texts left aside. A number may stand for a text.
-    Raises ParameterError."""
+    or without where only one section has such a key, those of other examples than [data] left aside. A number may stand
+    for a text. Raises ParameterError."""
     kinds = keys()
     sections: dict[str, list[str]] = {}
     for key in kinds:
         sections.setdefault(key.rpartition(".")[2], []).append(key)
     others = {
-        name: [k for k in several if k.partition(".")[0] not in papers.TEXTS] for name, several in sections.items()
+        name: [k for k in several if k.partition(".")[0] not in papers.BESIDE] for name, several in sections.items()
     }
     known = {name: several[0] for name, several in others.items() if len(several) == 1} | papers.parameters()
     known |= {key: key for key in kinds} | {"preset": "preset"}

@@ -14,8 +14,9 @@ def load(key: str) -> Paper:
 
 
 TEXTS = ("mnli", "reviews")  # sections of a preset with labelled texts
+BESIDE = (*TEXTS, "tasks")  # all sections with examples besides [data]
 
-ALL: list[Paper] = [load(key) for key in ("corpora", "imm", "a2d", "hrkd")]
+ALL: list[Paper] = [load(key) for key in ("corpora", "imm", "a2d", "hrkd", "mtdnn_kd", "mtdnn")]
 
 
 def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
@@ -26,10 +27,10 @@ def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
 
 def parameter_name(key: str) -> str:
     """What the key of a preset is called as a parameter: its last part, and before that its section where it is one of
-    labelled texts; ``data_dir`` and the like for folders."""
+    ``BESIDE``; ``data_dir`` and the like for folders."""
     section, _, last = key.rpartition(".")
     last = "dir" if last == "folder" else last
-    return f"{section}_{last}" if section in TEXTS or last == "dir" else last
+    return f"{section}_{last}" if section in BESIDE or last == "dir" else last
 
 
 def parameters() -> dict[str, str]:
@@ -43,14 +44,19 @@ def artefact(name: str) -> dict[str, object]:
     return {key: value for key, value in vars(declared[name]).items() if key != "name"} if name in declared else {}
 
 
+def foreign(paper: Paper) -> list[str]:
+    """The sections of a preset that other papers alone read."""
+    others = (section for other in ALL if other is not paper for section in other.settings)
+    return [section for section in dict.fromkeys(others) if section not in paper.settings]
+
+
 def concerns(key: str, notebook: str) -> bool:
     """Whether a key of the preset matters to a notebook: of the data alone where nothing is trained, and not where it
     is another paper's, or a parameter of other notebooks of its paper alone."""
     paper, card = card_of(notebook)
     if paper is None:
         return False
-    foreign = [section for other in ALL if other is not paper for section in other.settings]
     others = {parameter for other in paper.notebooks for parameter in other.parameters} - set(card.parameters)
     section = key.partition(".")[0]
-    foreign += paper.unread
-    return section not in foreign and key not in others and (section == "data" or card.plans is not None)
+    unread = (*foreign(paper), *paper.unread)
+    return section not in unread and key not in others and (section == "data" or card.plans is not None)

@@ -89,10 +89,11 @@ def _limits(shipped: str, preset: Preset, topics: tuple[str, ...]) -> list[Limit
 
 
 def _flat(table: dict, prefix: str = "") -> dict[str, object]:
-    """{"training": {"epochs": 1}} and {"training.epochs": 1} alike as the latter. Domains stay a table."""
+    """{"training": {"epochs": 1}} and {"training.epochs": 1} alike as the latter. Domains and tasks stay a
+    table, so that they replace the preset's."""
     flat: dict[str, object] = {}
     for key, value in table.items():
-        inner = isinstance(value, dict) and key != "domains"
+        inner = isinstance(value, dict) and not (prefix + key).endswith((".domains", ".tasks"))
         flat |= _flat(value, f"{prefix}{key}.") if inner else {prefix + key: value}
     return flat
 

@@ -108,3 +108,34 @@ class HrkdSettings(Settings):
     )
     other_seeds: int = Field(0, ge=0, description="seeds of the rows of Tables 2, 3 that no claim compares; 0: all")
     corruption_weight: float = Field(0.5, gt=0, description="beta of Meta-KD, weight of the domain corruption")
+
+
+class MtDnnKdSettings(Settings):
+    """Settings of MT-DNN with distillation (Liu et al. 2019, section 4.1). Its models train by the section
+    [training]."""
+
+    models: int = Field(6, ge=1, description="MT-DNNs that the members of the ensembles are chosen from")
+    members: int = Field(3, ge=1, description="models of an ensemble")
+    dropouts: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
+        [0.1, 0.2, 0.3], description="of the encoders of the models, in turns"
+    )
+    head_dropout: dict[str, Annotated[float, Field(ge=0, lt=1)]] = Field(
+        {"MNLI": 0.3, "CoLA": 0.05, "SST-2": 0.05}, description="by task; the others' is 0.1"
+    )
+    taught: list[str] = Field(["MNLI", "QQP", "RTE", "QNLI"], description="tasks with an ensemble as teacher")
+    chosen_by: list[str] = Field(["MNLI", "RTE"], description="tasks on whose validation parts members are chosen")
+    soft: float = Field(0.5, ge=0, le=1, description="weight of the soft targets, the teachers' probabilities")
+    tuning_epochs: float = Field(5.0, gt=0, description="of the training on one task, alone or after all together")
+    tuning_learning_rate: float = Field(0.0, ge=0, description="0: as in [training]")
+    san: bool = Field(False, description="whether pairs of texts have a stochastic answer network as their head")
+
+
+class MtDnnSettings(Settings):
+    """Settings of MtDNN for SQuAD 2.0 (He 2019, sections 4.3 and 4.4). Its models train by the section [training]."""
+
+    weights: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        [0.5, 0.7, 0.8, 0.9], description="probabilities that the next batch is of questions, for Table 1"
+    )
+    weight: float = Field(0.8, gt=0, lt=1, description="the same, for Tables 2 and 3")
+    dropout: float = Field(0.3, ge=0, lt=1, description="of encoder and heads")
+    large: str = Field("", description="folder or Hub name of the larger encoder of Table 3; empty: no Table 3")

@@ -7,7 +7,15 @@ import pydantic
 from pydantic import Field
 
 from helpers.presets.downloads import Download
-from helpers.presets.papers import A2dSettings, HrkdSettings, ImmSettings, MnemonicSettings, Settings
+from helpers.presets.papers import (
+    A2dSettings,
+    HrkdSettings,
+    ImmSettings,
+    MnemonicSettings,
+    MtDnnKdSettings,
+    MtDnnSettings,
+    Settings,
+)
 
 
 def domain_name(name: str) -> str:
@@ -177,6 +185,8 @@ class Preset(Settings):
     reviews: TextsSettings = TextsSettings()
     hrkd: HrkdSettings = HrkdSettings()
     tasks: TasksSettings = TasksSettings()
+    mtdnn_kd: MtDnnKdSettings = MtDnnKdSettings()
+    mtdnn: MtDnnSettings = MtDnnSettings()
     limits: tuple[Limit, ...] = ()
 
     def without_gpu(self) -> list[str]:

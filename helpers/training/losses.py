@@ -136,11 +136,16 @@ def _one_head(queries_BxHxLxD: Tensor, keys_BxHxLxD: Tensor) -> Factors:
     return queries / queries_BxHxLxD.shape[1], keys
 
 
+def soft_label_cross_entropy(logits_BxC: Tensor, probabilities_BxC: Tensor) -> Tensor:
+    """-sum q log softmax(logits) over the classes, shape B (Liu et al. 2019, MT-DNN with distillation, Eq. 4)."""
+    return -(probabilities_BxC * logits_BxC.float().log_softmax(-1)).sum(-1)
+
+
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
     """-sum softmax(teacher / temperature) log softmax(student / temperature) over the classes, shape B (HRKD Eq. 2).
     Both are logits; no factor of the temperature's square."""
     teacher_BxC, student_BxC = (logits.float() / temperature for logits in (teacher_BxC, student_BxC))
-    return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
+    return soft_label_cross_entropy(student_BxC, teacher_BxC.softmax(-1))
 
 
 def of_domains(values_B: Tensor, domain_B: Tensor, domains: int) -> Tensor:

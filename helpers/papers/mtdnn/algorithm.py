@@ -1,0 +1,49 @@
+"""MtDNN (He 2019): a reader of SQuAD 2.0 that trains on other tasks as well.
+
+All tasks share an encoder (section 3.1). The next batch's task is drawn by weight: questions have one of their own, all
+other tasks share the rest alike; an epoch ends when the questions are used up (weighted stochastic batch selection,
+section 3.3, Algorithm 1 of the appendix, `helpers.batches.plans.weighted`). As plans of one wave each.
+"""
+
+from helpers.papers.mtdnn.trainings import reader
+from helpers.presets.schema import Preset
+from helpers.tasks import kinds
+from helpers.training.engine import Plan
+
+QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple choice, sentence classification
+
+
+def plan(preset: Preset, seed: int) -> Plan:
+    """The readers of Tables 1 to 3, by row; those of Table 3 are called by their table too."""
+    known, beside = preset.mtdnn, groups(preset)
+
+    # Table 1: questions drawn with several weights, and alone
+    rows = {weighted(weight): reader(preset, seed, BOTH, beside[BOTH], weight) for weight in known.weights}
+    # Table 2: which tasks beside the questions
+    rows |= {name: reader(preset, seed, name, tasks, known.weight) for name, tasks in beside.items()}
+    # Table 3: a larger encoder
+    if known.large:
+        large = preset.model_copy(update={"encoder": known.large})
+        rows |= {f"{QA}, larger": reader(large, seed, QA, [], known.weight)}
+        rows |= {f"{BOTH}, larger": reader(large, seed, BOTH, beside[BOTH], known.weight)}
+    yield rows.values()
+    return rows
+
+
+def groups(preset: Preset) -> dict[str, list[str]]:
+    """The tasks beside the questions, by what the paper calls the row."""
+    tasks = {name: kinds.head_of(preset, name).kind for name in preset.tasks.tasks}
+    choices = [name for name, kind in tasks.items() if kind == "choices"]
+    sentences = [name for name, kind in tasks.items() if kind != "choices"]
+    named = {QA: [], CHOICES: choices, SENTENCES: sentences, BOTH: [*choices, *sentences]}
+    return {row: beside for row, beside in named.items() if beside or row == QA}
+
+
+def weighted(weight: float) -> str:
+    """What the paper calls a row of Table 1."""
+    return f"QA({weight:g})+MCC+SC"
+
+
+def plans(preset: Preset) -> dict[int, Plan]:
+    """What all tables and figures need, by seed."""
+    return {seed: plan(preset, seed) for seed in range(preset.seeds)}

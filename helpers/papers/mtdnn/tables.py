@@ -1,0 +1,192 @@
+"""MtDNN's tables and figures: what they need trained, as records, with the paper's claims."""
+
+import numpy as np
+
+from helpers.data.examples import Example
+from helpers.files import fingerprint
+from helpers.papers.mtdnn import algorithm
+from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, weighted
+from helpers.papers.mtdnn.trainings import questions
+from helpers.papers.rows import Trained
+from helpers.presets.schema import Preset
+from helpers.results import records
+from helpers.results.records import Claim, Score
+from helpers.tasks import kinds, metrics
+from helpers.tasks.changes import KINDS, OUTCOMES, changes
+from helpers.tasks.kinds import Reply
+from helpers.tasks.multitask import Predictions
+from helpers.training.engine import After, run, run_plans
+
+ALL = "all questions"
+LARGER = ", larger"
+SHARES = range(0, 101, 10)  # of the questions that are left without an answer
+CASES = 3  # of each kind of change
+Replies = dict[tuple[str, int], dict[str, list[Reply]]]  # by row and seed, what is replied to each part
+
+
+def readers(preset: Preset, after: After | None = None) -> Trained:
+    """Train all that the tables and figures need, if it is not there."""
+    done = run_plans(algorithm.plans(preset), preset.engine, after=after)
+    trained = Trained.of(preset, done[0].value)
+    for seed, outcome in done.items():
+        for row, model in outcome.value.items():
+            trained.add(row, seed, {questions(preset): model}, {model.key: model})
+    return trained
+
+
+def replies(trained: Trained) -> Replies:
+    """What every reader replies to the questions of valid and test; asked once, and kept."""
+    asked = {
+        (row, seed, part): Predictions.of(model.preset, {task: [model.key]}, part, f"{model.label}, {part}")
+        for row, seed, task, model in trained.models()
+        for part in ("valid", "test")
+    }
+    run(asked.values(), trained.preset.engine, "answers")
+    found: Replies = {}
+    for (row, seed, part), predicted in asked.items():
+        found.setdefault((row, seed), {})[part] = predicted.values(questions(trained.preset))
+    return found
+
+
+def answers(preset: Preset, said: dict[str, list[Reply]]) -> list[str]:
+    """The answers to the test questions: none above the threshold that validation questions have best F1 with (section
+    3.1.5)."""
+    return kinds.answers(said["test"], kinds.threshold(preset, questions(preset), said["valid"]))
+
+
+def test_questions(preset: Preset) -> list[Example]:
+    """The questions that readers are tested on."""
+    return kinds.examples_of(preset, questions(preset), "test")
+
+
+def scores(preset: Preset, asked: Replies, rows: dict[str, str]) -> dict:
+    """Parts of a record: F1 and EM of some rows, by what they are called in the record, of all questions, of those with
+    an answer and of those without (SQuAD 2.0's HasAns and NoAns)."""
+    examples, cells = test_questions(preset), {}
+    for (row, seed), said in asked.items():
+        if row in rows:
+            values = metrics.score(examples, answers(preset, said))
+            for column, part in {ALL: values, **metrics.by_answerability(examples, values)}.items():
+                cells[rows[row], column, seed] = part
+    cells = {cell: cells[cell] for cell in sorted(cells, key=lambda cell: [*rows.values()].index(cell[0]))}
+    parts = records.scored({cell: values.f1 for cell, values in cells.items()}, "F1")
+    parts["scores"] += records.scored({cell: values.em for cell, values in cells.items()}, "EM")["scores"]
+    ids = {column: fingerprint(*values.ids) for (_, column, _), values in cells.items()}
+    return {**parts, "examples_of": ids, "notes": notes(preset)}
+
+
+def table1(trained: Trained, asked: Replies) -> dict:
+    """Table 1: questions drawn more or less often, and questions alone."""
+    known = trained.preset.mtdnn
+    rows = {weighted(weight): weighted(weight) for weight in known.weights} | {QA: "QA(1.0)"}
+    best, least = weighted(known.weight), weighted(min(known.weights))
+    return {
+        **scores(trained.preset, asked, rows),
+        "baselines": ["QA(1.0)"],
+        "claims": [
+            Claim(text=f"{known.weight:g} of the batches of questions is better than {name}", **claim, columns=[ALL])
+            for name, claim in {
+                f"{min(known.weights):g}": {"above": best, "below": least},
+                "all": {"above": best, "below": "QA(1.0)"},
+            }.items()
+        ],
+        "training_seconds": trained.seconds,
+    }
+
+
+def figure3(table: records.Record) -> dict:
+    """Figure 3: the scores of Table 1 by the weight of the questions."""
+    places = {row: float(row.partition("(")[2].partition(")")[0]) for row in {score.method for score in table.scores}}
+    values = [
+        Score(method=score.metric, column=ALL, seed=score.seed, value=score.value, x=places[score.method])
+        for score in table.scores
+        if score.column == ALL
+    ]
+    return {"scores": values, "unit": "score", "payload": {"x": "probability that a batch is of questions"}}
+
+
+def table2(trained: Trained, asked: Replies) -> dict:
+    """Table 2: which tasks beside the questions."""
+    rows = {row: row for row in (QA, CHOICES, SENTENCES, BOTH) if row in trained.rows}
+    others = [row for row in rows if row != BOTH] if BOTH in rows else []
+    return {
+        **scores(trained.preset, asked, rows),
+        "baselines": [QA],
+        "claims": [Claim(text=f"{BOTH} is better than {row}", above=BOTH, below=row, columns=[ALL]) for row in others],
+        "training_seconds": trained.seconds,
+    }
+
+
+def figure4(table: records.Record) -> dict:
+    """Figure 4: Table 2 as bars."""
+    return {"scores": [score for score in table.scores if score.metric == "F1"], "examples": {}, "unit": "F1"}
+
+
+def table3(trained: Trained, asked: Replies) -> dict:
+    """Table 3: Table 2's first and last row with a larger encoder."""
+    rows = {f"{row}{LARGER}": row for row in (QA, BOTH)}
+    claim = Claim(text=f"{BOTH} is better than {QA}", above=BOTH, below=QA, columns=[ALL])
+    return {**scores(trained.preset, asked, rows), "baselines": [QA], "claims": [claim]}
+
+
+def thresholds(trained: Trained, asked: Replies) -> dict:
+    """F1 of all test questions where ever more of them, those likeliest to have none first, are left without an
+    answer."""
+    preset, values = trained.preset, []
+    examples = test_questions(preset)
+    for (row, seed), said in asked.items():
+        if row in (QA, BOTH):
+            differences = np.asarray([reply.null_difference for reply in said["test"]])
+            ranks = np.argsort(np.argsort(-differences, kind="stable"))
+            for share in SHARES:
+                empty = ranks < round(share / 100 * len(ranks))
+                texts = ["" if none else reply.best_text for none, reply in zip(empty, said["test"], strict=True)]
+                value = float(metrics.score(examples, texts, no_answer=True).f1.mean())
+                values.append(Score(method=row, column=ALL, seed=seed, value=value, x=share))
+    share = 100 * sum(not example.answers for example in examples) / len(examples)
+    return {
+        "scores": values,
+        "payload": {"x": "% of the questions left without an answer"},
+        "notes": [f"{share:.0f} % of the questions have none"],
+    }
+
+
+def changed(trained: Trained, asked: Replies) -> dict:
+    """Section 5: how the answers differ from those of a reader of questions alone, and the first questions of each kind
+    of change for the better and for the worse."""
+    preset, examples, values, cases = trained.preset, test_questions(trained.preset), [], {}
+    for (row, seed), said in asked.items():
+        if row not in (CHOICES, SENTENCES, BOTH):
+            continue
+        before, after = answers(preset, asked[QA, seed]), answers(preset, said)
+        found = changes(examples, before, after, preset.data.may_be_unanswerable(questions(preset)))
+        for (kind, outcome), numbers in found.items():
+            value = 100 * len(numbers) / len(examples)
+            values.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=value))
+        if row == BOTH and seed == 0:
+            cases = {
+                f"{kind}: {outcome}": [_case(examples[n], before[n], after[n]) for n in numbers[:CASES]]
+                for (kind, outcome), numbers in found.items()
+                if outcome != OUTCOMES[2]
+            }
+    order = [f"{row}: {outcome}" for row in (CHOICES, SENTENCES, BOTH) for outcome in OUTCOMES]
+    values.sort(key=lambda score: (order.index(score.method), KINDS.index(score.column), score.seed))
+    return {"scores": values, "payload": {"cases": cases}, "notes": notes(preset)}
+
+
+def _case(example: Example, before: str, after: str) -> dict[str, str]:
+    expected = " / ".join(dict.fromkeys(example.answers)) or "no answer"
+    return {"question": example.question, "expected": expected, QA: before or "-", BOTH: after or "-"}
+
+
+def notes(preset: Preset) -> list[str]:
+    """What one has to know about how the rows were made."""
+    training, known = preset.training, preset.mtdnn
+    sizes = {name: len(kinds.examples_of(preset, name, "train")) for name in [questions(preset), *preset.tasks.tasks]}
+    return [
+        f"{training.epochs:g} epochs of the questions, {training.optimizer}, learning rate {training.learning_rate:g}, "
+        f"batches of {training.batch_size}, dropout {known.dropout:g}",
+        "no answer is given above a threshold that was chosen on validation",
+        f"training examples: {', '.join(f'{name} {size:,}' for name, size in sizes.items())}",
+        *preset.without_gpu(),
+    ]

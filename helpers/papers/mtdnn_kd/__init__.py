@@ -1,0 +1,35 @@
+"""MT-DNN with distillation (Liu et al. 2019): its card."""
+
+from functools import partial
+from importlib import import_module
+
+from helpers.papers.card import Artefact, Notebook, Paper
+
+_algorithm = partial(import_module, f"{__name__}.algorithm")  # where it is needed, as torch takes seconds
+
+PARAMETERS = (
+    *("tasks.folder", "tasks.train_size", "encoder", "seeds", "mtdnn_kd.models", "mtdnn_kd.members"),
+    *("mtdnn_kd.soft", "mtdnn_kd.san", "mtdnn_kd.tuning_epochs"),
+)
+
+
+def _left_out(preset) -> str:
+    return "" if preset.tasks.tasks else "the preset names no tasks"
+
+
+CARD = Paper(
+    key="mtdnn_kd",
+    title="Liu et al. 2019: MT-DNN with knowledge distillation",
+    reference="https://arxiv.org/abs/1904.09482",
+    artefacts=(
+        Artefact("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),
+        Artefact("table2", "MT-DNN, Table 2: GLUE's score", unit="score"),
+        Artefact("table3", "MT-DNN, Table 3: the students and the ensembles", unit="score", average=False),
+    ),
+    notebooks=(
+        Notebook("13_mtdnn_kd_main", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),
+        Notebook("14_mtdnn_kd_ensembles", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),
+    ),
+    settings=("mtdnn_kd", "tasks"),
+    unread=("data", "windows", "answers"),
+)

@@ -1,0 +1,178 @@
+"""The tables of MT-DNN with distillation: what they need trained, as records, with the paper's claims."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from helpers.data.tasks import load_tasks
+from helpers.files import fingerprint
+from helpers.papers.mtdnn_kd import algorithm
+from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT
+from helpers.papers.rows import Trained, ancestry, seconds, trainings_of
+from helpers.presets.schema import Preset
+from helpers.results import records
+from helpers.results.records import Claim, Score
+from helpers.tasks import kinds
+from helpers.tasks.multitask import MultiTaskTraining, Predictions
+from helpers.training.engine import After, run, run_plans
+
+NEARLY_ALL = 0.8  # of the ensembles' gain, as the paper's "nearly all" is read here
+PAIRS = {"RTE": "MNLI", "MRPC": "QQP"}  # tasks of one type, the smaller first (section 4.2)
+METRICS = {"matthews": "Matthews", "accuracy": "accuracy", "f1": "F1", "pearson": "Pearson", "spearman": "Spearman"}
+Cell = tuple[str, str, int]  # row, task and seed
+
+
+def table1(preset: Preset) -> dict:
+    """Table 1: the tasks, how many examples they have, and what they are scored by."""
+    tasks = load_tasks(preset.tasks)
+    values = [
+        Score(method=name, column=column, seed=0, value=value)
+        for name, task in tasks.items()
+        for column, value in {
+            "#Train": len(task.train),
+            "#Dev": len(task.valid),
+            "#Test": len(task.test),
+            "#Label": len(task.labels) or 1,
+        }.items()
+    ]
+    metrics = [f"{name}: {' and '.join(METRICS[metric] for metric in task.metrics)}" for name, task in tasks.items()]
+    return {"scores": values, "notes": [f"scored by: {', '.join(metrics)}"]}
+
+
+def models(preset: Preset, after: After | None = None) -> Trained:
+    """Train all that Tables 2 and 3 need, if it is not there."""
+    done = run_plans(algorithm.plans(preset), preset.engine, after=after)
+    trained = Trained.of(preset, done[0].value)
+    for seed, outcome in done.items():
+        known = trainings_of(outcome.tasks)
+        for row, of_task in outcome.value.items():
+            own = [model for members in of_task.values() for model in as_list(members)]
+            trained.add(row, seed, of_task, ancestry(own, known))
+    return trained
+
+
+def as_list(members: MultiTaskTraining | list[MultiTaskTraining]) -> list[MultiTaskTraining]:
+    """The models of an ensemble, or the only one."""
+    return members if isinstance(members, list) else [members]
+
+
+def table2(trained: Trained) -> dict:
+    """Table 2: the score of every task, the mean of its metrics, and their mean, GLUE's score."""
+    preset, values, examples = trained.preset, [], {}
+    asked = {row: seeds for row, seeds in predictions(trained).items() if row != ENSEMBLE}
+    for (row, task, seed), (predicted, found) in scores(trained, asked).items():
+        if list(found) == ["accuracy"]:
+            examples[row, task, seed] = hits(preset, task, predicted)
+        else:
+            value = kinds.main_score(preset, task, found)
+            values.append(Score(method=row, column=task, seed=seed, value=value))
+    scored = records.scored(examples)
+    ids = {task: fingerprint(*(text.id for text in kinds.examples_of(preset, task, "test"))) for _, task, _ in examples}
+    order = {task: number for number, task in enumerate(preset.tasks.tasks)}
+    rows = list(asked)
+    return {
+        "scores": sorted([*values, *scored["scores"]], key=lambda s: (rows.index(s.method), order[s.column], s.seed)),
+        "examples": scored["examples"],
+        "examples_of": ids,
+        "baselines": [MTDNN, SINGLE],
+        "claims": [*claims(preset)],
+        "notes": notes(preset),
+        "training_seconds": trained.seconds,
+    }
+
+
+def claims(preset: Preset) -> Iterator[Claim]:
+    """What section 4.2 says of the student and MT-DNN."""
+    tasks, taught = list(preset.tasks.tasks), preset.mtdnn_kd.taught
+    pair = {"above": STUDENT, "below": MTDNN}
+    yield Claim(text=f"{STUDENT} is better than {MTDNN}", **pair)
+    if others := [task for task in tasks if task not in taught]:
+        yield Claim(text="also on tasks without a teacher", columns=others, **pair)
+    for few, many in PAIRS.items():
+        if few in tasks and many in tasks:
+            than = {"columns": [few], "than": [STUDENT, MTDNN], "than_columns": [many]}
+            yield Claim(text=f"more so with few examples: on {few} than on {many}", **pair, **than)
+    yield Claim(text=f"{MTDNN} is better than {SINGLE}", above=MTDNN, below=SINGLE)
+
+
+def table3(trained: Trained) -> dict:
+    """Table 3: every metric of the students beside the ensembles, of which those of the tasks that are taught are the
+    teachers."""
+    preset, values = trained.preset, []
+    asked = {row: seeds for row, seeds in predictions(trained).items() if row in (SINGLE, MTDNN, STUDENT, ENSEMBLE)}
+    for (row, task, seed), (_, found) in scores(trained, asked).items():
+        for metric, value in found.items():
+            column = task if len(found) == 1 else f"{task}, {METRICS[metric]}"
+            values.append(Score(method=row, column=column, seed=seed, value=value))
+    text = f"{STUDENT} keeps at least {NEARLY_ALL:.0%} of what the ensembles gain over {MTDNN}"
+    kept = Claim(text=text, above=STUDENT, below=MTDNN, than=[ENSEMBLE, MTDNN], times=NEARLY_ALL)
+    return {
+        "scores": values,
+        "baselines": [MTDNN],
+        "claims": [Claim(text=f"{ENSEMBLE} is better than {MTDNN}", above=ENSEMBLE, below=MTDNN), kept],
+        "notes": notes(preset),
+    }
+
+
+def costs(trained: Trained) -> pd.DataFrame:
+    """Steps and trainings of every row of one seed, from the pretrained encoder on; those of the teachers too."""
+    return pd.DataFrame.from_dict(
+        {
+            row: {
+                "steps of the models": sum(model.steps for model in trained.needs[row][0].values()),
+                "trainings": len(trained.needs[row][0]),
+                "minutes": round(seconds(trained.needs[row][0].values()) / 60, 1),
+            }
+            for row in trained.rows
+        },
+        orient="index",
+    )
+
+
+def chosen(trained: Trained) -> pd.DataFrame:
+    """Validation scores of the first seed's models on all tasks together, and which of them make the ensembles."""
+    models = [algorithm.mt_dnn(trained.preset, 0, number) for number in range(trained.preset.mtdnn_kd.models)]
+    best = algorithm.best(models, trained.preset.mtdnn_kd.chosen_by)[: trained.preset.mtdnn_kd.members]
+    rows = [{"dropout": model.dropout, **model.best(), "chosen": model in best} for model in models]
+    return pd.DataFrame(rows, index=[f"model {number + 1}" for number in range(len(models))]).round(1)
+
+
+def predictions(trained: Trained) -> dict[str, dict[int, Predictions]]:
+    """What every row's models predict of the test texts, by row and seed; asked once, and kept."""
+    asked = {}
+    for row, seeds in trained.rows.items():
+        for seed, of_task in seeds.items():
+            keys = {task: [model.key for model in as_list(members)] for task, members in of_task.items()}
+            asked.setdefault(row, {})[seed] = Predictions.of(trained.preset, keys, label=f"{row}, seed {seed}")
+    run([task for seeds in asked.values() for task in seeds.values()], trained.preset.engine, "predictions")
+    return asked
+
+
+def scores(trained: Trained, asked: dict[str, dict[int, Predictions]]) -> dict[Cell, tuple]:
+    """What was predicted, and what it scores by every metric, by row, task and seed."""
+    found = {}
+    for row, seeds in asked.items():
+        for seed, predicted in seeds.items():
+            for task in trained.preset.tasks.tasks:
+                values = predicted.values(task)
+                found[row, task, seed] = values, kinds.score(trained.preset, task, "test", values)
+    return found
+
+
+def hits(preset: Preset, task: str, probabilities) -> list[float]:
+    """100 for each test text whose class is right, else 0."""
+    known = kinds.examples_of(preset, task, "test")
+    return [100.0 * (said == text.label) for said, text in zip(probabilities.argmax(1).tolist(), known, strict=True)]
+
+
+def notes(preset: Preset) -> list[str]:
+    """What one has to know about how the rows were made."""
+    known, training = preset.mtdnn_kd, preset.training
+    rates = ", ".join(f"{rate:g}" for rate in known.dropouts)
+    return [
+        f"on all tasks together: {training.epochs:g} epochs, {training.optimizer}, learning rate "
+        f"{training.learning_rate:g}, batches of {training.batch_size}; on one: {known.tuning_epochs:g} epochs",
+        f"ensembles: the {known.members} of {known.models} models, of dropout {rates} in turns, that are best on "
+        f"validation of {' and '.join(known.chosen_by)}; they teach {', '.join(known.taught)}",
+        *preset.without_gpu(),
+    ]

@@ -1,0 +1,86 @@
+"""The configs of MT-DNN's trainings: on all tasks (Algorithm 1), with teachers or without, and on one alone."""
+
+from helpers.models.pretrained import encoder_fingerprint
+from helpers.presets.schema import Preset
+from helpers.tasks import kinds
+from helpers.tasks.multitask import MultiTaskTraining, parts_of, steps_of, turns_of
+
+
+def mt_dnn(
+    preset: Preset,
+    seed: int,
+    number: int,
+    label: str = "MT-DNN",
+    teachers: dict[str, list[str]] | None = None,
+    **switches: object,
+) -> MultiTaskTraining:
+    """One of the models on all tasks of a seed: the ``number`` decides its initialisation and dropout (section 4.1).
+    The student is trained as the first of them is, but for its ``teachers`` (keys, by task)."""
+    known = preset.mtdnn_kd
+    switches = {"soft": known.soft, "teachers": teachers, **switches} if teachers else {}
+    return _training(
+        preset,
+        list(preset.tasks.tasks),
+        preset.training.epochs,
+        {},
+        label=f"{label}, seed {seed}" + f", model {number + 1}" * (not teachers),
+        seed=seed * known.models + number,
+        dropout=known.dropouts[number % len(known.dropouts)],
+        **switches,
+    )
+
+
+def tuned(
+    preset: Preset, seed: int, label: str, task: str, model: MultiTaskTraining | None = None, *, fresh: bool = False
+) -> MultiTaskTraining:
+    """A model fine-tuned on one task by itself (section 2.1): from the pretrained encoder, or from a ``model`` on all
+    tasks, whose dropout it keeps, and with a ``fresh`` head where it is to be a teacher (section 3)."""
+    known = preset.mtdnn_kd
+    rate = {"learning_rate": known.tuning_learning_rate} if known.tuning_learning_rate else {}
+    start = {"start": model.key, "fresh": fresh, "seed": model.seed} if model else {"seed": seed * known.models}
+    return _training(
+        preset,
+        [task],
+        known.tuning_epochs,
+        rate,
+        label=f"{label}, {task}, seed {seed}",
+        dropout=model.dropout if model else known.dropouts[0],
+        **start,
+    )
+
+
+def _training(
+    preset: Preset,
+    tasks: list[str],
+    epochs: float,
+    changes: dict,
+    *,
+    seed: int,
+    teachers: dict[str, list[str]] | None = None,
+    unlabelled: bool = False,
+    **config: object,
+) -> MultiTaskTraining:
+    """A training of so many epochs on some tasks; ``changes`` are made to the section [training]."""
+    known = preset.mtdnn_kd
+    training = preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}) | changes
+    parts = {task: parts_of(preset, task, unlabelled and task in (teachers or {})) for task in tasks}
+    sequences = {task: kinds.sequences_over(preset, task, parts[task]) for task in tasks}
+    return MultiTaskTraining(
+        preset=preset,
+        tasks=tasks,
+        selected_by=tasks,
+        head_dropout={task: rate for task, rate in known.head_dropout.items() if task in tasks},
+        san=known.san,
+        seed=seed,
+        steps=steps_of(turns_of(sequences, training["batch_size"], seed), epochs),
+        teachers=teachers or {},
+        unlabelled=unlabelled,
+        settings={
+            "encoder": encoder_fingerprint(preset.encoder),
+            "random_layers": preset.random_layers,
+            "texts": {task: kinds.fingerprint(preset, task, *parts[task], "valid") for task in tasks},
+            "max_length": preset.tasks.max_length,
+            "training": training,
+        },
+        **config,
+    )

@@ -1,0 +1,43 @@
+"""What changes in the answers from one reader to another, counted by kind."""
+
+from collections.abc import Sequence
+
+from helpers.data.examples import Example
+from helpers.tasks.metrics import f1, normalize_answer
+
+KINDS = ("an answer, not none", "none, not an answer", "a longer answer", "a shorter answer", "another answer")
+OUTCOMES = ("better", "worse", "alike")
+
+
+def change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
+    """Which of `KINDS` an answer is beside the one ``before``, and which of `OUTCOMES` it is by F1; None where both say
+    the same. ``no_answer`` as in `helpers.tasks.metrics.f1`."""
+    words = [normalize_answer(text).split() for text in (before, after)]
+    if words[0] == words[1]:
+        return None
+    gain = f1(after, example.answers, no_answer=no_answer) - f1(before, example.answers, no_answer=no_answer)
+    return _kind(*words), OUTCOMES[0] if gain > 0 else OUTCOMES[1] if gain < 0 else OUTCOMES[2]
+
+
+def changes(
+    examples: Sequence[Example], before: Sequence[str], after: Sequence[str], no_answer: bool
+) -> dict[tuple[str, str], list[int]]:
+    """The numbers of the questions whose answer changes, by kind and outcome, in the order of `KINDS`."""
+    found = {(kind, outcome): [] for kind in KINDS for outcome in OUTCOMES}
+    for number, (example, *answers) in enumerate(zip(examples, before, after, strict=True)):
+        if changed := change(example, *answers, no_answer):
+            found[changed].append(number)
+    return found
+
+
+def _kind(before: list[str], after: list[str]) -> str:
+    if not before or not after:
+        return KINDS[0] if after else KINDS[1]
+    if _holds(after, before):
+        return KINDS[2]
+    return KINDS[3] if _holds(before, after) else KINDS[4]
+
+
+def _holds(longer: list[str], shorter: list[str]) -> bool:
+    """Whether all words of one stand in the other, one after another."""
+    return any(longer[start : start + len(shorter)] == shorter for start in range(len(longer) - len(shorter) + 1))
