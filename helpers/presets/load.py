@@ -41,7 +41,9 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
                 f"{path.name}: [{section}] is no section of a preset: write the numbers that you want in their own"
             )
     for topic in topics:
-        values = _changed(values, _flat(papers.get(topic, {})))
+        values = _changed(values, changes := _flat(papers.get(topic, {})))
+        if (domains := changes.get("data.domains")) and _adversarial(values) not in domains:
+            values["data"].pop("adversarial", None)  # they are for another domain
     if "data.train_size" in overrides:  # who asks for so many questions means so many
         overrides = {"data.train_share": 1.0, **overrides}
     try:
@@ -73,6 +75,11 @@ def _read(path: Path) -> dict:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
+
+
+def _adversarial(values: dict) -> str | None:
+    """The domain of the adversarial questions, if there are any."""
+    return values["data"].get("adversarial", {}).get("domain")
 
 
 def _limits(shipped: str, preset: Preset, topics: tuple[str, ...]) -> list[Limit]:
