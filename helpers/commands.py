@@ -123,6 +123,9 @@ def pretrain(given: argparse.Namespace) -> int:
     from helpers.pretrain import pretrain as train
 
     folder = given.out or paths.MINI
+    if given.large:
+        print(train(folder / "large", large=True))
+        return 0
     if not given.student:
         print(train(folder))
     print(distil(folder / "student", str(folder if not given.student else paths.MINI)))

@@ -1,5 +1,5 @@
-"""The miniature encoder: its vocabulary and its pretraining on unlabelled miniature text; and its student, smaller and
-taught by it on such text.
+"""The miniature encoder: its vocabulary and its pretraining on unlabelled miniature text; a larger one, pretrained the
+same way; and its student, smaller and taught by it on such text.
 
 Each example is a passage and, in the question's place, a statement of one of its facts with the value masked.
 Two losses: select the value's span in the passage, and predict masked passage words. Both passages and the
@@ -42,6 +42,7 @@ from helpers.training.teachers import LiveTeacher
 
 VOCABULARY = 1500  # WordPiece tokens
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
+LARGE = CONFIG | {"num_hidden_layers": 6}
 LONGEST = 160  # tokens of a sequence
 SPREAD = 0.08  # standard deviation of the first weights, about 1 / sqrt(hidden size)
 STEPS, BATCH = 3000, 64
@@ -170,19 +171,21 @@ class Pretrainer(nn.Module):
         return {"span": mean(span_B), "words": functional.cross_entropy(logits, batch["words"][masked])}
 
 
-def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
-    """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record."""
+def pretrain(folder: Path, *, large: bool = False, steps: int = STEPS, seed: int = 0) -> Path:
+    """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record. A
+    ``large`` encoder takes the vocabulary that is there, so that both read the same sequences."""
     began, made_by = time.perf_counter(), provenance.code()
-    tokenizer = train_vocabulary(seed=seed)
+    tokenizer = load_tokenizer(str(paths.MINI)) if large else train_vocabulary(seed=seed)
+    sizes = LARGE if large else CONFIG
     config = BertConfig(
         vocab_size=len(tokenizer), max_position_embeddings=LONGEST, initializer_range=SPREAD,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **CONFIG,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **sizes,
     )  # fmt: skip
     torch.manual_seed(seed)
     model = Pretrainer(config)
     device = training_device()
     batches = ClozeBatches(tokenizer, steps, seed=seed, device=device)
-    fit(model, batches, model.loss, SETTINGS, seed=seed, label="pretraining")
+    done = fit(model, batches, model.loss, SETTINGS, seed=seed, label="pretraining")
 
     held_out = make_windows(clozes(np.random.default_rng([seed, 3]), 1000), tokenizer, max_length=LONGEST, stride=80)
     answers = decoding.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
@@ -190,10 +193,11 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
     model.reader.bert.config.initializer_range = 0.02  # for new heads
     model.reader.bert.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    parameters = {"steps": steps, "seed": seed, "vocabulary": len(tokenizer), **CONFIG, **SETTINGS.model_dump()}
+    parameters = {"steps": steps, "seed": seed, "vocabulary": len(tokenizer), **sizes, **SETTINGS.model_dump()}
     found = {"questions": len(held_out.examples), **scores}
-    run = provenance.run_info(parameters, began, made_by)
-    return _record(folder, "Pretraining of the miniature encoder", model.reader.bert, run, clozes=found)
+    run = provenance.run_info(parameters, began, made_by, done.seconds)
+    title = f"Pretraining of the {'larger ' if large else ''}miniature encoder"
+    return _record(folder, title, model.reader.bert, run, clozes=found)
 
 
 def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS // 2, seed: int = 0) -> Path:
