@@ -1,10 +1,46 @@
-"""The tasks of a multi-task model, from wherever a preset says, loaded once a process."""
+"""The tasks of a multi-task model, from wherever a preset says, loaded once a process.
 
+What a task's files are decides its parts as it does those of labelled texts (`helpers.data.texts`): GLUE's dev part is
+the test part, and a tenth of train, by content, is valid.
+"""
+
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from helpers.data.examples import Choice, DataError, Task, fingerprint_of
+from helpers import paths
+from helpers.data.examples import Choice, DataError, Pair, Task, fingerprint_of
+from helpers.data.formats import choices, glue
+from helpers.data.formats.choices import LabelledChoice
 from helpers.data.formats.folders import PARTS
+from helpers.data.formats.glue import GLUE
+from helpers.data.formats.labelled import Labelled
+from helpers.data.formats.text_files import Parts, read_texts
+from helpers.data.splits import in_order
+from helpers.data.texts import check, complete, cut, examples_of, warnings
+from helpers.presets.downloads import Collection
 from helpers.presets.schema import TasksSettings
+
+if TYPE_CHECKING:
+    import datasets  # takes a second to import
+
+FORMATS = (*GLUE, *choices.FILES, "texts")
+SWAG_CONFIGURATION = "regular"
+
+
+class _Read(NamedTuple):
+    """What was read of a task: its format, its parts as far as files say them, texts without a label, and notes."""
+
+    format: str
+    parts: Parts | dict[str, list[LabelledChoice]]
+    unlabelled: list[Pair]
+    notes: list[str]
+
+
+def is_given(tasks: TasksSettings) -> bool:
+    """Whether the preset says where these tasks are."""
+    return bool(tasks.tasks) and (tasks.source != "files" or bool(tasks.folder))
 
 
 def load_tasks(tasks: TasksSettings) -> dict[str, Task]:
@@ -20,7 +56,17 @@ def load_task(tasks: TasksSettings, name: str) -> Task:
 
         sizes = {key: size for key in ("train_size", "valid_size", "test_size") if (size := getattr(tasks, key))}
         return load_mini(tasks.tasks[name], name, seed=tasks.seed, unlabelled_size=tasks.unlabelled_size, **sizes)
-    raise DataError(f"{name}: files are not read yet")
+    read = _from_hub(tasks, name) if tasks.source == "hub" else _from_files(tasks, name)
+    kind, labels, metrics = _asked(read)
+    parts, completed = complete(name, read.parts, tasks.seed)
+    check(name, parts, classes=kind == "labels")
+    examples, numbered = examples_of(name, parts, lambda record: _example(record, labels))
+    notes, unlabelled = [*read.notes, *completed, *numbered], in_order(read.unlabelled, tasks.seed)
+    task = Task(name, kind, labels, metrics, **examples, unlabelled=unlabelled, notes=notes)
+    task = cut(tasks, task, (*PARTS, "unlabelled") if unlabelled else PARTS)
+    if kind == "score":  # of which no accuracy is taken
+        return task
+    return replace(task, notes=[*task.notes, *warnings(task, labels)])
 
 
 @cache
@@ -31,7 +77,109 @@ def task_fingerprint(tasks: TasksSettings, name: str, *parts: str) -> str:
     return fingerprint_of(map(_facts, getattr(task, part)) for part in parts or PARTS)
 
 
-def _facts(example) -> tuple:
+def test_texts(tasks: TasksSettings, name: str) -> dict[str, list[Pair]]:
+    """The texts whose labels GLUE's server alone has, in their order, by the name of the file that it expects of them
+    (CoLA.tsv; of MNLI MNLI-m.tsv, MNLI-mm.tsv and, where the diagnostic texts are there, AX.tsv); ids are the server's.
+
+    Raises `DataError` for a file that is missing, or a task that is none of GLUE.
+    """
+    form, place = _located(tasks, name)
+    if form not in GLUE:
+        raise DataError(f"{name}: GLUE's server has no labels of it; its tasks are {', '.join(GLUE)}")
+    if tasks.source == "files":
+        return glue.read_tests(_folder(tasks) / place, form)
+    dataset = place.partition(":")[0]
+    splits = {file: (f"{dataset}:{own}", split) for file, (own, split) in glue.test_splits(form).items()}
+    return {file: glue.test_from_hub(*_rows(tasks, *split)) for file, split in splits.items()}
+
+
+def _located(tasks: TasksSettings, name: str) -> tuple[str, str]:
+    """The format of a task ("" of a miniature one), and its place below the folder or on the Hub.
+
+    Raises `DataError` for a format or configuration that nothing reads.
+    """
+    value = tasks.tasks[name]
+    if tasks.source == "mini":
+        return "", value
+    if tasks.source == "files":
+        form, colon, place = value.partition(":")
+        if not colon:
+            return (name if name in FORMATS else "texts"), value
+        if form in FORMATS:
+            return form, place
+        raise DataError(f"{name}: {value!r} names no format of {', '.join(FORMATS)}; write FORMAT:place in the preset")
+    known = {task.configuration: form for form, task in GLUE.items()} | {SWAG_CONFIGURATION: "swag"}
+    if form := known.get(value.partition(":")[2]):
+        return form, value
+    raise DataError(f"{name}: {value!r} names no configuration of {', '.join(known)}; write dataset:configuration")
+
+
+def _from_files(tasks: TasksSettings, name: str) -> _Read:
+    form, place = _located(tasks, name)
+    path = _folder(tasks) / place
+    try:
+        if form == "texts":
+            parts, notes = read_texts(path, [])
+            return _Read(form, parts, [], notes)
+        if form in GLUE:
+            return _Read(form, *glue.read_glue(path, form))
+        return _Read(form, choices.read_choices(path, form), [], [])
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _from_hub(tasks: TasksSettings, name: str) -> _Read:
+    form, place = _located(tasks, name)
+    variant = GLUE[form].variant if form in GLUE else ""
+    splits = {"train": "train", "valid": f"validation{variant}"}
+    rows = {part: _rows(tasks, place, split) for part, split in splits.items()}
+    if form not in GLUE:
+        return _Read(form, {part: choices.from_hub(*given) for part, given in rows.items()}, [], [])
+    parts, notes = {}, []
+    for part, given in rows.items():
+        parts[part], new = glue.from_hub(*given, form)
+        notes += new
+    return _Read(form, parts, glue.test_from_hub(*_rows(tasks, place, f"test{variant}")), notes)
+
+
+def _rows(tasks: TasksSettings, place: str, split: str) -> tuple["datasets.Dataset", str]:
+    """The rows of a split of what a preset calls dataset:configuration, and how messages call it."""
+    from helpers.data.formats.hub import hub_rows  # imports `datasets`, which takes a second
+
+    dataset, _, configuration = place.partition(":")
+    known = tasks.downloads.get(dataset)
+    if isinstance(known, Collection):
+        raise DataError(f"{place}: tasks are read from the Hub, and {dataset} is a download by URL; name a dataset")
+    return hub_rows(dataset, split, config=configuration, pinned=known), f"{place}[{split}]"
+
+
+def _folder(tasks: TasksSettings) -> Path:
+    if folder := paths.find_folder(tasks.folder):
+        return folder
+    raise DataError(
+        f"the folder of tasks is {tasks.folder!r}, which is no folder; name at tasks.folder in the preset the one that "
+        f"holds {', '.join(tasks.tasks)}"
+    )
+
+
+def _asked(read: _Read) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """What is asked for in a task of this format, its labels by number, and its metrics."""
+    if task := GLUE.get(read.format):
+        return task.kind, task.labels, task.metrics
+    if read.format != "texts":
+        return "choices", (), ("accuracy",)
+    names = {record.label for part in ("all", "train") for record in read.parts.get(part, ())}
+    return "labels", tuple(sorted(names)), ("accuracy",)
+
+
+def _example(record: Labelled | LabelledChoice, labels: tuple[str, ...]) -> Pair | Choice:
+    if isinstance(record, LabelledChoice):
+        return Choice(record.id, record.first, record.second, int(record.label))
+    label = labels.index(record.label) if labels else float(record.label)
+    return Pair(record.id, record.first, record.second, label)
+
+
+def _facts(example: Pair | Choice) -> tuple:
     if isinstance(example, Choice):
         return example.context, example.endings, example.label
     return example.first, example.second, example.label

@@ -4,21 +4,24 @@ Which text falls into which part depends on its words and the seed alone, but fo
 stands on both sides of a split that is made here by content.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from typing import TypeVar
 
 from helpers import paths
 from helpers.data import originals
-from helpers.data.examples import DataError, Domain, Pair, fingerprint_of
+from helpers.data.examples import DataError, Domain, Pair, Task, fingerprint_of
 from helpers.data.formats.folders import PARTS
 from helpers.data.formats.labelled import Labelled, from_rows
 from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import by_content, in_order, jointly
 from helpers.presets.downloads import Collection
-from helpers.presets.schema import TextsSettings
+from helpers.presets.schema import TasksSettings, TextsSettings
 
+D = TypeVar("D", Domain, Task)
 SMALL = 50  # texts, which place an accuracy within ±14 points (95 %)
 
 
@@ -73,11 +76,12 @@ def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
         joint = jointly({name: parts["all"] for name, (parts, _) in read.items()})
         split = {name: (parts, [f"{name}: {note}"]) for name, parts in joint.items()}
     else:
-        split = {name: _complete(name, parts, texts.seed) for name, (parts, _) in read.items()}
+        split = {name: complete(name, parts, texts.seed) for name, (parts, _) in read.items()}
     domains = {}
     for name, (parts, notes) in split.items():
-        _check(name, parts)
-        domain = _domain(name, parts, labels, [*read[name][1], *notes])
+        check(name, parts)
+        pairs, numbered = examples_of(name, parts, lambda r: Pair(r.id, r.first, r.second, labels.index(r.label)))
+        domain = Domain(name, **pairs, notes=[*read[name][1], *notes, *numbered])
         domains[name] = _cut(texts, domain, labels)
     return domains, labels
 
@@ -137,7 +141,7 @@ def _folder(texts: TextsSettings) -> Path:
     )
 
 
-def _complete(name: str, parts: Parts, seed: int) -> tuple[Parts, list[str]]:
+def complete(name: str, parts: Parts, seed: int) -> tuple[Parts, list[str]]:
     """All three parts from those that the files give, each in the order of a hash, and notes on what was done."""
     notes, given = [], dict(parts)
     if "all" in given:
@@ -159,14 +163,16 @@ def _tenth(records: list[Labelled], seed: int) -> tuple[list[Labelled], list[Lab
     return by_content(records, len(records) - len(records) * 9 // 10, seed)
 
 
-def _check(name: str, parts: Parts) -> None:
-    """Raises `DataError` where a part is empty, or the texts to train on have not all labels."""
+def check(name: str, parts: Parts, classes: bool = True) -> None:
+    """Raises `DataError` where a part is empty or, with ``classes``, the texts to train on have not all labels."""
     if empty := [part for part in PARTS if not parts[part]]:
         total = sum(map(len, parts.values()))
         raise DataError(
             f"{name}: too small to split: of {total:,} texts none is left for {empty[0]}; give more, or train, valid "
             "and test in files of their own"
         )
+    if not classes:
+        return
     trained = {record.label for record in parts["train"]}
     for part in PARTS[1:]:
         if unseen := next((record for record in parts[part] if record.label not in trained), None):
@@ -178,11 +184,11 @@ def _check(name: str, parts: Parts) -> None:
         raise DataError(f"{name}: every text is labelled {trained.pop()}; give texts of at least two labels")
 
 
-def _domain(name: str, parts: Parts, labels: tuple[str, ...], notes: list[str]) -> Domain:
-    """The parts as pairs with ids that occur once in the domain: a second one gets a number behind it."""
+def examples_of(name: str, parts: Parts, example: Callable[[Labelled], object]) -> tuple[dict[str, list], list[str]]:
+    """The ``example`` of each record by part, and notes; ids occur once then: a second one gets a number behind it."""
     taken: set[str] = set()
-    pairs: dict[str, list[Pair]] = {part: [] for part in PARTS}
-    twice = 0
+    made: dict[str, list] = {part: [] for part in PARTS}
+    notes, twice = [], 0
     for part in PARTS:
         for record in parts[part]:
             identifier, number = record.id, 1
@@ -191,40 +197,45 @@ def _domain(name: str, parts: Parts, labels: tuple[str, ...], notes: list[str]) 
                 identifier = f"{record.id}.{number}"
             taken.add(identifier)
             twice += number > 1
-            pairs[part].append(Pair(identifier, record.first, record.second, labels.index(record.label)))
+            made[part].append(example(record._replace(id=identifier)))
     if twice:
-        notes = [*notes, f"{name}: ids that stood there before have a number behind them: {twice:,}"]
+        notes.append(f"{name}: ids that stood there before have a number behind them: {twice:,}")
     for one, other in combinations(PARTS, 2):
-        if both := {(pair.first, pair.second) for pair in pairs[one]} & {(p.first, p.second) for p in pairs[other]}:
-            notes = [*notes, f"{name}: texts that stand in both {one} and {other}: {len(both):,}"]
-    return Domain(name, **pairs, notes=notes)
+        if both := {(r.first, r.second) for r in parts[one]} & {(r.first, r.second) for r in parts[other]}:
+            notes.append(f"{name}: texts that stand in both {one} and {other}: {len(both):,}")
+    return made, notes
+
+
+def cut(settings: TextsSettings | TasksSettings, data: D, parts: Sequence[str] = PARTS) -> D:
+    """Each of ``parts`` from its front, as the preset's sizes say, with notes."""
+    name, notes, kept = data.name, list(data.notes), {}
+    for part in parts:
+        examples, key = getattr(data, part), f"{part}_size"
+        size = getattr(settings, key) or len(examples)
+        kept[part] = examples[:size]
+        if size < len(examples):
+            notes.append(f"{name}: {size:,} of {len(examples):,} texts of {part} are used ({key})")
+        elif size > len(examples):
+            notes.append(f"{name}: {key}={size:,} was asked for, there are {len(examples):,}: all are used")
+    return replace(data, **kept, notes=notes)
 
 
 def _cut(texts: TextsSettings, domain: Domain, labels: tuple[str, ...]) -> Domain:
-    """Each part from its front, as the preset says; warns of parts that are small, but for miniature ones."""
-    name, notes, cut = domain.name, list(domain.notes), {}
-    for part in PARTS:
-        pairs, key = getattr(domain, part), f"{part}_size"
-        size = getattr(texts, key) or len(pairs)
-        cut[part] = pairs[:size]
-        if size < len(pairs):
-            notes.append(f"{name}: {size:,} of {len(pairs):,} texts of {part} are used ({key})")
-        elif size > len(pairs):
-            notes.append(f"{name}: {key}={size:,} was asked for, there are {len(pairs):,}: all are used")
+    """`cut`, and ``train_share`` of what is left to train on; warns of parts that are small, but for miniature ones."""
+    domain = cut(texts, domain)
+    name, train, notes = domain.name, domain.train, domain.notes
     if texts.train_share < 1:
-        whole = len(cut["train"])
-        cut["train"] = cut["train"][: max(1, round(texts.train_share * whole))]
-        notes.append(f"{name}: {len(cut['train']):,} of {whole:,} texts of train are used (train_share)")
-    if texts.source != "mini":
-        notes += _warnings(name, cut, labels)
-    return replace(domain, **cut, notes=notes)
+        train = train[: max(1, round(texts.train_share * len(train)))]
+        notes.append(f"{name}: {len(train):,} of {len(domain.train):,} texts of train are used (train_share)")
+        domain = replace(domain, train=train)
+    return domain if texts.source == "mini" else replace(domain, notes=[*notes, *warnings(domain, labels)])
 
 
-def _warnings(name: str, parts: dict[str, list[Pair]], labels: tuple[str, ...]) -> list[str]:
-    """What follows from parts of fewer than `SMALL` texts, a line each."""
-    lines = []
+def warnings(data: Domain | Task, labels: tuple[str, ...]) -> list[str]:
+    """What follows from parts of fewer than `SMALL` texts, and from ``labels`` without one, a line each."""
+    name, lines = data.name, []
     for part in PARTS:
-        size = len(parts[part])
+        size = len(getattr(data, part))
         if part == "train":
             says = "train on are soon known by heart, and which ones they are decides the result"
         else:
@@ -232,7 +243,7 @@ def _warnings(name: str, parts: dict[str, list[Pair]], labels: tuple[str, ...]) 
             says = f"{'validate' if part == 'valid' else 'test'} on place an accuracy only within ±{points:.0f} points"
         if size < SMALL:
             lines.append(f"warning: {name}: {size:,} texts to {says}; raise {part}_size, or give more data")
-    of_train = {pair.label for pair in parts["train"]}
+    of_train = {pair.label for pair in data.train}
     if without := [label for number, label in enumerate(labels) if number not in of_train]:
         lines.append(f"warning: {name}: no text that is trained on is labelled {', '.join(without)}")
     return lines
