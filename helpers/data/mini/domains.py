@@ -1,4 +1,5 @@
-"""The miniature domains: five in their own styles, the stories, and adversarial questions.
+"""The miniature domains: five in their own styles, each with unanswerable questions too where its name ends so, the
+stories, and adversarial questions.
 
 Everything follows from one seed. Domains differ in wording, in style, in the relations that they ask about and in
 size, but share all relations: what one domain asks often, another asks seldom. Names fall into two halves by
@@ -18,37 +19,53 @@ DOMAINS = tuple(STYLES)
 STORIES = "stories"  # with free answers, and no part of the encoder's pretraining
 TEST = 200  # test questions of a domain
 ASKED = 4  # questions on a passage, or fewer
+UNANSWERABLE = "-unanswerable"  # ends the name of a domain in which some questions have no answer (SQuAD 2.0)
+SHARE = 1 / 3  # of those questions
 STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {STORIES: 100}  # of random numbers
+STREAMS |= {name + UNANSWERABLE: 110 + number for number, name in enumerate(DOMAINS)}
 
 
 def _examples(domain: str, part: str, size: int, seed: int) -> Iterator[tuple]:
     """``size`` examples, each with its passage's facts and the one that answers it; those of stories alone."""
     rng = np.random.default_rng([seed, STREAMS[domain], ("train", "valid", "test").index(part)])
+    style, unanswerable = STYLES.get(_style(domain)), SHARE if domain.endswith(UNANSWERABLE) else 0.0
     count = 0
     while count < size:
         number = min(ASKED, size - count)
-        asked = world.questions(rng, STYLES[domain], number) if domain in STYLES else stories.questions(rng, number)
+        asked = world.questions(rng, style, number, unanswerable) if style else stories.questions(rng, number)
         for question, context, answers, span, *facts in asked:
             name = f"{domain}-{part}-{count}"
             yield Example(name, question, context, answers, span, name), *facts
             count += 1
 
 
+def _style(domain: str) -> str:
+    return domain.removesuffix(UNANSWERABLE)
+
+
 def load_domain(
     name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = TEST
 ) -> Domain:
     """One miniature domain, or the stories; ``train_size`` 0 takes the domain's own size (400 to 600 questions).
-    Raises DataError for a name that is none of theirs."""
+
+    In a domain such as "encyclopedia-unanswerable" a third of the questions has no answer. Raises DataError for a name
+    that is none of theirs.
+    """
     if name not in STREAMS:
-        raise DataError(f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)} and {STORIES}")
-    train_size = train_size or (STYLES[name].size if name in STYLES else stories.TRAIN)
+        raise DataError(
+            f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}, each with {UNANSWERABLE} behind it "
+            f"too, and {STORIES}"
+        )
+    train_size = train_size or (stories.TRAIN if name == STORIES else STYLES[_style(name)].size)
     sizes = {"train": train_size, "valid": valid_size, "test": test_size}
     return Domain(name, **{part: [row[0] for row in _examples(name, part, n, seed)] for part, n in sizes.items()})
 
 
 def candidates(domain: str, *, size: int = TEST, seed: int = 0) -> Iterator[tuple[Fact, list[str]]]:
-    """For each test question the fact that answers it and all values of its type in the passage."""
+    """For each test question with an answer the fact that gives it and all values of its type in the passage."""
     for _, facts, fact in _examples(domain, "test", size, seed):
+        if fact is None:
+            continue
         kind = fact.relation.object
         named = {f.value for f in facts if f.relation.object == kind}
         yield fact, sorted(named | {f.subject for f in facts if f.relation.subject == kind})

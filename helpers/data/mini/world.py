@@ -8,7 +8,7 @@ of its answer's type.
 import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ import numpy as np
 import pydantic
 
 ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
+NAMED = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
 TYPES = ("person", "company", "town")  # of subjects
 
 
@@ -106,6 +107,7 @@ class Fact:
 class Passage:
     text: str
     facts: tuple[Fact, ...]
+    untold: tuple[tuple[str, Relation, str], ...] = ()  # left out: subject, relation and value
 
 
 def pick(rng: np.random.Generator, values: Sequence):
@@ -130,11 +132,18 @@ def choose(rng: np.random.Generator, relations: list[Relation], number: int, fav
     return [relations[i] for i in rng.choice(len(relations), number, replace=False, p=weights / weights.sum())]
 
 
-def passage(rng: np.random.Generator, style: Style, *, facts: int | None = None, pretraining: bool = False) -> Passage:
+def passage(
+    rng: np.random.Generator,
+    style: Style,
+    *,
+    facts: int | None = None,
+    pretraining: bool = False,
+    untold: int = 0,
+) -> Passage:
     """One passage in a domain's style: three subjects (six for chains) with the same relations, 6 facts or 7.
 
     For pretraining, in names of its own, there are 2 or 3 relations of each subject and all are drawn alike;
-    ``facts`` keeps only that many facts.
+    ``facts`` keeps only that many facts, and ``untold`` leaves so many of them out.
     """
     pool, liked = pools(pretraining=pretraining), () if pretraining else style.favourites
     used: set[str] = set()
@@ -158,7 +167,8 @@ def passage(rng: np.random.Generator, style: Style, *, facts: int | None = None,
     order = rng.permutation(len(stated))[:facts]
 
     opening = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
-    return state(rng, style, [stated[i] for i in order], opening)
+    told = state(rng, style, [stated[i] for i in order[untold:]], opening)
+    return replace(told, untold=tuple(stated[i] for i in order[:untold]))
 
 
 def state(rng: np.random.Generator, style: Style, stated: list[tuple[str, Relation, str]], text: str = "") -> Passage:
@@ -177,20 +187,37 @@ def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
     return [(first, second) for first in facts for second in facts if first.value == second.subject]
 
 
-def questions(rng: np.random.Generator, style: Style, number: int) -> Iterator[tuple]:
+def ask(rng: np.random.Generator, style: Style, subject: str, relation: Relation) -> str:
+    """A question of the style for the value that ``subject`` has in ``relation``."""
+    template = pick(rng, style.questions)
+    asks = [text.format(s=subject) for text in relation.asks]
+    if ", {asks" in template:
+        asks = [text[0].lower() + text[1:] for text in asks]
+    question = template.format(s=subject, nouns=relation.nouns, asks=asks)
+    return question.lower() if style.typed else question
+
+
+def questions(rng: np.random.Generator, style: Style, number: int, unanswerable: float = 0.0) -> Iterator[tuple]:
     """Up to ``number`` questions about one new passage: question, passage, answers, span, and all facts of the
-    passage and the one that answers the question."""
-    source = passage(rng, style)
+    passage and the one that answers the question.
+
+    A share of ``unanswerable`` ones, with no answer, None and None, asks for a relation that the passage tells of
+    others alone: one that it leaves out of a subject that it names, or any of a subject that it does not name. So the
+    passage has a plausible wrong answer (Rajpurkar et al. 2018, section 2).
+    """
+    source = passage(rng, style, untold=1 if unanswerable else 0)
     by_name = [fact.relation.name for fact in source.facts]
     asked = [(fact.subject, fact) for fact in source.facts if by_name.count(fact.relation.name) > 1]
     if style.hops == 2:
         asked += [(f"the {one.relation.nouns[0]} of {one.subject}", two) for one, two in chains(source.facts)]
+    named = {name for fact in source.facts for name in (fact.subject, fact.value)}
+    left_out = [(s, relation) for s, relation, _ in source.untold if s in named and relation.name in by_name]
     for index in rng.permutation(len(asked))[:number]:
         subject, fact = asked[index]
-        template = pick(rng, style.questions)
-        asks = [text.format(s=subject) for text in fact.relation.asks]
-        if ", {asks" in template:
-            asks = [text[0].lower() + text[1:] for text in asks]
-        question = template.format(s=subject, nouns=fact.relation.nouns, asks=asks)
-        span = (fact.start, fact.start + len(fact.value))
-        yield question.lower() if style.typed else question, source.text, (fact.value,), span, source.facts, fact
+        if unanswerable and rng.random() < unanswerable:
+            stranger = draw(rng, pools(pretraining=False)[fact.relation.subject], named), fact.relation
+            unsaid = left_out.pop() if left_out and rng.random() < NAMED else stranger
+            yield ask(rng, style, *unsaid), source.text, (), None, source.facts, None
+        else:
+            span = (fact.start, fact.start + len(fact.value))
+            yield ask(rng, style, subject, fact.relation), source.text, (fact.value,), span, source.facts, fact
