@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from helpers import papers
-from helpers.data import questions
+from helpers.data import questions, tasks
 from helpers.data.domains import load_one, locate_folder
 from helpers.data.downloads import plan
 from helpers.data.examples import Corpus, DataError, Example
@@ -16,7 +16,7 @@ from helpers.data.formats.squad import write_squad
 from helpers.data.texts import is_given, label_names, load_texts
 from helpers.files import writable, write_whole
 from helpers.notebooks import session
-from helpers.presets.schema import DataSettings, TextsSettings
+from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
 SHOWN = 10  # lines of a list that may be long
 
@@ -29,10 +29,11 @@ def check(given: argparse.Namespace) -> int:
         return _print_plan(parameters)
     if given.files or given.write_repaired or given.drop_bad:
         return _check_files(given, preset.data)
-    print(session.limits(parameters, sections=("data", *papers.TEXTS)), end="")
+    print(session.limits(parameters, sections=("data", *papers.BESIDE)), end="")
     corpora = {section: getattr(preset, section) for section in papers.TEXTS}
-    # Who gives texts alone has them checked alone.
-    asked = preset.data.source != "files" or preset.data.folder or not any(map(is_given, corpora.values()))
+    # Who gives texts or tasks alone has them checked alone.
+    given_alone = any(map(is_given, corpora.values())) or tasks.is_given(preset.tasks)
+    asked = preset.data.source != "files" or preset.data.folder or not given_alone
     if asked and preset.data.source == "files":
         locate_folder(preset.data)
     failed = 0
@@ -47,6 +48,12 @@ def check(given: argparse.Namespace) -> int:
             print_texts(section, texts)
         except DataError as error:
             print(f"{section}: {error}", file=sys.stderr)
+            failed += 1
+    for name in preset.tasks.tasks if tasks.is_given(preset.tasks) else ():
+        try:
+            print_task(preset.tasks, name)
+        except DataError as error:
+            print(f"tasks: {name}: {error}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0
 
@@ -78,20 +85,31 @@ def print_texts(section: str, texts: TextsSettings) -> None:
             print(f"  {note}")
 
 
+def print_task(given: TasksSettings, name: str) -> None:
+    """The sizes of a task, what it is scored by, and what was done to it. Raises DataError."""
+    task = tasks.load_task(given, name)
+    sizes = [f"{len(getattr(task, part)):,} {part}" for part in (*PARTS, "unlabelled") if getattr(task, part)]
+    labels = f"; {', '.join(task.labels)}" if task.labels else ""
+    print(f"tasks: {name}: {', '.join(sizes)}{labels}; scored by {' and '.join(task.metrics)}")
+    for note in task.notes:
+        print(f"  {note}")
+
+
 def _print_plan(parameters: dict[str, object]) -> int:
     """What all notebooks together would download."""
     notebooks = ["", *(card.name for paper in papers.ALL for card in paper.notebooks)]
-    distinct = dict.fromkeys(session.preset_for(parameters, name).data for name in notebooks)
-    preset = session.preset_for(parameters)
-    texts = [getattr(preset, section) for section in papers.TEXTS]
-    print("\n".join(plan(*distinct, *(_as_data(one) for one in texts if one.domains and one.source == "hub"))))
+    presets = [session.preset_for(parameters, name) for name in notebooks]
+    beside = [(texts, texts.domains) for texts in (getattr(presets[0], section) for section in papers.TEXTS)]
+    beside += [(preset.tasks, preset.tasks.tasks) for preset in presets]
+    named = [_as_data(given, names) for given, names in beside if names and given.source == "hub"]
+    print("\n".join(plan(*dict.fromkeys([*(preset.data for preset in presets), *named]))))
     return 0
 
 
-def _as_data(texts: TextsSettings) -> DataSettings:
+def _as_data(given: TextsSettings | TasksSettings, names: dict[str, str]) -> DataSettings:
     """Settings that download the same: a part of a collection's corpus comes with all of it."""
-    corpora = {name: ":".join(source.split(":")[:2]) for name, source in texts.domains.items()}
-    return DataSettings(source="hub", domains=corpora, downloads=texts.downloads)
+    corpora = {name: ":".join(source.split(":")[:2]) for name, source in names.items()}
+    return DataSettings(source="hub", domains=corpora, downloads=given.downloads)
 
 
 def _check_files(given: argparse.Namespace, data: DataSettings) -> int:

@@ -204,7 +204,7 @@ def test_a_preset_trains_on_what_it_downloads_and_knows_it_by_its_content(server
     data = settings(world.train)
     domain = domains.load_one(data, "news")
     assert len(domain.train) + len(domain.valid) == 120 and len(domain.test) == len(world.test)
-    downloads = data.downloads | {"other": PAPER.downloads["nyu-mll/glue"]}
+    downloads = data.downloads | {"other": PAPER.downloads["rajpurkar/squad_v2"]}
     same = data.model_copy(update={"downloads": downloads})  # says more, yet gives the same questions
     assert domains.fingerprint(same, "news") == domains.fingerprint(data, "news")
     (cache / "x/c/train.jsonl").unlink()

@@ -18,7 +18,7 @@ from helpers.presets.schema import DataSettings
 
 REVISION = "a" * 40
 PAPER = load("paper")
-DOWNLOADS = PAPER.data.downloads | PAPER.mnli.downloads
+DOWNLOADS = PAPER.data.downloads | PAPER.mnli.downloads | PAPER.tasks.downloads
 CONTEXT = "Ada Lovelace was born in 1815 and in London she died."
 TEXTS = datasets.List(Value("string"))
 

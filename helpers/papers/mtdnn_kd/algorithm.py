@@ -27,13 +27,13 @@ def distilled(preset: Preset, seed: int) -> Plan:
     yield [*single.values(), *models]
 
     # the best on MNLI and RTE, fine-tuned on each task with a new head: its ensemble
-    chosen = best(models, known.chosen_by)[: known.members]
+    chosen = best(models, [task for task in known.chosen_by if task in tasks])[: known.members]
     ensembles = {task: [tuned(preset, seed, ENSEMBLE, task, model, fresh=True) for model in chosen] for task in tasks}
     alone = {task: tuned(preset, seed, MTDNN, task, models[0]) for task in tasks}
     yield [*alone.values(), *(model for members in ensembles.values() for model in members)]
 
     # their soft targets (Eq. 3), for the tasks that have a teacher
-    teachers = {task: [model.key for model in ensembles[task]] for task in known.taught}
+    teachers = {task: [model.key for model in ensembles[task]] for task in taught(preset)}
     yield soft_targets(preset, teachers)
 
     # the students by Algorithm 1, with the loss of section 3, and fine-tuned on each task
@@ -57,9 +57,14 @@ def soft_targets(preset: Preset, teachers: dict[str, list[str]]) -> list[Predict
     return [Predictions.of(preset, teachers, part, "soft targets") for part in parts]
 
 
+def taught(preset: Preset) -> list[str]:
+    """The tasks with a teacher."""
+    return [task for task in preset.mtdnn_kd.taught if task in preset.tasks.tasks]
+
+
 def has_unlabelled(preset: Preset) -> bool:
     """Whether a task with a teacher has texts without a label."""
-    return any(kinds.examples_of(preset, task, "unlabelled") for task in preset.mtdnn_kd.taught)
+    return any(kinds.examples_of(preset, task, "unlabelled") for task in taught(preset))
 
 
 def plans(preset: Preset) -> dict[int, Plan]:

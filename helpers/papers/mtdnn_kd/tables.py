@@ -83,7 +83,7 @@ def table2(trained: Trained) -> dict:
 
 def claims(preset: Preset) -> Iterator[Claim]:
     """What section 4.2 says of the student and MT-DNN."""
-    tasks, taught = list(preset.tasks.tasks), preset.mtdnn_kd.taught
+    tasks, taught = list(preset.tasks.tasks), algorithm.taught(preset)
     pair = {"above": STUDENT, "below": MTDNN}
     yield Claim(text=f"{STUDENT} is better than {MTDNN}", **pair)
     if others := [task for task in tasks if task not in taught]:
@@ -173,6 +173,6 @@ def notes(preset: Preset) -> list[str]:
         f"on all tasks together: {training.epochs:g} epochs, {training.optimizer}, learning rate "
         f"{training.learning_rate:g}, batches of {training.batch_size}; on one: {known.tuning_epochs:g} epochs",
         f"ensembles: the {known.members} of {known.models} models, of dropout {rates} in turns, that are best on "
-        f"validation of {' and '.join(known.chosen_by)}; they teach {', '.join(known.taught)}",
+        f"validation of {' and '.join(known.chosen_by)}; they teach {', '.join(algorithm.taught(preset))}",
         *preset.without_gpu(),
     ]
