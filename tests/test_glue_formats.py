@@ -46,10 +46,10 @@ LAYOUTS = {
 
 
 def write(path, header, row, size, labels=("",), begin="text"):
-    """A table of ``size`` rows; every text has a quote that nothing closes."""
+    """A table of ``size`` rows; every text begins with a quote that nothing closes."""
     lines = [header] if header else []
     for n in range(size):
-        texts = {"first": f'{begin} {n} says " so', "second": f"other {n}"}
+        texts = {"first": f'"{begin} {n} says so', "second": f"other {n}"}
         lines.append(row.format(n=n, label=labels[n % len(labels)], **texts))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -80,9 +80,9 @@ def test_the_official_layout(tmp_path, name):
         assert label == labels[number % len(labels)]
     begin = "dev_matched" if name == "MNLI" else "dev"
     second = None if name in ("CoLA", "SST-2") else "other 3"
-    assert (parts["valid"][3].first, parts["valid"][3].second) == (f'{begin} 3 says " so', second)
+    assert (parts["valid"][3].first, parts["valid"][3].second) == (f'"{begin} 3 says so', second)
     begin = begin.replace("dev", "test")
-    assert unlabelled[3] == Pair("3", f'{begin} 3 says " so', second, None) and len(unlabelled) == 5
+    assert unlabelled[3] == Pair("3", f'"{begin} 3 says so', second, None) and len(unlabelled) == 5
 
 
 def test_labels_by_number():

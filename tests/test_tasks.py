@@ -50,7 +50,7 @@ def test_dev_is_the_test_part_and_a_tenth_of_train_is_valid(official):
     assert list(loaded) == list(LAYOUTS)
     for name, task in loaded.items():
         assert (task.name, sizes(task)) == (name, (54, 6, 30, 5))
-        assert all(pair.first.startswith("dev") for pair in task.test)
+        assert all(pair.first.startswith('"dev') for pair in task.test)
         assert f"{name}: 6 texts to validate on were taken from train, by content" in task.notes
         # Texts are numbered in their order, and so are labels, in turn.
         values = [0.0, 2.25, 5.0] if task.kind == "score" else range(len(task.labels))
@@ -75,6 +75,7 @@ def test_parts_are_cut_from_the_front_of_one_order(official):
     for part in ("train", "valid", "test", "unlabelled"):
         assert getattr(small, part) == getattr(whole, part)[: kept[f"{part}_size"]]
     assert "QQP: 3 of 5 texts of unlabelled are used (unlabelled_size)" in small.notes
+    assert sorted(ids(whole.unlabelled)) == list("01234") != ids(whole.unlabelled)
     # The same texts in another order, and another seed.
     lines = (official / "QQP/train.tsv").read_text().splitlines(keepends=True)
     (official / "QQP/train.tsv").write_text("".join([lines[0], *lines[:0:-1]]))
@@ -143,9 +144,9 @@ def test_what_the_server_of_glue_is_asked(official):
     write(official / "diagnostic/diagnostic.tsv", *PAIR_TEST, 7, begin="diagnostic")
     asked = tasks.test_texts(given, "inference")
     assert {file: (len(texts), texts[0].first.split()[0]) for file, texts in asked.items()} == {
-        "MNLI-m.tsv": (5, "test_matched"),
-        "MNLI-mm.tsv": (5, "test_mismatched"),
-        "AX.tsv": (7, "diagnostic"),
+        "MNLI-m.tsv": (5, '"test_matched'),
+        "MNLI-mm.tsv": (5, '"test_mismatched'),
+        "AX.tsv": (7, '"diagnostic'),
     }
     (official / "diagnostic/diagnostic.tsv").unlink()
     assert list(tasks.test_texts(given, "inference")) == ["MNLI-m.tsv", "MNLI-mm.tsv"]
@@ -187,7 +188,7 @@ def dataset(monkeypatch):
             "test": hub_split(*similarity, "test", 5),
         },
         "regular": {
-            "train": Dataset.from_list([ending | {"startphrase": f"He {n}", "label": n % 4} for n in range(40)]),
+            "train": Dataset.from_list([ending | {"startphrase": f"He {n}", "label": n % 5 - 1} for n in range(50)]),
             "validation": Dataset.from_list([ending | {"startphrase": f"She {n}", "label": n % 4} for n in range(8)]),
         },
     }
@@ -204,6 +205,7 @@ def test_tasks_on_the_hub(dataset):
     assert {pair.label for pair in similarity.train} == {3.8} and similarity.kind == "score"
     assert {pair.label for pair in inference.unlabelled + similarity.unlabelled} == {None}
     assert sizes(swag) == (36, 4, 8, 0) and swag.kind == "choices"
+    assert all(choice.label == int(choice.context.split()[1]) % 5 - 1 for choice in swag.train)
     asked = tasks.test_texts(given, "inference")
     assert {file: len(texts) for file, texts in asked.items()} == {"MNLI-m.tsv": 5, "MNLI-mm.tsv": 4, "AX.tsv": 6}
     assert ids(asked["AX.tsv"]) == ["0", "1", "2", "3", "4", "5"]
@@ -227,6 +229,11 @@ def test_what_is_no_task_on_the_hub(dataset):
             DataError, match=f"'{value}' names no configuration of cola, .*, wnli, regular; write dataset"
         ):
             tasks.load_task(TasksSettings(source="hub", tasks={"own": value}), "own")
+    files = {
+        "corpora": {"cola": {"rows": {"train": 9}, "files": {"CoLA.zip": {"url": "https://example.org/CoLA.zip"}}}}
+    }
+    with pytest.raises(DataError, match="glue:cola: tasks are read from the Hub, and glue is a download by URL"):
+        tasks.load_task(TasksSettings(source="hub", tasks={"own": "glue:cola"}, downloads={"glue": files}), "own")
     dataset["mnli"]["train"] = dataset["mnli"]["train"].remove_columns("premise")
     with pytest.raises(
         DataError, match=r"glue:mnli\[train\]: expected columns such as .*; found 'hypothesis', 'label'"
