@@ -157,7 +157,7 @@ def _folder(tasks: TasksSettings) -> Path:
     if folder := paths.find_folder(tasks.folder):
         return folder
     raise DataError(
-        f"the folder of tasks is {tasks.folder!r}, which is no folder; name at tasks.folder in the preset the one that "
+        f"the folder of tasks is {tasks.folder!r}, which is no folder; name by -p tasks_dir the one that "
         f"holds {', '.join(tasks.tasks)}"
     )
 

@@ -21,6 +21,7 @@ ALL = "all questions"
 LARGER = ", larger"
 SHARES = range(0, 101, 10)  # of the questions that are left without an answer
 CASES = 3  # of each kind of change
+SHOWN = OUTCOMES[:2]  # what changes no score is left aside
 Replies = dict[tuple[str, int], dict[str, list[Reply]]]  # by row and seed, what is replied to each part
 
 
@@ -161,15 +162,17 @@ def changed(trained: Trained, asked: Replies) -> dict:
         before, after = answers(preset, asked[QA, seed]), answers(preset, said)
         found = changes(examples, before, after, preset.data.may_be_unanswerable(questions(preset)))
         for (kind, outcome), numbers in found.items():
+            if outcome not in SHOWN:
+                continue
             value = 100 * len(numbers) / len(examples)
             values.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=value))
         if row == BOTH and seed == 0:
             cases = {
                 f"{kind}: {outcome}": [_case(examples[n], before[n], after[n]) for n in numbers[:CASES]]
                 for (kind, outcome), numbers in found.items()
-                if outcome != OUTCOMES[2]
+                if outcome in SHOWN
             }
-    order = [f"{row}: {outcome}" for row in (CHOICES, SENTENCES, BOTH) for outcome in OUTCOMES]
+    order = [f"{row}: {outcome}" for row in (CHOICES, SENTENCES, BOTH) for outcome in SHOWN]
     values.sort(key=lambda score: (order.index(score.method), KINDS.index(score.column), score.seed))
     return {"scores": values, "payload": {"cases": cases}, "notes": notes(preset)}
 

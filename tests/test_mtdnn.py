@@ -1,0 +1,121 @@
+"""MtDNN: its readers, their selection of batches, the scores of unanswerable questions, and changes in answers."""
+
+import numpy as np
+import pytest
+from conftest import waves_of
+
+from helpers.data.examples import Example
+from helpers.papers.mtdnn import algorithm, tables
+from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES
+from helpers.papers.mtdnn.trainings import reader
+from helpers.presets.load import load
+from helpers.results.records import Record
+from helpers.tasks import kinds
+from helpers.tasks.changes import change, changes
+from helpers.tasks.kinds import Reply
+
+ROWS = ["QA(0.5)+MCC+SC", "QA(0.8)+MCC+SC", QA, CHOICES, SENTENCES, BOTH, f"{QA}, larger", f"{BOTH}, larger"]
+
+
+def smoke(**changes):
+    return load("smoke", "mtdnn", **{"seeds": 1, **changes})
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HELPERS_RESULTS", str(tmp_path_factory.mktemp("results")))
+        readers = tables.readers(smoke())
+        yield readers, tables.replies(readers)
+
+
+def test_rows_share_readers():
+    [wave], rows = waves_of(algorithm.plan(smoke(), 0))
+    assert list(rows) == ROWS and len(list(wave)) == 8
+    assert rows["QA(0.8)+MCC+SC"].key == rows[BOTH].key and len({model.key for model in rows.values()}) == 5
+    assert rows[CHOICES].tasks == ["encyclopedia", "SWAG"] and rows[SENTENCES].tasks == ["encyclopedia", "CoLA"]
+    # preset smoke's larger encoder is its encoder
+    assert rows[f"{QA}, larger"].key == rows[QA].key
+
+
+def test_the_other_tasks_share_the_rest_alike():
+    both = reader(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
+    assert both.weights == pytest.approx({"encyclopedia": 0.8, "SWAG": 0.1, "CoLA": 0.1})
+    assert both.epoch_of == "encyclopedia" and both.selected_by == ["encyclopedia"]
+    alone = reader(smoke(), 0, QA, [], 0.8)
+    assert (alone.weights, alone.epoch_of, alone.tasks) == ({}, "", ["encyclopedia"])
+
+
+def test_an_epoch_ends_with_the_questions():
+    both, alone = (reader(smoke(), 0, QA, beside, 0.5) for beside in (["SWAG"], []))
+    turns = [task for task, _ in both.batches().plan]
+    assert turns.count("encyclopedia") == alone.steps and turns[-1] == "encyclopedia" and both.steps == len(turns)
+    windows = np.concatenate([rows for task, rows in both.batches().plan if task == "encyclopedia"])
+    assert sorted(windows) == list(range(len(kinds.sequences_of(smoke(), "encyclopedia", "train"))))
+
+
+def test_the_threshold_is_chosen_on_validation(monkeypatch):
+    preset = smoke()
+    questions = [
+        Example("a", "?", "Ada led.", ("Ada",), (0, 3), "a"),
+        Example("b", "?", "Ada led.", (), None, "b"),
+    ]
+    monkeypatch.setattr(kinds, "examples_of", lambda preset, name, part: questions)
+    said = {"valid": [Reply("Ada", -2.0), Reply("Ada", -1.0)], "test": [Reply("x", -2.5), Reply("y", -1.5)]}
+    assert kinds.threshold(preset, "encyclopedia", said["valid"]) == -2.0
+    assert tables.answers(preset, said) == ["x", ""]
+    score = kinds.score(preset, "encyclopedia", "valid", said["valid"])
+    assert score == {"em": 100.0, "f1": 100.0} and kinds.main_score(preset, "encyclopedia", score) == 100.0
+
+
+def test_tables_and_figures(trained):
+    readers, replies = trained
+    table = tables.table1(readers, replies)
+    assert list(dict.fromkeys(score.method for score in table["scores"])) == [*ROWS[:2], "QA(1.0)"]
+    assert {score.column for score in table["scores"]} == {tables.ALL, "HasAns", "NoAns"}
+    both = {score.column: score.value for score in table["scores"] if score.metric == "F1" and score.method == ROWS[1]}
+    examples = tables.test_questions(readers.preset)
+    share = sum(bool(example.answers) for example in examples) / len(examples)
+    assert both[tables.ALL] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
+    figure = tables.figure3(Record.model_construct(scores=table["scores"]))
+    assert sorted({(score.method, score.x) for score in figure["scores"]}) == [
+        *(("EM", 0.5), ("EM", 0.8), ("EM", 1.0), ("F1", 0.5), ("F1", 0.8), ("F1", 1.0)),
+    ]
+    assert [claim.above for claim in tables.table2(readers, replies)["claims"]] == [BOTH] * 3
+    assert {score.method for score in tables.table3(readers, replies)["scores"]} == {QA, BOTH}
+
+
+def test_a_reader_that_never_answers_is_right_where_there_is_no_answer(trained):
+    readers, replies = trained
+    curve = tables.thresholds(readers, replies)["scores"]
+    examples = tables.test_questions(readers.preset)
+    none = 100 * sum(not example.answers for example in examples) / len(examples)
+    assert {score.value for score in curve if score.x == 100} == {round(none, 6)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("", "ten times", ("now answered", "better")),
+        ("", "Rome", ("now answered", "alike")),
+        ("ten times", "", ("now none", "worse")),
+        ("ten", "ten times", ("longer", "better")),
+        ("ten times", "ten", ("shorter", "worse")),
+        ("Rome", "Paris", ("another", "alike")),
+        ("the ten", "ten", None),
+        ("", "", None),
+    ],
+)
+def test_a_change_by_hand(before, after, expected):
+    assert change(Example("a", "?", "", ("ten times",), None, "a"), before, after, True) == expected
+
+
+def test_an_answer_where_there_is_none_is_worse():
+    unanswerable = Example("b", "?", "", (), None, "b")
+    assert change(unanswerable, "", "Rome", True) == ("now answered", "worse")
+    assert change(unanswerable, "Rome", "", True) == ("now none", "better")
+    found = changes([unanswerable] * 3, ["", "Rome", ""], ["Rome", "", ""], True)
+    assert {key: rows for key, rows in found.items() if rows} == {
+        ("now answered", "worse"): [0],
+        ("now none", "better"): [1],
+    }
