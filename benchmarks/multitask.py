@@ -1,0 +1,76 @@
+"""How fast a model of several tasks trains, beside a model of one, on sequences of the same lengths, in one run.
+
+    python benchmarks/multitask.py --encoder ../shared/models/all-MiniLM-L6-v2
+
+The same miniature texts are the training set of one task, and of several tasks with a head each over one encoder, whose
+batches come in one shuffled order. Rounds of both are timed in turns; what counts is tokens a second, padding left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from statistics import median
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+
+from helpers.batches.plans import TaskBatches, plan_steps
+from helpers.batches.sequences import make_pairs
+from helpers.batches.tensors import SequenceTensors
+from helpers.data.tasks import load_task
+from helpers.models.multitask import Head, new_multitask
+from helpers.models.pretrained import load_tokenizer
+from helpers.presets.load import load
+from helpers.presets.schema import TrainingSettings
+from helpers.tasks.multitask import task_loss, turns_of
+from helpers.training.loop import fit, is_bf16, training_device
+
+SETTINGS = TrainingSettings(optimizer="adamax", learning_rate=1e-4, batch_size=16, epochs=1.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", default="data/mini")
+    parser.add_argument("--tasks", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=40, help="of a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=0, help="0: all cores")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads or os.cpu_count())
+    device = training_device()
+    texts = make_pairs(load_task(load("mini").tasks, "MNLI").train, load_tokenizer(given.encoder))
+    tensors = SequenceTensors(texts, device)
+
+    def task_names(number: int) -> list[str]:
+        return [f"task {n}" for n in range(number)]
+
+    def round_of(number: int):
+        names = task_names(number)
+        model = new_multitask(given.encoder, dict.fromkeys(names, Head("labels", 3)), seed=0).to(device)
+        plan = plan_steps(turns_of(dict.fromkeys(names, texts), SETTINGS.batch_size, 0), given.steps)
+        batches = TaskBatches(dict.fromkeys(names, tensors), plan)
+        tokens = sum(int(texts.lengths_W[rows].sum()) for _, rows in plan)
+        loss = task_loss(dict.fromkeys(names, "labels"), 0.5)
+        return lambda: tokens / fit(model, batches, loss, SETTINGS, seed=0).seconds
+
+    rounds = {1: round_of(1), given.tasks: round_of(given.tasks)}
+    speeds = {number: [] for number in rounds}
+    for repeat in range(given.rounds + 1):  # the first warms up
+        for number, measure in rounds.items():
+            speed = measure()
+            if repeat:
+                speeds[number].append(speed)
+    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()
+    kind = "bf16" if is_bf16(SETTINGS.precision, device) else "fp32"
+    print(f"{name}, {torch.get_num_threads()} threads, {kind}, {given.encoder}")
+    for number, found in speeds.items():
+        print(f"{number} task{'s' * (number > 1)}: {median(found):,.0f} tokens a second")
+    ratios = [many / one for one, many in zip(*speeds.values(), strict=True)]
+    print(f"{given.tasks} tasks against one: {median(ratios):.2f} (rounds: {min(ratios):.2f} to {max(ratios):.2f})")
+
+
+if __name__ == "__main__":
+    main()
