@@ -7,6 +7,7 @@ second text says is drawn alike for all labels, so that it gives none of them aw
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from helpers.data.mini.world import RELATIONS, STYLES, Relation, ask, draw, pick
 
 INFERENCE = {"entailed": "entailment", "not said": "neutral", "contradicted": "contradiction"}
 PERSONAL = [relation for relation in RELATIONS if relation.subject == "person"]
-SAME_VALUE = 0.25  # share of continuations in which a wrong value stands in the context, with somebody else
+HARD = 0.3  # share of hard cases among what is wrong
 PARTS = {"subject": 1.6, "relation": 1.4, "value": 1.4, "wording": 0.6}  # of similarity: what each adds, 5 in all
 NOISE = 0.3  # standard deviation of similarity
 
@@ -30,32 +31,19 @@ class Words:
 
     genres: tuple[str, ...]
     other_genres: tuple[str, ...]
+    styles: tuple[str, ...]
     links: tuple[str, ...]
-    agreement: dict[str, str]
+    wrong_forms: dict[str, str]
     encounters: dict[Literal["a", "b"], tuple[str, ...]]
 
 
-def make_acceptable(rng: np.random.Generator, agreement: dict[str, str]) -> tuple[str, None, str]:
-    """A statement of a fact, or one spoilt: a verb that does not agree, or two words swapped, or one doubled or left
-    out. Names and values stay as they are."""
-    subject, relation, value = _told(rng, pick(rng, RELATIONS), set())
+def make_acceptable(rng: np.random.Generator, wrong_forms: dict[str, str]) -> tuple[str, None, str]:
+    """A statement about a person, or one spoilt: by a verb's wrong form, or else by a word doubled, left out or moved
+    to an end. Names and values stay as they are."""
+    subject, relation, value = _told(rng, pick(rng, PERSONAL), set())
     words = pick(rng, relation.statements).split()
     if spoilt := bool(rng.integers(2)):
-        plain = [i for i, word in enumerate(words) if "{" not in word]
-        verbs = [i for i in plain if words[i] in agreement]
-        pairs = [i for i in range(len(words) - 1) if i in plain or i + 1 in plain]
-        way = pick(rng, ("agree", "swap", "double", "leave out"))
-        if way == "agree" and verbs:
-            at = pick(rng, verbs)
-            words[at] = agreement[words[at]]
-        elif way == "double":
-            at = pick(rng, plain)
-            words.insert(at, words[at])
-        elif way == "leave out":
-            del words[pick(rng, plain)]
-        else:
-            at = pick(rng, pairs)
-            words[at : at + 2] = words[at + 1], words[at]
+        words = _spoilt(rng, words, wrong_forms)
     return " ".join(words).format(s=subject, o=value), None, "unacceptable" if spoilt else "acceptable"
 
 
@@ -67,42 +55,40 @@ def make_sentiment(rng: np.random.Generator, things: Sequence[Things], shared: S
 
 def make_inference(rng: np.random.Generator, genres: Sequence[Genre], labels: Sequence[str]) -> tuple[str, str, str]:
     """A claim and a passage, in any of these genres; of two ``labels``, the second is for all that is not entailed."""
-    genre, label = pick(rng, genres), pick(rng, labels)
     while True:
-        claim = make_claim(rng, genre)
-        found = INFERENCE[claim.label]
-        if label == (found if found in labels else labels[1]):
+        claim = make_claim(rng, pick(rng, genres))
+        label = INFERENCE[claim.label]
+        if label in labels:
             return claim.text, claim.passage, label
+        if rng.integers(2):  # there are twice as many of these
+            return claim.text, claim.passage, labels[1]
 
 
-def make_questions(rng: np.random.Generator) -> tuple[str, str, str]:
-    """Two questions, worded differently: for the same, or for another relation, or of another subject."""
+def make_questions(rng: np.random.Generator, styles: Sequence[str]) -> tuple[str, str, str]:
+    """Two different questions: for the same, or about another subject, or for another relation of it."""
     relation = pick(rng, RELATIONS)
     used: set[str] = set()
     subject, other = (draw(rng, pools(pretraining=False)[relation.subject], used) for _ in range(2))
-    first = _question(rng, subject, relation)
+    first = _question(rng, styles, subject, relation)
     if duplicate := bool(rng.integers(2)):
         other = subject
-    elif rng.integers(2):
+    elif rng.random() < HARD:
         other, relation = subject, _another(rng, relation)
-    while (second := _question(rng, other, relation)) == first:
+    while (second := _question(rng, styles, other, relation)) == first:
         pass
     return first, second, "duplicate" if duplicate else "not_duplicate"
 
 
 def make_paraphrase(rng: np.random.Generator) -> tuple[str, str, str]:
-    """Two statements, worded differently: of the same fact, or with another subject, value or relation."""
-    used: set[str] = set()
-    subject, relation, value = first = _told(rng, pick(rng, RELATIONS), used)
-    wordings = rng.permutation(4)
+    """Two statements, worded differently: of the same fact, or with a similar subject or value."""
+    subject, relation, value = first = second = _told(rng, pick(rng, RELATIONS), set())
     if not (same := bool(rng.integers(2))):
-        changed = _told(rng, relation, used)
-        first = pick(rng, ((changed[0], relation, value), (subject, relation, changed[2])))
-    return (
-        _stated((subject, relation, value), wordings[0]),
-        _stated(first, wordings[1]),
-        "equivalent" if same else "not_equivalent",
-    )
+        if rng.integers(2):
+            second = (_like(rng, subject, relation.subject), relation, value)
+        else:
+            second = (subject, relation, _like(rng, value, relation.object))
+    one, other = rng.permutation(4)[:2]
+    return _stated(first, one), _stated(second, other), "equivalent" if same else "not_equivalent"
 
 
 def make_similar(rng: np.random.Generator) -> tuple[str, str, float]:
@@ -123,49 +109,70 @@ def make_similar(rng: np.random.Generator) -> tuple[str, str, float]:
     return _stated(first, wording), _stated(second, other), score
 
 
-def make_answering(rng: np.random.Generator) -> tuple[str, str, str]:
-    """A question and a passage of two facts: does it answer it? If not, it tells another relation of the subject, or
-    nothing of it, or the relation of another subject."""
+def make_answering(rng: np.random.Generator, styles: Sequence[str]) -> tuple[str, str, str]:
+    """A question and a passage of two facts: does it answer it? If not, it tells this relation of another subject, and
+    nothing of the one asked about, or something else."""
     used: set[str] = set()
-    relation = pick(rng, RELATIONS)
-    told = [_told(rng, relation, used), _told(rng, _another(rng, relation), used)]
-    passage = state(rng, pick(rng, list(STYLES.values())), [told[i] for i in rng.permutation(2)]).text
-    subject, label = told[0][0], pick(rng, ("entailment", "not_entailment"))
-    if label == "not_entailment":
+    told = _two_facts(rng, used)
+    subject, relation, _ = told[0]
+    if not (answered := bool(rng.integers(2))):
         stranger = draw(rng, pools(pretraining=False)[relation.subject], used)
-        subject = pick(rng, (told[1][0], stranger))
-    return _question(rng, subject, relation), passage, label
+        subject = told[1][0] if rng.random() < HARD else stranger
+    label = "entailment" if answered else "not_entailment"
+    return _question(rng, styles, subject, relation), _passage(rng, told), label
 
 
 def make_reference(rng: np.random.Generator, encounters: dict[str, Sequence[str]]) -> tuple[str, str, str]:
-    """A sentence about two people with a pronoun, and what it tells with the right or the wrong name for that."""
+    """What is told of one of two people, with the right or the wrong name, and a sentence about both that tells it with
+    a pronoun instead."""
     used: set[str] = set()
     subject, relation, value = _told(rng, pick(rng, PERSONAL), used)
     other = draw(rng, pools(pretraining=False)["person"], used)
-    role = pick(rng, ("a", "b"))
+    role, right = pick(rng, ("a", "b")), bool(rng.integers(2))
     names = (subject, other) if role == "a" else (other, subject)
     told = relation.statements[0].format(s="", o=value).strip(" .")
-    right = bool(rng.integers(2))
     sentence = pick(rng, encounters[role]).format(a=names[0], b=names[1], t=told)
-    return sentence, f"{subject if right else other} {told}.", "right" if right else "wrong"
+    name = subject if right else other
+    return f"{name} {told}.", sentence, "right" if right else "wrong"
 
 
 def make_continuation(rng: np.random.Generator, links: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
-    """A context of two facts and four endings, one of which says again what it tells: they are of its two subjects, or
-    of a fact's value and another, so that each name stands in two of them."""
+    """A context of two facts and four endings, one of which says again what it tells. The others are about its other
+    subject and strangers, with other values; or subjects and values stand in two endings each."""
     used: set[str] = set()
-    relation = pick(rng, RELATIONS)
-    told = [_told(rng, relation, used), _told(rng, _another(rng, relation), used)]
-    (subject, _, value), (rival, *_) = told
-    wrong = _told(rng, relation, used)
-    if rng.random() < SAME_VALUE:
-        told.append(wrong)
-    context = state(rng, pick(rng, list(STYLES.values())), [told[i] for i in rng.permutation(len(told))]).text
-    endings = [(s, relation, v) for s in (subject, rival) for v in (value, wrong[2])]
+    told = _two_facts(rng, used)
+    (subject, relation, value), (rival, *_) = told
+    others = [_told(rng, relation, used) for _ in range(3)]
+    if rng.random() < HARD:
+        wrong = others[0][2]
+        endings = [(s, relation, v) for s in (subject, rival) for v in (value, wrong)]
+    else:
+        endings = [told[0], (rival, *others[0][1:]), *others[1:]]
     order = rng.permutation(4)
     wording, link = int(rng.integers(4)), pick(rng, links)
-    texts = tuple(link + _stated(endings[i], wording) for i in order)
-    return context, texts, int(order.argmin())
+    return _passage(rng, told), tuple(link + _stated(endings[i], wording) for i in order), int(order.argmin())
+
+
+def _spoilt(rng: np.random.Generator, words: list[str], wrong_forms: dict[str, str]) -> list[str]:
+    plain = [i for i, word in enumerate(words) if "{" not in word]
+    if rng.random() >= HARD and (verbs := [i for i in plain if words[i] in wrong_forms]):
+        at = pick(rng, verbs)
+        return [*words[:at], wrong_forms[words[at]], *words[at + 1 :]]
+    at, way = pick(rng, plain), pick(rng, ("double", "leave out", "move"))
+    if way == "double":
+        return words[: at + 1] + words[at:]
+    left = words[:at] + words[at + 1 :]
+    return left if way == "leave out" else [words[at], *left] if at else [*left, words[at]]
+
+
+def _two_facts(rng: np.random.Generator, used: set[str]) -> tuple[Told, Told]:
+    """Of two subjects of one type, in two relations."""
+    relation = pick(rng, RELATIONS)
+    return _told(rng, relation, used), _told(rng, _another(rng, relation), used)
+
+
+def _passage(rng: np.random.Generator, told: Sequence[Told]) -> str:
+    return state(rng, pick(rng, list(STYLES.values())), [told[i] for i in rng.permutation(len(told))]).text
 
 
 def _told(rng: np.random.Generator, relation: Relation, used: set[str]) -> Told:
@@ -184,5 +191,16 @@ def _stated(told: Told, wording: int) -> str:
     return relation.statements[wording].format(s=subject, o=value)
 
 
-def _question(rng: np.random.Generator, subject: str, relation: Relation) -> str:
-    return ask(rng, pick(rng, list(STYLES.values())), subject, relation)
+def _question(rng: np.random.Generator, styles: Sequence[str], subject: str, relation: Relation) -> str:
+    return ask(rng, STYLES[pick(rng, styles)], subject, relation)
+
+
+def _like(rng: np.random.Generator, name: str, kind: str) -> str:
+    """Another name of this type, one that begins or ends as ``name`` does where there is such."""
+    return pick(rng, _others(name, kind))
+
+
+@cache
+def _others(name: str, kind: str) -> list[str]:
+    others = [other for other in pools(pretraining=False)[kind] if other != name]
+    return [other for other in others if other[:3] == name[:3] or other[-3:] == name[-3:]] or others

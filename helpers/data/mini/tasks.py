@@ -1,8 +1,8 @@
 """The miniature tasks of a multi-task model: nine in the shapes of GLUE's and of uneven sizes, and one of multiple
 choice.
 
-Everything follows from one seed and the words of tasks.toml. Small tasks share a skill with a large one: two of
-inference, two of paraphrase, and all of them who is told to have which value.
+Everything follows from one seed and the words of tasks.toml. Two small tasks, inference-small and paraphrase, share a
+skill with a large one.
 """
 
 import tomllib
@@ -49,14 +49,14 @@ def _inference(source: str, genres: tuple[str, ...]) -> Callable:
 
 
 MAKERS: dict[str, Callable] = {  # of one example, given random numbers: its texts and its label
-    "acceptability": partial(sentences.make_acceptable, agreement=WORDS.agreement),
+    "acceptability": partial(sentences.make_acceptable, wrong_forms=WORDS.wrong_forms),
     "sentiment": partial(sentences.make_sentiment, things=list(REVIEWS.values()), shared=SHARED),
     "inference": _inference("inference", WORDS.genres),
     "inference-small": _inference("inference-small", WORDS.other_genres),
-    "paraphrase-questions": sentences.make_questions,
+    "paraphrase-questions": partial(sentences.make_questions, styles=WORDS.styles),
     "paraphrase": sentences.make_paraphrase,
     "similarity": sentences.make_similar,
-    "answering": sentences.make_answering,
+    "answering": partial(sentences.make_answering, styles=WORDS.styles),
     "reference": partial(sentences.make_reference, encounters=WORDS.encounters),
     "continuation": partial(sentences.make_continuation, links=WORDS.links),
 }
