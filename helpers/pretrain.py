@@ -44,10 +44,10 @@ VOCABULARY = 1500  # WordPiece tokens
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
 LONGEST = 160  # tokens of a sequence
 SPREAD = 0.08  # standard deviation of the first weights, about 1 / sqrt(hidden size)
-STEPS, FURTHER, BATCH = 3000, 1000, 64  # steps of the first pretraining, and of the larger encoder's
+STEPS, LARGE_STEPS, BATCH = 3000, 1000, 64
 STUDENT = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
 SETTINGS = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
-FURTHER_SETTINGS = SETTINGS.model_copy(update={"learning_rate": 1e-3})
+LARGE_SETTINGS = SETTINGS.model_copy(update={"learning_rate": 1e-3})  # it has learnt before
 CHUNK = 100  # batches generated and tokenised together
 FEW, MANY = 4, 10  # facts in the first passages, and in full ones
 GROWTH = 0.5  # share of the training over which passages and rewording grow
@@ -180,10 +180,11 @@ def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **CONFIG,
     )  # fmt: skip
     torch.manual_seed(seed)
-    return _train(folder, "miniature encoder", Pretrainer(config), tokenizer, SETTINGS, steps, seed, start)
+    batches = ClozeBatches(tokenizer, steps, seed=seed, device=training_device())
+    return _train(folder, "miniature encoder", Pretrainer(config), batches, SETTINGS, start)
 
 
-def enlarge(folder: Path, encoder: str = str(paths.MINI), *, steps: int = FURTHER, seed: int = 0) -> Path:
+def enlarge(folder: Path, encoder: str = str(paths.MINI), *, steps: int = LARGE_STEPS, seed: int = 0) -> Path:
     """Pretrain further an encoder that begins with each layer of ``encoder`` twice (after Gong et al. 2019, who stack
     the whole on itself), and write it, in float16, to ``folder`` with its record; returns the record."""
     start = time.perf_counter(), provenance.code()
@@ -194,27 +195,24 @@ def enlarge(folder: Path, encoder: str = str(paths.MINI), *, steps: int = FURTHE
     model.reader.bert.embeddings.load_state_dict(small.embeddings.state_dict())
     for number, layer in enumerate(model.reader.bert.encoder.layer):
         layer.load_state_dict(small.encoder.layer[number // 2].state_dict())
-    tokenizer = load_tokenizer(encoder)
-    return _train(folder, "larger miniature encoder", model, tokenizer, FURTHER_SETTINGS, steps, seed, start)
+    batches = ClozeBatches(load_tokenizer(encoder), steps, seed=seed, device=training_device())
+    return _train(folder, "larger miniature encoder", model, batches, LARGE_SETTINGS, start)
 
 
-def _train(
-    folder: Path, name: str, model: Pretrainer, tokenizer, settings: TrainingSettings, steps: int, seed: int, start
-) -> Path:
-    """Train ``model`` on clozes, ask it others, and write its encoder with its record; returns the record."""
-    batches = ClozeBatches(tokenizer, steps, seed=seed, device=training_device())
+def _train(folder: Path, name: str, model: Pretrainer, batches: ClozeBatches, settings: TrainingSettings, start: tuple):
+    """Train ``model`` on clozes, ask it others, and write its encoder and record; returns the record's path."""
+    tokenizer, seed = batches.tokenizer, batches.seed
     done = fit(model, batches, model.loss, settings, seed=seed, label="pretraining")
     held_out = make_windows(clozes(np.random.default_rng([seed, 3]), 1000), tokenizer, max_length=LONGEST, stride=80)
     answers = decoding.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
-    scores = metrics.score(held_out.examples, answers).means()
+    found = {"questions": len(held_out.examples), **metrics.score(held_out.examples, answers).means()}
     encoder = model.reader.bert
     encoder.config.initializer_range = 0.02  # for new heads
     encoder.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    sizes = {size: getattr(encoder.config, size) for size in CONFIG}
-    parameters = {"steps": steps, "seed": seed, "vocabulary": len(tokenizer), **sizes, **settings.model_dump()}
+    sizes = {"vocabulary": len(tokenizer), **{size: getattr(encoder.config, size) for size in CONFIG}}
+    parameters = {"steps": batches.steps, "seed": seed, **sizes, **settings.model_dump()}
     run = provenance.run_info(parameters, *start, done.seconds)
-    found = {"questions": len(held_out.examples), **scores}
     return _record(folder, f"Pretraining of the {name}", encoder, run, clozes=found)
 
 

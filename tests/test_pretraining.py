@@ -1,4 +1,4 @@
-"""General distillation of the miniature student, a few steps of it; and the student that is there."""
+"""General distillation of the miniature student and growth of the larger encoder, a few steps each; and both."""
 
 import json
 
@@ -35,8 +35,8 @@ def test_the_student_that_is_there_is_small_and_was_made_from_committed_code():
 def test_a_few_steps_make_a_larger_encoder_of_the_same_vocabulary(tmp_path, monkeypatch):
     monkeypatch.setattr(pretrain, "BATCH", 4)
     monkeypatch.setattr(pretrain, "CHUNK", 1)
-    still = pretrain.FURTHER_SETTINGS.model_copy(update={"learning_rate": 1e-9})
-    monkeypatch.setattr(pretrain, "FURTHER_SETTINGS", still)
+    settings = pretrain.LARGE_SETTINGS.model_copy(update={"learning_rate": 1e-9})
+    monkeypatch.setattr(pretrain, "LARGE_SETTINGS", settings)
     record = json.loads(pretrain.enlarge(tmp_path, steps=1).read_text())
     Run.model_validate(record["run"])
     assert record["clozes"]["questions"] == 1000 and record["run"]["parameters"]["num_hidden_layers"] == 6
