@@ -59,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     pretrain.add_argument("--out", type=Path, help="another folder to write to")
     part = pretrain.add_mutually_exclusive_group()
     part.add_argument("--student", action="store_true", help="only the encoder's student, into student below it")
-    part.add_argument("--large", action="store_true", help="instead one of twice the layers, into large below it")
+    part.add_argument("--large", action="store_true", help="only a larger encoder grown out of it, into large below it")
     answer = command("answer", commands.answer, "Answer one question about a text with a trained reader.", preset="")
     answer.add_argument("model", help="folder of a reader in Hugging Face format, or a name on the Hub")
     answer.add_argument("question")

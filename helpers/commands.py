@@ -119,12 +119,12 @@ def data(given: argparse.Namespace) -> int:
 
 
 def pretrain(given: argparse.Namespace) -> int:
-    from helpers.pretrain import distil
+    from helpers.pretrain import distil, enlarge
     from helpers.pretrain import pretrain as train
 
     folder = given.out or paths.MINI
     if given.large:
-        print(train(folder / "large", large=True))
+        print(enlarge(folder / "large"))
         return 0
     if not given.student:
         print(train(folder))

@@ -1,5 +1,5 @@
-"""The miniature encoder: its vocabulary and its pretraining on unlabelled miniature text; a larger one, pretrained the
-same way; and its student, smaller and taught by it on such text.
+"""The miniature encoder: its vocabulary and its pretraining on unlabelled miniature text; a larger one that grows out
+of it, pretrained further on such text; and its student, smaller and taught by it on such text.
 
 Each example is a passage and, in the question's place, a statement of one of its facts with the value masked.
 Two losses: select the value's span in the passage, and predict masked passage words. Both passages and the
@@ -42,12 +42,12 @@ from helpers.training.teachers import LiveTeacher
 
 VOCABULARY = 1500  # WordPiece tokens
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
-LARGE = CONFIG | {"num_hidden_layers": 6}
 LONGEST = 160  # tokens of a sequence
 SPREAD = 0.08  # standard deviation of the first weights, about 1 / sqrt(hidden size)
-STEPS, BATCH = 3000, 64
+STEPS, LARGE_STEPS, BATCH = 3000, 1000, 64
 STUDENT = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
 SETTINGS = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
+LARGE_SETTINGS = SETTINGS.model_copy(update={"learning_rate": 1e-3})  # it has learnt before
 CHUNK = 100  # batches generated and tokenised together
 FEW, MANY = 4, 10  # facts in the first passages, and in full ones
 GROWTH = 0.5  # share of the training over which passages and rewording grow
@@ -171,33 +171,49 @@ class Pretrainer(nn.Module):
         return {"span": mean(span_B), "words": functional.cross_entropy(logits, batch["words"][masked])}
 
 
-def pretrain(folder: Path, *, large: bool = False, steps: int = STEPS, seed: int = 0) -> Path:
-    """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record. A
-    ``large`` encoder takes the vocabulary that is there, so that both read the same sequences."""
-    began, made_by = time.perf_counter(), provenance.code()
-    tokenizer = load_tokenizer(str(paths.MINI)) if large else train_vocabulary(seed=seed)
-    sizes = LARGE if large else CONFIG
+def pretrain(folder: Path, *, steps: int = STEPS, seed: int = 0) -> Path:
+    """Train vocabulary and encoder and write them, in float16, to ``folder`` with their record; returns the record."""
+    start = time.perf_counter(), provenance.code()
+    tokenizer = train_vocabulary(seed=seed)
     config = BertConfig(
         vocab_size=len(tokenizer), max_position_embeddings=LONGEST, initializer_range=SPREAD,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **sizes,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **CONFIG,
     )  # fmt: skip
     torch.manual_seed(seed)
-    model = Pretrainer(config)
-    device = training_device()
-    batches = ClozeBatches(tokenizer, steps, seed=seed, device=device)
-    done = fit(model, batches, model.loss, SETTINGS, seed=seed, label="pretraining")
+    batches = ClozeBatches(tokenizer, steps, seed=seed, device=training_device())
+    return _train(folder, "miniature encoder", Pretrainer(config), batches, SETTINGS, start)
 
+
+def enlarge(folder: Path, encoder: str = str(paths.MINI), *, steps: int = LARGE_STEPS, seed: int = 0) -> Path:
+    """Pretrain further an encoder that begins with each layer of ``encoder`` twice (after Gong et al. 2019, who stack
+    the whole on itself), and write it, in float16, to ``folder`` with its record; returns the record."""
+    start = time.perf_counter(), provenance.code()
+    small = load_encoder(encoder, "labels", seed=seed).base_model
+    changes = {"num_hidden_layers": 2 * small.config.num_hidden_layers, "initializer_range": SPREAD}
+    torch.manual_seed(seed)
+    model = Pretrainer(BertConfig(**small.config.to_dict() | changes))
+    model.reader.bert.embeddings.load_state_dict(small.embeddings.state_dict())
+    for number, layer in enumerate(model.reader.bert.encoder.layer):
+        layer.load_state_dict(small.encoder.layer[number // 2].state_dict())
+    batches = ClozeBatches(load_tokenizer(encoder), steps, seed=seed, device=training_device())
+    return _train(folder, "larger miniature encoder", model, batches, LARGE_SETTINGS, start)
+
+
+def _train(folder: Path, name: str, model: Pretrainer, batches: ClozeBatches, settings: TrainingSettings, start: tuple):
+    """Train ``model`` on clozes, ask it others, and write its encoder and record; returns the record's path."""
+    tokenizer, seed = batches.tokenizer, batches.seed
+    done = fit(model, batches, model.loss, settings, seed=seed, label="pretraining")
     held_out = make_windows(clozes(np.random.default_rng([seed, 3]), 1000), tokenizer, max_length=LONGEST, stride=80)
     answers = decoding.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
-    scores = metrics.score(held_out.examples, answers).means()
-    model.reader.bert.config.initializer_range = 0.02  # for new heads
-    model.reader.bert.half().save_pretrained(folder)
+    found = {"questions": len(held_out.examples), **metrics.score(held_out.examples, answers).means()}
+    encoder = model.reader.bert
+    encoder.config.initializer_range = 0.02  # for new heads
+    encoder.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    parameters = {"steps": steps, "seed": seed, "vocabulary": len(tokenizer), **sizes, **SETTINGS.model_dump()}
-    found = {"questions": len(held_out.examples), **scores}
-    run = provenance.run_info(parameters, began, made_by, done.seconds)
-    title = f"Pretraining of the {'larger ' if large else ''}miniature encoder"
-    return _record(folder, title, model.reader.bert, run, clozes=found)
+    sizes = {"vocabulary": len(tokenizer), **{size: getattr(encoder.config, size) for size in CONFIG}}
+    parameters = {"steps": batches.steps, "seed": seed, **sizes, **settings.model_dump()}
+    run = provenance.run_info(parameters, *start, done.seconds)
+    return _record(folder, f"Pretraining of the {name}", encoder, run, clozes=found)
 
 
 def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS // 2, seed: int = 0) -> Path:
