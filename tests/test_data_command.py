@@ -98,7 +98,7 @@ def test_what_would_be_downloaded_is_printed(capsys):
     assert cli.main(["data", "--preset", "paper", "--plan"]) == 0
     said = capsys.readouterr().out
     assert "SQuAD: mrqa-2019:SQuAD, rows: 86,588 train" in said and said.count("train/SQuAD.jsonl.gz") == 1
-    assert "free answers: narrativeqa:summaries" in said and "in all 972.0 MB and 1 of unknown size" in said
+    assert "free answers: narrativeqa:summaries" in said and "in all 1.15 GB and 2 of unknown size" in said
     assert "Books, DVD, Electronics, Kitchen: amazon-reviews:texts, rows: 2,000 books" in said
     assert cli.main(["data", "--plan"]) == 0
     assert "nothing is downloaded" in capsys.readouterr().out

@@ -23,7 +23,7 @@ from transformers.utils import logging
 
 from helpers import paths
 from helpers.batches.texts import EncoderError, Template
-from helpers.models import dropout, mnemonic  # noqa: F401  registers RMR, so that it loads like any other
+from helpers.models import dropout, mnemonic, san  # noqa: F401  registers RMR and SAN, so that they load like any other
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
 
