@@ -17,6 +17,7 @@ import numpy as np
 import pydantic
 
 from helpers.data.examples import Choice, DataError, Pair, Task
+from helpers.data.formats.folders import PARTS
 from helpers.data.mini import sentences
 from helpers.data.mini.texts import GENRES, REVIEWS, SHARED
 
@@ -41,7 +42,7 @@ _TOML = tomllib.loads(Path(__file__).with_name("tasks.toml").read_text(encoding=
 _TASKS = pydantic.TypeAdapter(_Tasks).validate_python(_TOML)
 SOURCES, WORDS = _TASKS.tasks, _TASKS.words
 STREAMS = {name: 300 + number for number, name in enumerate(SOURCES)}  # of random numbers
-STORED = ("train", "valid", "test", "unlabelled")
+ALL_PARTS = (*PARTS, "unlabelled")
 
 
 def _inference(source: str, genres: tuple[str, ...]) -> Callable:
@@ -83,7 +84,7 @@ def load_task(
     sizes = (train_size or task.size, valid_size, test_size, unlabelled_size)
     kind = Choice if task.kind == "choices" else Pair
     parts = {}
-    for number, (part, size) in enumerate(zip(STORED, sizes, strict=True)):
+    for number, (part, size) in enumerate(zip(ALL_PARTS, sizes, strict=True)):
         rows = _different(source, number, seed)
         parts[part] = [kind(f"{name}-{part}-{i}", *_labelled(next(rows), task, part)) for i in range(size)]
     return Task(name, task.kind, task.labels, task.metrics, **parts)
@@ -95,7 +96,7 @@ def _different(source: str, part: int, seed: int) -> Iterator[tuple]:
     rng, seen = np.random.default_rng([seed, STREAMS[source], part]), set()
     while True:
         row = MAKERS[source](rng)
-        if zlib.crc32(row[0].encode()) % len(STORED) == part and row[0] not in seen:
+        if zlib.crc32(row[0].encode()) % len(ALL_PARTS) == part and row[0] not in seen:
             seen.add(row[0])
             yield row
 
