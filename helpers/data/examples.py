@@ -104,5 +104,5 @@ class Task:
     train: list[Pair] | list[Choice]
     valid: list[Pair] | list[Choice]
     test: list[Pair] | list[Choice]
-    unlabelled: list[Pair] = field(default_factory=list)
+    unlabelled: list[Pair] | list[Choice] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
