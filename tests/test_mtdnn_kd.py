@@ -76,7 +76,10 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
 
 
 def test_head_dropout_is_the_papers():
-    assert mt_dnn(smoke(), 0, 0).head_dropout == {"MNLI": 0.3, "CoLA": 0.05}
+    expected = dict.fromkeys(TASKS, 0.1) | {"MNLI": 0.3, "CoLA": 0.05}
+    assert mt_dnn(smoke(), 0, 0).head_dropout == expected and tuned(smoke(), 0, SINGLE, "MNLI").head_dropout == {
+        "MNLI": 0.3
+    }
 
 
 def test_soft_targets_are_the_mean_of_the_members(trained):

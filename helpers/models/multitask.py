@@ -65,12 +65,19 @@ class MultiTask(nn.Module):
 def new_multitask(
     encoder: str, heads: Mapping[str, Head], *, seed: int, random_layers: int = 0, max_length: int = 0
 ) -> MultiTask:
-    """A pretrained encoder with new heads, which follow ``seed``. Raises EncoderError, as `load_encoder` does."""
+    """A pretrained encoder with new heads, which follow ``seed``. Raises EncoderError, as `load_encoder` does.
+
+    Their weights are spread by the encoder's width, as PyTorch has it: at a width of 768 as BERT's are (0.02), and more
+    in a narrower one, where a small task, which has few steps, would not get away from 0.
+    """
     models = {}
     for task, head in heads.items():
         sizes = {"classes": head.classes, "random_layers": random_layers, "max_length": max_length}
         model = load_encoder(encoder, head.kind, seed=seed, **sizes)
         models[task] = with_san(model) if head.san else model
+        for layer in _layers(models[task]):
+            layer.reset_parameters()
+            nn.init.zeros_(layer.bias)
     return MultiTask(models)
 
 
@@ -112,6 +119,12 @@ def part_of(model: MultiTask, task: str, labels: tuple[str, ...] = ()) -> nn.Mod
         own.config.id2label = dict(enumerate(labels))
         own.config.label2id = {label: number for number, label in enumerate(labels)}
     return own
+
+
+def _layers(model: nn.Module) -> list[nn.Linear]:
+    """The linear layers of a head."""
+    behind = (module for name, module in model.named_modules() if not name.startswith(f"{model.base_model_prefix}."))
+    return [module for module in behind if isinstance(module, nn.Linear) and module.bias is not None]
 
 
 def _head(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -119,8 +119,9 @@ class MtDnnKdSettings(Settings):
     dropouts: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
         [0.1, 0.2, 0.3], description="of the encoders of the models, in turns"
     )
-    head_dropout: dict[str, Annotated[float, Field(ge=0, lt=1)]] = Field(
-        {"MNLI": 0.3, "CoLA": 0.05, "SST-2": 0.05}, description="by task; the others' is 0.1"
+    head_dropout: float = Field(0.1, ge=0, lt=1, description="of the task layers, but those of some tasks")
+    head_dropouts: dict[str, Annotated[float, Field(ge=0, lt=1)]] = Field(
+        {"MNLI": 0.3, "CoLA": 0.05, "SST-2": 0.05}, description="of these, by task"
     )
     taught: list[str] = Field(["MNLI", "QQP", "RTE", "QNLI"], description="tasks with an ensemble as teacher")
     chosen_by: list[str] = Field(["MNLI", "RTE"], description="tasks on whose validation parts members are chosen")

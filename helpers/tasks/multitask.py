@@ -40,7 +40,7 @@ class MultiTaskTraining(CachedTraining):
     tasks: list[str]
     selected_by: list[str]
     dropout: float | None = None  # of the encoder; None: its own
-    head_dropout: dict[str, float] = Field(default_factory=dict)  # by task; the others' is 0.1
+    head_dropout: dict[str, float]  # by task
     san: bool = False  # whether pairs of texts have a stochastic answer network as their head
     weights: dict[str, float] = Field(default_factory=dict)
     epoch_of: str = ""
@@ -55,7 +55,7 @@ class MultiTaskTraining(CachedTraining):
         """Train, select, save; returns the best validation score, all of them, steps, seconds and the digest of the
         weights."""
         model = self.initial()
-        set_dropout(model, self.dropout, {task: self.head_dropout.get(task, 0.1) for task in self.tasks})
+        set_dropout(model, self.dropout, self.head_dropout)
         done = fit(
             model,
             self.batches(),

@@ -14,7 +14,8 @@ class DecoupledAdamax(torch.optim.Adamax):
     """
 
     def __init__(self, groups: list[dict], lr: float):
-        super().__init__([{"params": group["params"], "decay": group["weight_decay"]} for group in groups], lr=lr)
+        own = [{"params": group["params"], "decay": group["weight_decay"]} for group in groups]
+        super().__init__(own, lr=lr, foreach=True)
 
     @torch.no_grad()
     def step(self, closure=None):

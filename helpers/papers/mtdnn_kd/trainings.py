@@ -69,7 +69,7 @@ def _training(
         preset=preset,
         tasks=tasks,
         selected_by=tasks,
-        head_dropout={task: rate for task, rate in known.head_dropout.items() if task in tasks},
+        head_dropout={task: known.head_dropouts.get(task, known.head_dropout) for task in tasks},
         san=known.san,
         seed=seed,
         steps=steps_of(turns_of(sequences, training["batch_size"], seed), epochs),
