@@ -1,5 +1,5 @@
 """Command line: ``python -m helpers run | figures | status | data | imm | compress | multitask | pretrain | answer |
-predict``."""
+predict | glue-submission``."""
 
 import argparse
 import ast
@@ -72,6 +72,14 @@ def build_parser() -> argparse.ArgumentParser:
     predict.add_argument("model", help="as for answer")
     predict.add_argument("questions", help="a file of questions, in any format that data knows")
     predict.add_argument("--out", type=Path, required=True, help="JSON file for the answers by question")
+    submission = command(
+        "glue-submission", commands.glue_submission, "Predict GLUE's test texts, as its server takes them.", preset=""
+    )
+    submission.add_argument("models", type=Path, help="folder of classifiers, one a task, by the task's official name")
+    tasks_dir = {"type": Path, "required": True, "metavar": "GLUE"}
+    submission.add_argument("--tasks-dir", **tasks_dir, help="folder of the official files, one a task as well")
+    submission.add_argument("--out", type=Path, required=True, help="zip file for the predictions")
+    submission.add_argument("--partial", action="store_true", help="write it although files are missing")
     return parser
 
 

@@ -149,3 +149,21 @@ def predict(given: argparse.Namespace) -> int:
     write_whole(out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
     print(f"{len(answers):,} answers: {os.path.relpath(out)}")
     return 0
+
+
+def glue_submission(given: argparse.Namespace) -> int:
+    from helpers import submission
+
+    out = writable(given.out)
+    prepared = submission.prepare(given.models, given.tasks_dir)
+    for file, reason in prepared.missing.items():
+        print(f"missing: {file}: {reason}")
+    if prepared.missing and not (given.partial and prepared.texts):
+        raise DataError(
+            f"the server needs every file, and {len(prepared.missing)} cannot be made: give what is missing"
+            + " (--partial writes a zip of the others)" * bool(prepared.texts)
+        )
+    for file, number in submission.write(prepared, given.models, out):
+        print(f"{file}: {number:,} predictions", flush=True)
+    print(os.path.relpath(out))
+    return 0
