@@ -1,4 +1,5 @@
-"""Command line: ``python -m helpers run | figures | status | data | imm | compress | pretrain | answer | predict``."""
+"""Command line: ``python -m helpers run | figures | status | data | imm | compress | multitask | pretrain | answer |
+predict | glue-submission``."""
 
 import argparse
 import ast
@@ -15,7 +16,7 @@ RESUMED = ("run", *(paper.own_domains.command for paper in papers.ALL if paper.o
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m helpers", description=" ".join(__doc__.split()))
     kinds = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     def command(name: str, does: Callable, help: str, preset: str = "mini", parameters: bool = True):
@@ -47,10 +48,13 @@ def build_parser() -> argparse.ArgumentParser:
     for method in (paper.own_domains for paper in papers.ALL if paper.own_domains):
         own = command(method.command, commands.own_domains, method.help, preset="lab")
         domain = {"action": "append", "required": True, "metavar": "NAME=FILE"}
-        own.add_argument("--domain", **domain, help="one for each domain, 2 to 16")
+        forms = "; before FILE questions: for questions about passages, or another format, such as codah:"
+        help = f"one for each {method.option}, 2 to 16{forms * bool(method.questions)}"
+        own.add_argument(f"--{method.option}", dest="domain", **domain, help=help)
         for flag in method.flags:
-            kind = {"action": "store_true", "default": None} if flag.switch else {"type": as_value}
-            own.add_argument(f"--{flag.name}", **kind, help=f"{flag.help} (default: the preset's)")
+            kind = {"action": "store_const", "const": flag.value} if flag.switch else {"type": as_value}
+            default = " (default: the preset's)" * (flag.key not in method.settings)
+            own.add_argument(f"--{flag.name}", **kind, help=f"{flag.help}{default}")
         own.add_argument("--out", type=Path, required=True, help=f"folder for the {method.product}s, one a subfolder")
         own.add_argument("--dry-run", action="store_true", help="only say what would be trained, and for how long")
     pretrain = command(
@@ -68,6 +72,14 @@ def build_parser() -> argparse.ArgumentParser:
     predict.add_argument("model", help="as for answer")
     predict.add_argument("questions", help="a file of questions, in any format that data knows")
     predict.add_argument("--out", type=Path, required=True, help="JSON file for the answers by question")
+    submission = command(
+        "glue-submission", commands.glue_submission, "Predict GLUE's test texts, as its server takes them.", preset=""
+    )
+    submission.add_argument("models", type=Path, help="folder of classifiers, one a task, by the task's official name")
+    tasks_dir = {"type": Path, "required": True, "metavar": "GLUE"}
+    submission.add_argument("--tasks-dir", **tasks_dir, help="folder of the official files, one a task as well")
+    submission.add_argument("--out", type=Path, required=True, help="zip file for the predictions")
+    submission.add_argument("--partial", action="store_true", help="write it although files are missing")
     return parser
 
 

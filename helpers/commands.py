@@ -67,11 +67,9 @@ def status(given: argparse.Namespace) -> int:
 
 
 def own_domains(given: argparse.Namespace) -> int:
-    from helpers import own
-    from helpers.checks import print_domain, print_texts
+    from helpers import own, own_files
     from helpers.model_cards import compared
     from helpers.notebooks import session
-    from helpers.presets.schema import TextsSettings
     from helpers.tasks.pace import Pace, Speed
 
     (paper,) = (paper for paper in papers.ALL if paper.own_domains and paper.own_domains.command == given.command)
@@ -80,7 +78,7 @@ def own_domains(given: argparse.Namespace) -> int:
     for text in given.domain:
         name, _, file = text.partition("=")
         if not name or not file or name in domains:
-            raise DataError(f"--domain {text}: write NAME=FILE, each name once")
+            raise DataError(f"--{method.option} {text}: write NAME=FILE, each name once")
         domains[name] = file
     flags = {flag.key: value for flag in method.flags if (value := getattr(given, flag.name)) is not None}
     parameters = session.of_the_preset(given.parameters) | session.of_the_preset({"preset": given.preset, **flags})
@@ -89,11 +87,7 @@ def own_domains(given: argparse.Namespace) -> int:
     settings = {key: value for key, value in method.settings.items() if key not in parameters} | files
     preset = session.preset_for(parameters, method.notebook, **settings)
     print(session.limits(parameters, method.notebook, **settings), end="")
-    if isinstance(of_domains := getattr(preset, method.section), TextsSettings):
-        print_texts("", of_domains)
-    else:
-        for name in of_domains.domains:
-            print_domain(of_domains, name)
+    own_files.print_domains(method, preset)
     folders = method.work().folders(preset)
     if not given.dry_run:
         own.check_place(method, folders, given.out)
@@ -105,7 +99,7 @@ def own_domains(given: argparse.Namespace) -> int:
         return 0
     with own.progress(work, pace) as after:
         record = own.improve(paper, session.Session(preset, parameters), given.out, after)
-    for name in of_domains.domains:
+    for name in own_files.domains_of(method, preset):
         print(compared(record, name, method))
     print(f"{method.product}s: " + ", ".join(os.path.relpath(given.out / name) for name in folders))
     print(f"record: {os.path.relpath(paths.record(record.preset, record.artefact))}")
@@ -154,4 +148,22 @@ def predict(given: argparse.Namespace) -> int:
     answers = {prediction.id: prediction.text for prediction in answer_all(given.model, examples)}
     write_whole(out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
     print(f"{len(answers):,} answers: {os.path.relpath(out)}")
+    return 0
+
+
+def glue_submission(given: argparse.Namespace) -> int:
+    from helpers import submission
+
+    out = writable(given.out)
+    prepared = submission.prepare(given.models, given.tasks_dir)
+    for file, reason in prepared.missing.items():
+        print(f"missing: {file}: {reason}")
+    if prepared.missing and not (given.partial and prepared.texts):
+        raise DataError(
+            f"the server needs every file, and {len(prepared.missing)} cannot be made: give what is missing"
+            + " (--partial writes a zip of the others)" * bool(prepared.texts)
+        )
+    for file, number in submission.write(prepared, given.models, out):
+        print(f"{file}: {number:,} predictions", flush=True)
+    print(os.path.relpath(out))
     return 0

@@ -35,11 +35,17 @@ def card(
     )
 
 
+def rows_of(method: OwnDomains, record: Record) -> dict[str, str]:
+    """The rows that a record has, with what a person calls them, the method's last."""
+    there = comparisons.rows(record)
+    return {row: word for row, word in method.work().ROWS.items() if row in there}
+
+
 def scores(method: OwnDomains, record: Record, tests: dict[str, int], seed: int) -> str:
     """What one model scores, beside the other rows of its seed, on so many tests of each domain, as a table."""
     known = {(score.method, score.column): score.value for score in record.scores if score.seed == seed}
     head = [f"{record.unit} on test {method.examples}", *(f"{name} ({number:,})" for name, number in tests.items())]
-    *others, (row, _) = method.work().ROWS.items()
+    *others, (row, _) = rows_of(method, record).items()
     rows = {row: f"this {method.product}"} | {row: f"{word}, same seed" for row, word in others}
     lines = [[word, *(f"{known[row, name]:.1f}" for name in tests)] for row, word in rows.items()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
@@ -47,7 +53,7 @@ def scores(method: OwnDomains, record: Record, tests: dict[str, int], seed: int)
 
 def compared(record: Record, domain: str, method: OwnDomains) -> str:
     """All rows on one domain and the difference that the method makes, in a line."""
-    rows, table = method.work().ROWS, tables.frame(record)[domain].str.replace("*", "")
+    rows, table = rows_of(method, record), tables.frame(record)[domain].str.replace("*", "")
     baseline, row = list(rows)[-2:]
     found = comparisons.compare(record, row, baseline, [domain])
     each = ", ".join(f"{word} {table[name]}" for name, word in rows.items())

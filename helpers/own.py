@@ -14,17 +14,15 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from helpers import papers
-from helpers.data.domains import fingerprint as data_fingerprint
-from helpers.data.domains import load_domains
-from helpers.data.examples import DataError, Domain
-from helpers.data.texts import load_texts, texts_fingerprint
+from helpers.data.examples import DataError
 from helpers.files import fingerprint
 from helpers.model_cards import card
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks.session import Session
+from helpers.own_files import QUESTIONS, domains_of, elsewhere, fingerprints, format_of, is_there, located
 from helpers.papers.card import OwnDomains, OwnModel, Paper
 from helpers.presets.load import keys, load
-from helpers.presets.schema import Preset, TextsSettings, domain_name
+from helpers.presets.schema import Preset, domain_name
 from helpers.results import tables
 from helpers.results.records import Record
 from helpers.tasks.pace import Pace
@@ -53,47 +51,49 @@ class Work(NamedTuple):
         rows: dict[str, dict] = {}
         for key, task in self.tasks.items():
             kind = task.label.partition(",")[0]
-            row = rows.setdefault(kind, {"tasks": 0, "done before": 0, "steps of each": getattr(task, "steps", "")})
+            row = rows.setdefault(kind, {"tasks": 0, "done before": 0, "steps of each": set()})
             row["tasks"] += 1
             row["done before"] += key not in self.left
+            row["steps of each"] |= {task.steps} if hasattr(task, "steps") else set()
+        for row in rows.values():
+            ends = [function(row["steps of each"], default="") for function in (min, max)]
+            row["steps of each"] = " to ".join(map(str, dict.fromkeys(ends)))
         return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def overrides(method: OwnDomains, domains: dict[str, str], preset: str = "lab") -> dict[str, object]:
-    """What a preset says instead where a method gets domains by name and file, whose order does not matter. A share of
-    miniature examples is no share of these. Raises DataError."""
-    if not 2 <= len(domains) <= MOST:
-        raise DataError(f"{method.name} needs 2 to {MOST} domains, not {len(domains)}: give each by --domain NAME=FILE")
-    for name, file in domains.items():
+    """What a preset says instead where a method gets domains by name and file, whose order does not matter. Raises
+    DataError."""
+    word, number = method.option, len(domains)
+    if not 2 <= number <= MOST:
+        raise DataError(f"{method.name} needs 2 to {MOST} {word}s, not {number}: give each by --{word} NAME=FILE")
+    files: dict[str, dict] = {section: {} for section in (method.section, method.questions) if section}
+    for name, file in sorted(domains.items()):
         try:
             domain_name(name)
+            form, place = format_of(method, file)
         except ValueError as error:
-            raise DataError(f"--domain {name}={file}: {error}") from None
-        if not is_there(file):
-            raise DataError(f"--domain {name}={file}: no such file or folder")
-    files = {name: str(Path(file).expanduser().resolve()) for name, file in sorted(domains.items())}
-    given = {"source": "files", "folder": str(Path.cwd()), "domains": files}
-    if getattr(load(preset), method.section).source == "mini":
-        given["train_share"] = 1.0
-    return {"name": NAME, **{f"{method.section}.{key}": value for key, value in given.items()}}
-
-
-def is_there(file: str) -> bool:
-    """Whether something could be meant: a file or folder, one of whose genres may be named (file:genre), or files whose
-    names begin so."""
-    place = Path(file).expanduser()
-    place = place if place.exists() else Path(file.partition(":")[0]).expanduser()
-    beside = place.parent.iterdir() if place.parent.is_dir() else ()
-    return place.exists() or any(other.name.startswith(place.name) for other in beside)
+            raise DataError(f"--{word} {name}={file}: {error}") from None
+        if not is_there(place):
+            raise DataError(f"--{word} {name}={file}: no such file or folder")
+        section = method.questions if form == QUESTIONS else method.section
+        files[section][name] = form, Path(place).expanduser().resolve()
+    known, changes = load(preset), {"name": NAME}
+    for section, given in files.items():
+        changes |= {f"{section}.{key}": value for key, value in located(getattr(known, section), given).items()}
+    return changes
 
 
 def check_parameters(method: OwnDomains, parameters: dict[str, object], files: dict[str, object]) -> None:
     """Raises DataError for a parameter that would be ``files``' own, or that nothing here depends on."""
     if clash := sorted(set(parameters) & set(files)):
-        raise DataError(f"-p {clash[0]} has no meaning here: --domain names the files, and results lie below own")
+        names = f"--{method.option} names the files"
+        raise DataError(f"-p {clash[0]} has no meaning here: {names}, and results lie below own")
 
     def is_read(key: str) -> bool:
         section = key.partition(".")[0]
+        if section in method.also:
+            return f"{method.questions}.domains" in files
         other = section in ("data", *papers.BESIDE) and section != method.section
         return papers.concerns(key, method.notebook) and not other
 
@@ -101,12 +101,6 @@ def check_parameters(method: OwnDomains, parameters: dict[str, object], files: d
         alike = [known for known in keys() if known.rpartition(".")[2] == key.rpartition(".")[2] and is_read(known)]
         instead = f"; there is {', '.join(alike)}" if alike else ""
         raise DataError(f"-p {key} has no meaning here: {method.name} does not depend on it{instead}")
-
-
-def domains_of(method: OwnDomains, preset: Preset) -> dict[str, Domain]:
-    """The domains by name. Raises DataError for files that cannot be used."""
-    given = getattr(preset, method.section)
-    return load_texts(given) if isinstance(given, TextsSettings) else load_domains(given)
 
 
 def forecast(work: Work, pace: Pace) -> str:
@@ -181,13 +175,11 @@ def identity(method: OwnDomains, preset: Preset) -> str:
     """Eight hex digits that stand for settings, data and encoders, these by their contents, wherever they lie."""
     keys = [flag.key for flag in method.flags if flag.encoder]
     encoders = [place and encoder_fingerprint(place) for place in (reduce(getattr, k.split("."), preset) for k in keys)]
-    given = getattr(preset, method.section)
-    of_domain = texts_fingerprint if isinstance(given, TextsSettings) else data_fingerprint
-    left_out = {"limits": True, "engine": True, method.section: {"folder", "domains"}}
+    left_out = {"limits": True, "engine": True, **elsewhere(method, preset)}
     for section, _, key in (key.rpartition(".") for key in keys):
         left_out |= {section: {key}} if section else {key: True}
     settings = preset.model_dump_json(exclude=left_out)
-    return fingerprint(settings, {name: of_domain(given, name) for name in given.domains}, *encoders)[:8]
+    return fingerprint(settings, fingerprints(method, preset), *encoders)[:8]
 
 
 def check_place(method: OwnDomains, folders: Iterable[str], out: Path) -> None:

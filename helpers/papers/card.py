@@ -46,8 +46,9 @@ class OwnModel(NamedTuple):
 
 
 class OwnWork(Protocol):
-    """What a paper does with somebody's own domains, by its preset: a module. ``ROWS`` are the rows of the record by
-    name, with what a person calls them: the last is the method's, the one before it what that has to be better than."""
+    """What a paper does with somebody's own domains, by its preset: a module. ``ROWS`` are the rows that a record may
+    have by name, with what a person calls them: the last that it has is the method's, the one before it what that has
+    to be better than."""
 
     ROWS: dict[str, str]
 
@@ -70,21 +71,25 @@ class OwnWork(Protocol):
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of a command, and the key of the preset that it sets. A switch has no value: it sets True. The folder
-    of an ``encoder`` stands for what is in it."""
+    """An option of a command, and the key of the preset that it sets. A switch has no value: it sets ``value``. The
+    folder of an ``encoder`` stands for what is in it."""
 
     name: str
     key: str
     help: str
     switch: bool = False
     encoder: bool = False
+    value: object = True
 
 
 @dataclass(frozen=True)
 class OwnDomains:
     """A command that trains models on somebody's own domains, by ``name``: what one of them is called (``product``)
     and what its ``examples`` are. Its settings are those of one ``notebook``; the domains go into a ``section`` of the
-    preset, and ``settings`` are in force unless others are asked for. ``work`` imports what does it."""
+    preset, and ``settings`` are in force unless others are asked for. ``work`` imports what does it.
+
+    An ``option`` gives a domain. Where that may be FORMAT:FILE, questions about passages go into the section
+    ``questions``, and sections that ``also`` count then are read besides those of the notebook."""
 
     command: str
     help: str
@@ -96,6 +101,9 @@ class OwnDomains:
     work: Callable[[], OwnWork]
     settings: dict[str, object] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
+    option: str = "domain"
+    questions: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from functools import partial
 from importlib import import_module
 
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers.card import Artefact, Flag, Notebook, OwnDomains, Paper
 
 _algorithm = partial(import_module, f"{__name__}.algorithm")  # where it is needed, as torch takes seconds
 
@@ -25,6 +25,9 @@ CARD = Paper(
         Artefact("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),
         Artefact("table2", "MT-DNN, Table 2: GLUE's score", unit="score"),
         Artefact("table3", "MT-DNN, Table 3: the students and the ensembles", unit="score", average=False),
+        Artefact(
+            "own", "Score of each task's model: trained alone, with the other tasks, and by teachers", unit="score"
+        ),
     ),
     notebooks=(
         Notebook("13_mtdnn_kd_main", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),
@@ -32,4 +35,29 @@ CARD = Paper(
     ),
     settings=("mtdnn_kd", "tasks"),
     unread=("data", "windows", "answers"),
+    own_domains=OwnDomains(
+        command="multitask",
+        help="Train one model of your own tasks together, save a model a task, and compare it with one trained alone.",
+        name="MT-DNN",
+        product="model",
+        examples="examples",
+        notebook="13_mtdnn_kd_main",
+        section="tasks",
+        work=partial(import_module, f"{__name__}.own"),
+        settings={
+            **{"mtdnn_kd.taught": [], "mtdnn_kd.chosen_by": ["*"], "mtdnn_kd.san": False},
+            **{"tasks.unlabelled_size": 0, "data.adversarial": None},
+        },
+        flags=(
+            Flag("encoder", "encoder", "folder or Hub name of the encoder that models begin as", encoder=True),
+            Flag(
+                *("teachers", "mtdnn_kd.taught", "ensembles teach all tasks of classes or scores"),
+                switch=True,
+                value=["*"],
+            ),
+        ),
+        option="task",
+        questions="data",
+        also=("data", "windows", "answers"),
+    ),
 )

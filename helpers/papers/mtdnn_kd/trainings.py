@@ -12,15 +12,18 @@ def mt_dnn(
     number: int,
     label: str = "MT-DNN",
     teachers: dict[str, list[str]] | None = None,
+    *,
+    tasks: list[str] | None = None,
     **switches: object,
 ) -> MultiTaskTraining:
-    """One of the models on all tasks of a seed: the ``number`` decides its initialisation and dropout (section 4.1).
-    The student is trained as the first of them is, but for its ``teachers`` (keys, by task)."""
+    """One of the models on all tasks of a seed (those of the section [tasks], or ``tasks``): the ``number`` decides its
+    initialisation and dropout (section 4.1). The student is trained as the first of them is, but for its ``teachers``
+    (keys, by task)."""
     known = preset.mtdnn_kd
     switches = {"soft": known.soft, "teachers": teachers, **switches} if teachers else {}
     return _training(
         preset,
-        list(preset.tasks.tasks),
+        tasks or list(preset.tasks.tasks),
         preset.training.epochs,
         {},
         label=f"{label}, seed {seed}" + f", model {number + 1}" * (not teachers),
@@ -81,6 +84,18 @@ def _training(
             "texts": {task: kinds.fingerprint(preset, task, *parts[task], "valid") for task in tasks},
             "max_length": preset.tasks.max_length,
             "training": training,
+            **_reading(preset, tasks),
         },
         **config,
     )
+
+
+def _reading(preset: Preset, tasks: list[str]) -> dict:
+    """What a training depends on besides where some of its tasks are questions about passages; only then."""
+    if not (readings := [task for task in tasks if kinds.is_reading(preset, task)]):
+        return {}
+    return {
+        "windows": preset.windows.model_dump(),
+        "answers": preset.answers.model_dump(),
+        "unanswerable": [task for task in readings if preset.data.may_be_unanswerable(task)],
+    }

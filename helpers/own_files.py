@@ -1,0 +1,120 @@
+"""The files of somebody's own domains: how one is given, the section of a preset that it goes into, what it holds."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from helpers.checks import print_domain, print_texts
+from helpers.data.domains import fingerprint, load_one
+from helpers.data.examples import DataError, Domain, Task
+from helpers.data.tasks import FORMATS, load_task, task_fingerprint
+from helpers.data.texts import load_texts, texts_fingerprint
+from helpers.papers.card import OwnDomains
+from helpers.presets.schema import DataSettings, Preset, TasksSettings, TextsSettings
+
+QUESTIONS = "questions"  # the format of questions about passages, beside those of tasks
+Settings = DataSettings | TextsSettings | TasksSettings
+
+
+class Section(NamedTuple):
+    """What a section of a preset holds: the key that names its domains, what loads one, and what stands for it."""
+
+    names: str
+    load: Callable[..., Domain | Task]
+    fingerprint: Callable[..., str]
+
+
+SECTIONS = {
+    DataSettings: Section("domains", load_one, fingerprint),
+    TextsSettings: Section("domains", lambda texts, name: load_texts(texts)[name], texts_fingerprint),
+    TasksSettings: Section("tasks", load_task, task_fingerprint),
+}
+
+
+def format_of(method: OwnDomains, file: str) -> tuple[str, str]:
+    """The format before a place (FORMAT:place; "" where there is none), if the method takes formats, and the place.
+    Raises DataError for a format that nothing reads."""
+    if not method.questions or Path(file).expanduser().exists():
+        return "", file
+    form, colon, place = file.partition(":")
+    if not colon:
+        return "", file
+    if form not in (QUESTIONS, *FORMATS):
+        raise DataError(f"{form!r} is no format; write FORMAT:FILE with one of {QUESTIONS}, {', '.join(FORMATS)}")
+    return form, place
+
+
+def is_there(file: str) -> bool:
+    """Whether something could be meant: a file or folder, one of whose genres may be named (file:genre), or files whose
+    names begin so."""
+    place = Path(file).expanduser()
+    place = place if place.exists() else Path(file.partition(":")[0]).expanduser()
+    beside = place.parent.iterdir() if place.parent.is_dir() else ()
+    return place.exists() or any(other.name.startswith(place.name) for other in beside)
+
+
+def located(settings: Settings, files: dict[str, tuple[str, Path]]) -> dict[str, object]:
+    """What a section says instead where it holds these files, each with its format, or none of them. A share of
+    miniature examples is no share of these."""
+    if isinstance(settings, TasksSettings):
+        # Below the folder of all, as a path behind a format is not known to be one of this machine.
+        folder = os.path.commonpath([path.parent for _, path in files.values()]) if files else ""
+        places = {name: [form, os.path.relpath(path, folder)] for name, (form, path) in files.items()}
+        tasks = {name: ":".join(filter(None, place)) for name, place in places.items()}
+        return {"source": "files", "folder": folder, "tasks": tasks}
+    if not files:
+        return {"source": "files", "folder": ""}
+    share = {"train_share": 1.0} if settings.source == "mini" else {}
+    domains = {name: str(path) for name, (_, path) in files.items()}
+    return {"source": "files", "folder": str(Path.cwd()), "domains": domains, **share}
+
+
+def sections(method: OwnDomains, preset: Preset) -> Iterator[tuple[str, Settings, list[str]]]:
+    """Each section that holds some of the domains, and their names."""
+    for section in filter(None, (method.section, method.questions)):
+        if (settings := getattr(preset, section)).folder:
+            yield section, settings, list(getattr(settings, SECTIONS[type(settings)].names))
+
+
+def domains_of(method: OwnDomains, preset: Preset) -> dict[str, Domain | Task]:
+    """The domains by name. Raises DataError for files that cannot be used."""
+    given = sections(method, preset)
+    return {name: SECTIONS[type(known)].load(known, name) for _, known, names in given for name in names}
+
+
+def fingerprints(method: OwnDomains, preset: Preset) -> dict[str, str]:
+    """What stands for the exact examples of each domain."""
+    given = sections(method, preset)
+    return {name: SECTIONS[type(known)].fingerprint(known, name) for _, known, names in given for name in names}
+
+
+def elsewhere(method: OwnDomains, preset: Preset) -> dict[str, set[str] | bool]:
+    """What a preset's sections say of where the domains lie, by section; all of one that holds none."""
+    given = {section: {"folder", SECTIONS[type(settings)].names} for section, settings, _ in sections(method, preset)}
+    return {section: given.get(section, True) for section in filter(None, (method.section, method.questions))}
+
+
+def print_domains(method: OwnDomains, preset: Preset) -> None:
+    """The sizes of all domains, and what was done to them. Raises DataError."""
+    for _, settings, names in sections(method, preset):
+        if isinstance(settings, TextsSettings):
+            print_texts("", settings)
+            continue
+        for name in names:
+            (print_task if isinstance(settings, TasksSettings) else print_domain)(settings, name)
+
+
+def print_task(tasks: TasksSettings, name: str) -> None:
+    """The sizes of a task, what it asks for, and what was done to it. Raises DataError."""
+    try:
+        task = load_task(tasks, name)
+    except DataError as error:
+        if ":" in tasks.tasks[name]:
+            raise
+        raise DataError(f"{error}; questions about passages are given as {name}={QUESTIONS}:FILE") from None
+    sizes = ", ".join(f"{len(getattr(task, part)):,} {part}" for part in ("train", "valid", "test"))
+    asked = {"labels": f"one of {', '.join(task.labels)}", "score": "a score", "choices": "one of several endings"}
+    print(f"{name}: {sizes} examples; {asked[task.kind]}")
+    for note in task.notes:
+        print(f"  {note}")
