@@ -7,7 +7,7 @@ from conftest import waves_of
 
 from helpers.papers.mtdnn_kd import algorithm, tables
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, SOFT_ALONE, STUDENT, UNLABELLED
-from helpers.papers.mtdnn_kd.trainings import mt_dnn, tuned
+from helpers.papers.mtdnn_kd.trainings import mt_dnn, single, tuned
 from helpers.presets.load import load
 from helpers.tasks import kinds
 from helpers.tasks.multitask import MultiTaskTraining, Predictions
@@ -63,8 +63,10 @@ def test_the_student_is_the_first_model_but_for_its_teachers(all_alike):
 def test_steps_are_epochs_over_all_tasks():
     preset = smoke()
     assert mt_dnn(preset, 0, 0).steps == 6 * 2  # 16 texts of each of six tasks, batches of 8
-    assert tuned(preset, 0, SINGLE, "RTE").steps == 2
-    assert tuned(smoke(**{"mtdnn_kd.tuning_epochs": 2.5}), 0, SINGLE, "RTE").steps == 5
+    assert single(preset, 0, SINGLE, "RTE").steps == 2
+    longer = smoke(**{"mtdnn_kd.tuning_epochs": 2.5, "mtdnn_kd.tuning_learning_rate": 1e-5})
+    after = tuned(longer, 0, MTDNN, "RTE", mt_dnn(longer, 0, 1))
+    assert (after.steps, after.settings["training"]["learning_rate"], after.dropout) == (5, 1e-5, 0.2)
 
 
 def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
@@ -77,7 +79,7 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
 
 def test_head_dropout_is_the_papers():
     expected = dict.fromkeys(TASKS, 0.1) | {"MNLI": 0.3, "CoLA": 0.05}
-    assert mt_dnn(smoke(), 0, 0).head_dropout == expected and tuned(smoke(), 0, SINGLE, "MNLI").head_dropout == {
+    assert mt_dnn(smoke(), 0, 0).head_dropout == expected and single(smoke(), 0, SINGLE, "MNLI").head_dropout == {
         "MNLI": 0.3
     }
 

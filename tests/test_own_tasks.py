@@ -20,7 +20,7 @@ from helpers.data.mini import domains
 from helpers.data.mini import tasks as mini
 from helpers.models.multitask import load_multitask
 from helpers.notebooks.session import preset_for
-from helpers.papers.mtdnn_kd.trainings import tuned
+from helpers.papers.mtdnn_kd.trainings import single
 from helpers.results import records
 from helpers.tasks import kinds, metrics
 from helpers.tasks.kinds import Reply
@@ -199,7 +199,7 @@ def test_a_training_depends_on_windows_where_it_reads_questions_alone(files):
 
     def keys(**settings):
         preset = preset_of(readers, **settings)
-        return {task: tuned(preset, 0, "BERT", task).key for task in readers}
+        return {task: single(preset, 0, "BERT", task).key for task in readers}
 
     before, after = keys(), keys(**{"windows.max_length": 90})
     assert before["mood"] == after["mood"] and before["news"] != after["news"]

@@ -6,7 +6,7 @@ Algorithm 1 trains one model on the shuffled batches of all tasks; then it is fi
 trainings, parents first.
 """
 
-from helpers.papers.mtdnn_kd.trainings import mt_dnn, tuned
+from helpers.papers.mtdnn_kd.trainings import mt_dnn, single, tuned
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
 from helpers.tasks.multitask import MultiTaskTraining, Predictions
@@ -21,16 +21,16 @@ def distilled(preset: Preset, seed: int) -> Plan:
     """All rows of Tables 2 and 3: each row's model of each task; a list of models where they are an ensemble."""
     known, tasks = preset.mtdnn_kd, list(preset.tasks.tasks)
 
-    # BERT fine-tuned on each task, and six MT-DNNs with different dropout (section 4.1)
-    single = {task: tuned(preset, seed, SINGLE, task) for task in tasks}
+    # BERT on each task by itself, and six MT-DNNs with different dropout (section 4.1)
+    alone = {task: single(preset, seed, SINGLE, task) for task in tasks}
     models = [mt_dnn(preset, seed, number) for number in range(known.models)]
-    yield [*single.values(), *models]
+    yield [*alone.values(), *models]
 
     # the best on MNLI and RTE, fine-tuned on each task with a new head: its ensemble
     chosen = best(models, [task for task in known.chosen_by if task in tasks])[: known.members]
     ensembles = {task: [tuned(preset, seed, ENSEMBLE, task, model, fresh=True) for model in chosen] for task in tasks}
-    alone = {task: tuned(preset, seed, MTDNN, task, models[0]) for task in tasks}
-    yield [*alone.values(), *(model for members in ensembles.values() for model in members)]
+    mtdnn = {task: tuned(preset, seed, MTDNN, task, models[0]) for task in tasks}
+    yield [*mtdnn.values(), *(model for members in ensembles.values() for model in members)]
 
     # their soft targets (Eq. 3), for the tasks that have a teacher
     teachers = {task: [model.key for model in ensembles[task]] for task in taught(preset)}
@@ -42,7 +42,7 @@ def distilled(preset: Preset, seed: int) -> Plan:
     yield students.values()
     finals = {row: {task: tuned(preset, seed, row, task, model) for task in tasks} for row, model in students.items()}
     yield [model for row in finals.values() for model in row.values()]
-    return {SINGLE: single, MTDNN: alone, **finals, ENSEMBLE: ensembles}
+    return {SINGLE: alone, MTDNN: mtdnn, **finals, ENSEMBLE: ensembles}
 
 
 def best(models: list[MultiTaskTraining], tasks: list[str]) -> list[MultiTaskTraining]:

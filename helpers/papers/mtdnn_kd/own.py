@@ -16,7 +16,7 @@ from helpers.files import fingerprint
 from helpers.papers.card import OwnModel
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT, best
 from helpers.papers.mtdnn_kd.tables import METRICS, hits
-from helpers.papers.mtdnn_kd.trainings import mt_dnn, tuned
+from helpers.papers.mtdnn_kd.trainings import mt_dnn, single, tuned
 from helpers.papers.rows import seconds, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results import records
@@ -71,15 +71,15 @@ def compared(preset: Preset, seed: int) -> Plan:
     known, tasks, pupils = preset.mtdnn_kd, tasks_of(preset), taught(preset)
 
     # each task alone, and the models of all tasks
-    single = {task: tuned(preset, seed, SINGLE, task) for task in tasks}
+    alone = {task: single(preset, seed, SINGLE, task) for task in tasks}
     models = [mt_dnn(preset, seed, number, tasks=tasks) for number in range(known.models if pupils else 1)]
-    yield [*single.values(), *models]
+    yield [*alone.values(), *models]
 
     # fine-tuned on each task, and the members of the ensembles with new heads
     def fine_tuned(row: str, model: MultiTaskTraining) -> dict[str, MultiTaskTraining]:
         return {task: tuned(preset, seed, f"{row} fine-tuned", task, model) for task in tasks}
 
-    rows = {SINGLE: single, MTDNN: fine_tuned(MTDNN, models[0])}
+    rows = {SINGLE: alone, MTDNN: fine_tuned(MTDNN, models[0])}
     members = chosen(preset, models) if pupils else []
     ensembles = {task: [tuned(preset, seed, ENSEMBLE, task, model, fresh=True) for model in members] for task in pupils}
     yield [*rows[MTDNN].values(), *(model for ensemble in ensembles.values() for model in ensemble)]
@@ -227,5 +227,5 @@ def facts(preset: Preset, domains: list[str]) -> dict[str, object]:
         "beside": ", ".join(other for other in tasks_of(preset) if other != task),
         "steps": mt_dnn(preset, 0, 0, tasks=tasks_of(preset)).steps,
         "rates": ", then ".join(f"{rate:g}" for rate in rates),
-        "tuning_steps": tuned(preset, 0, SINGLE, task).steps,
+        "tuning_steps": tuned(preset, 0, MTDNN, task, mt_dnn(preset, 0, 0, tasks=tasks_of(preset))).steps,
     }

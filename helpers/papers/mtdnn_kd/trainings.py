@@ -33,22 +33,29 @@ def mt_dnn(
     )
 
 
-def tuned(
-    preset: Preset, seed: int, label: str, task: str, model: MultiTaskTraining | None = None, *, fresh: bool = False
-) -> MultiTaskTraining:
-    """A model fine-tuned on one task by itself (section 2.1): from the pretrained encoder, or from a ``model`` on all
-    tasks, whose dropout it keeps, and with a ``fresh`` head where it is to be a teacher (section 3)."""
+def single(preset: Preset, seed: int, label: str, task: str) -> MultiTaskTraining:
+    """The pretrained encoder trained on one task alone, for as many epochs as a model is on all of them."""
     known = preset.mtdnn_kd
-    rate = {"learning_rate": known.tuning_learning_rate} if known.tuning_learning_rate else {}
-    start = {"start": model.key, "fresh": fresh, "seed": model.seed} if model else {"seed": seed * known.models}
+    seed, name, dropout = seed * known.models, f"{label}, {task}, seed {seed}", known.dropouts[0]
+    return _training(preset, [task], preset.training.epochs, {}, label=name, seed=seed, dropout=dropout)
+
+
+def tuned(
+    preset: Preset, seed: int, label: str, task: str, model: MultiTaskTraining, *, fresh: bool = False
+) -> MultiTaskTraining:
+    """A ``model`` on all tasks fine-tuned on one by itself (section 2.1), with the same dropout; with a ``fresh`` head
+    where it is to be a teacher (section 3)."""
+    known = preset.mtdnn_kd
     return _training(
         preset,
         [task],
         known.tuning_epochs,
-        rate,
+        {"learning_rate": known.tuning_learning_rate} if known.tuning_learning_rate else {},
         label=f"{label}, {task}, seed {seed}",
-        dropout=model.dropout if model else known.dropouts[0],
-        **start,
+        seed=model.seed,
+        dropout=model.dropout,
+        start=model.key,
+        fresh=fresh,
     )
 
 
