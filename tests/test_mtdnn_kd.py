@@ -60,6 +60,12 @@ def test_the_student_is_the_first_model_but_for_its_teachers(all_alike):
     assert more.steps == student.steps + len(TAUGHT)  # 8 texts more of each, a batch
 
 
+def test_rows_of_ours_may_have_fewer_seeds(all_alike):
+    preset = smoke(**{"seeds": 2, "mtdnn_kd.other_seeds": 1})
+    rows = [list(waves_of(plan)[1]) for plan in algorithm.plans(preset).values()]
+    assert SOFT_ALONE in rows[0] and UNLABELLED in rows[0] and rows[1] == [SINGLE, MTDNN, STUDENT, ENSEMBLE]
+
+
 def test_steps_are_epochs_over_all_tasks():
     preset = smoke()
     assert mt_dnn(preset, 0, 0).steps == 6 * 2  # 16 texts of each of six tasks, batches of 8

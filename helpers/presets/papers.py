@@ -126,6 +126,7 @@ class MtDnnKdSettings(Settings):
     taught: list[str] = Field(["MNLI", "QQP", "RTE", "QNLI"], description="tasks with an ensemble as teacher")
     chosen_by: list[str] = Field(["MNLI", "RTE"], description="tasks on whose validation parts members are chosen")
     soft: float = Field(0.5, ge=0, le=1, description="weight of the soft targets, the teachers' probabilities")
+    other_seeds: int = Field(0, ge=0, description="seeds of the rows of ours, which no claim compares; 0: all")
     tuning_epochs: float = Field(5.0, gt=0, description="of the training on one task after all together")
     tuning_learning_rate: float = Field(0.0, ge=0, description="of that training; 0: as in [training]")
     san: bool = Field(False, description="whether pairs of texts have a stochastic answer network as their head")

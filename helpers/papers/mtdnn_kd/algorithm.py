@@ -37,7 +37,7 @@ def distilled(preset: Preset, seed: int) -> Plan:
     yield soft_targets(preset, teachers)
 
     # the students by Algorithm 1, with the loss of section 3, and fine-tuned on each task
-    rows = [row for row in STUDENTS if row != UNLABELLED or has_unlabelled(preset)]
+    rows = [row for row in STUDENTS if is_run(preset, seed, row)]
     students = {row: mt_dnn(preset, seed, 0, row, teachers, **STUDENTS[row]) for row in rows}
     yield students.values()
     finals = {row: {task: tuned(preset, seed, row, task, model) for task in tasks} for row, model in students.items()}
@@ -60,6 +60,12 @@ def soft_targets(preset: Preset, teachers: dict[str, list[str]]) -> list[Predict
 def taught(preset: Preset) -> list[str]:
     """The tasks with a teacher."""
     return [task for task in preset.mtdnn_kd.taught if task in preset.tasks.tasks]
+
+
+def is_run(preset: Preset, seed: int, row: str) -> bool:
+    """Whether a seed has a student's row, and the preset the texts that it needs."""
+    is_ours = row != STUDENT and seed >= (preset.mtdnn_kd.other_seeds or preset.seeds)
+    return not is_ours and (row != UNLABELLED or has_unlabelled(preset))
 
 
 def has_unlabelled(preset: Preset) -> bool:
