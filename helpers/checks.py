@@ -51,7 +51,7 @@ def check(given: argparse.Namespace) -> int:
             failed += 1
     for name in preset.tasks.tasks if tasks.is_given(preset.tasks) else ():
         try:
-            print_task(preset.tasks, name)
+            print_task("tasks", preset.tasks, name)
         except DataError as error:
             print(f"tasks: {name}: {error}", file=sys.stderr)
             failed += 1
@@ -85,12 +85,14 @@ def print_texts(section: str, texts: TextsSettings) -> None:
             print(f"  {note}")
 
 
-def print_task(given: TasksSettings, name: str) -> None:
-    """The sizes of a task, what it is scored by, and what was done to it. Raises DataError."""
+def print_task(section: str, given: TasksSettings, name: str) -> None:
+    """The sizes of a task of a preset's section ("": left unsaid), its labels, what it is scored by, and what was done
+    to it. Raises DataError."""
     task = tasks.load_task(given, name)
     sizes = [f"{len(getattr(task, part)):,} {part}" for part in (*PARTS, "unlabelled") if getattr(task, part)]
     labels = f"; {', '.join(task.labels)}" if task.labels else ""
-    print(f"tasks: {name}: {', '.join(sizes)}{labels}; scored by {' and '.join(task.metrics)}")
+    head = f"{section}: {name}" if section else name
+    print(f"{head}: {', '.join(sizes)}{labels}; scored by {' and '.join(task.metrics)}")
     for note in task.notes:
         print(f"  {note}")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from helpers import checks
 from helpers.checks import print_domain, print_texts
 from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import DataError, Domain, Task
@@ -106,15 +107,10 @@ def print_domains(method: OwnDomains, preset: Preset) -> None:
 
 
 def print_task(tasks: TasksSettings, name: str) -> None:
-    """The sizes of a task, what it asks for, and what was done to it. Raises DataError."""
+    """The same of a task. Raises DataError, which says how questions are given where no format is."""
     try:
-        task = load_task(tasks, name)
+        checks.print_task("", tasks, name)
     except DataError as error:
         if ":" in tasks.tasks[name]:
             raise
         raise DataError(f"{error}; questions about passages are given as {name}={QUESTIONS}:FILE") from None
-    sizes = ", ".join(f"{len(getattr(task, part)):,} {part}" for part in ("train", "valid", "test"))
-    asked = {"labels": f"one of {', '.join(task.labels)}", "score": "a score", "choices": "one of several endings"}
-    print(f"{name}: {sizes} examples; {asked[task.kind]}")
-    for note in task.notes:
-        print(f"  {note}")

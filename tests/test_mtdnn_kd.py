@@ -32,10 +32,11 @@ def all_alike(monkeypatch):
     """As if every model were trained, the third best, then the first."""
     scores = {0: 60.0, 1: 50.0, 2: 70.0}
     monkeypatch.setattr(MultiTaskTraining, "best", lambda self: dict.fromkeys(TASKS, scores[self.seed % 3]))
+    monkeypatch.setattr(algorithm, "is_done", lambda model: True)
 
 
 def test_the_plan_of_a_seed(all_alike):
-    waves, rows = waves_of(algorithm.distilled(smoke(), 0))
+    waves, rows = waves_of(algorithm.plans(smoke())[0])
     assert list(rows) == [SINGLE, MTDNN, STUDENT, SOFT_ALONE, UNLABELLED, ENSEMBLE]
     # 6 single models and 3 MT-DNNs; 6 of MT-DNN and 2 of each ensemble; soft targets of two parts; students; theirs
     assert [len(wave) for wave in waves] == [6 + 3, 6 + 6 * 2, 2, 3, 3 * 6]
@@ -52,7 +53,7 @@ def test_the_plan_of_a_seed(all_alike):
 
 
 def test_the_student_is_the_first_model_but_for_its_teachers(all_alike):
-    waves, _ = waves_of(algorithm.distilled(smoke(), 0))
+    waves, _ = waves_of(algorithm.plans(smoke())[0])
     first, student, alone, more = waves[0][6], *waves[3]
     kept = {"tasks", "seed", "steps", "settings", "dropout", "head_dropout", "start"}
     assert student.model_dump(include=kept) == first.model_dump(include=kept)
@@ -79,6 +80,7 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
     scores = {0: {"MNLI": 50, "RTE": 60, "CoLA": 0}, 1: {"MNLI": 40, "RTE": 80, "CoLA": 0}}
     scores[2] = {"MNLI": 40, "RTE": 40, "CoLA": 99}
     monkeypatch.setattr(MultiTaskTraining, "best", lambda self: scores[self.seed])
+    monkeypatch.setattr(algorithm, "is_done", lambda model: True)
     models = [mt_dnn(smoke(), 0, number) for number in range(3)]
     assert [models.index(model) for model in algorithm.best(models, ["MNLI", "RTE"])] == [1, 0, 2]
 

@@ -16,6 +16,7 @@ from helpers.batches.plans import TaskBatches, Turn, bucketed, plan_steps, poole
 from helpers.batches.sequences import Sequences
 from helpers.batches.tensors import SequenceTensors
 from helpers.models.multitask import MultiTask, load_multitask, new_multitask, set_dropout
+from helpers.models.pretrained import encoder_fingerprint
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
 from helpers.tasks.kinds import Predicted
@@ -200,6 +201,25 @@ def task_loss(kind_of: Mapping[str, str], soft: float) -> Loss:
 def parts_of(preset: Preset, task: str, unlabelled: bool) -> list[str]:
     """The parts of a task to train on: with texts without a label too, where that is asked for and there are some."""
     return ["train", *["unlabelled"] * bool(unlabelled and kinds.examples_of(preset, task, "unlabelled"))]
+
+
+def settings_of(preset: Preset, parts: Mapping[str, Sequence[str]], training: Mapping[str, object]) -> dict:
+    """What a training on some parts of tasks depends on besides its seed, its steps and what it starts from; on windows
+    and answers only where some tasks are questions. ``training`` is changed of the section [training]."""
+    questions = [task for task in parts if kinds.is_reading(preset, task)]
+    reading = {
+        "windows": preset.windows.model_dump(),
+        "answers": preset.answers.model_dump(),
+        "unanswerable": [task for task in questions if preset.data.may_be_unanswerable(task)],
+    }
+    return {
+        "encoder": encoder_fingerprint(preset.encoder),
+        "random_layers": preset.random_layers,
+        "texts": {task: kinds.fingerprint(preset, task, *known, "valid") for task, known in parts.items()},
+        "max_length": preset.tasks.max_length,
+        "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}) | dict(training),
+        **(reading if questions else {}),
+    }
 
 
 def turns_of(

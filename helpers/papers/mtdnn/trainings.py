@@ -1,9 +1,8 @@
 """The config of a training of MtDNN: questions, and other tasks beside them."""
 
-from helpers.models.pretrained import encoder_fingerprint
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
-from helpers.tasks.multitask import MultiTaskTraining, steps_of, turns_of
+from helpers.tasks.multitask import MultiTaskTraining, settings_of, steps_of, turns_of
 
 
 def questions(preset: Preset) -> str:
@@ -17,9 +16,9 @@ def reader(preset: Preset, seed: int, label: str, beside: list[str], weight: flo
     known, asked = preset.mtdnn, questions(preset)
     tasks = [asked, *beside]
     weights = {asked: weight, **{task: (1 - weight) / len(beside) for task in beside}} if beside else {}
-    training = preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"})
+    settings = settings_of(preset, {task: ["train"] for task in tasks}, {})
     sequences = {task: kinds.sequences_of(preset, task, "train") for task in tasks}
-    turns = turns_of(sequences, training["batch_size"], seed, weights, asked)
+    turns = turns_of(sequences, settings["training"]["batch_size"], seed, weights, asked)
     return MultiTaskTraining(
         preset=preset,
         label=f"{label}, weight {weight:g}, seed {seed}" if beside else f"{label}, seed {seed}",
@@ -31,14 +30,5 @@ def reader(preset: Preset, seed: int, label: str, beside: list[str], weight: flo
         epoch_of=asked if beside else "",
         seed=seed,
         steps=steps_of(turns, preset.training.epochs),
-        settings={
-            "encoder": encoder_fingerprint(preset.encoder),
-            "random_layers": preset.random_layers,
-            "texts": {task: kinds.fingerprint(preset, task, "train", "valid") for task in tasks},
-            "max_length": preset.tasks.max_length,
-            "windows": preset.windows.model_dump(),
-            "answers": preset.answers.model_dump(),
-            "unanswerable": preset.data.may_be_unanswerable(asked),
-            "training": training,
-        },
+        settings=settings,
     )

@@ -10,51 +10,62 @@ from helpers.papers.mtdnn_kd.trainings import mt_dnn, single, tuned
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
 from helpers.tasks.multitask import MultiTaskTraining, Predictions
-from helpers.training.engine import Plan
+from helpers.training.engine import Plan, is_done
 
 SINGLE, MTDNN, STUDENT, ENSEMBLE = "BERT", "MT-DNN", "MT-DNN_KD", "MT-DNN-ensemble"
 SOFT_ALONE, UNLABELLED = "MT-DNN_KD, soft targets alone", "MT-DNN_KD, unlabelled texts too"  # rows of ours
 STUDENTS = {STUDENT: {}, SOFT_ALONE: {"soft": 1.0}, UNLABELLED: {"unlabelled": True}}
 
 
-def distilled(preset: Preset, seed: int) -> Plan:
-    """All rows of Tables 2 and 3: each row's model of each task; a list of models where they are an ensemble."""
-    known, tasks = preset.mtdnn_kd, list(preset.tasks.tasks)
+def distilled(
+    preset: Preset, seed: int, tasks: list[str], pupils: list[str], shown: list[str], students: list[str]
+) -> Plan:
+    """Rows of Tables 2 and 3: each row's model of each task; a list of models where they are an ensemble. Ensembles of
+    the tasks ``shown`` are trained, those of the ``pupils`` among them are teachers."""
+    known = preset.mtdnn_kd
 
     # BERT on each task by itself, and six MT-DNNs with different dropout (section 4.1)
     alone = {task: single(preset, seed, SINGLE, task) for task in tasks}
-    models = [mt_dnn(preset, seed, number) for number in range(known.models)]
+    models = [mt_dnn(preset, seed, number, tasks=tasks) for number in range(known.models if shown else 1)]
     yield [*alone.values(), *models]
 
-    # the best on MNLI and RTE, fine-tuned on each task with a new head: its ensemble
-    chosen = best(models, [task for task in known.chosen_by if task in tasks])[: known.members]
-    ensembles = {task: [tuned(preset, seed, ENSEMBLE, task, model, fresh=True) for model in chosen] for task in tasks}
-    mtdnn = {task: tuned(preset, seed, MTDNN, task, models[0]) for task in tasks}
-    yield [*mtdnn.values(), *(model for members in ensembles.values() for model in members)]
+    # fine-tuned on each task; and the best on MNLI and RTE, with a new head: the task's ensemble
+    def on_each(row: str, model: MultiTaskTraining) -> dict[str, MultiTaskTraining]:
+        return {task: tuned(preset, seed, f"{row} fine-tuned", task, model) for task in tasks}
+
+    members = best(models, chosen_by(preset, tasks))[: known.members]
+    ensembles = {task: [tuned(preset, seed, ENSEMBLE, task, model, fresh=True) for model in members] for task in shown}
+    rows = {SINGLE: alone, MTDNN: on_each(MTDNN, models[0])}
+    yield [*rows[MTDNN].values(), *(model for ensemble in ensembles.values() for model in ensemble)]
 
     # their soft targets (Eq. 3), for the tasks that have a teacher
-    teachers = {task: [model.key for model in ensembles[task]] for task in taught(preset)}
-    yield soft_targets(preset, teachers)
+    teachers = {task: [model.key for model in ensembles[task]] for task in pupils}
+    parts = ["train", *["unlabelled"] * (UNLABELLED in students)]
+    yield [Predictions.of(preset, teachers, part, "soft targets") for part in parts if students]
 
     # the students by Algorithm 1, with the loss of section 3, and fine-tuned on each task
-    rows = [row for row in STUDENTS if is_run(preset, seed, row)]
-    students = {row: mt_dnn(preset, seed, 0, row, teachers, **STUDENTS[row]) for row in rows}
-    yield students.values()
-    finals = {row: {task: tuned(preset, seed, row, task, model) for task in tasks} for row, model in students.items()}
-    yield [model for row in finals.values() for model in row.values()]
-    return {SINGLE: alone, MTDNN: mtdnn, **finals, ENSEMBLE: ensembles}
+    taught_by = {row: mt_dnn(preset, seed, 0, row, teachers, tasks=tasks, **STUDENTS[row]) for row in students}
+    yield taught_by.values()
+    rows |= {row: on_each(row, model) for row, model in taught_by.items()}
+    yield [model for row in taught_by for model in rows[row].values()]
+    return rows | ({ENSEMBLE: ensembles} if shown else {})
 
 
 def best(models: list[MultiTaskTraining], tasks: list[str]) -> list[MultiTaskTraining]:
-    """Trained models, by their mean validation score on some tasks, best first; of equal ones the earlier."""
+    """Models by their mean validation score on some tasks, best first; of equal ones the earlier, and as they are
+    before they are trained."""
+    if not all(map(is_done, models)):
+        return models
     return sorted(models, key=lambda model: -sum(model.best()[task] for task in tasks))
 
 
-def soft_targets(preset: Preset, teachers: dict[str, list[str]]) -> list[Predictions]:
-    """What teachers, by task, are asked for: the mean of their probabilities of the texts to train on (Eq. 3), and of
-    texts without a label, where there are any."""
-    parts = ["train", *["unlabelled"] * has_unlabelled(preset)]
-    return [Predictions.of(preset, teachers, part, "soft targets") for part in parts]
+def plans(preset: Preset) -> dict[int, Plan]:
+    """What Tables 2 and 3 need, by seed."""
+    tasks, pupils = list(preset.tasks.tasks), taught(preset)
+    return {
+        seed: distilled(preset, seed, tasks, pupils, tasks, [row for row in STUDENTS if is_run(preset, seed, row)])
+        for seed in range(preset.seeds)
+    }
 
 
 def taught(preset: Preset) -> list[str]:
@@ -62,17 +73,13 @@ def taught(preset: Preset) -> list[str]:
     return [task for task in preset.mtdnn_kd.taught if task in preset.tasks.tasks]
 
 
+def chosen_by(preset: Preset, tasks: list[str]) -> list[str]:
+    """The tasks on which the members of the ensembles are chosen; all, where the preset's are not among them."""
+    return [task for task in preset.mtdnn_kd.chosen_by if task in tasks] or tasks
+
+
 def is_run(preset: Preset, seed: int, row: str) -> bool:
     """Whether a seed has a student's row, and the preset the texts that it needs."""
     is_ours = row != STUDENT and seed >= (preset.mtdnn_kd.other_seeds or preset.seeds)
-    return not is_ours and (row != UNLABELLED or has_unlabelled(preset))
-
-
-def has_unlabelled(preset: Preset) -> bool:
-    """Whether a task with a teacher has texts without a label."""
-    return any(kinds.examples_of(preset, task, "unlabelled") for task in taught(preset))
-
-
-def plans(preset: Preset) -> dict[int, Plan]:
-    """What Tables 2 and 3 need, by seed."""
-    return {seed: distilled(preset, seed) for seed in range(preset.seeds)}
+    has_unlabelled = any(kinds.examples_of(preset, task, "unlabelled") for task in taught(preset))
+    return not is_ours and (row != UNLABELLED or has_unlabelled)

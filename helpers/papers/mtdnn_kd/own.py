@@ -14,19 +14,19 @@ from helpers.batches.texts import EncoderError
 from helpers.data.examples import DataError
 from helpers.files import fingerprint
 from helpers.papers.card import OwnModel
-from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT, best
+from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT, distilled
 from helpers.papers.mtdnn_kd.tables import METRICS, hits
-from helpers.papers.mtdnn_kd.trainings import mt_dnn, single, tuned
+from helpers.papers.mtdnn_kd.trainings import mt_dnn, tuned
 from helpers.papers.rows import seconds, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.tasks import kinds, metrics
-from helpers.tasks.multitask import MultiTaskTraining, Predictions, task_loss, turns_of
+from helpers.tasks.multitask import Predictions, task_loss, turns_of
 from helpers.tasks.pace import STEPS, Speed, Speeds, measured
 from helpers.tasks.parts import USES, kind_of, labels_of, save_part
 from helpers.training.cached import Cached
-from helpers.training.engine import After, Outcome, Plan, is_done, replay, run, run_plans
+from helpers.training.engine import After, Outcome, Plan, replay, run, run_plans
 from helpers.training.loop import fit, outputs, training_device
 
 ROWS = {SINGLE: "alone", MTDNN: "together", STUDENT: "taught"}
@@ -66,46 +66,12 @@ def folders(preset: Preset) -> dict[str, list[str]]:
     return {task: [task] for task in tasks_of(preset)}
 
 
-def compared(preset: Preset, seed: int) -> Plan:
-    """All rows: each row's model of each task. Without a task that is taught there is no student."""
-    known, tasks, pupils = preset.mtdnn_kd, tasks_of(preset), taught(preset)
-
-    # each task alone, and the models of all tasks
-    alone = {task: single(preset, seed, SINGLE, task) for task in tasks}
-    models = [mt_dnn(preset, seed, number, tasks=tasks) for number in range(known.models if pupils else 1)]
-    yield [*alone.values(), *models]
-
-    # fine-tuned on each task, and the members of the ensembles with new heads
-    def fine_tuned(row: str, model: MultiTaskTraining) -> dict[str, MultiTaskTraining]:
-        return {task: tuned(preset, seed, f"{row} fine-tuned", task, model) for task in tasks}
-
-    rows = {SINGLE: alone, MTDNN: fine_tuned(MTDNN, models[0])}
-    members = chosen(preset, models) if pupils else []
-    ensembles = {task: [tuned(preset, seed, ENSEMBLE, task, model, fresh=True) for model in members] for task in pupils}
-    yield [*rows[MTDNN].values(), *(model for ensemble in ensembles.values() for model in ensemble)]
-    if not pupils:
-        return rows
-
-    # the student
-    teachers = {task: [model.key for model in ensemble] for task, ensemble in ensembles.items()}
-    yield [Predictions.of(preset, teachers, "train", "soft targets")]
-    student = mt_dnn(preset, seed, 0, STUDENT, teachers, tasks=tasks)
-    yield [student]
-    rows[STUDENT] = fine_tuned(STUDENT, student)
-    yield rows[STUDENT].values()
-    return rows
-
-
-def chosen(preset: Preset, models: list[MultiTaskTraining]) -> list[MultiTaskTraining]:
-    """The models that make the ensembles: the best on validation or, until they are trained, the first."""
-    known = preset.mtdnn_kd
-    by = _named("mtdnn_kd.chosen_by", known.chosen_by, tasks_of(preset))
-    return (best(models, by) if all(map(is_done, models)) else models)[: known.members]
-
-
 def plans(preset: Preset) -> dict[int, Plan]:
     """What is trained, by seed."""
-    return {seed: compared(preset, seed) for seed in range(preset.seeds)}
+    names, pupils = tasks_of(preset), taught(preset)
+    _named("mtdnn_kd.chosen_by", preset.mtdnn_kd.chosen_by, names)
+    students = [STUDENT] * bool(pupils)
+    return {seed: distilled(preset, seed, names, pupils, pupils, students) for seed in range(preset.seeds)}
 
 
 def predictions(preset: Preset, done: Mapping[int, Outcome]) -> dict[tuple[str, int], Predictions]:
@@ -116,6 +82,7 @@ def predictions(preset: Preset, done: Mapping[int, Outcome]) -> dict[tuple[str, 
         )
         for seed, outcome in done.items()
         for row, of_task in outcome.value.items()
+        if row != ENSEMBLE
     }
 
 
@@ -131,7 +98,7 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
     done = run_plans(plans(preset), preset.engine, after=after)
     asked, models = predictions(preset, done), {}
     run(asked.values(), preset.engine, "predictions", after)
-    rows = list(done[0].value)
+    rows = [row for row in done[0].value if row != ENSEMBLE]
     for task in tasks_of(preset):
         trained = {seed: outcome.value[rows[-1]][task] for seed, outcome in done.items()}
         seed = max(trained, key=lambda seed: trained[seed].best()[task])

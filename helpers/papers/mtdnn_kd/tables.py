@@ -132,7 +132,8 @@ def costs(trained: Trained) -> pd.DataFrame:
 def chosen(trained: Trained) -> pd.DataFrame:
     """Validation scores of the first seed's models on all tasks together, and which of them make the ensembles."""
     models = [algorithm.mt_dnn(trained.preset, 0, number) for number in range(trained.preset.mtdnn_kd.models)]
-    best = algorithm.best(models, trained.preset.mtdnn_kd.chosen_by)[: trained.preset.mtdnn_kd.members]
+    tasks = algorithm.chosen_by(trained.preset, models[0].tasks)
+    best = algorithm.best(models, tasks)[: trained.preset.mtdnn_kd.members]
     rows = [{"dropout": model.dropout, **model.best(), "chosen": model in best} for model in models]
     return pd.DataFrame(rows, index=[f"model {number + 1}" for number in range(len(models))]).round(1)
 

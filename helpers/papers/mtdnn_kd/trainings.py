@@ -1,9 +1,8 @@
 """The configs of MT-DNN's trainings: on all tasks (Algorithm 1), with teachers or without, and on one alone."""
 
-from helpers.models.pretrained import encoder_fingerprint
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
-from helpers.tasks.multitask import MultiTaskTraining, parts_of, steps_of, turns_of
+from helpers.tasks.multitask import MultiTaskTraining, parts_of, settings_of, steps_of, turns_of
 
 
 def mt_dnn(
@@ -72,9 +71,9 @@ def _training(
 ) -> MultiTaskTraining:
     """A training of so many epochs on some tasks; ``changes`` are made to the section [training]."""
     known = preset.mtdnn_kd
-    training = preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}) | changes
     parts = {task: parts_of(preset, task, unlabelled and task in (teachers or {})) for task in tasks}
-    sequences = {task: kinds.sequences_over(preset, task, parts[task]) for task in tasks}
+    settings = settings_of(preset, parts, changes)
+    sequences = {task: kinds.sequences_over(preset, task, own) for task, own in parts.items()}
     return MultiTaskTraining(
         preset=preset,
         tasks=tasks,
@@ -82,27 +81,9 @@ def _training(
         head_dropout={task: known.head_dropouts.get(task, known.head_dropout) for task in tasks},
         san=known.san,
         seed=seed,
-        steps=steps_of(turns_of(sequences, training["batch_size"], seed), epochs),
+        steps=steps_of(turns_of(sequences, settings["training"]["batch_size"], seed), epochs),
         teachers=teachers or {},
         unlabelled=unlabelled,
-        settings={
-            "encoder": encoder_fingerprint(preset.encoder),
-            "random_layers": preset.random_layers,
-            "texts": {task: kinds.fingerprint(preset, task, *parts[task], "valid") for task in tasks},
-            "max_length": preset.tasks.max_length,
-            "training": training,
-            **_reading(preset, tasks),
-        },
+        settings=settings,
         **config,
     )
-
-
-def _reading(preset: Preset, tasks: list[str]) -> dict:
-    """What a training depends on besides where some of its tasks are questions about passages; only then."""
-    if not (readings := [task for task in tasks if kinds.is_reading(preset, task)]):
-        return {}
-    return {
-        "windows": preset.windows.model_dump(),
-        "answers": preset.answers.model_dump(),
-        "unanswerable": [task for task in readings if preset.data.may_be_unanswerable(task)],
-    }
