@@ -109,7 +109,7 @@ def test_a_model_of_each_task_with_a_card_and_a_record(results, files, tmp_path,
     assert run(files, out, *empty) == 0
     printed = capsys.readouterr().out
     assert "mood: 16 train, 6 valid, 6 test; bad, good; scored by accuracy" in printed
-    assert "score: 16 train, 6 valid, 6 test examples; a score" in printed
+    assert "score: 16 train, 6 valid, 6 test; scored by pearson and spearman" in printed
     assert "news: 24 train, 8 valid, 12 test questions" in printed
     # Of two seeds five models alone, one of all tasks, five fine-tuned ones, and both rows asked.
     assert re.search(r"26 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", printed)
