@@ -62,7 +62,7 @@ def pytest_collection_finish(session):
         return
     folder = Path(tempfile.mkdtemp(prefix="smoke-"))
     names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-    by_paper = [[name for name in names if mark in name] for mark in ("_a2d_", "_imm_", "_hrkd_")]
+    by_paper = [[name for name in names if mark in name] for mark in ("_a2d_", "_imm_", "_hrkd_", "_mtdnn")]
     by_paper[0].insert(0, "00_corpora")
     environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
     command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", "-p", "seeds", "1"]
