@@ -120,7 +120,8 @@ def table2(trained: Trained, asked: Replies) -> dict:
 
 def figure4(table: records.Record) -> dict:
     """Figure 4: Table 2 as bars."""
-    return {"scores": [score for score in table.scores if score.metric == "F1"], "examples": {}, "unit": "F1"}
+    scores = [score for score in table.scores if score.metric == "F1"]
+    return {"scores": scores, "examples": table.examples, "examples_of": table.examples_of}
 
 
 def table3(trained: Trained, asked: Replies) -> dict:
