@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from helpers.data.tasks import load_tasks
@@ -136,6 +137,32 @@ def chosen(trained: Trained) -> pd.DataFrame:
     best = algorithm.best(models, tasks)[: trained.preset.mtdnn_kd.members]
     rows = [{"dropout": model.dropout, **model.best(), "chosen": model in best} for model in models]
     return pd.DataFrame(rows, index=[f"model {number + 1}" for number in range(len(models))]).round(1)
+
+
+def sureness(trained: Trained) -> pd.DataFrame:
+    """What the teachers have to say besides the labels: how often they are right, and the probability that they give to
+    the label, on the texts that they trained on, which their student learns from, and on test texts; over all seeds."""
+    preset, table = trained.preset, {}
+    for task in (task for task in algorithm.taught(preset) if kinds.task_of(preset, task).labels):
+        for part, name in {"train": "training texts", "test": "test texts"}.items():
+            examples = kinds.examples_of(preset, task, part)
+            labels = np.array([text.label for text in examples])
+            said = [values[task] for values in _of_teachers(trained, part)]
+            own = np.stack([values[np.arange(len(labels)), labels] for values in said])
+            right = np.stack([values.argmax(1) == labels for values in said])
+            table.setdefault(task, {}).update(
+                {f"% right, {name}": 100 * right.mean(), f"probability of the label, {name}": own.mean()}
+            )
+    return pd.DataFrame.from_dict(table, orient="index").round(2)
+
+
+def _of_teachers(trained: Trained, part: str) -> Iterator[dict[str, np.ndarray]]:
+    """What every seed's teachers predict of a part, by task."""
+    for of_task in trained.rows[ENSEMBLE].values():
+        keys = {task: [model.key for model in of_task[task]] for task in algorithm.taught(trained.preset)}
+        asked = Predictions.of(trained.preset, keys, part, "the teachers")
+        run([asked], trained.preset.engine, "predictions")
+        yield {task: asked.values(task) for task in keys}
 
 
 def predictions(trained: Trained) -> dict[str, dict[int, Predictions]]:
