@@ -102,7 +102,7 @@ def test_soft_targets_are_the_mean_of_the_members(trained):
     batches = known.batches()
     step = next(n for n in range(len(batches)) if batches.plan[n][0] == "MNLI")
     batch = batches.at(step)
-    expected = np.mean([predicted.values("MNLI") for predicted in own], axis=0)[batch["window"].numpy()]
+    expected = np.mean([predicted.values()["MNLI"] for predicted in own], axis=0)[batch["window"].numpy()]
     assert np.allclose(batch["teacher_probabilities"].numpy(), expected, atol=1e-6)
     assert np.allclose(expected.sum(1), 1, atol=1e-5)
     other = next(n for n in range(len(batches)) if batches.plan[n][0] == "CoLA")
@@ -130,8 +130,8 @@ def test_tables_have_every_row_and_task(trained):
 
 
 def test_a_score_is_the_mean_of_a_tasks_metrics(trained):
-    asked = tables.predictions(trained)[MTDNN][0]
-    values = asked.values("QQP")
+    asked = tables.predictions(trained, [MTDNN])[MTDNN, 0]
+    values = asked.values()["QQP"]
     labels = np.array([text.label for text in kinds.examples_of(trained.preset, "QQP", "test")])
     said = values.argmax(1)
     hits, both = (said == labels).mean(), 2 * ((said == 1) & (labels == 1)).sum()
@@ -154,4 +154,4 @@ def test_a_network_of_answers_in_turns(tmp_path, monkeypatch):
     training.fit()
     predicted = Predictions.of(training.preset, {"MNLI": [training.key]})
     predicted.fit()
-    assert torch.allclose(torch.from_numpy(predicted.values("MNLI")).sum(1), torch.ones(12), atol=1e-5)
+    assert torch.allclose(torch.from_numpy(predicted.values()["MNLI"]).sum(1), torch.ones(12), atol=1e-5)

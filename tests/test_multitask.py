@@ -72,8 +72,11 @@ def test_a_saved_task_gives_the_same_logits_alone(model, saved, task, tmp_path):
     alone, report = AUTO[task].from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"]
     taken = {name: values for name, values in batch.items() if name != "segment_ids"}
+    weights = model.tasks[task].state_dict()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in alone.state_dict().items())
     for found in (again(task, **batch), alone.eval()(**taken)):
-        assert all(torch.equal(one, other) for one, other in zip(expected, logits_of(found), strict=True))
+        # some processors round a sum by where its terms lie in memory, so equal weights give logits equal to rounding
+        assert all(torch.allclose(*pair, rtol=0, atol=1e-6) for pair in zip(expected, logits_of(found), strict=True))
 
 
 def test_a_part_names_its_labels(model):

@@ -21,7 +21,6 @@ from helpers.tasks import choices, labels, metrics, spans
 from helpers.training.loop import Loss
 
 LOSSES: Mapping[str, Loss] = {"spans": spans.loss, "labels": labels.loss, "choices": choices.loss}
-PARTS = ("train", "valid")  # what a training depends on
 
 
 def is_reading(preset: Preset, name: str) -> bool:
@@ -113,16 +112,27 @@ def answers(replies: list[Reply], limit: float) -> list[str]:
     return ["" if reply.null_difference > limit else reply.best_text for reply in replies]
 
 
-def score(preset: Preset, name: str, part: str, predicted: Predicted, limit: float | None = None) -> dict[str, float]:
+def score(preset: Preset, name: str, part: str, predicted: Predicted) -> dict[str, float]:
     """What a part is scored by, in percent: the task's own metrics, or EM and F1 of questions, which are left without
-    an answer above ``limit`` (by default the one that suits the part best)."""
+    an answer above the threshold that suits the part best."""
     examples = examples_of(preset, name, part)
     if not is_reading(preset, name):
         values = labels.score(examples, predicted)
         return {metric: values[metric] for metric in task_of(preset, name).metrics}
-    limit = threshold(preset, name, predicted, part) if limit is None else limit
-    may = preset.data.may_be_unanswerable(name)
-    return metrics.score(examples, answers(predicted, limit), no_answer=may).means()
+    said = answers(predicted, threshold(preset, name, predicted, part))
+    return metrics.score(examples, said, no_answer=preset.data.may_be_unanswerable(name)).means()
+
+
+def example_scores(preset: Preset, name: str, part: str, predicted: Predicted) -> list[float] | None:
+    """What every example of a part scores, in percent, where a task's main score is their mean, else None. Questions
+    are left without an answer where none is likelier, as a saved reader leaves them."""
+    examples = examples_of(preset, name, part)
+    if is_reading(preset, name):
+        may = preset.data.may_be_unanswerable(name)
+        return list(metrics.score(examples, answers(predicted, 0.0 if may else np.inf), no_answer=may).f1)
+    if task_of(preset, name).metrics != ("accuracy",):
+        return None
+    return [100.0 * (said == text.label) for said, text in zip(predicted.argmax(1).tolist(), examples, strict=True)]
 
 
 def main_score(preset: Preset, name: str, values: Mapping[str, float]) -> float:

@@ -99,11 +99,13 @@ class MultiTaskTraining(CachedTraining):
         known, size = self.sequences(), self.settings["training"]["batch_size"]
         turns = turns_of(known, size, self.seed, self.weights, self.epoch_of)
         tensors = {task: SequenceTensors(sequences, training_device()) for task, sequences in known.items()}
+        parts = {part for task in self.teachers for part in self.parts(task)}
+        said = {part: Predictions.of(self.preset, self.teachers, part).values() for part in parts}
         teachers = {}
         for task in self.teachers:
-            said = [Predictions.of(self.preset, self.teachers, part).values(task) for part in self.parts(task)]
-            probabilities = torch.from_numpy(np.concatenate(said)).to(training_device())
-            teachers[task] = [StoredTeacher(tensors[task], {"probabilities": probabilities})]
+            probabilities = np.concatenate([said[part][task] for part in self.parts(task)])
+            stored = {"probabilities": torch.from_numpy(probabilities).to(training_device())}
+            teachers[task] = [StoredTeacher(tensors[task], stored)]
         return TaskBatches(tensors, plan_steps(turns, self.steps), teachers)
 
     def validate(self, model: MultiTask) -> tuple[float, dict]:
@@ -162,15 +164,16 @@ class Predictions(Cached):
         model = load_multitask(self.folder_of(key), [task]).to(training_device())
         return kinds.predict(self.preset, model.tasks[task], task, self.part)
 
-    def values(self, task: str) -> Predicted:
-        """What was predicted of a task, stored by then. Raises DamagedFile."""
-        if kinds.is_reading(self.preset, task):
-            return self.result()[task]
-        return load_outputs(self.infra.uid_folder() / FILE, self.key, repr(self.texts))[task].numpy()
+    def values(self) -> dict[str, Predicted]:
+        """What was predicted, by task, stored by then. Raises DamagedFile."""
+        return self.result() | {task: means.numpy() for task, means in self._stored().items()}
 
     def check(self) -> None:
         """Raises DamagedFile where what is stored is not what was predicted."""
-        load_outputs(self.infra.uid_folder() / FILE, self.key, repr(self.texts))
+        self._stored()
+
+    def _stored(self) -> dict[str, Tensor]:
+        return load_outputs(self.infra.uid_folder() / FILE, self.key, repr(self.texts))
 
     def windows_read(self) -> int:
         """The sequences of the part, once a model."""

@@ -45,7 +45,7 @@ def replies(trained: Trained) -> Replies:
     run(asked.values(), trained.preset.engine, "answers")
     found: Replies = {}
     for (row, seed, part), predicted in asked.items():
-        found.setdefault((row, seed), {})[part] = predicted.values(questions(trained.preset))
+        found.setdefault((row, seed), {})[part] = predicted.values()[questions(trained.preset)]
     return found
 
 

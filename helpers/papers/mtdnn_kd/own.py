@@ -12,16 +12,14 @@ from helpers.batches.plans import TaskBatches, plan_steps
 from helpers.batches.tensors import SequenceTensors
 from helpers.batches.texts import EncoderError
 from helpers.data.examples import DataError
-from helpers.files import fingerprint
 from helpers.papers.card import OwnModel
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT, distilled
-from helpers.papers.mtdnn_kd.tables import METRICS, hits
+from helpers.papers.mtdnn_kd.tables import METRICS, Asked, main_scores, predictions_of
 from helpers.papers.mtdnn_kd.trainings import mt_dnn, tuned
 from helpers.papers.rows import seconds, trainings_of
 from helpers.presets.schema import Preset
-from helpers.results import records
-from helpers.results.records import Claim, Score
-from helpers.tasks import kinds, metrics
+from helpers.results.records import Claim
+from helpers.tasks import kinds
 from helpers.tasks.multitask import Predictions, task_loss, turns_of
 from helpers.tasks.pace import STEPS, Speed, Speeds, measured
 from helpers.tasks.parts import USES, kind_of, labels_of, save_part
@@ -74,12 +72,10 @@ def plans(preset: Preset) -> dict[int, Plan]:
     return {seed: distilled(preset, seed, names, pupils, pupils, students) for seed in range(preset.seeds)}
 
 
-def predictions(preset: Preset, done: Mapping[int, Outcome]) -> dict[tuple[str, int], Predictions]:
+def predictions(preset: Preset, done: Mapping[int, Outcome]) -> Asked:
     """What every row's models are asked for, by row and seed."""
     return {
-        (row, seed): Predictions.of(
-            preset, {task: [model.key] for task, model in of_task.items()}, label=f"{row}, seed {seed}"
-        )
+        (row, seed): predictions_of(preset, of_task, "test", f"{row}, seed {seed}")
         for seed, outcome in done.items()
         for row, of_task in outcome.value.items()
         if row != ENSEMBLE
@@ -105,7 +101,7 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         history = HISTORIES[rows[-1]].format(task=task, taught=", ".join(taught(preset)))
         models[task] = OwnModel(partial(save_part, preset, trained[seed].folder(), task), seed, history)
     return {
-        **scores(preset, asked),
+        **main_scores(preset, tasks_of(preset), asked),
         "baselines": rows[:-1],
         "claims": [CLAIMS[row] for row in rows[1:]],
         "notes": [
@@ -114,27 +110,6 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         ],
         "training_seconds": seconds(trainings_of(task for outcome in done.values() for task in outcome.tasks).values()),
     }, models
-
-
-def scores(preset: Preset, asked: dict[tuple[str, int], Predictions]) -> dict:
-    """Parts of a record: each test part's main score, with that of every example where it is their mean."""
-    names, values, examples = tasks_of(preset), [], {}
-    for (row, seed), predicted in asked.items():
-        for task in names:
-            said, texts = predicted.values(task), kinds.examples_of(preset, task, "test")
-            if kinds.is_reading(preset, task):
-                may = preset.data.may_be_unanswerable(task)
-                answers = kinds.answers(said, 0.0 if may else np.inf)  # as the saved reader answers
-                examples[row, task, seed] = metrics.score(texts, answers, no_answer=may).f1
-            elif kinds.task_of(preset, task).metrics == ("accuracy",):
-                examples[row, task, seed] = hits(preset, task, said)
-            else:
-                value = kinds.main_score(preset, task, kinds.score(preset, task, "test", said))
-                values.append(Score(method=row, column=task, seed=seed, value=value))
-    parts = records.scored(examples)
-    parts["scores"] = sorted([*parts["scores"], *values], key=lambda score: names.index(score.column))
-    ids = {task: [text.id for text in kinds.examples_of(preset, task, "test")] for _, task, _ in examples}
-    return {**parts, "examples_of": {task: fingerprint(*known) for task, known in ids.items()}}
 
 
 def scored_by(preset: Preset, task: str) -> str:

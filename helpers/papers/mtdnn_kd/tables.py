@@ -1,6 +1,7 @@
 """The tables of MT-DNN with distillation: what they need trained, as records, with the paper's claims."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,8 @@ from helpers.training.engine import After, run, run_plans
 NEARLY_ALL = 0.8  # of the ensembles' gain, as the paper's "nearly all" is read here
 PAIRS = {"RTE": "MNLI", "MRPC": "QQP"}  # tasks of one type, the smaller first (section 4.2)
 METRICS = {"matthews": "Matthews", "accuracy": "accuracy", "f1": "F1", "pearson": "Pearson", "spearman": "Spearman"}
-Cell = tuple[str, str, int]  # row, task and seed
+Members = MultiTaskTraining | list[MultiTaskTraining]  # a task's model, or those of its ensemble
+Asked = dict[tuple[str, int], Predictions]  # by row and seed
 
 
 def table1(preset: Preset) -> dict:
@@ -52,32 +54,19 @@ def models(preset: Preset, after: After | None = None) -> Trained:
     return trained
 
 
-def as_list(members: MultiTaskTraining | list[MultiTaskTraining]) -> list[MultiTaskTraining]:
+def as_list(members: Members) -> list[MultiTaskTraining]:
     """The models of an ensemble, or the only one."""
     return members if isinstance(members, list) else [members]
 
 
 def table2(trained: Trained) -> dict:
     """Table 2: the score of every task, the mean of its metrics, and their mean, GLUE's score."""
-    preset, values, examples = trained.preset, [], {}
-    asked = {row: seeds for row, seeds in predictions(trained).items() if row != ENSEMBLE}
-    for (row, task, seed), (predicted, found) in scores(trained, asked).items():
-        if list(found) == ["accuracy"]:
-            examples[row, task, seed] = hits(preset, task, predicted)
-        else:
-            value = kinds.main_score(preset, task, found)
-            values.append(Score(method=row, column=task, seed=seed, value=value))
-    scored = records.scored(examples)
-    ids = {task: fingerprint(*(text.id for text in kinds.examples_of(preset, task, "test"))) for _, task, _ in examples}
-    order = {task: number for number, task in enumerate(preset.tasks.tasks)}
-    rows = list(asked)
+    asked = predictions(trained, [row for row in trained.rows if row != ENSEMBLE])
     return {
-        "scores": sorted([*values, *scored["scores"]], key=lambda s: (rows.index(s.method), order[s.column], s.seed)),
-        "examples": scored["examples"],
-        "examples_of": ids,
+        **main_scores(trained.preset, list(trained.preset.tasks.tasks), asked),
         "baselines": [MTDNN, SINGLE],
-        "claims": [*claims(preset)],
-        "notes": notes(preset),
+        "claims": [*claims(trained.preset)],
+        "notes": notes(trained.preset),
         "training_seconds": trained.seconds,
     }
 
@@ -100,11 +89,13 @@ def table3(trained: Trained) -> dict:
     """Table 3: every metric of the students beside the ensembles, of which those of the tasks that are taught are the
     teachers."""
     preset, values = trained.preset, []
-    asked = {row: seeds for row, seeds in predictions(trained).items() if row in (SINGLE, MTDNN, STUDENT, ENSEMBLE)}
-    for (row, task, seed), (_, found) in scores(trained, asked).items():
-        for metric, value in found.items():
-            column = task if len(found) == 1 else f"{task}, {METRICS[metric]}"
-            values.append(Score(method=row, column=column, seed=seed, value=value))
+    for (row, seed), predicted in predictions(trained, (SINGLE, MTDNN, STUDENT, ENSEMBLE)).items():
+        said = predicted.values()
+        for task in preset.tasks.tasks:
+            found = kinds.score(preset, task, "test", said[task])
+            for metric, value in found.items():
+                column = task if len(found) == 1 else f"{task}, {METRICS[metric]}"
+                values.append(Score(method=row, column=column, seed=seed, value=value))
     text = f"{STUDENT} keeps at least {NEARLY_ALL:.0%} of what the ensembles gain over {MTDNN}"
     kept = Claim(text=text, above=STUDENT, below=MTDNN, than=[ENSEMBLE, MTDNN], times=NEARLY_ALL)
     return {
@@ -143,54 +134,52 @@ def sureness(trained: Trained) -> pd.DataFrame:
     """What the teachers have to say besides the labels: how often they are right, and the probability that they give to
     the label, on the texts that they trained on, which their student learns from, and on test texts; over all seeds."""
     preset, table = trained.preset, {}
-    for task in (task for task in algorithm.taught(preset) if kinds.task_of(preset, task).labels):
-        for part, name in {"train": "training texts", "test": "test texts"}.items():
-            examples = kinds.examples_of(preset, task, part)
-            labels = np.array([text.label for text in examples])
-            said = [values[task] for values in _of_teachers(trained, part)]
-            own = np.stack([values[np.arange(len(labels)), labels] for values in said])
-            right = np.stack([values.argmax(1) == labels for values in said])
+    tasks = [task for task in algorithm.taught(preset) if kinds.task_of(preset, task).labels]
+    for part, name in {"train": "training texts", "test": "test texts"}.items():
+        said = [predicted.values() for predicted in predictions(trained, [ENSEMBLE], part, tasks).values()]
+        for task in tasks:
+            labels = np.array([text.label for text in kinds.examples_of(preset, task, part)])
+            own = np.stack([values[task][np.arange(len(labels)), labels] for values in said])
+            right = np.stack([values[task].argmax(1) == labels for values in said])
             table.setdefault(task, {}).update(
                 {f"% right, {name}": 100 * right.mean(), f"probability of the label, {name}": own.mean()}
             )
     return pd.DataFrame.from_dict(table, orient="index").round(2)
 
 
-def _of_teachers(trained: Trained, part: str) -> Iterator[dict[str, np.ndarray]]:
-    """What every seed's teachers predict of a part, by task."""
-    for of_task in trained.rows[ENSEMBLE].values():
-        keys = {task: [model.key for model in of_task[task]] for task in algorithm.taught(trained.preset)}
-        asked = Predictions.of(trained.preset, keys, part, "the teachers")
-        run([asked], trained.preset.engine, "predictions")
-        yield {task: asked.values(task) for task in keys}
-
-
-def predictions(trained: Trained) -> dict[str, dict[int, Predictions]]:
-    """What every row's models predict of the test texts, by row and seed; asked once, and kept."""
+def predictions(trained: Trained, rows: Iterable[str], part: str = "test", tasks: Iterable[str] = ()) -> Asked:
+    """What rows' models predict of a part of some tasks (all, if none is named); asked once, and kept."""
     asked = {}
-    for row, seeds in trained.rows.items():
-        for seed, of_task in seeds.items():
-            keys = {task: [model.key for model in as_list(members)] for task, members in of_task.items()}
-            asked.setdefault(row, {})[seed] = Predictions.of(trained.preset, keys, label=f"{row}, seed {seed}")
-    run([task for seeds in asked.values() for task in seeds.values()], trained.preset.engine, "predictions")
+    for row in (row for row in trained.rows if row in rows):
+        for seed, of_task in trained.rows[row].items():
+            models = {task: of_task[task] for task in tasks or of_task}
+            asked[row, seed] = predictions_of(trained.preset, models, part, f"{row}, seed {seed}, {part}")
+    run(asked.values(), trained.preset.engine, "predictions")
     return asked
 
 
-def scores(trained: Trained, asked: dict[str, dict[int, Predictions]]) -> dict[Cell, tuple]:
-    """What was predicted, and what it scores by every metric, by row, task and seed."""
-    found = {}
-    for row, seeds in asked.items():
-        for seed, predicted in seeds.items():
-            for task in trained.preset.tasks.tasks:
-                values = predicted.values(task)
-                found[row, task, seed] = values, kinds.score(trained.preset, task, "test", values)
-    return found
+def predictions_of(preset: Preset, models: dict[str, Members], part: str, label: str) -> Predictions:
+    """What each task's model, or its ensemble, predicts of a part."""
+    keys = {task: [model.key for model in as_list(members)] for task, members in models.items()}
+    return Predictions.of(preset, keys, part, label)
 
 
-def hits(preset: Preset, task: str, probabilities) -> list[float]:
-    """100 for each test text whose class is right, else 0."""
-    known = kinds.examples_of(preset, task, "test")
-    return [100.0 * (said == text.label) for said, text in zip(probabilities.argmax(1).tolist(), known, strict=True)]
+def main_scores(preset: Preset, tasks: Sequence[str], asked: Asked) -> dict:
+    """Parts of a record: the main score of every row, task and seed, with that of every test example where it is their
+    mean."""
+    values, examples = [], {}
+    for (row, seed), predicted in asked.items():
+        said = predicted.values()
+        for task in tasks:
+            if (of_examples := kinds.example_scores(preset, task, "test", said[task])) is not None:
+                examples[row, task, seed] = of_examples
+            else:
+                value = kinds.main_score(preset, task, kinds.score(preset, task, "test", said[task]))
+                values.append(Score(method=row, column=task, seed=seed, value=value))
+    parts, cells = records.scored(examples), list(product(dict.fromkeys(row for row, _ in asked), tasks))
+    parts["scores"] = sorted([*parts["scores"], *values], key=lambda s: (cells.index((s.method, s.column)), s.seed))
+    ids = {task: [text.id for text in kinds.examples_of(preset, task, "test")] for _, task, _ in examples}
+    return {**parts, "examples_of": {task: fingerprint(*known) for task, known in ids.items()}}
 
 
 def notes(preset: Preset) -> list[str]:
