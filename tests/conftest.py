@@ -48,6 +48,14 @@ def text_of(windows, window: int, first: int, last: int) -> str:
     return context[chars[first + shift][0] : chars[last + shift][1]]
 
 
+@pytest.fixture(scope="module")
+def module_results(tmp_path_factory):
+    """A folder of results that all tests of a module share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HELPERS_RESULTS", str(folder := tmp_path_factory.mktemp("results")))
+        yield folder
+
+
 SMOKE = pytest.StashKey()  # the folder, and the processes that fill it
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from conftest import waves_of
 from sklearn.metrics import accuracy_score
 from transformers import AutoModelForSequenceClassification
 
@@ -24,21 +25,14 @@ def smoke(**changes):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(module_results):
     """All rows on reviews, one seed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HELPERS_RESULTS", str(tmp_path_factory.mktemp("results")))
-        yield tables.methods(smoke(), "reviews")
+    return tables.methods(smoke(), "reviews")
 
 
 def plan_of(preset, rows=ROWS, corpus="reviews"):
     """The waves of a plan as if all were trained."""
-    waves, plan = [], algorithm.compared(preset, corpus, 0, rows)
-    try:
-        while True:
-            waves.append(list(next(plan)))
-    except StopIteration as stop:
-        return waves, stop.value
+    return waves_of(algorithm.compared(preset, corpus, 0, rows))
 
 
 def test_rows_are_the_paper_s_and_a_student_alone():

@@ -22,11 +22,9 @@ def smoke(**changes):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HELPERS_RESULTS", str(tmp_path_factory.mktemp("results")))
-        readers = tables.readers(smoke())
-        yield readers, tables.replies(readers)
+def trained(module_results):
+    readers = tables.readers(smoke())
+    return readers, tables.replies(readers)
 
 
 def test_rows_share_readers():

@@ -21,10 +21,8 @@ def smoke(**changes):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HELPERS_RESULTS", str(tmp_path_factory.mktemp("results")))
-        yield tables.models(smoke())
+def trained(module_results):
+    return tables.models(smoke())
 
 
 @pytest.fixture

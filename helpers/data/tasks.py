@@ -78,19 +78,16 @@ def task_fingerprint(tasks: TasksSettings, name: str, *parts: str) -> str:
 
 
 def test_texts(tasks: TasksSettings, name: str) -> dict[str, list[Pair]]:
-    """The texts whose labels GLUE's server alone has, in their order, by the name of the file that it expects of them
-    (CoLA.tsv; of MNLI MNLI-m.tsv, MNLI-mm.tsv and, where the diagnostic texts are there, AX.tsv); ids are the server's.
+    """The texts of official files whose labels GLUE's server alone has, in their order, by the name of the file that it
+    expects of them (CoLA.tsv; of MNLI MNLI-m.tsv, MNLI-mm.tsv and, where the diagnostic texts are there, AX.tsv); ids
+    are the server's.
 
     Raises `DataError` for a file that is missing, or a task that is none of GLUE.
     """
     form, place = _located(tasks, name)
     if form not in GLUE:
         raise DataError(f"{name}: GLUE's server has no labels of it; its tasks are {', '.join(GLUE)}")
-    if tasks.source == "files":
-        return glue.read_tests(_folder(tasks) / place, form)
-    dataset = place.partition(":")[0]
-    splits = {file: (f"{dataset}:{own}", split) for file, (own, split) in glue.test_splits(form).items()}
-    return {file: glue.test_from_hub(*_rows(tasks, *split)) for file, split in splits.items()}
+    return glue.read_tests(_folder(tasks) / place, form)
 
 
 def _located(tasks: TasksSettings, name: str) -> tuple[str, str]:

@@ -1,7 +1,6 @@
 """One domain's head of a classifier that has a head a domain, as a classifier by itself."""
 
 import copy
-from collections.abc import Iterator
 from pathlib import Path
 
 from torch import nn
@@ -36,7 +35,7 @@ def head_of(model: nn.Module, domain: str) -> nn.Module:
 def last_layer(model: nn.Module) -> nn.Linear:
     """The linear layer whose outputs are the logits: BERT's and DistilBERT's ``classifier``, RoBERTa's
     ``classifier.out_proj``, and others'. Raises EncoderError where there is none."""
-    if not (found := list(_candidates(model))):
+    if not (found := [layer for layer in linear_layers(model) if layer.out_features == model.config.num_labels]):
         raise EncoderError(
             f"a {model.config.model_type} has no linear layer of {model.config.num_labels} outputs behind its encoder, "
             "so its heads cannot be told apart; use one of BERT's kind"
@@ -44,11 +43,15 @@ def last_layer(model: nn.Module) -> nn.Linear:
     return found[-1]
 
 
-def _candidates(model: nn.Module) -> Iterator[nn.Linear]:
-    for name, module in model.named_modules():
-        behind = not name.startswith(f"{model.base_model_prefix}.")
-        if behind and isinstance(module, nn.Linear) and module.out_features == model.config.num_labels:
-            yield module
+def is_of_encoder(model: nn.Module, name: str) -> bool:
+    """Whether the module or tensor of this name lies in the model's encoder, not in its head."""
+    return name.startswith(f"{model.base_model_prefix}.")
+
+
+def linear_layers(model: nn.Module) -> list[nn.Linear]:
+    """The linear layers of a model's head, in order."""
+    behind = (module for name, module in model.named_modules() if not is_of_encoder(model, name))
+    return [module for module in behind if isinstance(module, nn.Linear)]
 
 
 def save_head(folder: Path, domain: str, into: Path) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from helpers.batches.texts import EncoderError
+from helpers.models.heads import is_of_encoder, linear_layers
 from helpers.models.pretrained import INPUTS, inputs_of, load_config, load_encoder
 from helpers.models.san import with_san
 
@@ -51,15 +51,16 @@ class MultiTask(nn.Module):
         """The encoder's configuration."""
         return self.shared.config
 
-    def heads(self) -> dict[str, dict[str, torch.Tensor]]:
-        """The tensors of every task's head, by task."""
-        return {name: _head(model) for name, model in self.tasks.items()}
-
     def save_pretrained(self, folder: Path) -> None:
         """Save the encoder in Hugging Face format, the heads in a file beside it. Raises OSError on a full disk."""
         self.shared.save_pretrained(folder)
-        tensors = {f"{task}|{name}": tensor for task, head in self.heads().items() for name, tensor in head.items()}
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, Path(folder) / HEADS_FILE)
+        heads = {
+            f"{task}|{name}": tensor.contiguous()
+            for task, model in self.tasks.items()
+            for name, tensor in model.state_dict().items()
+            if not is_of_encoder(model, name)
+        }
+        save_file(heads, Path(folder) / HEADS_FILE)
 
 
 def new_multitask(
@@ -75,9 +76,10 @@ def new_multitask(
         sizes = {"classes": head.classes, "random_layers": random_layers, "max_length": max_length}
         model = load_encoder(encoder, head.kind, seed=seed, **sizes)
         models[task] = with_san(model) if head.san else model
-        for layer in _layers(models[task]):
-            layer.reset_parameters()
-            nn.init.zeros_(layer.bias)
+        for layer in linear_layers(models[task]):
+            if layer.bias is not None:
+                layer.reset_parameters()
+                nn.init.zeros_(layer.bias)
     return MultiTask(models)
 
 
@@ -104,7 +106,7 @@ def set_dropout(model: MultiTask, encoder: float | None, heads: Mapping[str, flo
     for task, whole in model.tasks.items():
         for name, module in whole.named_modules():
             if isinstance(module, nn.Dropout):
-                if not name.startswith(f"{whole.base_model_prefix}."):
+                if not is_of_encoder(whole, name):
                     module.p = heads[task]
                 elif encoder is not None:
                     module.p = encoder
@@ -119,14 +121,3 @@ def part_of(model: MultiTask, task: str, labels: tuple[str, ...] = ()) -> nn.Mod
         own.config.id2label = dict(enumerate(labels))
         own.config.label2id = {label: number for number, label in enumerate(labels)}
     return own
-
-
-def _layers(model: nn.Module) -> list[nn.Linear]:
-    """The linear layers of a head."""
-    behind = (module for name, module in model.named_modules() if not name.startswith(f"{model.base_model_prefix}."))
-    return [module for module in behind if isinstance(module, nn.Linear) and module.bias is not None]
-
-
-def _head(model: nn.Module) -> dict[str, torch.Tensor]:
-    prefix = f"{model.base_model_prefix}."
-    return {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(prefix)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import datasets  # takes a second to import
 
 HIGHEST = 5.0  # score of STS-B; the lowest is 0
-DIAGNOSTIC = ("ax", "test")
+DIAGNOSTIC = "diagnostic"
 Cells = dict[str, str] | DataError  # of one row by column, or why it has none
 Table = Iterable[tuple[str, Cells]]  # with the place of each row
 
@@ -78,14 +78,12 @@ def read_glue(folder: Path, name: str) -> tuple[Parts, list[Pair], list[str]]:
     return parts, _test(test, task) if test.exists() else [], notes
 
 
-def test_splits(name: str) -> dict[str, tuple[str, str]]:
-    """Configuration on the Hub and split of the texts whose labels GLUE's server alone has, by the name of the file
-    that it expects of them. The model of MNLI answers the diagnostic texts as well."""
-    task = GLUE[name]
-    if not task.variant:
-        return {f"{name}.tsv": (task.configuration, "test")}
-    genres = {f"{name}-m.tsv": "test_matched", f"{name}-mm.tsv": "test_mismatched"}
-    return {file: (task.configuration, split) for file, split in genres.items()} | {"AX.tsv": DIAGNOSTIC}
+def test_splits(name: str) -> dict[str, str]:
+    """The texts whose labels GLUE's server alone has, by the name of the file that it expects of them. The model of
+    MNLI answers the diagnostic texts as well."""
+    if not GLUE[name].variant:
+        return {f"{name}.tsv": "test"}
+    return {f"{name}-m.tsv": "test_matched", f"{name}-mm.tsv": "test_mismatched", "AX.tsv": DIAGNOSTIC}
 
 
 def read_tests(folder: Path, name: str) -> dict[str, list[Pair]]:
@@ -96,7 +94,7 @@ def read_tests(folder: Path, name: str) -> dict[str, list[Pair]]:
     """
     texts = {}
     for submitted, split in test_splits(name).items():
-        file = folder / f"{split[1]}.tsv" if split != DIAGNOSTIC else _diagnostic_file(folder)
+        file = folder / f"{split}.tsv" if split != DIAGNOSTIC else _diagnostic_file(folder)
         if file:
             texts[submitted] = _test(file, GLUE[name])
     return texts
