@@ -11,7 +11,7 @@ from helpers.data import questions, tasks
 from helpers.data.domains import load_one, locate_folder
 from helpers.data.downloads import plan
 from helpers.data.examples import Corpus, DataError, Example
-from helpers.data.formats.folders import PARTS
+from helpers.data.formats.folders import ALL_PARTS, PARTS
 from helpers.data.formats.squad import write_squad
 from helpers.data.texts import is_given, label_names, load_texts
 from helpers.files import writable, write_whole
@@ -89,7 +89,7 @@ def print_task(section: str, given: TasksSettings, name: str) -> None:
     """The sizes of a task of a preset's section ("": left unsaid), its labels, what it is scored by, and what was done
     to it. Raises DataError."""
     task = tasks.load_task(given, name)
-    sizes = [f"{len(getattr(task, part)):,} {part}" for part in (*PARTS, "unlabelled") if getattr(task, part)]
+    sizes = [f"{len(getattr(task, part)):,} {part}" for part in ALL_PARTS if getattr(task, part)]
     labels = f"; {', '.join(task.labels)}" if task.labels else ""
     head = f"{section}: {name}" if section else name
     print(f"{head}: {', '.join(sizes)}{labels}; scored by {' and '.join(task.metrics)}")

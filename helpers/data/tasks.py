@@ -13,7 +13,7 @@ from helpers import paths
 from helpers.data.examples import Choice, DataError, Pair, Task, fingerprint_of
 from helpers.data.formats import choices, glue
 from helpers.data.formats.choices import LabelledChoice
-from helpers.data.formats.folders import PARTS
+from helpers.data.formats.folders import ALL_PARTS, PARTS
 from helpers.data.formats.glue import GLUE
 from helpers.data.formats.labelled import Labelled
 from helpers.data.formats.text_files import Parts, read_texts
@@ -63,7 +63,7 @@ def load_task(tasks: TasksSettings, name: str) -> Task:
     examples, numbered = examples_of(name, parts, lambda record: _example(record, labels))
     notes, unlabelled = [*read.notes, *completed, *numbered], in_order(read.unlabelled, tasks.seed)
     task = Task(name, kind, labels, metrics, **examples, unlabelled=unlabelled, notes=notes)
-    task = cut(tasks, task, (*PARTS, "unlabelled") if unlabelled else PARTS)
+    task = cut(tasks, task, ALL_PARTS if unlabelled else PARTS)
     if kind == "score":  # of which no accuracy is taken
         return task
     return replace(task, notes=[*task.notes, *warnings(task, labels)])

@@ -9,6 +9,7 @@ from helpers.data.formats.arrow import is_saved, saved_splits
 from helpers.data.formats.files import is_narrativeqa, listing, shard_of, suffix_of
 
 PARTS = ("train", "valid", "test")
+ALL_PARTS = (*PARTS, "unlabelled")
 _NAMES = {
     **{part: part for part in PARTS},
     **dict.fromkeys(("training", "trn"), "train"),

@@ -17,7 +17,7 @@ import numpy as np
 import pydantic
 
 from helpers.data.examples import Choice, DataError, Pair, Task
-from helpers.data.formats.folders import PARTS
+from helpers.data.formats.folders import ALL_PARTS
 from helpers.data.mini import sentences
 from helpers.data.mini.texts import GENRES, REVIEWS, SHARED
 
@@ -42,7 +42,6 @@ _TOML = tomllib.loads(Path(__file__).with_name("tasks.toml").read_text(encoding=
 _TASKS = pydantic.TypeAdapter(_Tasks).validate_python(_TOML)
 SOURCES, WORDS = _TASKS.tasks, _TASKS.words
 STREAMS = {name: 300 + number for number, name in enumerate(SOURCES)}  # of random numbers
-ALL_PARTS = (*PARTS, "unlabelled")
 
 
 def _inference(source: str, genres: tuple[str, ...]) -> Callable:
