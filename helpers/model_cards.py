@@ -57,7 +57,7 @@ def compared(record: Record, domain: str, method: OwnDomains) -> str:
     baseline, row = list(rows)[-2:]
     found = comparisons.compare(record, row, baseline, [domain])
     each = ", ".join(f"{word} {table[name]}" for name, word in rows.items())
-    text = f"{domain}: {each}; {rows[row]} over {rows[baseline]} {tables.signed(found.difference)}"
-    if found.low is None:
+    text = f"{domain}: {each}; {rows[row]} over {rows[baseline]} {tables.signed(found.mean)}"
+    if found.error is None:
         return text
-    return f"{text} ({tables.interval(found)}; P({rows[row]} > {rows[baseline]}) {tables.chance(found.probability)})"
+    return f"{text} ({tables.interval(found)}; P({rows[row]} > {rows[baseline]}) {tables.chance(found.above())})"

@@ -11,7 +11,6 @@ from helpers.data.sets import question_set
 from helpers.papers import rows
 from helpers.papers.imm import algorithm, trainings
 from helpers.presets.load import load
-from helpers.results import claims, provenance, records
 from helpers.tasks.answering import Answering, answering
 from helpers.training import cached, checkpoints, engine
 
@@ -247,99 +246,3 @@ def flip(path):
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(bytes(content))
-
-
-def record(values, claim):
-    scores = [
-        records.Score(method=method, column=column, seed=seed, value=value)
-        for (method, column), seeds in values.items()
-        for seed, value in enumerate(seeds)
-    ]
-    run = provenance.run_info({}, 0.0, provenance.Code("0", False))
-    paper = [records.Printed(method="A", column="x", value=3.0), records.Printed(method="B", column="x", value=1.0)]
-    kind = {"artefact": "imm/table1", "preset": "smoke", "title": "t", "unit": "F1"}
-    return records.Record(**kind, scores=scores, paper=paper, claims=[claim], run=run)
-
-
-def test_claims_hold_fail_or_stay_open():
-    claim = records.Claim(text="A beats B", above="A", below="B")
-    clear = record({("A", "x"): [10, 11, 12], ("B", "x"): [1, 2, 3]}, claim)
-    found = claims.judge(clear, claim)
-    assert found.outcome == claims.HOLDS and found.comparison.difference == 9
-    assert found.sentence.startswith("A beats B: holds. Difference +9.0 F1 (95 % interval +")
-    assert found.sentence.endswith("; in the paper +2.00.")
-    other = claims.judge(clear, records.Claim(text="B beats A", above="B", below="A"))
-    assert (
-        other.outcome == claims.FAILS and "does not hold" in other.sentence and "in the paper −2.00" in other.sentence
-    )
-    close = record({("A", "x"): [1, 5, 3], ("B", "x"): [2, 4, 3]}, claim)
-    assert claims.judge(close, claim).outcome == claims.OPEN
-    two = record({("A", "x"): [9, 9], ("B", "x"): [1, 1]}, claim)
-    assert claims.judge(two, claim).outcome == claims.OPEN  # too few seeds for a claim
-    uneven = clear.model_copy(update={"scores": [s for s in clear.scores if s.method != "B" or s.seed == 0]})
-    assert claims.judge(uneven, claim).outcome == claims.OPEN  # of one row
-    single = record({("A", "x"): [9], ("B", "x"): [1]}, claim)
-    assert "without an interval" in claims.judge(single, claim).sentence
-
-
-def test_a_claim_may_be_about_two_differences():
-    # A gains exactly 1 more over B on y than on x with every seed, though seeds differ by far more than that.
-    values = {("A", "x"): [5, 16, 9], ("B", "x"): [4, 5, 9], ("A", "y"): [8, 9, 6], ("B", "y"): [6, -3, 5]}
-    claim = records.Claim(text="more", above="A", below="B", columns=["y"], than=["A", "B"], than_columns=["x"])
-    found = claims.judge(record(values, claim), claim)
-    assert found.outcome == claims.HOLDS and (found.comparison.low, found.comparison.high) == (1, 1)
-    with pytest.raises(ValueError, match="is about 'C', but no score is of that row"):
-        record(values, claim.model_copy(update={"above": "C"}))
-
-
-def test_a_claim_may_be_about_a_multiple_of_another_difference():
-    # A - B is 6, 6 and 7, and B - C 2, 2 and 3: more than twice by 2, 2 and 1, more than three times by 0, 0 and -2.
-    values = {("A", "x"): [10, 10, 12], ("B", "x"): [4, 4, 5], ("C", "x"): [2, 2, 2]}
-    claim = records.Claim(text="most of it", above="A", below="B", than=["B", "C"], times=2.0)
-    found = claims.judge(record(values, claim), claim)
-    assert found.outcome == claims.HOLDS and math.isclose(found.comparison.difference, 5 / 3)
-    more = claim.model_copy(update={"times": 3.0})
-    assert math.isclose(claims.judge(record(values, more), more).comparison.difference, -2 / 3)
-    # "half of what A gains over C is not lost": B - C against half of A - C, 2 - 4, 2 - 4 and 3 - 5
-    half = records.Claim(text="half", above="B", below="C", than=["A", "C"], times=0.5)
-    assert claims.judge(record(values, half), half).outcome == claims.FAILS
-    # the paper prints A 3 and B 1: 1 is taken off twice the other way round
-    both = records.Claim(text="all", above="A", below="B", than=["A", "B"], times=2.0)
-    assert claims.judge(record(values, both), both).sentence.endswith("; in the paper −2.00.")  # 2 - 2 x 2
-
-
-def test_a_share_of_a_gain_needs_a_gain():
-    # The ensemble loses 5 and the student 2, which is more than 80 % of the former: nothing is kept.
-    values = {("one", "x"): [70, 70, 70], ("E", "x"): [65, 65, 65], ("student", "x"): [68, 68, 68]}
-    claim = records.Claim(text="keeps", above="student", below="one", than=["E", "one"], times=0.8)
-    assert claims.judge(record(values, claim), claim).outcome == claims.OPEN
-    gains = values | {("E", "x"): [75, 75, 75], ("student", "x"): [75, 75, 75]}
-    assert claims.judge(record(gains, claim), claim).outcome == claims.HOLDS
-
-
-def test_a_claim_on_a_record_of_several_metrics_is_about_the_first():
-    claim = records.Claim(text="A beats B", above="A", below="B")
-    f1 = record({("A", "x"): [10, 11, 12], ("B", "x"): [1, 2, 3]}, claim)
-    em = record({("A", "x"): [1, 2, 3], ("B", "x"): [60, 60, 60], ("A", "y"): [0, 0, 0], ("B", "y"): [9, 9, 9]}, claim)
-
-    def of(metric, rows):
-        return [row.model_copy(update={"metric": metric}) for row in rows]
-
-    # the paper: 3 - 1 in F1, as above, and 7 - 9 in EM
-    printed = [records.Printed(method=m, column="x", value=v, metric="EM") for m, v in (("A", 7.0), ("B", 9.0))]
-    both = f1.model_copy(
-        update={
-            "scores": of("F1", f1.scores) + of("EM", em.scores),
-            "paper": printed + of("F1", f1.paper),
-        }
-    )
-    found = claims.judge(both, claim)
-    # column y, which has no F1, is left alone
-    assert found.outcome == claims.HOLDS and found.comparison.difference == 9
-    assert found.sentence.startswith("A beats B: holds. Difference +9.0 F1 (")
-    assert found.sentence.endswith("; in the paper +2.00.")
-    turned = both.model_copy(update={"scores": both.scores[::-1]})
-    other = claims.judge(turned, claim.model_copy(update={"columns": ["x"]}))
-    assert other.outcome == claims.FAILS and "−58.0 EM" in other.sentence and "in the paper −2.00" in other.sentence
-    than = records.Claim(text="more", above="A", below="B", than=["B", "A"], than_columns=["x"])
-    assert claims.judge(both, than).comparison.difference == 18  # 9 - (-9), of F1 alone

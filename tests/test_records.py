@@ -286,9 +286,9 @@ def test_the_best_is_most_or_least_as_the_metric_says():
 
 def test_table_of_means_and_intervals():
     table = tables.frame(small())
-    # Single's average is 55, 60 or 65 in a resample of its two seeds.
+    # Single's two seeds differ by 20, so an error of 10, times 12.706, the t quantile of one degree of freedom.
     assert table.to_dict("index") == {
-        "Single": {"a": "50.0 ± 10.0", "b": "**70.0** ± 0.0", "AVE.": "**60.0** ± 5.0"},
+        "Single": {"a": "50.0 ± 127.1", "b": "**70.0** ± 0.0", "AVE.": "**60.0** ± 63.5"},
         "Mix": {"a": "**55.0** ± 0.0", "b": "60.0 ± 0.0", "AVE.": "57.5 ± 0.0"},
     }
 
@@ -296,9 +296,9 @@ def test_table_of_means_and_intervals():
 def test_differences_to_a_baseline():
     table = tables.differences(small(), "Single")
     assert list(table.index) == ["Mix"]
-    assert table.loc["Mix", "a"].startswith("+5.0 (0.7")  # behind only where both resampled seeds of Single are 60
+    assert table.loc["Mix", "a"] == "+5.0 (0.65)"  # 15 and -5: t = 0.5, and P(t < 0.5) = 1/2 + arctan(1/2) / pi
     assert table.loc["Mix", "b"] == "−10.0 (<0.01)"
-    assert table.loc["Mix", "AVE."].startswith("−2.5 (0.2")
+    assert table.loc["Mix", "AVE."] == "−2.5 (0.35)"
     with pytest.raises(ValueError, match="no 'FT' to compare with; there are Single, Mix"):
         tables.differences(small(), "FT")
 
@@ -316,7 +316,7 @@ def test_intervals_over_examples_where_there_is_one_seed():
     record = small(scores=scores, baselines=[], examples=examples, examples_of={"a": "1"})
     [(caption, table)] = tables.parts(record)
     assert caption == "Ours, F1; ± is half the 95 % interval over examples, one seed"
-    assert table.loc["Mix", "a"] == "50.0 ± 50.0"
+    assert table.loc["Mix", "a"] == "50.0 ± 635.3"  # an error of 50
     [(caption, table)] = tables.parts(small(scores=scores, baselines=[]))
     assert (caption, table.loc["Mix", "a"]) == ("Ours, F1", "50.0")
 

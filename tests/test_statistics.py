@@ -1,10 +1,11 @@
-"""Means, intervals and paired tests whose answers can be worked out by hand."""
+"""Means, intervals and tests whose answers can be worked out by hand."""
 
 import numpy as np
 import pytest
 
-from helpers.results import intervals
-from helpers.results.intervals import compare, describe, estimate
+from helpers.results.intervals import compare, describe, estimate, share
+
+T4 = 2.776445  # the t quantile of a 95 % interval with 4 degrees of freedom
 
 
 def test_mean():
@@ -13,47 +14,49 @@ def test_mean():
         estimate([])
 
 
-def test_interval_over_seeds():
-    def interval(values, **settings):
-        found = estimate([np.array(values)[:, None]], **settings)
-        return found.low, found.high
-
-    # Two seeds: a resample's mean is 0, 50 or 100, with probability 1/4, 1/2 and 1/4.
-    assert interval([0, 100]) == (0, 100)
-    assert interval([0, 100], level=0.4) == (50, 50)
-    assert interval([7, 7, 7]) == (7, 7)
-    assert interval([7]) == (None, None)
+def test_interval_over_seeds_is_students():
+    found = estimate([np.array([[1], [2], [3], [4], [5]])])
+    # A standard deviation of √2.5, so an error of √0.5.
+    assert (found.mean, found.freedom, found.over) == (3, 4, "5 seeds") and found.error == pytest.approx(0.5**0.5)
+    assert found.high - 3 == pytest.approx(T4 * 0.5**0.5, abs=1e-5) and 3 - found.low == pytest.approx(found.high - 3)
+    assert found.bounds(0.9)[1] - 3 == pytest.approx(2.131847 * 0.5**0.5, abs=1e-5)
+    same = estimate([np.array([[7], [7], [7]])])
+    assert (same.low, same.high, same.above(), same.above(7), same.above(8)) == (7, 7, 1.0, 0.5, 0.0)
 
 
-def test_interval_over_seeds_and_examples():
+def test_seeds_and_examples_vary():
     only_seeds_differ = np.array([[0, 0], [100, 100]])
-    only_examples_differ = only_seeds_differ.T
-    for matrix in (only_seeds_differ, only_examples_differ):
+    for matrix in (only_seeds_differ, only_seeds_differ.T):
         found = estimate([matrix])
-        assert (found.mean, found.low, found.high, found.over) == (50, 0, 100, "2 seeds and 2 examples")
-        narrow = estimate([matrix], level=0.4)
-        assert (narrow.low, narrow.high) == (50, 50)
+        # Two numbers 100 apart: a variance of 5000, half of it that of their mean; one degree of freedom.
+        assert (found.mean, found.error, found.freedom) == (50, 50, 1) and found.over == "2 seeds and 2 examples"
+    both = estimate([np.array([[0, 100], [100, 200]])])
+    assert both.error == pytest.approx(5000**0.5) and both.freedom == pytest.approx(2)  # two such variances
+
+
+def test_what_one_seed_and_one_example_do_beyond_both_counts_once():
+    # Seeds' means 0 and 60, examples' 10 and 50, and 20 more or less in each cell: variances of 900, 400 and 400.
+    found = estimate([np.array([[0, 0], [20, 100]])])
+    assert found.error == pytest.approx((900 + 400 - 400) ** 0.5)
+    assert found.freedom == pytest.approx(900**2 / (900**2 + 400**2 + 400**2))
 
 
 def test_interval_over_examples_agrees_with_the_normal_one():
-    half_right = np.array([[0.0, 100.0] * 200])
-    found = estimate([half_right])
+    found = estimate([np.array([[0.0, 100.0] * 200])])
     # The standard error of 400 such examples is 50 / 20 = 2.5.
-    assert found.high - found.low == pytest.approx(2 * 1.96 * 2.5, rel=0.1)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 2.5, rel=0.01)
     assert found.over == "400 examples, one seed"
 
 
-def test_average_resamples_examples_of_each_column_by_itself():
-    # The mean of two columns is 0 in 1/16 of the resamples and 25 in 1/4: the first decile is 25, in one column 0.
+def test_examples_vary_in_each_column_by_itself():
     column = np.array([[0, 100]])
-    assert (estimate([column], level=0.8).low, estimate([column], level=0.8).high) == (0, 100)
-    assert (estimate([column, column], level=0.8).low, estimate([column, column], level=0.8).high) == (25, 75)
+    assert estimate([column]).error == 50
+    assert estimate([column, column]).error == pytest.approx(50 / 2**0.5) and estimate([column, column]).freedom == 2
 
 
-def test_average_resamples_seeds_of_all_columns_together():
+def test_seeds_vary_in_all_columns_together():
     column = np.array([[0], [100]])
-    found = estimate([column, column], level=0.8)
-    assert (found.low, found.high) == (0, 100)
+    assert estimate([column, column]) == estimate([column])
 
 
 def test_columns_of_different_size_weigh_the_same():
@@ -62,37 +65,38 @@ def test_columns_of_different_size_weigh_the_same():
 
 def test_a_single_number_has_no_interval():
     found = estimate([np.array([[61.2]])])
-    assert (found.mean, found.low, found.high, found.over) == (61.2, None, None, "one run")
-    assert compare([np.array([[61.2]])], [np.array([[60.2]])]).probability is None
+    assert (found.mean, found.low, found.high, found.above(), found.over) == (61.2, None, None, None, "one run")
+    assert compare([np.array([[61.2]])], [np.array([[60.2]])]).error is None
 
 
-def test_comparison_is_paired_over_examples():
-    theirs = np.random.default_rng(0).uniform(0, 99, size=(1, 50))
+def test_a_comparison_is_paired_over_seeds_and_examples():
+    theirs = np.random.default_rng(0).uniform(0, 99, size=(3, 50))
     found = compare([theirs + 1], [theirs])
-    assert found.difference == pytest.approx(1)
-    assert (found.low, found.high) == pytest.approx((1, 1))
-    assert found.probability == 1
-    assert compare([theirs], [theirs + 1]).probability == 0
-    assert compare([theirs], [theirs]).probability == 0.5
+    assert (found.mean, found.low, found.high, found.above()) == (1, 1, 1, 1.0)
+    assert compare([theirs], [theirs + 1]).above() == 0 and compare([theirs], [theirs]).above() == 0.5
 
 
-def test_probability_over_examples():
-    # Differences 3 and -1: their resampled mean is 3, 1 or -1 with probability 1/4, 1/2 and 1/4.
-    found = compare([np.array([[3, 0]])], [np.array([[0, 1]])])
-    assert found.difference == 1
-    assert found.probability == pytest.approx(0.75, abs=0.03)
-    assert found.over == "2 examples, one seed"
+def test_probability_is_that_of_a_one_sided_t_test():
+    # 2, 0, 1, 4 and -2: a mean of 1 with an error of 1. P(t < 1) is 0.813 with 4 degrees of freedom.
+    found = compare([np.array([[2], [0], [1], [4], [-2]])], [np.zeros((5, 1))])
+    assert found.error == 1 and found.above() == pytest.approx(0.813, abs=5e-4) and found.above(1) == 0.5
 
 
-def test_probability_resamples_the_seeds_of_both_sides_by_themselves():
-    # Paired seeds would give a difference of 0 every time.
-    scores = np.array([[0], [100]])
-    found = compare([scores], [scores])
-    assert (found.low, found.high) == (-100, 100)
+def test_a_share_has_fiellers_interval():
+    part, whole = np.array([[9], [9], [11], [10], [11]]), np.array([[8], [10], [12], [10], [10]])
+    middle, low, high = share([part], [whole])
+    assert middle == 1
+    # Fieller: (10 - 10 s)² = t² (0.2 - 2 · 0.2 s + 0.4 s²), with variances of the means 0.2, 0.4 and covariance 0.2.
+    t2 = T4**2
+    roots = np.roots([100 - 0.4 * t2, -200 + 0.4 * t2, 100 - 0.2 * t2])
+    assert [low, high] == pytest.approx(sorted(roots), abs=1e-5) and low < 1 < high
+    assert share([whole], [whole]) == (1, 1, 1)
+    assert share([part], [whole - 10]) is None  # no gain
+    assert share([part[:1]], [whole[:1]]) is None
 
 
-def test_only_the_same_examples_are_paired():
-    with pytest.raises(ValueError, match=r"\[2\] and \[3\]"):
+def test_only_the_same_seeds_and_examples_are_paired():
+    with pytest.raises(ValueError, match=r"\[\(1, 2\)\] and \[\(1, 3\)\]"):
         compare([np.zeros((1, 2))], [np.zeros((1, 3))])
     with pytest.raises(ValueError, match="same seeds"):
         estimate([np.zeros((1, 2)), np.zeros((2, 2))])
@@ -100,14 +104,6 @@ def test_only_the_same_examples_are_paired():
         estimate([np.zeros((1, 0))])
 
 
-def test_the_same_digits_every_time(monkeypatch):
-    matrix = np.random.default_rng(1).uniform(size=(3, 40))
-    first = estimate([matrix])
-    assert estimate([matrix]) == first
-    monkeypatch.setattr(intervals, "SEED", 1)
-    assert estimate([matrix]) != first
-
-
-def test_what_was_resampled_in_words():
+def test_what_a_mean_varies_over_in_words():
     assert describe([np.zeros((3, 1))]) == "3 seeds"
     assert describe([np.zeros((3, 700)), np.zeros((3, 800))]) == "3 seeds and 1,500 examples"

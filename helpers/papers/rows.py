@@ -16,8 +16,8 @@ from helpers.data.examples import Example, groups_of
 from helpers.data.sets import question_set
 from helpers.files import fingerprint
 from helpers.presets.schema import DataSettings, Preset
-from helpers.results import comparisons, records, tables
-from helpers.results.records import Record
+from helpers.results import comparisons, intervals, records, tables
+from helpers.results.records import Claim, Record
 from helpers.tasks import footprint, metrics
 from helpers.training.cached import CachedTraining
 from helpers.training.engine import Outcome
@@ -179,13 +179,13 @@ def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.Data
     the teacher's gain the student has: none where that gain is not certain."""
     lines, record = {}, comparisons.by_metric(record)[0]
     for name, (student, teacher, baseline) in compared.items():
+        claim = Claim(text=name, above=student, below=baseline, than=[teacher, baseline])
         for column in comparisons.columns(record):
-            gains = [comparisons.compare(record, row, baseline, [column]) for row in (teacher, student)]
-            share = 100 * gains[1].difference / gains[0].difference if gains[0].is_gain else None
+            part, whole = comparisons.gains(record, claim, [column])
             lines[f"{name}, {column}"] = {
-                "ensemble's gain": tables.difference(gains[0]),
-                "student's gain": tables.difference(gains[1]),
-                "share": tables.NONE if share is None else f"{tables.signed(share, 0)} %".removeprefix("+"),
+                "ensemble's gain": tables.difference(intervals.estimate(whole)),
+                "student's gain": tables.difference(intervals.estimate(part)),
+                "share": tables.share(intervals.share(part, whole)),
             }
     return pd.DataFrame.from_dict(lines, orient="index")
 

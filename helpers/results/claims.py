@@ -1,24 +1,38 @@
 """What a record shows, in sentences: none is written by hand, each is computed from the raw scores.
 
-A paper's claims are judged; where it has none, every row is held against the baselines.
+A paper's claims are judged, at 5 % a table's primary one, and at 5 % all its others together; where it has none, every
+row is held against the baselines.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from helpers.results import comparisons, tables
-from helpers.results.intervals import Comparison
+from helpers.results import comparisons, intervals, tables
+from helpers.results.intervals import Estimate
 from helpers.results.records import Claim, Record
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "is not decided"
-SEEDS = 3  # fewer runs show nothing that another seed may not undo
+SEEDS = 5  # fewer runs show nothing that another seed may not undo
+RISK = 0.05  # of a wrong decision
 
 
 class Judgement(NamedTuple):
     """A claim's outcome (``HOLDS``, ``FAILS`` or ``OPEN``), the difference it rests on, and both in a sentence."""
 
     outcome: str
-    comparison: Comparison
+    estimate: Estimate
     sentence: str
+
+
+class Test(NamedTuple):
+    """A claim's difference, how many seeds it is over, the p value of the test that could decide it (None: there is
+    none), and what it would decide. ``share`` is that of a gain in words."""
+
+    estimate: Estimate
+    seeds: int
+    p: float | None
+    decides: str
+    share: str = ""
 
 
 def verdict(record: Record) -> list[str]:
@@ -34,7 +48,7 @@ def verdict(record: Record) -> list[str]:
         order = dict.fromkeys(score.method for score in others)
         pairs = [f"{row}: {nearest[row].column} ({nearest[row].value:.2f})" for row in order]
         return [f"Nearest to {', to '.join(pairs)}."]
-    sentences = [judge(record, claim).sentence for claim in record.claims]
+    sentences = [judgement.sentence for judgement in judge(record)]
     if not sentences and record.baselines:
         record = comparisons.by_metric(record)[0]
         for baseline in (row for row in record.baselines if row in comparisons.rows(record)):
@@ -42,53 +56,98 @@ def verdict(record: Record) -> list[str]:
             for column in table.columns[-1:] if record.average else table.columns:
                 sentences += [_against(record, baseline, column, *cell) for cell in table[column].dropna().items()]
     if (record.claims or record.baselines) and (number := len(comparisons.seeds(record))) < SEEDS:
-        sentences.append(f"{number} seed{'s' if number > 1 else ''}: fewer than the {SEEDS} that a claim needs.")
+        sentences.append(f"{number} seed{'s' if number > 1 else ''}: fewer than the {SEEDS} that a verdict needs.")
     return sentences
 
 
-def judge(record: Record, claim: Claim) -> Judgement:
-    """A claim holds where the whole interval of the difference lies above zero, fails where it lies below, and is
-    not decided otherwise, or where one of its rows has fewer than ``SEEDS`` seeds. Raises ValueError where its rows do
-    not compare."""
-    record = comparisons.by_metric(record)[0]
-    columns = claim.columns or comparisons.columns(record)
+def judge(record: Record) -> list[Judgement]:
+    """All claims of a record. One holds where its difference is certainly above zero (or certainly within its margin),
+    fails where it certainly is not, and is not decided otherwise, or where its rows share fewer than ``SEEDS`` seeds.
+    Raises ValueError where rows do not compare."""
+    record = comparisons.by_metric(record)[0] if record.claims else record
+    tests = [_test(record, claim) for claim in record.claims]
+    decided = [test.p if test.seeds >= SEEDS else None for test in tests]
+    others = [n for n, claim in enumerate(record.claims) if not claim.primary and decided[n] is not None]
+    corrected = dict(zip(others, holm([decided[n] for n in others]), strict=True))
+    made = []
+    for number, (claim, test) in enumerate(zip(record.claims, tests, strict=True)):
+        p = corrected.get(number, decided[number])
+        outcome = OPEN if p is None or p >= RISK else test.decides
+        says = (
+            "the primary claim" if claim.primary else f"corrected for {len(others)} claims" if len(others) > 1 else ""
+        )
+        made.append(Judgement(outcome, test.estimate, _sentence(record, claim, test, outcome, p, says)))
+    return made
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values corrected for their number, so that all together err as often as one (Holm 1979)."""
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, number in enumerate(sorted(range(len(p_values)), key=lambda n: p_values[n])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[number]))
+        corrected[number] = largest
+    return corrected
+
+
+def _test(record: Record, claim: Claim) -> Test:
+    columns, share, is_gain = claim.columns or comparisons.columns(record), "", True
     if claim.than:
-        found = comparisons.excess(record, claim, columns)
+        found = comparisons.gains(record, claim, columns)
     else:
-        found = comparisons.compare(record, claim.above, claim.below, columns)
+        found = comparisons.sides(record, [(claim.above, columns), (claim.below, columns)])
     if found is None:
         raise ValueError(f"{record.artefact}: {claim.text!r} needs the same seeds and as many columns on both sides")
-    fewest = min(len(comparisons.seeds(record, row)) for row in (claim.above, claim.below, *claim.than))
-    is_open = fewest < SEEDS or found.low is None or found.low <= 0 <= found.high
-    if claim.than and claim.times != 1 and not is_open:  # a share of a gain, so there has to be one
-        gain = comparisons.compare(record, *claim.than, claim.than_columns or columns)
-        is_open = gain is None or not gain.is_gain
-    outcome = OPEN if is_open else HOLDS if found.is_gain else FAILS
+    ours, theirs = found
+    estimate = intervals.compare(ours, [claim.times * matrix for matrix in theirs])
+    if claim.than and claim.times != 1:  # a share of a gain, so there has to be one
+        known = intervals.share(ours, theirs)
+        is_gain, share = known is not None, "" if known is None else f"; a share of {tables.share(known)}"
+    if estimate.error is None or not is_gain:
+        return Test(estimate, len(ours[0]), None, OPEN, share)
+    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within), share)
 
-    digits = tables.decimals(record)
-    evidence = f"{found.over}, so without an interval" if found.low is None else tables.evidence(found, "P", digits)
-    text = f"{tables.signed(found.difference, digits)} {record.unit} ({evidence})"
+
+def _p_value(estimate: Estimate, within: float | None) -> tuple[float, str]:
+    """The p value of the test that decides most surely, and what it decides: a t test of both sides, or, for a margin,
+    two of one side each (both ends have to be within it), or that it lies beyond."""
+    if within is None:
+        above = estimate.above()
+        return 2 * min(above, 1 - above), HOLDS if estimate.mean > 0 else FAILS
+    over, under = estimate.above(within), 1 - estimate.above(-within)  # of being no more, and no less
+    holds, fails = max(over, under), 2 * min(1 - over, 1 - under)
+    return (holds, HOLDS) if holds < fails else (fails, FAILS)
+
+
+def _sentence(record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str) -> str:
+    digits, found = tables.decimals(record), test.estimate
+    if found.error is None:
+        evidence = f"{found.over}, so without an interval"
+    else:
+        evidence = tables.evidence(found, "P", digits)
+    if p is not None:
+        evidence += f"; p {f'= {p:.3f}' if p >= 0.001 else '< 0.001'}{says and f', {says}'}"
+    text = f"{tables.signed(found.mean, digits)} {record.unit} ({evidence}){test.share}"
     printed = comparisons.paper_difference(record, claim.above, claim.below, claim.columns)
     if claim.than and printed is not None:
         gain = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns)
         printed = None if gain is None else printed - claim.times * gain
     text += "" if printed is None else f"; in the paper {tables.signed(printed, 2)}"
-    return Judgement(outcome, found, f"{claim.text}: {outcome}. Difference {text}.")
+    return f"{claim.text}: {outcome}. Difference {text}."
 
 
-def _against(record: Record, baseline: str, column: str, row: str, comparison: Comparison) -> str:
+def _against(record: Record, baseline: str, column: str, row: str, found: Estimate) -> str:
     digits = tables.decimals(record)
-    size = f"{abs(comparison.difference):.{digits}f}"
+    size = f"{abs(found.mean):.{digits}f}"
     if float(size) == 0:
         place = "level with"
     else:
-        place = f"{size} {record.unit} {'above' if comparison.difference > 0 else 'below'}"
+        place = f"{size} {record.unit} {'above' if found.mean > 0 else 'below'}"
     text = f"{row} is {place} {baseline} {'on average' if column == comparisons.AVERAGE else f'on {column}'}"
-    if comparison.low is None:
+    if found.error is None:
         text += " (one run each, so without an interval)"
     else:
-        text += f" ({tables.evidence(comparison, f'P({row} > {baseline})', digits)})"
-        if comparison.low <= 0 <= comparison.high:
+        text += f" ({tables.evidence(found, f'P({row} > {baseline})', digits)})"
+        if found.low <= 0 <= found.high:
             text += "; the interval includes zero, so this does not tell them apart"
     printed = comparisons.paper_difference(record, row, baseline, [] if record.average else [column])
     return f"{text}." + ("" if printed is None else f" In the paper the difference is {tables.signed(printed, 2)}.")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from helpers.results import intervals
-from helpers.results.intervals import Comparison
+from helpers.results.intervals import Estimate, Matrices
 from helpers.results.records import Claim, Record, example_key, row_label
 
 AVERAGE = "AVE."
@@ -45,13 +45,15 @@ def seeds(record: Record, row: str = "") -> list[int]:
     return sorted({score.seed for score in record.scores if row in ("", row_label(score))})
 
 
-def matrices(record: Record, row: str, columns: list[str]) -> list[np.ndarray] | None:
-    """One seeds × examples matrix a column, over the seeds that all columns have; None where they share none.
+def matrices(record: Record, row: str, columns: list[str], among: list[int] | None = None) -> list[np.ndarray] | None:
+    """One seeds × examples matrix a column, over the seeds (``among`` these) that all columns have; None where they
+    share none.
 
     Where not every cell has its examples, each matrix has one column: the scores themselves.
     """
     scores = {(score.column, score.seed): score for score in record.scores if row_label(score) == row}
-    shared = [seed for seed in seeds(record) if all((column, seed) in scores for column in columns)]
+    known = seeds(record) if among is None else among
+    shared = [seed for seed in known if all((column, seed) in scores for column in columns)]
     if not shared:
         return None
     runs = [[scores[column, seed] for seed in shared] for column in columns]
@@ -62,38 +64,47 @@ def matrices(record: Record, row: str, columns: list[str]) -> list[np.ndarray] |
     return [np.array([[score.value] for score in column]) for column in runs]
 
 
+def sides(record: Record, terms: list[tuple[str, list[str]]]) -> list[list[np.ndarray]] | None:
+    """`matrices` of several (row, columns), to be compared: over the seeds that all of them have, and the same examples
+    or one number a seed. None where they share no seed, or have not the same number of columns."""
+    cells = {(row_label(score), score.column, score.seed) for score in record.scores}
+    rows = [(row, column) for row, columns in terms for column in columns]
+    shared = [seed for seed in seeds(record) if all((*row, seed) in cells for row in rows)]
+    if not shared or len({len(columns) for _, columns in terms}) > 1:
+        return None
+    found = [matrices(record, *term, shared) for term in terms]
+    if len({tuple(matrix.shape[1] for matrix in side) for side in found}) == 1:
+        return found
+    return [[matrix.mean(axis=1, keepdims=True) for matrix in side] for side in found]
+
+
 def estimates(record: Record) -> pd.DataFrame:
     """Rows × columns and AVE. of ``intervals.Estimate``, None where there is no score."""
     return _table(record, lambda row, columns: (cells := matrices(record, row, columns)) and intervals.estimate(cells))
 
 
 def differences(record: Record, baseline: str) -> pd.DataFrame:
-    """The other rows minus ``baseline``, × columns and AVE., of ``intervals.Comparison``; None where a score lacks."""
+    """The other rows minus ``baseline``, × columns and AVE., of ``intervals.Estimate``; None where a score lacks."""
     if baseline not in (known := rows(record)):
         raise ValueError(f"{record.artefact}: there is no {baseline!r} to compare with; there are {', '.join(known)}")
     return _table(record, lambda row, columns: compare(record, row, baseline, columns)).drop(index=baseline)
 
 
-def compare(record: Record, row: str, baseline: str, columns: list[str]) -> Comparison | None:
-    """``row`` minus ``baseline``, on average over ``columns``; None where one of them lacks a score."""
-    sides = [matrices(record, name, columns) for name in (row, baseline)]
-    return None if any(side is None for side in sides) else intervals.compare(*_paired(sides))
+def compare(record: Record, row: str, baseline: str, columns: list[str]) -> Estimate | None:
+    """``row`` minus ``baseline``, on average over ``columns``; None where they share no seed in all of them."""
+    found = sides(record, [(row, columns), (baseline, columns)])
+    return found and intervals.compare(*found)
 
 
-def excess(record: Record, claim: Claim, columns: list[str]) -> Comparison | None:
-    """By how much a claim's difference is above ``times`` its other one; None where the four rows differ in seeds or in
-    the number of columns.
-
-    All four may share trainings and questions, so it is taken seed by seed and question by question, and then resampled
-    once.
-    """
+def gains(record: Record, claim: Claim, columns: list[str]) -> tuple[Matrices, Matrices] | None:
+    """A claim's difference and the other one that it is held against, seed by seed and example by example; None where
+    the four rows share no seed, or have not as many columns."""
     others = claim.than_columns or columns
     terms = [(claim.above, columns), (claim.below, columns), *((row, others) for row in claim.than)]
-    sides = [matrices(record, *term) for term in terms]
-    if any(side is None for side in sides) or len({(len(side), len(side[0])) for side in sides}) > 1:
+    if (found := sides(record, terms)) is None:
         return None
-    gaps = [a - b - claim.times * (c - d) for a, b, c, d in zip(*_paired(sides), strict=True)]
-    return intervals.compare(gaps, [np.zeros_like(gap) for gap in gaps])
+    above, below, *than = found
+    return tuple([a - b for a, b in zip(*pair, strict=True)] for pair in ((above, below), than))
 
 
 def paper_means(record: Record) -> pd.DataFrame:
@@ -108,13 +119,6 @@ def paper_difference(record: Record, row: str, baseline: str, columns: list[str]
     means = paper_means(record)
     means = means.reindex([row, baseline], columns=columns or means.columns).mean(axis=1, skipna=False)
     return None if means.hasnans else float(means[row] - means[baseline])
-
-
-def _paired(sides: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
-    """The sides of a comparison over the same examples, or one number a seed where they have not the same."""
-    if len({tuple(matrix.shape[1] for matrix in side) for side in sides}) == 1:
-        return sides
-    return [[matrix.mean(axis=1, keepdims=True) for matrix in side] for side in sides]
 
 
 def _table(record: Record, cell: Callable[[str, list[str]], object]) -> pd.DataFrame:

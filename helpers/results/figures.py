@@ -75,7 +75,7 @@ def bar_table(record: Record, ax: Axes | None = None) -> Axes:
     if comparisons.AVERAGE in table.columns:
         ax.axvline(len(table.columns) - 1.5, color="0.7", linewidth=0.8, linestyle=":")
     ax.legend(**OUTSIDE)
-    return finish(ax, "", f"{record.unit} ({tables.resampled(table) or ONE_RUN})", record.title)
+    return finish(ax, "", f"{record.unit} ({tables.varying(table) or ONE_RUN})", record.title)
 
 
 def dot_table(record: Record, ax: Axes | None = None) -> Axes:
@@ -97,7 +97,7 @@ def dot_table(record: Record, ax: Axes | None = None) -> Axes:
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)
     ax.legend(**OUTSIDE)
-    over = tables.resampled(table[[last]]) or ONE_RUN
+    over = tables.varying(table[[last]]) or ONE_RUN
     finish(ax, f"{record.unit}; black: {last} ({over})", "", record.title)
     ax.grid(axis="x", color="0.9")
     return ax
@@ -146,7 +146,7 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
     if len(positions) <= 12:
         ax.set_xticks(positions)
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-    over = tables.resampled(table.to_frame()) or ONE_RUN
+    over = tables.varying(table.to_frame()) or ONE_RUN
     return finish(ax, str(payload["x"]), f"{record.unit} ({over})", record.title)
 
 

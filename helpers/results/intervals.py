@@ -1,81 +1,113 @@
-"""Means, bootstrap intervals and paired tests, over seeds and over examples.
+"""Means and differences with their intervals, over seeds and over examples.
 
-The scores of one table cell are a matrix, seeds × examples; where only a total was stored it has one column. An
-average over several columns of a table (domains, tasks) is a list of such matrices with the same seeds. Every draw
-comes from a generator with a fixed seed, so that a table redraws to the same digit. Intervals are percentiles of the
-bootstrap: with three seeds they are, if anything, too narrow.
+The scores of one table cell are a matrix, seeds × examples; where every seed has test examples of its own, or only a
+total was stored, it has one column. An average over several columns of a table (domains, tasks) is a list of such
+matrices with the same seeds. What two methods are apart is the mean of such matrices too: of their differences, seed by
+seed and example by example, since methods share data and order in a seed.
+
+Intervals are those of a random sample of seeds, and of examples where the seeds share them: t quantiles, with the
+variance of both (random effects, crossed) and Satterthwaite's degrees of freedom. ``benchmarks/decisions.py`` simulates
+how often they err.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize, stats
 
-DRAWS = 1000
 LEVEL = 0.95
-SEED = 0
 Matrices = Sequence[np.ndarray]
 
 
 class Estimate(NamedTuple):
-    """A mean and its interval. ``low`` and ``high`` are None for a single number; ``over`` says what was resampled."""
+    """A mean, or a difference of means, with its standard error and its degrees of freedom, both None for a single
+    number; ``over`` says what it varies over, in words."""
 
     mean: float
-    low: float | None
-    high: float | None
+    error: float | None
+    freedom: float | None
     over: str
 
-
-class Comparison(NamedTuple):
-    """A minus B. ``probability`` is P(A > B): the share of resamples in which A's mean is higher, ties counted half."""
-
-    difference: float
-    low: float | None
-    high: float | None
-    probability: float | None
-    over: str
+    def bounds(self, level: float = LEVEL) -> tuple[float, float] | None:
+        """Its interval; None for a single number."""
+        if self.error is None:
+            return None
+        half = self.error and float(stats.t.ppf((1 + level) / 2, self.freedom)) * self.error
+        # Rounded, so that another machine's order of summation draws the same picture.
+        return round(self.mean - half, 6), round(self.mean + half, 6)
 
     @property
-    def is_gain(self) -> bool:
-        """Whether the whole interval lies above zero."""
-        return self.low is not None and self.low > 0
+    def low(self) -> float | None:
+        """The lower end of its 95 % interval."""
+        return self.bounds() and self.bounds()[0]
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of its 95 % interval."""
+        return self.bounds() and self.bounds()[1]
+
+    def above(self, limit: float = 0.0) -> float | None:
+        """How probable it is, as far as these runs tell, that the true value lies above ``limit``: one minus the p
+        value of a one-sided t test. None for a single number."""
+        if self.error is None:
+            return None
+        if self.error == 0:
+            return (1 + float(np.sign(self.mean - limit))) / 2
+        return float(stats.t.cdf((self.mean - limit) / self.error, self.freedom))
 
 
-def estimate(matrices: Matrices, level: float = LEVEL) -> Estimate:
-    """The mean over the columns of a table, each a seeds × examples matrix, with its interval.
+def estimate(matrices: Matrices) -> Estimate:
+    """The mean over the columns of a table, each a seeds × examples matrix. Raises ValueError for other shapes.
 
-    Seeds are resampled together in all columns, because a seed's models belong together; examples in each column by
-    itself. With one seed only the examples are resampled, and ``over`` says so.
+    Seeds go together in all columns, because a seed's models belong together; examples in each column by itself. With
+    one seed the examples alone vary, and ``over`` says so.
     """
     matrices = _checked(matrices)
-    mean, over = round(_mean(matrices), 6), describe(matrices)
-    if over == "one run":
-        return Estimate(mean, None, None, over)
-    return Estimate(mean, *_percentiles(_resamples(matrices, stream=1), level), over)
+    mean = round(float(np.mean([matrix.mean() for matrix in matrices])), 6)
+    parts = _variances(matrices)
+    if not parts:
+        return Estimate(mean, None, None, describe(matrices))
+    # What one seed and one example do beyond both is in both of their variances, so it comes off once.
+    variance = max(sum(sign * part for sign, part, _ in parts), parts[0][1])
+    freedom = variance**2 / sum(part**2 / freedom for _, part, freedom in parts) if variance > 1e-18 else np.inf
+    return Estimate(mean, float(np.sqrt(variance)) if variance > 1e-18 else 0.0, float(freedom), describe(matrices))
 
 
-def compare(ours: Matrices, theirs: Matrices) -> Comparison:
-    """How far ``ours`` lies above ``theirs``, paired over the same examples and averaged over seeds.
+def compare(ours: Matrices, theirs: Matrices) -> Estimate:
+    """How far ``ours`` lies above ``theirs``: lists of matrices of the same seeds and the same examples. Raises
+    ValueError where they are not."""
+    shapes = [[np.shape(matrix) for matrix in side] for side in (ours, theirs)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"only the same seeds and examples can be paired, but there are {shapes[0]} and {shapes[1]}")
+    return estimate([np.asarray(mine) - np.asarray(other) for mine, other in zip(ours, theirs, strict=True)])
 
-    Both are lists of seeds × examples matrices, column by column over the same examples. A resample takes the same
-    examples for both, and seeds for each by itself: two trainings with the same seed are still two trainings.
-    """
-    ours, theirs = _checked(ours), _checked(theirs)
-    sizes = [[matrix.shape[1] for matrix in side] for side in (ours, theirs)]
-    if sizes[0] != sizes[1]:
-        raise ValueError(f"only the same examples can be paired, but there are {sizes[0]} and {sizes[1]} a column")
-    difference = _mean(ours) - _mean(theirs)
-    over = describe(min(ours, theirs, key=lambda side: side[0].shape[0]))
-    if over == "one run":
-        return Comparison(difference, None, None, None, over)
-    gaps = _resamples(ours, stream=1) - _resamples(theirs, stream=2)
-    gaps[np.abs(gaps) < 1e-9] = 0.0  # equal means can differ in their last bit
-    probability = float(np.mean(gaps > 0) + 0.5 * np.mean(gaps == 0))
-    return Comparison(difference, *_percentiles(gaps), probability, over)
+
+def share(part: Matrices, whole: Matrices, level: float = LEVEL) -> tuple[float, float, float] | None:
+    """Which share of the gain ``whole`` the gain ``part`` is, with Fieller's interval; both are lists of matrices of
+    differences of the same seeds and examples. None where the gain is not certain to be one."""
+    gain = estimate(whole)
+    bounds = gain.bounds(level)
+    if bounds is None or bounds[0] <= 0:
+        return None
+
+    def excess(share: float) -> float:
+        """By how much the interval of part − share · whole misses 0; below 0 where it has it inside."""
+        low, high = compare(part, [share * matrix for matrix in whole]).bounds(level)
+        return max(low, -high)
+
+    middle = estimate(part).mean / gain.mean
+    ends = []
+    for sign in (-1, 1):
+        step = 1.0
+        while excess(middle + sign * step) < 0:
+            step *= 2
+        ends.append(optimize.brentq(excess, middle, middle + sign * step, xtol=1e-9) if excess(middle) < 0 else middle)
+    return round(middle, 6), round(ends[0], 6), round(ends[1], 6)
 
 
 def describe(matrices: Matrices) -> str:
-    """What a resampling of these matrices is over, in words."""
+    """What a mean of these matrices varies over, in words."""
     seeds = matrices[0].shape[0]
     examples = sum(matrix.shape[1] for matrix in matrices)
     if examples > len(matrices):
@@ -83,25 +115,24 @@ def describe(matrices: Matrices) -> str:
     return f"{seeds} seeds" if seeds > 1 else "one run"
 
 
-def _mean(matrices: Matrices) -> float:
-    return float(np.mean([matrix.mean() for matrix in matrices]))
-
-
-def _resamples(matrices: Matrices, stream: int) -> np.ndarray:
-    """Means of resampled seeds, of their own ``stream``, and examples, the same in all streams; float64 (DRAWS,)."""
-    seeds, examples = np.random.default_rng([SEED, stream]), np.random.default_rng([SEED, 0])
-    runs = matrices[0].shape[0]
-    weights = seeds.multinomial(runs, np.full(runs, 1 / runs), size=DRAWS) / runs  # draws × seeds
-    total = np.zeros(DRAWS)
+def _variances(matrices: Matrices) -> list[tuple[int, float, int]]:
+    """The variances of the mean by seeds, by the examples of each column, and by both together: sign, value and degrees
+    of freedom of each, that by seeds first; none of what there is one of."""
+    runs, columns, parts = matrices[0].shape[0], len(matrices), []
+    if runs > 1:
+        seeds = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
+        parts.append((1, float(seeds.var(ddof=1)) / runs, runs - 1))
     for matrix in matrices:
-        picks = examples.integers(matrix.shape[1], size=(DRAWS, matrix.shape[1]), dtype=np.int32)
-        total += np.take_along_axis(weights @ matrix, picks, axis=1).mean(axis=1)
-    return total / len(matrices)
-
-
-def _percentiles(resamples: np.ndarray, level: float = LEVEL) -> list[float]:
-    # Rounded, so that another machine's order of summation draws the same picture.
-    return np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2]).round(6).tolist()
+        size = matrix.shape[1]
+        if size < 2:
+            continue
+        examples, scale = matrix.mean(axis=0), size * columns**2
+        parts.append((1, float(examples.var(ddof=1)) / scale, size - 1))
+        if runs > 1:
+            both = matrix - matrix.mean(axis=1, keepdims=True) - examples + matrix.mean()
+            freedom = (runs - 1) * (size - 1)
+            parts.append((-1, float((both**2).sum()) / freedom / (runs * scale), freedom))
+    return parts
 
 
 def _checked(matrices: Matrices) -> list[np.ndarray]:

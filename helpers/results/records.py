@@ -70,7 +70,8 @@ class Score(BaseModel):
 class Claim(BaseModel):
     """What a paper says of its result, to be held against ours: one row is above another, on average over ``columns``
     (all, if none is named), by more than ``times`` what the two rows ``than`` are apart on average over
-    ``than_columns``. Where a record has several metrics, the first is meant."""
+    ``than_columns``; or the two are no more than ``within`` apart. Where a record has several metrics, the first is
+    meant. ``primary`` is the paper's own headline, at most one claim of a record."""
 
     model_config = STRICT
     text: str
@@ -80,6 +81,8 @@ class Claim(BaseModel):
     than: Annotated[list[Name], Field(max_length=2)] = optional([])
     than_columns: list[Name] = optional([])
     times: float = optional(1.0)
+    within: Annotated[float, Field(gt=0)] | None = optional(None)
+    primary: bool = optional(False)
 
 
 class Record(BaseModel):
@@ -135,6 +138,8 @@ class Record(BaseModel):
         for baseline in self.baselines:
             if all(score.method != baseline for score in self.scores):
                 raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
+        if sum(claim.primary for claim in self.claims) > 1:
+            raise ValueError("claims has several primary ones; a record has one headline")
         rows = {row_label(score) for score in self.scores}
         for claim in self.claims:
             for row in (claim.above, claim.below, *claim.than):

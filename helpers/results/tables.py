@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from helpers.results import comparisons
-from helpers.results.intervals import Comparison
+from helpers.results.intervals import Estimate
 from helpers.results.records import Record
 
 NONE = "–"  # a cell without a number
@@ -43,10 +43,10 @@ def differences(record: Record, baseline: str) -> pd.DataFrame:
     """Rows minus ``baseline`` as text, with P(row > baseline) in brackets where it can be estimated."""
     digits = decimals(record)
 
-    def text(cell: Comparison | None) -> str:
+    def text(cell: Estimate | None) -> str:
         if cell is None:
             return NONE
-        return signed(cell.difference, digits) + ("" if cell.probability is None else f" ({chance(cell.probability)})")
+        return signed(cell.mean, digits) + ("" if cell.error is None else f" ({chance(cell.above())})")
 
     return comparisons.differences(record, baseline).map(text)
 
@@ -63,35 +63,47 @@ def signed(value: float, digits: int = 1) -> str:
     return text if float(text) == 0 else ("+" if value > 0 else "\N{MINUS SIGN}") + text
 
 
-def bounds(comparison: Comparison, digits: int = 1) -> str:
+def bounds(estimate: Estimate, digits: int = 1) -> str:
     """Between what a difference lies."""
-    return f"{signed(comparison.low, digits)} to {signed(comparison.high, digits)}"
+    return f"{signed(estimate.low, digits)} to {signed(estimate.high, digits)}"
 
 
-def difference(comparison: Comparison) -> str:
+def difference(estimate: Estimate) -> str:
     """A difference and between what it lies."""
-    text = signed(comparison.difference)
-    return text if comparison.low is None else f"{text} ({bounds(comparison)})"
+    text = signed(estimate.mean)
+    return text if estimate.error is None else f"{text} ({bounds(estimate)})"
 
 
-def interval(comparison: Comparison, digits: int = 1) -> str:
-    """Between what a difference lies, and over what that was resampled."""
-    return f"{bounds(comparison, digits)} over {comparison.over}"
+def interval(estimate: Estimate, digits: int = 1) -> str:
+    """Between what a difference lies, and what it varies over."""
+    return f"{bounds(estimate, digits)} over {estimate.over}"
 
 
 def chance(probability: float) -> str:
-    """A probability to two decimals; resampling makes nothing certain, so never 0 or 1."""
+    """A probability to two decimals; a few runs make nothing certain, so never 0 or 1."""
     return "<0.01" if probability < 0.005 else ">0.99" if probability > 0.995 else f"{probability:.2f}"
 
 
-def evidence(comparison: Comparison, what: str, digits: int = 1) -> str:
+def valued(what: str, probability: float) -> str:
+    """Such as "P = 0.97" or "P >0.99"."""
+    number = chance(probability)
+    return f"{what} {'' if number[0] in '<>' else '= '}{number}"
+
+
+def evidence(estimate: Estimate, what: str, digits: int = 1) -> str:
     """A difference's interval and the probability of ``what``, such as "P(A > B)", that it is above zero."""
-    number = chance(comparison.probability)
-    sign = "" if number[0] in "<>" else "= "
-    return f"95 % interval {interval(comparison, digits)}; {what} {sign}{number}"
+    return f"95 % interval {interval(estimate, digits)}; {valued(what, estimate.above())}"
 
 
-def resampled(estimates: pd.DataFrame) -> str:
+def share(found: tuple[float, float, float] | None) -> str:
+    """A share of a gain in percent with its interval, as `intervals.share` gives it."""
+    if found is None:
+        return NONE
+    middle, low, high = (signed(100 * value, 0).removeprefix("+") for value in found)
+    return f"{middle} % ({low} to {high})"
+
+
+def varying(estimates: pd.DataFrame) -> str:
     """What the intervals of estimates are over, such as "95 % interval over seeds"; empty where there are none."""
     over = " ".join(cell.over for cell in estimates.to_numpy().ravel() if cell is not None)
     kinds = " and ".join(kind for kind in ("seeds", "examples") if kind in over)
@@ -100,7 +112,7 @@ def resampled(estimates: pd.DataFrame) -> str:
 
 def parts(record: Record) -> list[tuple[str, pd.DataFrame]]:
     """Caption and table, in order: ours, the paper's if it has one, and differences to each baseline."""
-    over = resampled(comparisons.estimates(record))
+    over = varying(comparisons.estimates(record))
     found = [(f"Ours, {record.unit}" + (over and f"; ± is half the {over}"), frame(record))]
     if not (theirs := printed_frame(record)).empty:
         found.append((f"The paper's, {record.unit}, on its own corpora and models", theirs))
