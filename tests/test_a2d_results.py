@@ -101,7 +101,7 @@ def test_the_share_of_the_gain_that_is_kept():
     table = tables.kept(record)
     less = "\N{MINUS SIGN}"
     assert table.loc["RMR, Test"].tolist() == ["+10.0 (+10.0 to +10.0)", "+9.0 (+9.0 to +9.0)", "90 % (90 to 90)"]
-    assert table.loc["RMR, Add"].tolist() == [f"+3.3 ({less}5.0 to +15.0)", "+9.0 (+9.0 to +9.0)", "–"]
+    assert table.loc["RMR, Add"].tolist() == [f"+3.3 ({less}22.5 to +29.2)", "+9.0 (+9.0 to +9.0)", "–"]
     assert table.loc["BERT, Test"].tolist() == [f"{less}1.0 ({less}1.0 to {less}1.0)", "+1.0 (+1.0 to +1.0)", "–"]
 
 
