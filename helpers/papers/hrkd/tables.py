@@ -85,7 +85,7 @@ def table(trained: Trained, corpus: str, after: After | None = None) -> dict:
         **scores(trained, corpus, [row for row in (HRKD, PLAIN, OURS) if row in trained.rows], after),
         "baselines": [PLAIN, ALONE],
         "claims": [
-            Claim(text=f"{above} is better than {below}", above=above, below=below)
+            Claim(text=f"{above} is better than {below}", above=above, below=below, primary=below == PLAIN)
             for above, below in claims
             if below in trained.rows
         ],
@@ -100,7 +100,9 @@ def table4(trained: Trained) -> dict:
         **scores(trained, "reviews"),
         "baselines": ["HRKD"],
         "claims": [
-            Claim(text=f"HRKD is better than {row}", above="HRKD", below=row) for row in ABLATIONS if row != "HRKD"
+            Claim(text=f"HRKD is better than {row}", above="HRKD", below=row, primary=ABLATIONS[row] is None)
+            for row in ABLATIONS
+            if row != "HRKD"
         ],
         "notes": notes(trained.preset, "reviews"),
         "training_seconds": trained.seconds,
@@ -157,7 +159,12 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
     claims = [
         Claim(text=f"HRKD is better than {SINGLE} with few texts", **gain),
         Claim(text="HRKD is better than Meta-KD with few texts", above=OURS + few, below=META + few),
-        Claim(text="HRKD gains more with few texts than with many", **gain, than=[OURS + many, SINGLE + many]),
+        Claim(
+            text="HRKD gains more with few texts than with many",
+            **gain,
+            than=[OURS + many, SINGLE + many],
+            primary=True,
+        ),
     ]
     return {
         "scores": values[GAIN] + values["accuracy"],
@@ -190,7 +197,7 @@ def case(trained: Trained, same: int) -> dict:
             rows = [f"{domain}, {names[label]}" for domain, label in zip(known, found.labels[place], strict=True)]
             panels = found.panels(place, rows)
     reading = "the ratios of texts with the same label are nearer to each other"
-    claim = Claim(text=reading, above=ratios.DIFFERENT, below=ratios.SAME, columns=["ratios"])
+    claim = Claim(text=reading, above=ratios.DIFFERENT, below=ratios.SAME, columns=["ratios"], primary=True)
     shown = {row: domain.test[place].first for row, domain in zip(rows, known.values(), strict=True)}
     return {
         "scores": values,
