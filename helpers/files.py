@@ -1,9 +1,13 @@
-"""Files that are written whole or not at all, and fingerprints of texts."""
+"""Files that are written whole or not at all, JSON that reads well, and fingerprints of texts."""
 
 import hashlib
+import json
 import os
 import uuid
 from pathlib import Path
+from typing import Any
+
+WIDTH = 118  # characters; what fits stays on one line of a file
 
 
 def writable(file: Path) -> Path:
@@ -34,3 +38,18 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 def fingerprint(*texts: object) -> str:
     """Sixteen hex digits that stand for these texts, or what prints as them, in this order."""
     return hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:16]
+
+
+def json_rows(value: Any, indent: int = 0, row: bool = False) -> str:
+    """JSON that reads well in a diff: what is short, a row of a list or a list of plain values takes one line."""
+    flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if not isinstance(value, dict | list) or indent + len(flat) <= WIDTH:
+        return flat
+    mapping = isinstance(value, dict)
+    items = list(value.values()) if mapping else value
+    if not any(isinstance(item, dict | list) for item in items) and (row or not mapping):
+        return flat if row else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    keys = [f"{json.dumps(key, ensure_ascii=False)}: " for key in value] if mapping else [""] * len(items)
+    lines = [key + json_rows(item, indent + 1, not mapping) for key, item in zip(keys, items, strict=True)]
+    gap, (first, last) = "\n" + " " * (indent + 1), "{}" if mapping else "[]"
+    return first + gap + f",{gap}".join(lines) + gap[:-1] + last

@@ -61,7 +61,7 @@ def test_the_threshold_is_chosen_on_validation(monkeypatch):
     monkeypatch.setattr(kinds, "examples_of", lambda preset, name, part: questions)
     said = {"valid": [Reply("Ada", -2.0), Reply("Ada", -1.0)], "test": [Reply("x", -2.5), Reply("y", -1.5)]}
     assert kinds.threshold(preset, "encyclopedia", said["valid"]) == -2.0
-    assert tables.answers(preset, said) == ["x", ""]
+    assert tables.answers(preset, 0, said) == ["x", ""]
     score = kinds.score(preset, "encyclopedia", "valid", said["valid"])
     assert score == {"em": 100.0, "f1": 100.0} and kinds.main_score(preset, "encyclopedia", score) == 100.0
 
@@ -72,7 +72,7 @@ def test_tables_and_figures(trained):
     assert list(dict.fromkeys(score.method for score in table["scores"])) == [*ROWS[:2], "QA(1.0)"]
     assert {score.column for score in table["scores"]} == {tables.ALL, "HasAns", "NoAns"}
     both = {score.column: score.value for score in table["scores"] if score.metric == "F1" and score.method == ROWS[1]}
-    examples = tables.test_questions(readers.preset)
+    examples = tables.test_questions(readers.preset, 0)
     share = sum(bool(example.answers) for example in examples) / len(examples)
     assert both[tables.ALL] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
     figure = tables.figure3(Record.model_construct(scores=table["scores"]))
@@ -86,7 +86,7 @@ def test_tables_and_figures(trained):
 def test_a_reader_that_never_answers_is_right_where_there_is_no_answer(trained):
     readers, replies = trained
     curve = tables.thresholds(readers, replies)["scores"]
-    examples = tables.test_questions(readers.preset)
+    examples = tables.test_questions(readers.preset, 0)
     none = 100 * sum(not example.answers for example in examples) / len(examples)
     assert {score.value for score in curve if score.x == 100} == {round(none, 6)}
 

@@ -24,14 +24,14 @@ def load_one(data: DataSettings, name: str) -> Domain:
     source, unanswerable = data.domains[name], data.may_be_unanswerable(name)
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
-        domain = mini.load_domain(source, seed=data.seed, **{key: size for key, size in sizes.items() if size})
+        domain = mini.load_domain(source, seed=data.drawn_by, **{key: size for key, size in sizes.items() if size})
     else:
         if data.source == "hub":
             splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
             given = {part: from_hub(data, source, split, "subset", unanswerable) for part, split in splits.items()}
         else:
             given = locate_folder(data) / source
-        domain = questions.load_domain(name, given, seed=data.seed, unanswerable=unanswerable, **sizes)
+        domain = questions.load_domain(name, given, seed=data.seed, draw=data.draw, unanswerable=unanswerable, **sizes)
     # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
     train = [example for example in domain.train if example.span is not None or not example.answers]
     shared = train[: max(1, round(data.train_share * len(train)))]

@@ -1,5 +1,7 @@
 """What kind of question a question is, by its question word."""
 
+from collections.abc import Iterable
+
 QUESTION_TYPES = ("what", "who", "when", "where", "which", "why", "how", "other")
 QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how", "name", "is", "does", "can")
 
@@ -16,6 +18,12 @@ def question_type(question: str) -> str:
     "whom" and "whose" are of who. "Is ...", "Name ..." and queries of mere key words are of "other".
     """
     return _first_of(QUESTION_TYPES[:-1], question)
+
+
+def by_type(questions: Iterable[str]) -> dict[str, list[int]]:
+    """The numbers of the questions of each type, in the order of ``QUESTION_TYPES``; of those that occur."""
+    types = [question_type(question) for question in questions]
+    return {kind: [n for n, own in enumerate(types) if own == kind] for kind in QUESTION_TYPES if kind in types}
 
 
 def _first_of(known: tuple[str, ...], question: str) -> str:

@@ -58,6 +58,7 @@ def load_domain(
     source: Source,
     *,
     seed: int,
+    draw: int = 0,
     valid_size: int = 300,
     test_fraction: float = 0.2,
     test_size: int | None = None,
@@ -78,8 +79,9 @@ def load_domain(
     Whole passages are taken until a size is reached, so valid and test may exceed theirs by part of a passage.
     ``train_size`` and ``test_size`` then cut train and test down to so many questions, and ``valid_size`` a valid of
     the files' own that is more than twice as large; smaller cuts are subsets of larger ones, and leave the other parts
-    alone. ``Domain.notes`` say what was done. The order of the examples is by hash too. Raises `DataError` where data
-    cannot be used or is too little, ValueError for impossible sizes.
+    alone. Another ``draw`` takes other questions to validate on and, where they are cut, to train on; the test set is
+    the same. ``Domain.notes`` say what was done. The order of the examples is by hash too. Raises `DataError` where
+    data cannot be used or is too little, ValueError for impossible sizes.
     """
     for key, value in {"valid_size": valid_size, "test_size": test_size, "train_size": train_size}.items():
         if value is not None and value < 1:
@@ -88,18 +90,18 @@ def load_domain(
         raise ValueError(f"test_fraction has to lie between 0 and 1, not {test_fraction}")
 
     given, notes = _load_parts(name, source, unanswerable)
-    parts = _complete(name, given, notes, seed, valid_size, test_fraction)
+    parts = _complete(name, given, notes, (seed, seed + draw), valid_size, test_fraction)
     cut, passages = {}, {}
     valid_cut = valid_size if len(parts["valid"]) > 2 * valid_size else None
     for part, size in zip(PARTS, (train_size, valid_cut, test_size), strict=True):
-        examples = [record.example for record in parts[part]]
+        examples, own = [record.example for record in parts[part]], seed if part == "test" else seed + draw
         examples.sort(key=lambda example: (digest(seed, example.context), digest(seed, example.question, example.id)))
         if size is not None and size > len(examples):
             notes.append(f"{name}: {part}_size={size:,} was asked for, there are {len(examples):,}: all are used")
         elif size is not None and size < len(examples):
             kind = {"train": "training", "valid": "validation"}.get(part, part)
             notes.append(f"{name}: {size:,} of {len(examples):,} {kind} questions are used ({part}_size)")
-        cut[part] = examples if size is None else sample(examples, size, seed)
+        cut[part] = examples if size is None else sample(examples, size, own)
         passages[part] = {example.context for example in cut[part]}
     for first, second in combinations(PARTS, 2):
         if both := passages[first] & passages[second]:
@@ -157,9 +159,16 @@ def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str
 
 
 def _complete(
-    name: str, parts: dict[str, list[Located]], notes: list[str], seed: int, valid_size: int, test_fraction: float
+    name: str,
+    parts: dict[str, list[Located]],
+    notes: list[str],
+    seeds: tuple[int, int],
+    valid_size: int,
+    test_fraction: float,
 ) -> dict[str, list[Located]]:
-    """All three parts from those that the files give; says in ``notes`` what it did."""
+    """All three parts from those that the files give; says in ``notes`` what it did. ``seeds`` are that of the test
+    part and that of the others."""
+    seed, drawn_by = seeds
     if len(parts) == 3:
         return parts
     if set(parts) == {"valid", "test"}:
@@ -179,7 +188,7 @@ def _complete(
             f"{name}: too small to split: valid_size={valid_size:,} leaves nothing to train on of the {len(train):,} "
             "questions there; make it smaller, or give a validation file"
         )
-    valid, train = _split(name, train, valid_size, seed)
+    valid, train = _split(name, train, valid_size, drawn_by)
     notes.append(f"{name}: {len(valid):,} questions to validate on were taken from train, by passage")
     return {"train": train, "valid": valid, "test": test}
 

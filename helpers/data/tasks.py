@@ -55,10 +55,10 @@ def load_task(tasks: TasksSettings, name: str) -> Task:
         from helpers.data.mini.tasks import load_task as load_mini
 
         sizes = {key: size for key in ("train_size", "valid_size", "test_size") if (size := getattr(tasks, key))}
-        return load_mini(tasks.tasks[name], name, seed=tasks.seed, unlabelled_size=tasks.unlabelled_size, **sizes)
+        return load_mini(tasks.tasks[name], name, seed=tasks.drawn_by, unlabelled_size=tasks.unlabelled_size, **sizes)
     read = _from_hub(tasks, name) if tasks.source == "hub" else _from_files(tasks, name)
     kind, labels, metrics = _asked(read)
-    parts, completed = complete(name, read.parts, tasks.seed)
+    parts, completed = complete(name, read.parts, tasks)
     check(name, parts, classes=kind == "labels")
     examples, numbered = examples_of(name, parts, lambda record: _example(record, labels))
     notes, unlabelled = [*read.notes, *completed, *numbered], in_order(read.unlabelled, tasks.seed)

@@ -19,7 +19,7 @@ from helpers.data.formats.labelled import Labelled, from_rows
 from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import by_content, in_order, jointly
 from helpers.presets.downloads import Collection
-from helpers.presets.schema import TasksSettings, TextsSettings
+from helpers.presets.schema import Drawn, TasksSettings, TextsSettings
 
 D = TypeVar("D", Domain, Task)
 SMALL = 50  # texts, which place an accuracy within ±14 points (95 %)
@@ -74,9 +74,9 @@ def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
             raise DataError(f'{parted[0]}: its files say parts already; set split = "content" in the preset')
         note = "all domains were split together, by label: a tenth is test, a tenth of the rest valid"
         joint = jointly({name: parts["all"] for name, (parts, _) in read.items()})
-        split = {name: (parts, [f"{name}: {note}"]) for name, parts in joint.items()}
+        split = {name: (_drawn(parts, texts.draw), [f"{name}: {note}"]) for name, parts in joint.items()}
     else:
-        split = {name: complete(name, parts, texts.seed) for name, (parts, _) in read.items()}
+        split = {name: complete(name, parts, texts) for name, (parts, _) in read.items()}
     domains = {}
     for name, (parts, notes) in split.items():
         check(name, parts)
@@ -95,7 +95,7 @@ def _mini(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
         own = tuple(mini.labels(source))
         if own != (labels := labels or own):
             raise DataError(f"{name}: expected the labels {', '.join(own)}, found {', '.join(labels)}; correct labels")
-        domain = mini.load_domain(source, seed=texts.seed, **sizes)
+        domain = mini.load_domain(source, seed=texts.drawn_by, **sizes)
         domains[name] = _cut(texts, replace(domain, name=name, notes=list(domain.notes)), labels)
     return domains, labels
 
@@ -141,9 +141,9 @@ def _folder(texts: TextsSettings) -> Path:
     )
 
 
-def complete(name: str, parts: Parts, seed: int) -> tuple[Parts, list[str]]:
+def complete(name: str, parts: Parts, settings: Drawn) -> tuple[Parts, list[str]]:
     """All three parts from those that the files give, each in the order of a hash, and notes on what was done."""
-    notes, given = [], dict(parts)
+    notes, given, seed = [], dict(parts), settings.seed
     if "all" in given:
         given["test"], given["train"] = _tenth(given.pop("all"), seed)
         notes.append(f"{name}: nothing says a part: {len(given['test']):,} texts to test were taken by content")
@@ -153,9 +153,14 @@ def complete(name: str, parts: Parts, seed: int) -> tuple[Parts, list[str]]:
     if "train" not in given:
         raise DataError(f"{name}: no file to train on, only {', '.join(given)}; give one whose name says train")
     if "valid" not in given:
-        given["valid"], given["train"] = _tenth(given["train"], seed)
+        given["valid"], given["train"] = _tenth(given["train"], settings.drawn_by)
         notes.append(f"{name}: {len(given['valid']):,} texts to validate on were taken from train, by content")
-    return {part: in_order(given[part], seed) for part in PARTS}, notes
+    return _drawn({part: in_order(given[part], seed) for part in PARTS}, settings.draw), notes
+
+
+def _drawn(parts: Parts, draw: int) -> Parts:
+    """The parts with what is to train on in another order for another draw, as it is cut from its front."""
+    return {**parts, "train": in_order(parts["train"], draw)} if draw else parts
 
 
 def _tenth(records: list[Labelled], seed: int) -> tuple[list[Labelled], list[Labelled]]:

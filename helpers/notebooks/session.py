@@ -15,6 +15,7 @@ import torch
 from accelerate.utils import set_seed
 
 from helpers import papers, paths
+from helpers.data import draws
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Limit, Preset
 from helpers.results import figures, provenance, records
@@ -52,10 +53,12 @@ class Session:
         downloads = {section: {"downloads"} for section in ("data", *papers.BESIDE)}
         settings = self.preset.model_dump(mode="json", exclude={"limits": True, **downloads})
         given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
+        seeds = sorted({score.seed for score in parts.get("scores", [])})
         record = records.Record(
             artefact=f"{artefact}_{variant}" if variant else artefact,
             preset=self.preset.name,
             paper=records.printed(artefact),
+            draws=draws.names(self.preset, papers.examples_of(artefact), seeds),
             run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
             **papers.artefact(artefact) | parts,
         )

@@ -50,6 +50,14 @@ def foreign(paper: Paper) -> list[str]:
     return [section for section in dict.fromkeys(others) if section not in paper.settings]
 
 
+def examples_of(artefact: str) -> list[str]:
+    """The sections of a preset whose examples an artefact such as ``imm/table1`` is of; none of what no paper
+    declares."""
+    for paper in (paper for paper in ALL if paper.key == artefact.partition("/")[0]):
+        return [section for section in ("data", *BESIDE) if section not in (*foreign(paper), *paper.unread)]
+    return []
+
+
 def concerns(key: str, notebook: str) -> bool:
     """Whether a key of the preset matters to a notebook: of the data alone where nothing is trained, and not where it
     is another paper's, or a parameter of other notebooks of its paper alone."""

@@ -14,15 +14,13 @@ from helpers.batches.sequences import Sequences
 from helpers.data.domains import load_domains
 from helpers.data.examples import Example, groups_of
 from helpers.data.sets import question_set
-from helpers.files import fingerprint
 from helpers.presets.schema import DataSettings, Preset
 from helpers.results import comparisons, intervals, records, tables
-from helpers.results.records import Claim, Record
+from helpers.results.records import Cell, Claim, Record
 from helpers.tasks import footprint, metrics
 from helpers.training.cached import CachedTraining
 from helpers.training.engine import Outcome
 
-Cell = tuple[str, str, int]  # row, column and seed
 Answers = dict[Cell, tuple[str, list[list[str]]]]  # by cell, a set of questions and the answers of one reader or more
 
 
@@ -151,15 +149,16 @@ def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metric
     )
 
 
-def score_table(data: DataSettings, answers: Answers, *, exact: bool = False) -> dict:
+def score_table(preset: Preset, answers: Answers, *, exact: bool = False) -> dict:
     """Parts of a record: F1 of every cell with every question's, and with ``exact`` EM as a second metric."""
-    scores = {cell: scores_of(data, *answered) for cell, answered in answers.items()}
-    asked = {column: name for (_, column, _), (name, _) in answers.items()}
-    parts = records.scored({cell: score.f1 for cell, score in scores.items()}, "F1" if exact else None)
+    data = {seed: preset.drawn(seed).data for _, _, seed in answers}
+    scores = {cell: scores_of(data[cell[2]], *answered) for cell, answered in answers.items()}
+    asked = {(column, seed): name for (_, column, seed), (name, _) in answers.items()}
+    ids = {(column, seed): groups_of(question_set(data[seed], name)) for (column, seed), name in asked.items()}
+    parts = records.scored({cell: score.f1 for cell, score in scores.items()}, ids, "F1" if exact else None)
     if exact:
-        parts["scores"] += records.scored({cell: score.em for cell, score in scores.items()}, "EM")["scores"]
-    ids = {column: groups_of(question_set(data, name)) for column, name in asked.items()}
-    return {**parts, "unit": "F1", "examples_of": {column: fingerprint(*names) for column, names in ids.items()}}
+        parts["scores"] += records.scored({cell: score.em for cell, score in scores.items()}, ids, "EM")["scores"]
+    return {**parts, "unit": "F1"}
 
 
 def sample_answers(answers: dict[str, tuple[list[Example], list[str]]]) -> pd.DataFrame:

@@ -45,7 +45,20 @@ class AdversarialSettings(Settings):
     AddOneSent: str = ""
 
 
-class DataSettings(Settings):
+class Drawn(Settings):
+    """Examples that are drawn by a seed: of the miniature world all parts, of files and of the Hub's datasets the
+    training and validation parts, while test parts stay those of draw 0."""
+
+    seed: int = 0
+    draw: int = Field(0, ge=0, description="number of the draw; a run's seeds have one each")
+
+    @property
+    def drawn_by(self) -> int:
+        """The seed of what is drawn."""
+        return self.seed + self.draw
+
+
+class DataSettings(Drawn):
     """Where the domains come from. Sizes count questions; 0 takes all there are."""
 
     source: Literal["mini", "files", "hub"]
@@ -56,7 +69,6 @@ class DataSettings(Settings):
     train_share: float = Field(1.0, gt=0, le=1, description="of each domain's training questions")
     valid_size: int = Field(300, ge=1)
     test_size: int = Field(0, ge=0, description="test questions a domain; 0: all")
-    seed: int = 0
     unanswerable: Annotated[bool | list[str], pydantic.BeforeValidator(_names)] = Field(
         False, description="whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those named"
     )
@@ -82,7 +94,7 @@ class DataSettings(Settings):
         return self
 
 
-class TextsSettings(Settings):
+class TextsSettings(Drawn):
     """Texts, or pairs of them, with a label, by domain. Sizes count examples; 0 takes all there are."""
 
     source: Literal["mini", "files", "hub"] = "files"
@@ -97,11 +109,10 @@ class TextsSettings(Settings):
     valid_size: int = Field(0, ge=0, description="validation texts a domain; 0: all")
     test_size: int = Field(0, ge=0, description="test texts a domain; 0: all")
     max_length: int = Field(128, ge=8, description="tokens of a text or pair")
-    seed: int = 0
     downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
 
 
-class TasksSettings(Settings):
+class TasksSettings(Drawn):
     """The tasks of a multi-task model, but for questions about passages: those are in [data]. Sizes count examples; 0
     takes all there are."""
 
@@ -113,7 +124,6 @@ class TasksSettings(Settings):
     test_size: int = Field(0, ge=0, description="test examples a task; 0: all")
     unlabelled_size: int = Field(0, ge=0, description="texts without a label a task")
     max_length: int = Field(128, ge=8, description="tokens of a text, a pair, or a context with an ending")
-    seed: int = 0
     downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
 
 
@@ -171,6 +181,7 @@ class Preset(Settings):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100, description="number of seeds")
+    own_draws: bool = Field(True, description="whether each seed draws examples of its own, where they are drawn")
     encoder: str = Field(description="folder (absolute, or from the repository's root) or Hub name of the encoder")
     random_layers: int = Field(0, ge=0, description="more than 0: that many layers with random weights instead")
     data: DataSettings
@@ -188,6 +199,15 @@ class Preset(Settings):
     mtdnn_kd: MtDnnKdSettings = MtDnnKdSettings()
     mtdnn: MtDnnSettings = MtDnnSettings()
     limits: tuple[Limit, ...] = ()
+
+    def drawn(self, seed: int) -> Self:
+        """The preset of one seed of a run, the draw of which is so much further on where examples are drawn: those of
+        the miniature world, and others where a size cuts the training part."""
+        sections = {name: getattr(self, name) for name in ("data", "mnli", "reviews", "tasks") if self.own_draws}
+        own = {name: known for name, known in sections.items() if known.source == "mini" or known.train_size}
+        return self.model_copy(
+            update={name: known.model_copy(update={"draw": known.draw + seed}) for name, known in own.items()}
+        )
 
     def without_gpu(self) -> list[str]:
         """What applied because there was no GPU, a note each."""

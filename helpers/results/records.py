@@ -15,10 +15,10 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, PlainSerializer, ValidationError, model_validator
 
 from helpers import paths
-from helpers.files import write_whole
+from helpers.files import fingerprint, json_rows, write_whole
 from helpers.results.provenance import STRICT, Run
 
-WIDTH = 118  # characters; what fits stays on one line of the file
+Cell = tuple[str, str, int]  # method, column and seed
 
 
 def optional(default: Any) -> Any:
@@ -91,7 +91,8 @@ class Record(BaseModel):
     ``average`` says whether a mean over the columns means anything. ``baselines`` are methods that the others are
     compared with, ``claims`` what the paper says. ``examples`` holds, for ``method|column|seed``, each example's score
     in ``unit`` to one decimal, so that intervals can be over examples as well; the examples of a column stand in the
-    same order everywhere, and ``examples_of`` has the fingerprint of their ids.
+    same order everywhere, and ``examples_of`` has the fingerprint of their ids. Where every seed draws examples of its
+    own, ``draws`` names them, by seed, and there are none of these two.
     """
 
     model_config = STRICT
@@ -108,6 +109,7 @@ class Record(BaseModel):
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)
     run: Run
+    draws: dict[str, str] = optional({})
     examples_of: dict[str, str] = optional({})
     examples: dict[str, list[Tenth]] = optional({})
 
@@ -175,14 +177,23 @@ def example_key(method: str, column: str, seed: int) -> str:
     return f"{method}|{column}|{seed}"
 
 
-def scored(examples: dict[tuple[str, str, int], Sequence[float]], metric: str | None = None) -> dict[str, Any]:
-    """The parts ``scores``, each the mean of its examples, and ``examples`` of a record, from the examples' scores by
-    method, column and seed."""
-    scores = [
-        Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
-        for (method, column, seed), values in examples.items()
-    ]
-    return {"scores": scores, "examples": {example_key(*key): [*map(float, each)] for key, each in examples.items()}}
+def scored(
+    examples: dict[Cell, Sequence[float]], ids: dict[tuple[str, int], Sequence[str]], metric: str | None = None
+) -> dict[str, Any]:
+    """Parts of a record from the examples' scores by method, column and seed, and their ``ids`` by column and seed:
+    ``scores``, each the mean of its examples; with ``examples`` and ``examples_of`` where seeds have the same examples,
+    as only then one can be compared over seeds."""
+    parts: dict[str, Any] = {
+        "scores": [
+            Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
+            for (method, column, seed), values in examples.items()
+        ]
+    }
+    names = {(column, fingerprint(*of_seed)) for (column, _), of_seed in ids.items()}
+    if len(names) == len({column for column, _ in names}):
+        parts["examples"] = {example_key(*key): [*map(float, values)] for key, values in examples.items()}
+        parts["examples_of"] = dict(sorted(names, key=lambda name: [column for column, _ in ids].index(name[0])))
+    return parts
 
 
 def printed(artefact: str) -> list[Printed]:
@@ -199,7 +210,7 @@ def printed(artefact: str) -> list[Printed]:
 def write(record: Record) -> Path:
     """Write a record to its place under results/ in one step."""
     path = paths.record(record.preset, record.artefact)
-    write_whole(path, _layout(record.model_dump()) + "\n")
+    write_whole(path, json_rows(record.model_dump()) + "\n")
     return path
 
 
@@ -237,18 +248,3 @@ def _are_tables(panels: JsonValue, depth: int = 3) -> bool:
     if not depth:
         return isinstance(panels, int | float)
     return isinstance(panels, dict) and bool(panels) and all(_are_tables(part, depth - 1) for part in panels.values())
-
-
-def _layout(value: Any, indent: int = 0, row: bool = False) -> str:
-    """JSON that reads well in a diff: what is short, a row of a list or a list of plain values takes one line."""
-    flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if not isinstance(value, dict | list) or indent + len(flat) <= WIDTH:
-        return flat
-    mapping = isinstance(value, dict)
-    items = list(value.values()) if mapping else value
-    if not any(isinstance(item, dict | list) for item in items) and (row or not mapping):
-        return flat if row else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    keys = [f"{json.dumps(key, ensure_ascii=False)}: " for key in value] if mapping else [""] * len(items)
-    lines = [key + _layout(item, indent + 1, not mapping) for key, item in zip(keys, items, strict=True)]
-    gap, (first, last) = "\n" + " " * (indent + 1), "{}" if mapping else "[]"
-    return first + gap + f",{gap}".join(lines) + gap[:-1] + last

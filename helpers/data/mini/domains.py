@@ -34,7 +34,7 @@ def _examples(domain: str, part: str, size: int, seed: int) -> Iterator[tuple]:
         number = min(ASKED, size - count)
         asked = world.questions(rng, style, number, unanswerable) if style else stories.questions(rng, number)
         for question, context, answers, span, *facts in asked:
-            name = f"{domain}-{part}-{count}"
+            name = world.identifier(domain, seed, part, count)
             yield Example(name, question, context, answers, span, name), *facts
             count += 1
 

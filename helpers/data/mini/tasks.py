@@ -20,6 +20,7 @@ from helpers.data.examples import Choice, DataError, Pair, Task
 from helpers.data.formats.folders import ALL_PARTS
 from helpers.data.mini import sentences
 from helpers.data.mini.texts import GENRES, REVIEWS, SHARED
+from helpers.data.mini.world import identifier
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def load_task(
     parts = {}
     for number, (part, size) in enumerate(zip(ALL_PARTS, sizes, strict=True)):
         rows = _different(source, number, seed)
-        parts[part] = [kind(f"{name}-{part}-{i}", *_labelled(next(rows), task, part)) for i in range(size)]
+        parts[part] = [kind(identifier(name, seed, part, i), *_labelled(next(rows), task, part)) for i in range(size)]
     return Task(name, task.kind, task.labels, task.metrics, **parts)
 
 

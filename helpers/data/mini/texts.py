@@ -15,6 +15,7 @@ from helpers.data.examples import DataError, Domain, Pair
 from helpers.data.mini import entailment, reviews
 from helpers.data.mini.entailment import Genre
 from helpers.data.mini.reviews import Shared, Things
+from helpers.data.mini.world import identifier
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ def load_domain(
     for number, (part, size) in enumerate(sizes.items()):
         rng = np.random.default_rng([seed, STREAMS[name], number])
         rows = [_text(rng, name) for _ in range(size)]
-        parts[part] = [Pair(f"{name}-{part}-{i}", *texts, numbers[label]) for i, (*texts, label) in enumerate(rows)]
+        parts[part] = [
+            Pair(identifier(name, seed, part, i), *texts, numbers[label]) for i, (*texts, label) in enumerate(rows)
+        ]
     return Domain(name, **parts)
 
 

@@ -110,6 +110,11 @@ class Passage:
     untold: tuple[tuple[str, Relation, str], ...] = ()  # left out: subject, relation and value
 
 
+def identifier(name: str, seed: int, part: str, number: int) -> str:
+    """The id of an example, which names its seed where that is not the first one."""
+    return f"{name}{f'.{seed}' if seed else ''}-{part}-{number}"
+
+
 def pick(rng: np.random.Generator, values: Sequence):
     """Any of ``values``, all alike."""
     return values[rng.integers(len(values))]

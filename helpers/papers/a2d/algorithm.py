@@ -125,7 +125,8 @@ def plans(
     kinds = tuple(readers.split())
     if not kinds or set(kinds) - set(KINDS):
         raise ChoiceError(f"readers is {readers!r}; write {' or '.join(KINDS)}, or several with a space between")
-    return {(kind, seed): distillation(preset, kind, seed, rows) for kind in kinds for seed in range(preset.seeds)}
+    seeds = range(preset.seeds)
+    return {(kind, seed): distillation(preset.drawn(seed), kind, seed, rows) for kind in kinds for seed in seeds}
 
 
 def all_plans(preset: Preset, readers: str) -> dict[tuple, Plan]:
@@ -137,7 +138,7 @@ def weight_plans(preset: Preset, kind: Kind, temperatures: str = "") -> dict[tup
     """Students of the same ensembles with each of the temperatures ("1 2 3 5") and the preset's other weights, and
     with all of the paper's (section 4.2): by row and seed. Raises ChoiceError for what is no temperature."""
     return {
-        (name, seed): distillation(tried, kind, seed, ("A2D",))
+        (name, seed): distillation(tried.drawn(seed), kind, seed, ("A2D",))
         for name, tried in weights_tried(preset, temperatures).items()
         for seed in range(preset.seeds)
     }

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from helpers.data.examples import Example
-from helpers.data.question_types import QUESTION_TYPES, question_type
+from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import question_set, question_set_names
-from helpers.files import fingerprint
 from helpers.models.attention import keep_attention
 from helpers.papers import rows as shared
 from helpers.papers.a2d import FASTER, algorithm
@@ -45,7 +44,7 @@ def answered(preset: Preset, rows: Rows, columns: list[str]) -> Answers:
     """What every group of readers answers to these sets of questions; asked once, and kept."""
     sets = {SETS.get(column, column): column for column in columns}
     asked = {
-        (row, number): answering(preset, readers, list(sets), together=True)
+        (row, number): answering(preset.drawn(row[1]), readers, list(sets), together=True)
         for row, groups in rows.items()
         for number, readers in enumerate(groups)
     }
@@ -62,14 +61,14 @@ def scores(preset: Preset, answers: Answers, columns: list[str]) -> dict:
         for (row, seed), groups in answers.items()
         for column in columns
     }
-    return shared.score_table(preset.data, cells, exact=True)
+    return shared.score_table(preset, cells, exact=True)
 
 
 def made(preset: Preset, runs: Runs) -> dict:
     """Baselines, notes and cost of what came of the runs, as parts of a record."""
     trained = [reader for run in runs.values() for reader in (*run.members, *run.stages, *run.students.values())]
-    cost = shared.seconds(trained)
-    return {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs), "training_seconds": cost}
+    cost = {"training_seconds": shared.seconds(trained)}
+    return {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs), **cost}
 
 
 def table1(preset: Preset, runs: Runs, answers: Answers) -> dict:
@@ -85,15 +84,16 @@ def table2(preset: Preset, runs: Runs, answers: Answers) -> dict:
 
 def table3(preset: Preset, runs: Runs, answers: Answers) -> dict:
     """Table 3: BLEU and ROUGE-L of free answers; the mean over the members for a row of several readers."""
-    references, values = [example.answers for example in question_set(preset.data, "test")], []
+    values = []
     for (row, seed), groups in answers.items():
+        references = [example.answers for example in question_set(preset.drawn(seed).data, "test")]
         measured = pd.DataFrame([metrics.free_answers(texts["Test"], references) for texts in groups])[[*FREE]].mean()
         values += [Score(method=row, column=FREE[key], seed=seed, value=value) for key, value in measured.items()]
     said = []
-    for kind in kinds_of(runs):
+    for number, kind in enumerate(kinds_of(runs)):
         said += [_beats(f"{kind} + A2D", kind, column, "in") for column in FREE.values()]
-        said.append(_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in"))
-    return {**made(preset, runs), "scores": values, "claims": headlined(said, said[-1:])}
+        said.append(_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in", primary=number == 0))
+    return {**made(preset, runs), "scores": values, "claims": said}
 
 
 def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
@@ -102,19 +102,20 @@ def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
     Tokenised text to answers, readers loaded; the median of ``repeats``. At most ``TIMED`` questions, evenly spread,
     because an ensemble reads them again and again.
     """
-    questions, values = question_set(preset.data, "test"), []
+    values: list[Score] = []
 
     def add(row: str, seed: int, value: float, metric: str) -> None:
         values.append(Score(method=row, column="inference", seed=seed, value=value, metric=metric))
 
-    questions = questions[:: math.ceil(len(questions) / TIMED)]
-    windows = windows_over(preset, questions)
     for (row, seed), groups in rows_of(runs).items():
         if len(groups) == 1:
             add(row, seed, sum(reader.result()["parameters"] for reader in groups[0]) / 1000, "thousand parameters")
     for (kind, seed), distilled in runs.items():
         together = {f"{kind} (E)": distilled.members, f"{kind} + A2D": [distilled.students["A2D"]]}
         models = {row: [reader.load(reader.key) for reader in readers] for row, readers in together.items()}
+        questions = question_set(preset.drawn(seed).data, "test")
+        questions = questions[:: math.ceil(len(questions) / TIMED)]
+        windows = windows_over(preset, questions)
         work = {row: partial(joint_answers, preset, members, windows) for row, members in models.items()}
         seconds = shared.seconds_in_turns(work, repeats)
         for row, value in seconds.items():
@@ -122,9 +123,8 @@ def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
         slow, fast = seconds.values()
         add(f"{kind} + A2D", seed, slow / fast, FASTER)
     order = (FASTER, "seconds", "thousand parameters")
-    timed = f"times are for {len(questions)} test questions"
     values.sort(key=lambda score: order.index(score.metric))
-    return {"scores": values, "notes": [*notes(preset, runs), timed]}
+    return {"scores": values, "notes": [*notes(preset, runs), f"times are for {len(questions)} test questions"]}
 
 
 def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> dict:
@@ -132,8 +132,9 @@ def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> 
     kinds, parts = kinds_of(runs), made(preset, runs)
     pairs = [(f"{kind} + A2D", row_name(kind, name)) for kind in kinds for name in algorithm.ABLATIONS if name != "A2D"]
     staged = f"{algorithm.STAGED}: the first half of its steps matches the attention alone, without the right answers"
+    headline = f"{kinds[0]} + A2D", row_name(kinds[0], "- ANS"), columns[-1]  # AddSent, where the paper loses most
     said = [
-        Claim(text=f"{student} is better than {row} on {column}", above=student, below=row, columns=[column])
+        _beats(student, row, column, primary=(student, row, column) == headline)
         for student, row in pairs
         for column in columns
         if column != "Dev"
@@ -141,8 +142,7 @@ def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> 
     return {
         **parts,
         "baselines": [f"{kinds[0]} + A2D"],
-        # Without confusing answers the paper loses most on AddSent.
-        "claims": headlined(said, [claim for claim in said if claim.below.endswith("- ANS")]),
+        "claims": said,
         "notes": [*parts["notes"], staged],
         **scores(preset, answers, columns),
     }
@@ -173,9 +173,9 @@ def figure3(preset: Preset, runs: Runs, case: views.Case) -> dict:
 def case(preset: Preset, runs: Runs) -> tuple[views.Case, views.Readers, list[Example]]:
     """Figure 3's question, the first run's first member and its student, and the questions that it was chosen from: the
     adversarial ones, or the test questions where there are none."""
-    where = "AddSent" if present(preset, ["AddSent"]) else "Test"
-    questions = [e for e in question_set(preset.data, SETS.get(where, where)) if where == "Test" or e.id != e.group]
-    distilled = next(iter(runs.values()))
+    where, ((_, seed), distilled) = "AddSent" if present(preset, ["AddSent"]) else "Test", next(iter(runs.items()))
+    asked = question_set(preset.drawn(seed).data, SETS.get(where, where))
+    questions = [example for example in asked if where == "Test" or example.id != example.group]
     models = [reader.load(reader.key) for reader in (distilled.members[0], distilled.students["A2D"])]
     readers = dict(zip(("before", "after"), map(keep_attention, models), strict=True))
     return views.choose(preset, readers, where, questions), readers, questions
@@ -184,59 +184,49 @@ def case(preset: Preset, runs: Runs) -> tuple[views.Case, views.Readers, list[Ex
 def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:
     """Figure 4: F1 by the question's type on one set of questions, for the reader alone and the distilled one."""
     kinds, name, parts = kinds_of(runs), SETS.get(column, column), made(preset, runs)
-    asked = list({example.group: example for example in question_set(preset.data, name)}.values())
-    types = np.asarray([question_type(example.question) for example in asked])
-    counts = {kind: np.count_nonzero(types == kind) for kind in QUESTION_TYPES if kind in types}
-    shown = {kind: types == kind for kind, count in counts.items() if count >= FEW}
+    data = {seed: preset.drawn(seed).data for _, seed in answers}
+    asked = {seed: {e.group: e.question for e in question_set(own, name)} for seed, own in data.items()}
+    groups = {seed: by_type(questions.values()) for seed, questions in asked.items()}
+    counts = {kind: [len(of_seed.get(kind, ())) for of_seed in groups.values()] for kind in QUESTION_TYPES}
+    shown = [kind for kind, of_seeds in counts.items() if min(of_seeds) >= FEW]
     values = {}
-    for (row, seed), groups in answers.items():
+    for (row, seed), readers in answers.items():
         if row.removesuffix(" + A2D") in kinds:
-            f1 = shared.scores_of(preset.data, name, [texts[column] for texts in groups]).f1
-            values |= {(row, kind, seed): f1[mask].tolist() for kind, mask in shown.items()}
-    ids = {kind: [asked[number].id for number in np.flatnonzero(mask)] for kind, mask in shown.items()}
-    counted = ", ".join(f"{kind} {count}" for kind, count in counts.items())
+            f1 = shared.scores_of(data[seed], name, [texts[column] for texts in readers]).f1
+            values |= {(row, kind, seed): f1[groups[seed][kind]].tolist() for kind in shown}
+    ids = {(kind, seed): [[*asked[seed]][n] for n in groups[seed][kind]] for kind in shown for seed in asked}
+    counted = ", ".join(f"{kind} {np.mean(of_seeds):.0f}" for kind, of_seeds in counts.items() if any(of_seeds))
+    few = f"questions on {column}: {counted}; types with fewer than {FEW} are not shown"
     return {
-        **records.scored(values),
-        "examples_of": {kind: fingerprint(*names) for kind, names in ids.items()},
-        "notes": [*parts["notes"], f"questions on {column}: {counted}; types with fewer than {FEW} are not shown"],
-        "claims": [
-            Claim(text=f"A2D helps {kind} with {asked!r}", above=f"{kind} + A2D", below=kind, columns=[asked])
-            for kind in kinds
-            for asked in shown
-        ],
+        **records.scored(values, ids),
+        "notes": [*parts["notes"], few],
+        "claims": [_beats(f"{kind} + A2D", kind, word, "with") for kind in kinds for word in shown],
         "training_seconds": parts["training_seconds"],
     }
 
 
 def claims(runs: Runs, columns: list[str]) -> list[Claim]:
     """What the paper says of Tables 1 and 2: the student is better than a reader by itself, keeps 80 % of what the
-    ensemble gains (section 4.3: nearly), and gains more where there are confusing answers, above the ensemble."""
-    said, headlines = [], []
-    for kind in kinds_of(runs):
+    ensemble gains (section 4.3: nearly), and gains more where there are confusing answers, above the ensemble. Primary
+    is what the abstract says, of the first kind of reader: the paper's."""
+    said = []
+    for number, kind in enumerate(kinds_of(runs)):
         ensemble, student = f"{kind} (E)", f"{kind} + A2D"
         for column in columns:
             gain = {"above": student, "below": kind, "columns": [column]}
             said.append(_beats(student, kind, column))
             if column == "Test":
                 text = f"{student} keeps 80 % of what {ensemble} gains on {column}"
-                said.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.8))
-                headlines.append(said[-1])
+                said.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.8, primary=number == 0))
             if column.startswith("Add"):
-                said.append(_beats(student, ensemble, column))
-                headlines.append(said[-1])
+                said.append(_beats(student, ensemble, column, primary=number == 0 and column == "AddSent"))
                 text = f"{student} gains more over {kind} on {column} than on clean questions"
                 said.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
-    return headlined(said, headlines)
+    return said
 
 
-def headlined(said: list[Claim], headlines: list[Claim]) -> list[Claim]:
-    """The claims of a table, of which the first of those that the paper's abstract makes is the primary one: that of
-    the paper's own reader, which comes first."""
-    return [claim.model_copy(update={"primary": claim in headlines[:1]}) for claim in said]
-
-
-def _beats(above: str, below: str, column: str, on: str = "on") -> Claim:
-    return Claim(text=f"{above} beats {below} {on} {column}", above=above, below=below, columns=[column])
+def _beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
+    return Claim(text=f"{above} beats {below} {on} {column}", above=above, below=below, columns=[column], **flags)
 
 
 def kept(record: Record) -> pd.DataFrame:

@@ -118,7 +118,7 @@ def plans(preset: Preset) -> dict[tuple[str, int], Plan]:
     """What Tables 2 and 3 need, by (section of the corpus, seed)."""
     others = preset.hrkd.other_seeds or preset.seeds
     return {
-        (corpus, seed): compared(preset, corpus, seed, ROWS if seed < others else CLAIMED)
+        (corpus, seed): compared(preset.drawn(seed), corpus, seed, ROWS if seed < others else CLAIMED)
         for corpus in corpora(preset)
         for seed in range(preset.seeds)
     }
@@ -129,7 +129,7 @@ def few_shot(preset: Preset) -> dict[tuple[float, int], Plan]:
     corpus = preset.hrkd.few_shot
     rows = (f"{SINGLE} → {KD}", f"{META} → Meta-distillation", OURS)
     return {
-        (share, seed): compared(reduced(preset, corpus, share), corpus, seed, rows)
+        (share, seed): compared(reduced(preset.drawn(seed), corpus, share), corpus, seed, rows)
         for share in preset.hrkd.shares
         for seed in range(preset.seeds)
     }
@@ -146,8 +146,9 @@ def ablations(preset: Preset, corpus: str = "reviews") -> dict[tuple[str, int], 
     domains = list(getattr(preset, corpus).domains)
 
     def plan(row: str, seed: int) -> Plan:
-        switched = preset.model_copy(update={"hrkd": preset.hrkd.model_copy(update=VARIANTS.get(row, {}))})
-        teacher = hrkd_teacher(preset, corpus, seed, domains)
+        drawn = preset.drawn(seed)
+        switched = drawn.model_copy(update={"hrkd": drawn.hrkd.model_copy(update=VARIANTS.get(row, {}))})
+        teacher = hrkd_teacher(drawn, corpus, seed, domains)
         yield teacher.values()
         made = together(switched, corpus, seed, row, teacher, ABLATIONS.get(row, {}))
         yield [made]

@@ -37,7 +37,7 @@ def folders(preset: Preset) -> dict[str, list[str]]:
 
 def plans(preset: Preset) -> dict[int, Plan]:
     """What is trained, by seed."""
-    return {seed: algorithm.compared(preset, SECTION, seed, tuple(ROWS)) for seed in range(preset.seeds)}
+    return {seed: algorithm.compared(preset.drawn(seed), SECTION, seed, tuple(ROWS)) for seed in range(preset.seeds)}
 
 
 def tasks(preset: Preset) -> list[Cached]:
@@ -81,7 +81,9 @@ def speeds(preset: Preset) -> Speeds:
     """Steps are a teacher's, a student's with its teacher beside it, and those of the student alone, which are the
     same but for the teacher's reading. Raises EncoderError, also where a domain's head could not be saved."""
     names = list(preset.reviews.domains)
-    teachers = [algorithm.hrkd_teacher(preset, SECTION, seed, names)[names[0]] for seed in range(preset.seeds)]
+    teachers = [
+        algorithm.hrkd_teacher(preset.drawn(seed), SECTION, seed, names)[names[0]] for seed in range(preset.seeds)
+    ]
     student = algorithm.together(preset, SECTION, 0, OURS, {name: teachers[0] for name in names}, {})
     texts = student.sequences("valid")
     texts = texts.select(np.arange(min(TEXTS, len(texts))))

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from helpers.data.texts import label_names, load_texts
-from helpers.files import fingerprint
 from helpers.papers import rows as shared
 from helpers.papers.hrkd import GAIN, algorithm
 from helpers.papers.hrkd.algorithm import ABLATIONS, ALONE, CORPORA, HRKD, OF_DOMAINS, OURS, PLAIN, STUDENTS, VARIANTS
@@ -64,7 +63,9 @@ def sizes(preset: Preset, corpus: str) -> dict[int, Trained]:
     for layers in preset.hrkd.sizes:
         known = preset.hrkd.model_copy(update={"student": "", "student_layers": layers})
         other = preset.model_copy(update={"hrkd": known})
-        plans = {seed: algorithm.compared(other, corpus, seed, (HRKD, OURS)) for seed in range(preset.seeds)}
+        plans = {
+            seed: algorithm.compared(other.drawn(seed), corpus, seed, (HRKD, OURS)) for seed in range(preset.seeds)
+        }
         made[layers] = trained_of(other, run_plans(plans, preset.engine))
     return made
 
@@ -80,15 +81,11 @@ def trained_of(preset: Preset, outcomes: dict[int, Outcome]) -> Trained:
 
 def table(trained: Trained, corpus: str, after: After | None = None) -> dict:
     """Tables 2 and 3: accuracy of every row's model of each domain on its test texts."""
-    claims = [(OURS, PLAIN), (OURS, META), (OURS, SINGLE), (OURS, ALONE)]
+    compared = (PLAIN, META, SINGLE, ALONE)
     return {
         **scores(trained, corpus, [row for row in (HRKD, PLAIN, OURS) if row in trained.rows], after),
         "baselines": [PLAIN, ALONE],
-        "claims": [
-            Claim(text=f"{above} is better than {below}", above=above, below=below, primary=below == PLAIN)
-            for above, below in claims
-            if below in trained.rows
-        ],
+        "claims": [_better(OURS, row, primary=row == PLAIN) for row in compared if row in trained.rows],
         "notes": notes(trained.preset, corpus),
         "training_seconds": trained.seconds,
     }
@@ -99,14 +96,14 @@ def table4(trained: Trained) -> dict:
     return {
         **scores(trained, "reviews"),
         "baselines": ["HRKD"],
-        "claims": [
-            Claim(text=f"HRKD is better than {row}", above="HRKD", below=row, primary=ABLATIONS[row] is None)
-            for row in ABLATIONS
-            if row != "HRKD"
-        ],
+        "claims": [_better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"],
         "notes": notes(trained.preset, "reviews"),
         "training_seconds": trained.seconds,
     }
+
+
+def _better(above: str, below: str, **flags: bool) -> Claim:
+    return Claim(text=f"{above} is better than {below}", above=above, below=below, **flags)
 
 
 def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after: After | None = None) -> dict:
@@ -114,9 +111,9 @@ def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after:
     scored once more, by the weights that were best on each domain."""
     asked = _asked(trained, trained.rows) | _asked(trained, of_domains, OF_DOMAINS)
     run(asked.values(), trained.preset.engine, "classes", after)
-    known = load_texts(getattr(trained.preset, corpus))
-    ids = {name: fingerprint(*(text.id for text in domain.test)) for name, domain in known.items()}
-    return {**records.scored({cell: hits(task, cell[1]) for cell, task in asked.items()}), "examples_of": ids}
+    known = {seed: load_texts(getattr(trained.preset.drawn(seed), corpus)) for _, _, seed in asked}
+    ids = {(name, seed): [text.id for text in known[seed][name].test] for _, name, seed in asked}
+    return records.scored({cell: hits(task, cell[1]) for cell, task in asked.items()}, ids)
 
 
 def _asked(trained: Trained, rows: Iterable[str], suffix: str = "") -> dict[shared.Cell, Labelling]:
@@ -155,16 +152,10 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
             values[GAIN].append(Score(**point, value=accuracy - found[SINGLE, seed], metric=GAIN))
             values["accuracy"].append(Score(**point, value=accuracy, metric="accuracy"))
     few, many = (f", {100 * share:g}" for share in (min(trained), max(trained)))
-    gain = {"above": OURS + few, "below": SINGLE + few}
+    more = {"than": [OURS + many, SINGLE + many], "primary": True}
     claims = [
-        Claim(text=f"HRKD is better than {SINGLE} with few texts", **gain),
-        Claim(text="HRKD is better than Meta-KD with few texts", above=OURS + few, below=META + few),
-        Claim(
-            text="HRKD gains more with few texts than with many",
-            **gain,
-            than=[OURS + many, SINGLE + many],
-            primary=True,
-        ),
+        Claim(text="HRKD gains more with few texts than with many", above=OURS + few, below=SINGLE + few, **more),
+        *(_better(OURS + few, row + few) for row in (SINGLE, META)),
     ]
     return {
         "scores": values[GAIN] + values["accuracy"],
@@ -182,7 +173,7 @@ def case(trained: Trained, same: int) -> dict:
     scores test the paper's reading on the texts of every place: how far the ratios of two domains are apart where their
     texts have the same label, and where not.
     """
-    known, values, panels = load_texts(trained.preset.reviews), [], None
+    values, panels = [], None
     for seed, models in trained.rows["HRKD"].items():
         model = next(iter(models.values()))
         texts = {name: labels.sequences_of(model.texts, model.preset.encoder, name, "test") for name in model.domains}
@@ -193,7 +184,7 @@ def case(trained: Trained, same: int) -> dict:
         if panels is None:
             most = [max(np.bincount(row)) for row in found.labels]
             place = min(range(len(most)), key=lambda n: abs(most[n] - same))
-            names = label_names(trained.preset.reviews)
+            names, known = label_names(model.texts), load_texts(model.texts)
             rows = [f"{domain}, {names[label]}" for domain, label in zip(known, found.labels[place], strict=True)]
             panels = found.panels(place, rows)
     reading = "the ratios of texts with the same label are nearer to each other"

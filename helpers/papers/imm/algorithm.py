@@ -99,9 +99,9 @@ def fine_tuned(i: str, phi: ImmTraining, theta: Readers, switches: ImmSettings, 
 
 def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
     """What Table 1 needs, by ("baselines" or "IMM", seed)."""
-    seeds = range(preset.seeds)
-    compared = {("baselines", seed): baselines(preset, seed) for seed in seeds}
-    return compared | {("IMM", seed): algorithm1(preset, seed, preset.imm, rounds) for seed in seeds}
+    drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
+    compared = {("baselines", seed): baselines(own, seed) for seed, own in drawn.items()}
+    return compared | {("IMM", seed): algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}
 
 
 def rehearsal(preset: Preset, seed: int) -> Plan:
@@ -121,7 +121,7 @@ def ablations(preset: Preset) -> dict[tuple[str, int], Plan]:
     """What Table 3 needs, by (row, seed). Every row switches something of the preset's IMM with Eqs. 5 and 9."""
     paper = preset.imm.model_copy(update={"kd_space": "gold"})
     return {
-        (name, seed): algorithm1(preset, seed, paper.model_copy(update=changes), paper.ablation_rounds)
+        (name, seed): algorithm1(preset.drawn(seed), seed, paper.model_copy(update=changes), paper.ablation_rounds)
         for name, changes in VARIANTS.items()
         for seed in range(preset.seeds)
     }

@@ -29,16 +29,18 @@ def folders(preset: Preset) -> dict[str, list[str]]:
 
 def tasks(preset: Preset) -> list[Cached]:
     """All that `train` can come to train and to ask."""
-    rehearsed = [replay(algorithm.rehearsal(preset, seed), lambda task: True) for seed in range(preset.seeds)]
+    rehearsed = [
+        replay(algorithm.rehearsal(preset.drawn(seed), seed), lambda task: True) for seed in range(preset.seeds)
+    ]
     compared = [theta for history, _ in rehearsed for theta in (history[0], history[-1])]
-    asked = (answering(preset, [theta[i]], [f"test/{i}"]) for theta in compared for i in theta)
+    asked = (answering(theta[i].preset, [theta[i]], [f"test/{i}"]) for theta in compared for i in theta)
     return [*itertools.chain(*(tasks for _, tasks in rehearsed)), *asked]
 
 
 def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
     """Single beside IMM as parts of a record, and each domain's reader that is best on validation, of all seeds."""
     seeds = range(preset.seeds)
-    plans = {seed: algorithm.algorithm1(preset, seed, preset.imm, preset.imm.rounds) for seed in seeds}
+    plans = {seed: algorithm.algorithm1(preset.drawn(seed), seed, preset.imm, preset.imm.rounds) for seed in seeds}
     trained = Trained.of(preset, ROWS, rounds=preset.imm.rounds)
     for seed, outcome in run_plans(plans, preset.engine, after=after).items():
         trained.add("Single", seed, outcome.value[0], {})

@@ -110,17 +110,16 @@ def table(trained: Trained) -> dict:
 def scores_by_domain(trained: Trained, after: After | None = None) -> dict:
     """F1 of every row, domain and seed on test questions, with every question's."""
     answered = test_answers(trained, after)
-    return shared.score_table(trained.preset.data, {cell: (name, [texts]) for cell, (name, texts) in answered.items()})
+    return shared.score_table(trained.preset, {cell: (name, [texts]) for cell, (name, texts) in answered.items()})
 
 
 def test_answers(trained: Trained, after: After | None = None) -> dict[shared.Cell, tuple[str, list[str]]]:
     """By row, domain and seed the name of the domain's test set and the reader's answers."""
-    preset = trained.preset
     asked = {
-        (row, domain, seed): answering(preset, [reader], [f"test/{domain}"])
+        (row, domain, seed): answering(reader.preset, [reader], [f"test/{domain}"])
         for row, seed, domain, reader in trained.models()
     }
-    return {cell: next(iter(texts.items())) for cell, texts in ask(preset, asked, after).items()}
+    return {cell: next(iter(texts.items())) for cell, texts in ask(trained.preset, asked, after).items()}
 
 
 def figure3(trained: Trained) -> dict:
@@ -140,14 +139,14 @@ def figure3(trained: Trained) -> dict:
         for seed, readers in seeds.items()
     }
     asked = {
-        (point, domain): answering(preset, [reader], [f"test/{domain}"])
+        (point, domain): answering(reader.preset, [reader], [f"test/{domain}"])
         for point, readers in points.items()
         for domain, reader in readers.items()
     }
     answers, scores = ask(preset, asked), []
     for (method, seed, x), readers in points.items():
         tested = [
-            shared.scores_of(preset.data, name, [texts]).f1.mean()
+            shared.scores_of(preset.drawn(seed).data, name, [texts]).f1.mean()
             for domain in readers
             for name, texts in answers[(method, seed, x), domain].items()
         ]
@@ -178,7 +177,7 @@ def table2(trained: Trained) -> dict:
     preset, (clean, *attacks) = trained.preset, SETS
     domain = preset.data.adversarial.domain
     asked = {
-        (row, seed): answering(preset, [reader], list(SETS))
+        (row, seed): answering(reader.preset, [reader], list(SETS))
         for row, seed, name, reader in trained.models()
         if name == domain
     }
@@ -202,7 +201,7 @@ def table2(trained: Trained) -> dict:
         "claims": claims,
         "notes": notes(trained),
         "training_seconds": trained.seconds,
-        **shared.score_table(preset.data, answers),
+        **shared.score_table(preset, answers),
     }
 
 

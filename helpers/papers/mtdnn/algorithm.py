@@ -46,4 +46,4 @@ def weighted(weight: float) -> str:
 
 def plans(preset: Preset) -> dict[int, Plan]:
     """What all tables and figures need, by seed."""
-    return {seed: plan(preset, seed) for seed in range(preset.seeds)}
+    return {seed: plan(preset.drawn(seed), seed) for seed in range(preset.seeds)}

@@ -3,7 +3,6 @@
 import numpy as np
 
 from helpers.data.examples import Example
-from helpers.files import fingerprint
 from helpers.papers.mtdnn import algorithm
 from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, weighted
 from helpers.papers.mtdnn.trainings import questions
@@ -49,31 +48,32 @@ def replies(trained: Trained) -> Replies:
     return found
 
 
-def answers(preset: Preset, said: dict[str, list[Reply]]) -> list[str]:
-    """The answers to the test questions: none above the threshold that validation questions have best F1 with (section
-    3.1.5)."""
-    return kinds.answers(said["test"], kinds.threshold(preset, questions(preset), said["valid"]))
+def answers(preset: Preset, seed: int, said: dict[str, list[Reply]]) -> list[str]:
+    """The answers to a seed's test questions: none above the threshold that its validation questions have best F1 with
+    (section 3.1.5)."""
+    return kinds.answers(said["test"], kinds.threshold(preset.drawn(seed), questions(preset), said["valid"]))
 
 
-def test_questions(preset: Preset) -> list[Example]:
-    """The questions that readers are tested on."""
-    return kinds.examples_of(preset, questions(preset), "test")
+def test_questions(preset: Preset, seed: int) -> list[Example]:
+    """The questions that a seed's readers are tested on."""
+    return kinds.examples_of(preset.drawn(seed), questions(preset), "test")
 
 
 def scores(preset: Preset, asked: Replies, rows: dict[str, str]) -> dict:
     """Parts of a record: F1 and EM of some rows, by what they are called in the record, of all questions, of those with
     an answer and of those without (SQuAD 2.0's HasAns and NoAns)."""
-    examples, cells = test_questions(preset), {}
+    cells: dict[records.Cell, metrics.Scores] = {}
     for (row, seed), said in asked.items():
         if row in rows:
-            values = metrics.score(examples, answers(preset, said))
+            examples = test_questions(preset, seed)
+            values = metrics.score(examples, answers(preset, seed, said))
             for column, part in {ALL: values, **metrics.by_answerability(examples, values)}.items():
                 cells[rows[row], column, seed] = part
     cells = {cell: cells[cell] for cell in sorted(cells, key=lambda cell: [*rows.values()].index(cell[0]))}
-    parts = records.scored({cell: values.f1 for cell, values in cells.items()}, "F1")
-    parts["scores"] += records.scored({cell: values.em for cell, values in cells.items()}, "EM")["scores"]
-    ids = {column: fingerprint(*values.ids) for (_, column, _), values in cells.items()}
-    return {**parts, "examples_of": ids, "notes": notes(preset)}
+    ids = {(column, seed): values.ids for (_, column, seed), values in cells.items()}
+    parts = records.scored({cell: values.f1 for cell, values in cells.items()}, ids, "F1")
+    parts["scores"] += records.scored({cell: values.em for cell, values in cells.items()}, ids, "EM")["scores"]
+    return {**parts, "notes": notes(preset)}
 
 
 def table1(trained: Trained, asked: Replies) -> dict:
@@ -142,10 +142,11 @@ def table3(trained: Trained, asked: Replies) -> dict:
 def thresholds(trained: Trained, asked: Replies) -> dict:
     """F1 of all test questions where ever more of them, those likeliest to have none first, are left without an
     answer."""
-    preset, values = trained.preset, []
-    examples = test_questions(preset)
+    preset, values, shares = trained.preset, [], []
     for (row, seed), said in asked.items():
         if row in (QA, BOTH):
+            examples = test_questions(preset, seed)
+            shares.append(100 * sum(not example.answers for example in examples) / len(examples))
             differences = np.asarray([reply.null_difference for reply in said["test"]])
             ranks = np.argsort(np.argsort(-differences, kind="stable"))
             for share in SHARES:
@@ -153,22 +154,22 @@ def thresholds(trained: Trained, asked: Replies) -> dict:
                 texts = ["" if none else reply.best_text for none, reply in zip(empty, said["test"], strict=True)]
                 value = float(metrics.score(examples, texts, no_answer=True).f1.mean())
                 values.append(Score(method=row, column=ALL, seed=seed, value=value, x=share))
-    share = 100 * sum(not example.answers for example in examples) / len(examples)
     return {
         "scores": values,
         "payload": {"x": "% of the questions left without an answer"},
-        "notes": [f"{share:.0f} % of the questions have none"],
+        "notes": [f"{np.mean(shares):.0f} % of the questions have none"],
     }
 
 
 def changed(trained: Trained, asked: Replies) -> dict:
     """Section 5: how the answers differ from those of a reader of questions alone, and the first questions of each kind
     of change for the better and for the worse."""
-    preset, examples, values, cases = trained.preset, test_questions(trained.preset), [], {}
+    preset, values, cases = trained.preset, [], {}
     for (row, seed), said in asked.items():
         if row not in (CHOICES, SENTENCES, BOTH):
             continue
-        before, after = answers(preset, asked[QA, seed]), answers(preset, said)
+        examples = test_questions(preset, seed)
+        before, after = answers(preset, seed, asked[QA, seed]), answers(preset, seed, said)
         found = changes(examples, before, after, preset.data.may_be_unanswerable(questions(preset)))
         for (kind, outcome), numbers in found.items():
             if outcome not in SHOWN:

@@ -63,8 +63,8 @@ def plans(preset: Preset) -> dict[int, Plan]:
     """What Tables 2 and 3 need, by seed."""
     tasks, pupils = list(preset.tasks.tasks), taught(preset)
     return {
-        seed: distilled(preset, seed, tasks, pupils, tasks, [row for row in STUDENTS if is_run(preset, seed, row)])
-        for seed in range(preset.seeds)
+        seed: distilled(own, seed, tasks, pupils, tasks, [row for row in STUDENTS if is_run(own, seed, row)])
+        for seed, own in ((seed, preset.drawn(seed)) for seed in range(preset.seeds))
     }
 
 

@@ -69,13 +69,13 @@ def plans(preset: Preset) -> dict[int, Plan]:
     names, pupils = tasks_of(preset), taught(preset)
     _named("mtdnn_kd.chosen_by", preset.mtdnn_kd.chosen_by, names)
     students = [STUDENT] * bool(pupils)
-    return {seed: distilled(preset, seed, names, pupils, pupils, students) for seed in range(preset.seeds)}
+    return {seed: distilled(preset.drawn(seed), seed, names, pupils, pupils, students) for seed in range(preset.seeds)}
 
 
 def predictions(preset: Preset, done: Mapping[int, Outcome]) -> Asked:
     """What every row's models are asked for, by row and seed."""
     return {
-        (row, seed): predictions_of(preset, of_task, "test", f"{row}, seed {seed}")
+        (row, seed): predictions_of(preset.drawn(seed), of_task, "test", f"{row}, seed {seed}")
         for seed, outcome in done.items()
         for row, of_task in outcome.value.items()
         if row != ENSEMBLE
@@ -101,7 +101,7 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         history = HISTORIES[rows[-1]].format(task=task, taught=", ".join(taught(preset)))
         models[task] = OwnModel(partial(save_part, preset, trained[seed].folder(), task), seed, history)
     return {
-        **main_scores(preset, tasks_of(preset), asked),
+        **main_scores(tasks_of(preset), asked),
         "baselines": rows[:-1],
         "claims": [CLAIMS[row] for row in rows[1:]],
         "notes": [

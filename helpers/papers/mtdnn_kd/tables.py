@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from helpers.data.tasks import load_tasks
-from helpers.files import fingerprint
 from helpers.papers.mtdnn_kd import algorithm
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT
 from helpers.papers.rows import Trained, ancestry, seconds, trainings_of
@@ -63,7 +62,7 @@ def table2(trained: Trained) -> dict:
     """Table 2: the score of every task, the mean of its metrics, and their mean, GLUE's score."""
     asked = predictions(trained, [row for row in trained.rows if row != ENSEMBLE])
     return {
-        **main_scores(trained.preset, list(trained.preset.tasks.tasks), asked),
+        **main_scores(list(trained.preset.tasks.tasks), asked),
         "baselines": [MTDNN, SINGLE],
         "claims": [*claims(trained.preset)],
         "notes": notes(trained.preset),
@@ -92,7 +91,7 @@ def table3(trained: Trained) -> dict:
     for (row, seed), predicted in predictions(trained, (SINGLE, MTDNN, STUDENT, ENSEMBLE)).items():
         said = predicted.values()
         for task in preset.tasks.tasks:
-            found = kinds.score(preset, task, "test", said[task])
+            found = kinds.score(predicted.preset, task, "test", said[task])
             for metric, value in found.items():
                 column = task if len(found) == 1 else f"{task}, {METRICS[metric]}"
                 values.append(Score(method=row, column=column, seed=seed, value=value))
@@ -123,7 +122,8 @@ def costs(trained: Trained) -> pd.DataFrame:
 
 def chosen(trained: Trained) -> pd.DataFrame:
     """Validation scores of the first seed's models on all tasks together, and which of them make the ensembles."""
-    models = [algorithm.mt_dnn(trained.preset, 0, number) for number in range(trained.preset.mtdnn_kd.models)]
+    first = trained.preset.drawn(0)
+    models = [algorithm.mt_dnn(first, 0, number) for number in range(first.mtdnn_kd.models)]
     tasks = algorithm.chosen_by(trained.preset, models[0].tasks)
     best = algorithm.best(models, tasks)[: trained.preset.mtdnn_kd.members]
     rows = [{"dropout": model.dropout, **model.best(), "chosen": model in best} for model in models]
@@ -136,11 +136,15 @@ def sureness(trained: Trained) -> pd.DataFrame:
     preset, table = trained.preset, {}
     tasks = [task for task in algorithm.taught(preset) if kinds.task_of(preset, task).labels]
     for part, name in {"train": "training texts", "test": "test texts"}.items():
-        said = [predicted.values() for predicted in predictions(trained, [ENSEMBLE], part, tasks).values()]
+        asked = predictions(trained, [ENSEMBLE], part, tasks).values()
+        said = [(predicted.preset, predicted.values()) for predicted in asked]
         for task in tasks:
-            labels = np.array([text.label for text in kinds.examples_of(preset, task, part)])
-            own = np.stack([values[task][np.arange(len(labels)), labels] for values in said])
-            right = np.stack([values[task].argmax(1) == labels for values in said])
+            pairs = [
+                (values[task], np.array([text.label for text in kinds.examples_of(drawn, task, part)]))
+                for drawn, values in said
+            ]
+            own = np.concatenate([values[np.arange(len(labels)), labels] for values, labels in pairs])
+            right = np.concatenate([values.argmax(1) == labels for values, labels in pairs])
             table.setdefault(task, {}).update(
                 {f"% right, {name}": 100 * right.mean(), f"probability of the label, {name}": own.mean()}
             )
@@ -153,7 +157,7 @@ def predictions(trained: Trained, rows: Iterable[str], part: str = "test", tasks
     for row in (row for row in trained.rows if row in rows):
         for seed, of_task in trained.rows[row].items():
             models = {task: of_task[task] for task in tasks or of_task}
-            asked[row, seed] = predictions_of(trained.preset, models, part, f"{row}, seed {seed}, {part}")
+            asked[row, seed] = predictions_of(trained.preset.drawn(seed), models, part, f"{row}, seed {seed}, {part}")
     run(asked.values(), trained.preset.engine, "predictions")
     return asked
 
@@ -164,22 +168,25 @@ def predictions_of(preset: Preset, models: dict[str, Members], part: str, label:
     return Predictions.of(preset, keys, part, label)
 
 
-def main_scores(preset: Preset, tasks: Sequence[str], asked: Asked) -> dict:
+def main_scores(tasks: Sequence[str], asked: Asked) -> dict:
     """Parts of a record: the main score of every row, task and seed, with that of every test example where it is their
     mean."""
     values, examples = [], {}
     for (row, seed), predicted in asked.items():
-        said = predicted.values()
+        preset, said = predicted.preset, predicted.values()
         for task in tasks:
             if (of_examples := kinds.example_scores(preset, task, "test", said[task])) is not None:
                 examples[row, task, seed] = of_examples
             else:
                 value = kinds.main_score(preset, task, kinds.score(preset, task, "test", said[task]))
                 values.append(Score(method=row, column=task, seed=seed, value=value))
-    parts, cells = records.scored(examples), list(product(dict.fromkeys(row for row, _ in asked), tasks))
+    ids = {
+        (task, seed): [text.id for text in kinds.examples_of(asked[row, seed].preset, task, "test")]
+        for row, task, seed in examples
+    }
+    parts, cells = records.scored(examples, ids), list(product(dict.fromkeys(row for row, _ in asked), tasks))
     parts["scores"] = sorted([*parts["scores"], *values], key=lambda s: (cells.index((s.method, s.column)), s.seed))
-    ids = {task: [text.id for text in kinds.examples_of(preset, task, "test")] for _, task, _ in examples}
-    return {**parts, "examples_of": {task: fingerprint(*known) for task, known in ids.items()}}
+    return parts
 
 
 def notes(preset: Preset) -> list[str]:
