@@ -1,7 +1,14 @@
 """Means, intervals and tests whose answers can be worked out by hand."""
 
+import sys
+
 import numpy as np
 import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from decisions import wrong
 
 from helpers.results.intervals import compare, describe, estimate, share
 
@@ -107,3 +114,10 @@ def test_only_the_same_seeds_and_examples_are_paired():
 def test_what_a_mean_varies_over_in_words():
     assert describe([np.zeros((3, 1))]) == "3 seeds"
     assert describe([np.zeros((3, 700)), np.zeros((3, 800))]) == "3 seeds and 1,500 examples"
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_intervals_err_as_often_as_they_say(own):
+    """Of 400 tables; docs/statistics.md has the result of more."""
+    t, bootstrap = wrong("difference", 5, own, 400)
+    assert 3 <= t <= 7.5 and bootstrap > t
