@@ -24,7 +24,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class Scores:
-    """Exact match and F1 of each question (or group of questions), in percent, for means and for bootstraps."""
+    """Exact match and F1 of each question (or group of questions), in percent."""
 
     ids: list[str]
     em: np.ndarray
