@@ -42,10 +42,16 @@ def test_seeds_and_examples_vary():
 
 
 def test_what_one_seed_and_one_example_do_beyond_both_counts_once():
-    # Seeds' means 0 and 60, examples' 10 and 50, and 20 more or less in each cell: variances of 900, 400 and 400.
-    found = estimate([np.array([[0, 0], [20, 100]])])
-    assert found.error == pytest.approx((900 + 400 - 400) ** 0.5)
-    assert found.freedom == pytest.approx(900**2 / (900**2 + 400**2 + 400**2))
+    # Seeds' means 20 and 100, examples' 30 and 90, and 10 more or less in each cell: variances of 1600, 900 and 100.
+    found = estimate([np.array([[0, 40], [60, 140]])])
+    assert found.error == pytest.approx((1600 + 900 - 100) ** 0.5)
+    assert found.freedom == pytest.approx(2400**2 / (1600**2 + 900**2 + 100**2))
+
+
+def test_a_variance_is_no_less_than_that_by_seeds_or_by_examples():
+    # Seeds' means alike, examples' 80 apart, and 30 more or less in each cell: variances of 0, 1600 and 900.
+    found = estimate([np.array([[10, 30], [-50, 90]]), np.array([[0, 0], [0, 0]])])
+    assert (found.error, found.freedom) == (pytest.approx((1600 / 4) ** 0.5), 1)
 
 
 def test_interval_over_examples_agrees_with_the_normal_one():

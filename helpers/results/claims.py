@@ -17,10 +17,12 @@ RISK = 0.05  # of a wrong decision
 
 
 class Judgement(NamedTuple):
-    """A claim's outcome (``HOLDS``, ``FAILS`` or ``OPEN``), the difference it rests on, and both in a sentence."""
+    """A claim's outcome (``HOLDS``, ``FAILS`` or ``OPEN``), the difference it rests on, that of the paper, where it
+    prints one, and all in a sentence."""
 
     outcome: str
     estimate: Estimate
+    printed: float | None
     sentence: str
 
 
@@ -76,7 +78,9 @@ def judge(record: Record) -> list[Judgement]:
         says = (
             "the primary claim" if claim.primary else f"corrected for {len(others)} claims" if len(others) > 1 else ""
         )
-        made.append(Judgement(outcome, test.estimate, _sentence(record, claim, test, outcome, p, says)))
+        printed = _printed(record, claim)
+        sentence = _sentence(record, claim, test, outcome, p, says, printed)
+        made.append(Judgement(outcome, test.estimate, printed, sentence))
     return made
 
 
@@ -118,7 +122,17 @@ def _p_value(estimate: Estimate, within: float | None) -> tuple[float, str]:
     return (holds, HOLDS) if holds < fails else (fails, FAILS)
 
 
-def _sentence(record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str) -> str:
+def _printed(record: Record, claim: Claim) -> float | None:
+    difference = comparisons.paper_difference(record, claim.above, claim.below, claim.columns)
+    if not claim.than or difference is None:
+        return difference
+    other = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns)
+    return None if other is None else difference - claim.times * other
+
+
+def _sentence(
+    record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str, printed: float | None
+) -> str:
     digits, found = tables.decimals(record), test.estimate
     if found.error is None:
         evidence = f"{found.over}, so without an interval"
@@ -127,10 +141,6 @@ def _sentence(record: Record, claim: Claim, test: Test, outcome: str, p: float |
     if p is not None:
         evidence += f"; p {f'= {p:.3f}' if p >= 0.001 else '< 0.001'}{says and f', {says}'}"
     text = f"{tables.signed(found.mean, digits)} {record.unit} ({evidence}){test.share}"
-    printed = comparisons.paper_difference(record, claim.above, claim.below, claim.columns)
-    if claim.than and printed is not None:
-        gain = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns)
-        printed = None if gain is None else printed - claim.times * gain
     text += "" if printed is None else f"; in the paper {tables.signed(printed, 2)}"
     return f"{claim.text}: {outcome}. Difference {text}."
 

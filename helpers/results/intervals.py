@@ -10,6 +10,7 @@ variance of both (random effects, crossed) and Satterthwaite's degrees of freedo
 how often they err.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ import numpy as np
 from scipy import optimize, stats
 
 LEVEL = 0.95
+NOTHING = 1e-18  # a variance of rounding alone
 Matrices = Sequence[np.ndarray]
+Part = tuple[float, int]  # of a variance: its value and its degrees of freedom
 
 
 class Estimate(NamedTuple):
@@ -65,13 +68,17 @@ def estimate(matrices: Matrices) -> Estimate:
     """
     matrices = _checked(matrices)
     mean = round(float(np.mean([matrix.mean() for matrix in matrices])), 6)
-    parts = _variances(matrices)
-    if not parts:
+    seeds, examples, both = _variances(matrices)
+    if not (parts := [*seeds, *examples, *both]):
         return Estimate(mean, None, None, describe(matrices))
-    # What one seed and one example do beyond both is in both of their variances, so it comes off once.
-    variance = max(sum(sign * part for sign, part, _ in parts), parts[0][1])
-    freedom = variance**2 / sum(part**2 / freedom for _, part, freedom in parts) if variance > 1e-18 else np.inf
-    return Estimate(mean, float(np.sqrt(variance)) if variance > 1e-18 else 0.0, float(freedom), describe(matrices))
+    # What one seed and one example do beyond both is in both of their variances, so it comes off once; what is left is
+    # no less than either.
+    by_seeds, by_examples, by_both = (sum(value for value, _ in part) for part in (seeds, examples, both))
+    variance = max(by_seeds + by_examples - by_both, by_seeds, by_examples)
+    if variance < NOTHING:
+        return Estimate(mean, 0.0, math.inf, describe(matrices))
+    freedom = variance**2 / sum(value**2 / own for value, own in parts)
+    return Estimate(mean, math.sqrt(variance), max(freedom, min(own for _, own in parts)), describe(matrices))
 
 
 def compare(ours: Matrices, theirs: Matrices) -> Estimate:
@@ -115,24 +122,24 @@ def describe(matrices: Matrices) -> str:
     return f"{seeds} seeds" if seeds > 1 else "one run"
 
 
-def _variances(matrices: Matrices) -> list[tuple[int, float, int]]:
-    """The variances of the mean by seeds, by the examples of each column, and by both together: sign, value and degrees
-    of freedom of each, that by seeds first; none of what there is one of."""
-    runs, columns, parts = matrices[0].shape[0], len(matrices), []
+def _variances(matrices: Matrices) -> tuple[list[Part], list[Part], list[Part]]:
+    """The variance of the mean by seeds, by the examples of each column, and by both together there, each with its
+    degrees of freedom; none where there is one seed or one example."""
+    runs, columns, by_seeds, by_examples, by_both = matrices[0].shape[0], len(matrices), [], [], []
     if runs > 1:
         seeds = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
-        parts.append((1, float(seeds.var(ddof=1)) / runs, runs - 1))
-    for matrix in matrices:
-        size = matrix.shape[1]
-        if size < 2:
-            continue
-        examples, scale = matrix.mean(axis=0), size * columns**2
-        parts.append((1, float(examples.var(ddof=1)) / scale, size - 1))
+        by_seeds.append((float(seeds.var(ddof=1)) / runs, runs - 1))
+    for matrix in (matrix for matrix in matrices if matrix.shape[1] > 1):
+        size, examples = matrix.shape[1], matrix.mean(axis=0)
+        scale = size * columns**2
+        by_examples.append((float(examples.var(ddof=1)) / scale, size - 1))
         if runs > 1:
-            both = matrix - matrix.mean(axis=1, keepdims=True) - examples + matrix.mean()
-            freedom = (runs - 1) * (size - 1)
-            parts.append((-1, float((both**2).sum()) / freedom / (runs * scale), freedom))
-    return parts
+            both, freedom = (
+                matrix - matrix.mean(axis=1, keepdims=True) - examples + matrix.mean(),
+                (runs - 1) * (size - 1),
+            )
+            by_both.append((float((both**2).sum()) / freedom / (runs * scale), freedom))
+    return by_seeds, by_examples, by_both
 
 
 def _checked(matrices: Matrices) -> list[np.ndarray]:

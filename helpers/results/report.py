@@ -18,7 +18,7 @@ from nbconvert import HTMLExporter
 
 from helpers import paths
 from helpers.files import write_whole
-from helpers.results import canvas, claims, comparisons, figures, records, tables
+from helpers.results import canvas, claims, comparisons, figures, records, summary, tables
 from helpers.results.records import Record
 
 LINKED = 100_000  # characters of a page that a notebook does not keep
@@ -35,7 +35,7 @@ def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
     if not (found := records.read_all(preset, papers)):
         text = f"There are no results of preset {paths.preset_name(preset)!r} yet: run its notebooks first."
         return HTML(f"<p>{escape(text)}</p>")
-    pieces, headings = [f"<style>\n{STYLE}</style>"], {}
+    pieces, headings = [f"<style>\n{STYLE}</style>", summary.html(preset, papers)], {}
     for paper in papers:
         title = escape(paper.title)
         headings[paper.key] = f'<a href="{escape(paper.reference)}">{title}</a>' if paper.reference else title
