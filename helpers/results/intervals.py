@@ -68,7 +68,7 @@ def estimate(matrices: Matrices) -> Estimate:
     """
     matrices = _checked(matrices)
     mean = round(float(np.mean([matrix.mean() for matrix in matrices])), 6)
-    seeds, examples, both = _variances(matrices)
+    seeds, examples, both = variances(matrices)
     if not (parts := [*seeds, *examples, *both]):
         return Estimate(mean, None, None, describe(matrices))
     # What one seed and one example do beyond both is in both of their variances, so it comes off once; what is left is
@@ -122,7 +122,7 @@ def describe(matrices: Matrices) -> str:
     return f"{seeds} seeds" if seeds > 1 else "one run"
 
 
-def _variances(matrices: Matrices) -> tuple[list[Part], list[Part], list[Part]]:
+def variances(matrices: Matrices) -> tuple[list[Part], list[Part], list[Part]]:
     """The variance of the mean by seeds, by the examples of each column, and by both together there, each with its
     degrees of freedom; none where there is one seed or one example."""
     runs, columns, by_seeds, by_examples, by_both = matrices[0].shape[0], len(matrices), [], [], []

@@ -1,0 +1,60 @@
+"""Which differences a number of seeds can decide, from the variances that a preset's records have.
+
+    python benchmarks/power.py --preset mini
+
+For the primary claim of each record: how far its difference scatters from seed to seed, where every seed draws examples
+of its own, and the smallest true difference that a t test at 5 % finds in four of five cases. Records whose seeds share
+their examples tell both parts of that, what seeds do and what examples do.
+"""
+
+import argparse
+
+import numpy as np
+from scipy import stats
+
+from helpers import papers
+from helpers.results import comparisons, intervals, records, tables
+from helpers.results.claims import judge
+from helpers.results.records import Claim, Record
+
+POWER = 0.8
+
+
+def scatter(record: Record, claim: Claim) -> float | None:
+    """The standard deviation of a claim's difference over seeds that have examples of their own, in the record's unit;
+    None with one seed."""
+    record = comparisons.by_metric(record)[0]
+    columns = claim.columns or comparisons.columns(record)
+    pair = [(claim.above, columns), (claim.below, columns)]
+    ours, theirs = comparisons.gains(record, claim, columns) if claim.than else comparisons.sides(record, pair)
+    gaps = [a - claim.times * b for a, b in zip(ours, theirs, strict=True)]
+    by_seeds, by_examples, by_both = (sum(v for v, _ in part) for part in intervals.variances(gaps))
+    return float(np.sqrt(len(gaps[0]) * by_seeds + max(0.0, by_examples - by_both))) if by_seeds else None
+
+
+def smallest(deviation: float, seeds: int) -> float:
+    """The true difference that so many seeds decide with the probability ``POWER``."""
+    quantiles = stats.t.ppf([0.975, POWER], seeds - 1)
+    return float(deviation * quantiles.sum() / np.sqrt(seeds))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="mini")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[5, 10, 20])
+    given = parser.parse_args()
+    head = ["table or figure", "claim", "unit", "scatter", *(f"{n} seeds" for n in given.seeds), "here", "in the paper"]
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for record in records.read_all(given.preset, papers.ALL):
+        for claim, judgement in zip(record.claims, judge(record), strict=True):
+            if not claim.primary or (deviation := scatter(record, claim)) is None:
+                continue
+            found = [f"{deviation:.1f}", *(f"{smallest(deviation, seeds):.1f}" for seeds in given.seeds)]
+            paper = tables.NONE if judgement.printed is None else tables.signed(judgement.printed)
+            name = record.title.partition(":")[0]
+            row = [name, claim.text, record.unit, *found, tables.signed(judgement.estimate.mean), paper]
+            print(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    main()
