@@ -9,9 +9,10 @@ from conftest import waves_of
 
 from helpers.data.sets import question_set
 from helpers.papers import rows
-from helpers.papers.imm import algorithm, trainings
+from helpers.papers.imm import algorithm, tables, trainings
 from helpers.presets.load import load
 from helpers.tasks.answering import Answering, answering
+from helpers.tasks.spans import budget, fold_of, windows_of
 from helpers.training import cached, checkpoints, engine
 
 NAMES = ["encyclopedia", "news", "search"]
@@ -37,7 +38,7 @@ def key(reader):
 
 
 def test_a_round_of_algorithm_1(monkeypatch, preset):
-    waves, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 2), better_every_round)
+    waves, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 2), better_every_round)
     singles, outputs, phi, theta, outputs2, phi2, theta2 = waves
     assert [one.domains for one in singles] == [[name] for name in NAMES] == [one.target for one in singles]
     assert [(one.reader, one.domain) for one in outputs] == [(key(s), s.domains[0]) for s in singles]
@@ -54,7 +55,8 @@ def test_a_round_of_algorithm_1(monkeypatch, preset):
     assert [one.reader for one in outputs2] == list(new.values())
     assert phi2[0].teachers == {"news": new["news"], "search": new["search"]}
     assert theta2[1].teachers == {"news": new["news"]}
-    assert [{i: key(one) for i, one in round.items()} for round in history[:2]] == [old, new] and len(history) == 3
+    assert [{i: key(one) for i, one in theta.items()} for theta in rounds.theta[:2]] == [old, new]
+    assert len(rounds.theta) == 3 and rounds.new == rounds.theta[1:]  # all new ones were better
 
 
 def test_the_better_of_new_and_old_is_kept_and_it_stops_when_none_improves(monkeypatch, preset):
@@ -68,12 +70,13 @@ def test_the_better_of_new_and_old_is_kept_and_it_stops_when_none_improves(monke
     def valid(reader):
         return next((score for name, score in scores.items() if name in reader.label), 10.0)
 
-    _, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 5), valid)
-    kept = [{i: reader.label for i, reader in theta.items()} for theta in history]
+    _, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 5), valid)
+    kept = [{i: reader.label for i, reader in theta.items()} for theta in rounds.theta]
     assert kept[1]["news"] == "IMM theta, news, round 1, seed 0"
     assert kept[1]["search"] == kept[0]["search"] and "Single" in kept[0]["search"]  # the new one was worse
     assert kept[2]["news"] == "IMM theta, news, round 2, seed 0"  # as good as the old one: the paper takes the new
-    assert len(history) == 3  # the second round improved none
+    assert len(kept) == 3  # the second round improved none
+    assert rounds.new[0]["search"].label == "IMM theta, search, round 1, seed 0"  # not kept, and known all the same
 
 
 def test_what_the_switches_change(monkeypatch, preset):
@@ -136,13 +139,13 @@ def test_released_similarities_are_rows_that_sum_to_one(results):
 def test_table_1_gives_every_reader_the_same_number_of_steps(monkeypatch, preset):
     waves, methods = drive(monkeypatch, algorithm.baselines(preset, 0), better_every_round)
     assert tuple(methods) == algorithm.METHODS[:-1]
-    rounds, history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
-    methods["IMM"] = history[-1]
-    known = rows.trainings_of(one for wave in [*waves, *rounds] for one in wave)
+    more, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
+    methods["IMM"] = rounds.theta[-1]
+    known = rows.trainings_of(one for wave in [*waves, *more] for one in wave)
     for readers in methods.values():
         for i, reader in readers.items():
             stages = list(rows.stages(reader, known))
-            assert abs(sum(one.steps for one in stages) - algorithm.budget(preset)) <= 1
+            assert abs(sum(one.steps for one in stages) - budget(preset)) <= 1
             assert i in reader.target and reader.settings["training"] == methods["Mix"][i].settings["training"]
     assert methods["FT"]["news"].start == methods["MFT"]["news"].start
     assert methods["FT"]["news"].domains == ["news"] and methods["MFT"]["news"].domains == NAMES
@@ -155,13 +158,98 @@ def test_table_1_gives_every_reader_the_same_number_of_steps(monkeypatch, preset
 
 
 def test_the_same_training_is_one_under_any_name(monkeypatch, preset):
-    _, imm_history = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
+    _, imm = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
     _, methods = drive(monkeypatch, algorithm.baselines(preset, 0), better_every_round)
-    assert key(imm_history[0]["news"]) == key(methods["Single"]["news"])
+    assert key(imm.theta[0]["news"]) == key(methods["Single"]["news"])
     _, longer = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 3), better_every_round)
-    assert key(longer[1]["news"]) == key(imm_history[1]["news"]) != key(longer[2]["news"])
+    assert key(longer.theta[1]["news"]) == key(imm.theta[1]["news"]) != key(longer.theta[2]["news"])
     _, other = drive(monkeypatch, algorithm.algorithm1(preset, 1, preset.imm, 1), better_every_round)
-    assert key(other[1]["news"]) != key(imm_history[1]["news"])
+    assert key(other.theta[1]["news"]) != key(imm.theta[1]["news"])
+
+
+def test_each_round_has_an_order_of_its_own_or_all_the_same(monkeypatch, preset):
+    def orders(new):
+        switches = preset.imm.model_copy(update={"new_order": new})
+        waves, _ = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 2), better_every_round)
+        return [wave[0] for wave in waves if wave[0].label.startswith("IMM")]
+
+    assert [reader.order for reader in orders(True)] == [0, 0, 1, 1] and not any(one.order for one in orders(False))
+    *_, first, second, _ = orders(True)
+    plans = [reader.model_copy(update={"teachers": {}})._batches("cpu").plan for reader in (first, second)]
+    assert any(a.tolist() != b.tolist() for a, b in zip(*plans, strict=True))
+
+
+def test_the_best_of_several_runs_as_many_as_imm_has(monkeypatch, preset):
+    preset = preset.model_copy(update={"imm": preset.imm.model_copy(update={"controls": True})})
+    assert [name for name, _ in algorithm.plans(preset, 2)] == ["baselines", "IMM", "repeated"]
+    _, methods = drive(monkeypatch, algorithm.baselines(preset, 0), better_every_round)
+    waves, runs = drive(monkeypatch, algorithm.repeated(preset, 0, 3), better_every_round)
+    assert len(runs) == 3 and all(tuple(rows) == algorithm.REPEATED for rows in runs)
+    for row in algorithm.REPEATED:
+        assert key(runs[0][row]["news"]) == key(methods[row]["news"])  # as in Table 1
+        assert len({key(rows[row]["news"]) for rows in runs}) == 3
+    known = rows.trainings_of(one for wave in waves for one in wave)
+    teachers = [known[rows["BAM"]["news"].start].teachers for rows in runs]
+    assert teachers[0] == teachers[1] == teachers[2]
+    assert all("MFT" not in reader.label and "source" not in reader.label for reader in known.values())
+
+
+def test_controls_of_the_similarities_and_of_lambda(monkeypatch, preset):
+    controlled = preset.model_copy(update={"imm": preset.imm.model_copy(update={"controls": True})})
+    assert [name for name, _ in algorithm.ablations(preset)] == list(algorithm.VARIANTS)
+    assert [name for name, _ in algorithm.ablations(controlled)] == [*algorithm.VARIANTS, *algorithm.CONTROLS]
+    _, s = drive(monkeypatch, algorithm.similarities(preset, 0, "equal"), better_every_round)
+    assert s["news"] == {"encyclopedia": 0.5, "search": 0.5}
+    assert loss_of("gold", 0.5, annealing="half") == {
+        "likelihood": round(1.5 * math.log(2), 4),  # lambda is 3/4, and the likelihood 2 ln 2
+        "divergence": 0.045,
+    }
+
+
+def test_teachers_of_round_0_teach_in_every_round(monkeypatch, preset):
+    switches = preset.imm.model_copy(update={"taught_by": "first"})
+    waves, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 2), better_every_round)
+    singles = {i: key(reader) for i, reader in rounds.theta[0].items()}
+    taught = [one for wave in waves for one in wave if isinstance(one, trainings.ImmTraining) and one.teachers]
+    assert len(taught) == 12 and all(singles[j] == own for one in taught for j, own in one.teachers.items())
+
+
+def test_cross_fitted_teachers_say_nothing_of_what_they_saw(preset):
+    switches = preset.imm.model_copy(update={"taught_by": "cross-fitted"})
+    done = engine.run_plans({0: algorithm.algorithm1(preset, 0, switches, 1)}, preset.engine)[0]
+    folds = {task.held_out: task for task in done.tasks if task.label.startswith("Single, news, without fold")}
+    assert sorted(folds) == [0, 1]
+    windows = windows_of(preset, ["news"], "train")
+    own = fold_of(windows)[windows.example_W]
+    for fold, reader in folds.items():
+        read = {row for batch in reader._batches("cpu").plan for row in batch.tolist()}
+        assert {own[row] for row in read} == {1 - fold}
+    store = next(t for t in done.tasks if isinstance(t, trainings.TeacherLogits) and t.domain == "news")
+    assert store.folds == [key(folds[0]), key(folds[1])]
+    stored = torch.split(store.stored()["start"].float(), windows.lengths_W.tolist())
+    for fold, reader in folds.items():
+        alone = trainings.teacher_logits([reader], "news")
+        alone.fit()
+        said = torch.split(alone.stored()["start"].float(), windows.lengths_W.tolist())
+        same = [torch.equal(a, b) for a, b in zip(stored, said, strict=True)]
+        assert all(same[row] == (own[row] == fold) for row in range(len(windows)))
+    phi = next(task for task in done.tasks if "phi, encyclopedia" in task.label)
+    assert phi.folds["news"] == store.folds and set(store.folds) < set(phi.parents())
+
+
+def test_acceptance_and_the_last_new_readers(monkeypatch, preset):
+    scores = {"theta, news, round 1": 60.0, "theta, search, round 1": 40.0}
+
+    def valid(reader):
+        return next((score for name, score in scores.items() if name in reader.label), 50.0)
+
+    _, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), valid)
+    trained = rows.Trained.of(preset, ["IMM"])
+    tables.add_imm(trained, "IMM", 0, engine.Outcome(rounds, []))
+    (score,) = tables.acceptance(trained)["scores"]
+    assert (score.column, score.value) == ("round 1", 2)  # of three: encyclopedia's is as good as the old one
+    new = tables.new_readers(trained).rows["IMM"][0]
+    assert new is rounds.new[-1] and new["search"] is not trained.rows["IMM"][0]["search"]
 
 
 def test_more_test_questions_train_nothing_and_are_answered_anew(results):
@@ -206,7 +294,7 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
     preset = preset.model_copy(update={"imm": preset.imm.model_copy(update={"rounds": 1})})
     monkeypatch.setattr(engine, "_checked", set())
     done = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
-    before = {i: reader.result() for i, reader in done.value[-1].items()}
+    before = {i: reader.result() for i, reader in done.value.theta[-1].items()}
     single = done.tasks[0]
     store = next(task for task in done.tasks if isinstance(task, trainings.TeacherLogits))
     flip(single.folder() / "model.safetensors")
@@ -225,7 +313,7 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
         and said.count("it has to be made again") == 3
     )
     assert "model is damaged" in said and "outputs.safetensors is damaged" in said
-    for i, reader in again.value[-1].items():
+    for i, reader in again.value.theta[-1].items():
         result = reader.result()
         assert {**result, "seconds": 0} == {**before[i], "seconds": 0}
 

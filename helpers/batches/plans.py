@@ -62,12 +62,12 @@ def bucketed(lengths: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
 def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
     """The batches of one pass an epoch over all questions, domains up-sampled to equal size.
 
-    ``domain_of_example`` numbers the domain of each example. Up-sampling counts questions, as the paper's
-    instances; all windows of a question come along.
+    ``domain_of_example`` numbers the domain of each example, which is left out where that is below 0. Up-sampling
+    counts questions, as the paper's instances; all windows of a question come along.
     """
     counts = np.bincount(windows.example_W, minlength=len(windows.examples))
     windows_of = np.split(np.argsort(windows.example_W, kind="stable"), np.cumsum(counts)[:-1])
-    members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example)]
+    members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example) if d >= 0]
     lengths = windows.lengths_W
     for epoch in count():
         rng = np.random.default_rng([seed, epoch])

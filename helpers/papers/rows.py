@@ -38,13 +38,13 @@ def seconds(trainings: Iterable[CachedTraining]) -> float:
 class Trained:
     """The final models of each row of a table by seed and domain, and every training that the row needs were it done by
     itself, by seed and key. ``rounds`` is the largest number of them, where a method has several, and ``histories``
-    each seed's models after every round."""
+    what a row and seed went through."""
 
     preset: Preset
     rows: dict[str, dict[int, dict[str, CachedTraining]]]
     needs: dict[str, dict[int, dict[str, CachedTraining]]]
     rounds: int = 1
-    histories: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    histories: dict[tuple[str, int], Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, preset: Preset, rows: Iterable[str], *, rounds: int = 1) -> Self:

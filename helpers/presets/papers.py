@@ -28,12 +28,17 @@ class ImmSettings(Settings):
     kd_space: Literal["gold", "probabilities", "logits"] = Field(
         "gold", description="what is matched of a teacher (Eqs. 5, 9): gold, probabilities or logits"
     )
-    similarity: Literal["tf-idf", "uniform", "measured", "released"] = Field(
-        "tf-idf", description="s_ij of Eq. 7: tf-idf, uniform, measured or released"
+    similarity: Literal["tf-idf", "uniform", "equal", "measured", "released"] = Field(
+        "tf-idf", description="s_ij of Eq. 7: tf-idf, uniform (1), equal (1/(N - 1)), measured or released"
     )
-    annealing: Literal["linear", "constant"] = Field(
-        "linear", description="lambda of Eqs. 6 and 11: linear (0 to 1) or constant (1/2)"
+    annealing: Literal["linear", "half", "constant"] = Field(
+        "linear", description="lambda of Eqs. 6 and 11: linear (0 to 1), half (1/2 to 1) or constant (1/2)"
     )
+    taught_by: Literal["latest", "first", "cross-fitted"] = Field(
+        "latest", description="readers of the latest round, of round 0, or readers that did not see the question"
+    )
+    new_order: bool = Field(True, description="whether the order of questions is new in every round")
+    controls: bool = Field(False, description="whether rows of ours that isolate parts stand below Tables 1 and 3")
     multi_domain_start: Literal["encoder", "theta"] = Field(
         "encoder", description="what phi starts from (Algorithm 1, line 5): encoder or theta"
     )

@@ -67,15 +67,13 @@ def run_info(parameters: dict[str, Any], started: float, made_by: Code, training
     """
     import torch  # here, because redrawing a figure needs no torch
 
-    gpu, listed = torch.cuda.is_available(), Path("/proc/cpuinfo")
-    model = re.search(r"^model name\s*: *(.+)", listed.read_text() if listed.exists() else "", re.M)
-    cpu = model[1] if model else platform.processor() or platform.machine() or "CPU"
+    gpu = torch.cuda.is_available()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if resource else None
     packages = {name: version(name) for name in ("torch", "transformers", "datasets", "numpy", "exca")}
     return Run(
         commit=made_by.commit,
         dirty=made_by.dirty,
-        device=torch.cuda.get_device_name() if gpu else f"{cpu}, {torch.get_num_threads()} threads",
+        device=torch.cuda.get_device_name() if gpu else f"{_processor()}, {torch.get_num_threads()} threads",
         versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
         seconds=round(time.perf_counter() - started, 1),
         training_seconds=None if training_seconds is None else round(training_seconds, 1),
@@ -83,6 +81,20 @@ def run_info(parameters: dict[str, Any], started: float, made_by: Code, training
         peak_gpu_memory_mb=torch.cuda.max_memory_allocated() // 2**20 if gpu else None,
         parameters=parameters,
     )
+
+
+def _processor() -> str:
+    """This machine's processor; by family and model too where its name has no number, as several have it then."""
+    listed = Path("/proc/cpuinfo")
+    facts = (
+        dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed.read_text(), re.M))
+        if listed.exists()
+        else {}
+    )
+    name = facts.get("model name") or platform.processor() or platform.machine() or "CPU"
+    if "cpu family" not in facts or re.search(r"\d", name):
+        return name
+    return f"{name} (family {facts['cpu family']}, model {facts['model']})"
 
 
 def _git(*arguments: str) -> str | None:

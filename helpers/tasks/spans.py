@@ -18,6 +18,7 @@ from helpers.tasks.decoding import Logits, Prediction
 from helpers.training.loop import Batch, outputs
 from helpers.training.losses import mean, span_negative_log_likelihood
 
+FOLDS = 2  # of the training questions, for readers that are asked what they did not see
 FIT = ("train", "valid")  # the parts that a training depends on
 
 
@@ -58,11 +59,21 @@ def budget(preset: Preset) -> int:
     return max(1, round(preset.training.epochs * windows / preset.training.batch_size))
 
 
-def training_batches(preset: Preset, domains: Sequence[str], steps: int, seed: int, device) -> Batches:
-    """Training batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``."""
+def fold_of(windows: Windows) -> np.ndarray:
+    """Which of ``FOLDS`` every example of some windows is in."""
+    return np.arange(len(windows.examples)) % FOLDS
+
+
+def training_batches(
+    preset: Preset, domains: Sequence[str], steps: int, seed: int, device, held_out: int | None = None
+) -> Batches:
+    """Training batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``;
+    without the questions of the fold that is ``held_out``."""
     windows = windows_of(preset, domains, "train")
     sizes = [len(load_one(preset.data, name).train) for name in domains]
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
+    if held_out is not None:
+        domain_of_example[fold_of(windows) == held_out] = -1
     epochs = epochs_of(windows, domain_of_example, batch_size=preset.training.batch_size, seed=seed)
     return Batches(SequenceTensors(windows, device), plan_steps(epochs, steps))
 

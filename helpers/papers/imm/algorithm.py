@@ -4,17 +4,27 @@ Algorithm 1 and the methods it is compared with, as plans: each yields waves of 
 when they are done (``helpers.training.engine.run_plans``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from helpers.data.domains import load_domains
 from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
-from helpers.papers.imm.trainings import ImmTraining, TeacherLogits
+from helpers.papers.imm.trainings import (
+    ImmTraining,
+    Readers,
+    SwitchError,
+    Teachers,
+    cross_fitted,
+    lessons,
+    reader,
+    singles,
+    teacher_logits,
+)
 from helpers.presets.papers import ImmSettings
 from helpers.presets.schema import Preset
 from helpers.tasks import metrics
 from helpers.tasks.answering import answering
-from helpers.tasks.spans import budget, fit_settings
 from helpers.training.engine import Plan, is_done
 
 METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
@@ -36,13 +46,18 @@ VARIANTS = {
     "all probabilities": {"kd_space": "probabilities"},
     "raw logits": {"kd_space": "logits"},
 }
-OURS = ("all probabilities", "raw logits")  # which the paper does not have
-Readers = dict[str, ImmTraining]  # by domain
+# More of them, which isolate parts (``imm.controls``): equal weights as large as those of Eq. 7, lambda, and teachers.
+CONTROLS = {
+    "-SIMI, 1/(N - 1)": {"similarity": "equal"},
+    "λ from 1/2": {"annealing": "half"},
+    "λ constant": {"annealing": "constant"},
+    "teachers of round 0": {"taught_by": "first"},
+    "cross-fitted teachers": {"taught_by": "cross-fitted"},
+}
+OURS = ("all probabilities", "raw logits", *CONTROLS)  # which the paper does not have
+RUNS = 100  # seeds from one run to the next
+REPEATED = ("Mix", "FT", "BAM")  # also as the best of as many runs as IMM has rounds, and one
 Weights = dict[str, dict[str, float]]  # s_ij by target i and source j
-
-
-class SwitchError(ValueError):
-    """A switch of IMM that does not fit the domains."""
 
 
 def valid(reader: ImmTraining) -> float:
@@ -55,6 +70,14 @@ def gain(new: ImmTraining, old: ImmTraining) -> float:
     return valid(new) - valid(old)
 
 
+class Rounds(NamedTuple):
+    """The readers of every round of Algorithm 1: theta^(0) ... theta^(K), those that are kept, and from the first round
+    on the new ones, kept or not."""
+
+    theta: list[Readers]
+    new: list[Readers]
+
+
 def algorithm1(
     preset: Preset,
     seed: int,
@@ -62,46 +85,58 @@ def algorithm1(
     rounds: int,
     gain: Callable[[ImmTraining, ImmTraining], float] = gain,
 ) -> Plan:
-    """Algorithm 1. Returns theta^(0) ... theta^(K) for K = ``rounds``; fewer once no domain has a ``gain``."""
+    """Algorithm 1 for K = ``rounds``, or until no domain has a ``gain``. Returns its ``Rounds``."""
     check_similarity(preset, switches)
     theta = singles(preset, seed)  # line 1
-    yield theta.values()
+    done, folds = Rounds([theta], []), cross_fitted(theta) if switches.taught_by == "cross-fitted" else {}
+    yield [*theta.values(), *(reader for readers in folds.values() for reader in readers)]
     s = yield from similarities(preset, seed, switches.similarity)  # line 2
-    history = [theta]
     for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
+        taught_by = done.theta[0] if switches.taught_by == "first" else theta
+        teachers = folds or {j: [reader] for j, reader in taught_by.items()}
         if switches.teach_multi_domain or switches.teach_target:
-            yield [teacher_logits(theta[j], j) for j in theta]  # once for all targets
-        phi = {i: multi_domain_reader(i, theta, s, switches, k) for i in theta}  # lines 5, 6
+            yield [teacher_logits(teachers[j], j) for j in theta]  # once for all targets
+        phi = {i: multi_domain_reader(i, theta, teachers, s, switches, k) for i in theta}  # lines 5, 6
         yield phi.values()
-        new = {i: fine_tuned(i, phi[i], theta, switches, k) for i in theta}  # lines 7, 8
+        new = {i: fine_tuned(i, phi[i], theta, teachers, switches, k) for i in theta}  # lines 7, 8
         yield new.values()
         gains = {i: gain(new[i], theta[i]) for i in theta}
         theta = {i: theta[i] if gains[i] < 0 else new[i] for i in theta}  # lines 9 to 11
-        history.append(theta)
+        done.theta.append(theta)
+        done.new.append(new)
         if max(gains.values()) <= 0:
             break
-    return history
+    return done
 
 
-def multi_domain_reader(i: str, theta: Readers, s: Weights, switches: ImmSettings, k: int) -> ImmTraining:
+def multi_domain_reader(
+    i: str, theta: Readers, teachers: Teachers, s: Weights, switches: ImmSettings, k: int
+) -> ImmTraining:
     """phi_i^(k): trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
     others = [j for j in theta if j != i]
-    taught = {"teachers": keys(theta, others), **divergence(switches)} if switches.teach_multi_domain else {}
+    taught = lessons(teachers, others, switches) if switches.teach_multi_domain else {}
     start = theta[i].key if switches.multi_domain_start == "theta" else ""
-    return reader(theta[i], f"IMM phi, {i}, round {k + 1}", others, start=start, weights=s[i], **taught)
+    parts = {"start": start, "weights": s[i], "order": k if switches.new_order else 0}
+    return reader(theta[i], f"IMM phi, {i}, round {k + 1}", others, **parts, **taught)
 
 
-def fine_tuned(i: str, phi: ImmTraining, theta: Readers, switches: ImmSettings, k: int) -> ImmTraining:
+def fine_tuned(
+    i: str, phi: ImmTraining, theta: Readers, teachers: Teachers, switches: ImmSettings, k: int
+) -> ImmTraining:
     """theta_i^(k+1): goes on from phi_i^(k) on its own domain, taught by theta_i^(k) (Eqs. 8 to 11)."""
-    taught = {"teachers": keys(theta, [i]), **divergence(switches)} if switches.teach_target else {}
-    return reader(theta[i], f"IMM theta, {i}, round {k + 1}", [i], [i], start=phi.key, **taught)
+    taught = lessons(teachers, [i], switches) if switches.teach_target else {}
+    order = k if switches.new_order else 0
+    return reader(theta[i], f"IMM theta, {i}, round {k + 1}", [i], [i], start=phi.key, order=order, **taught)
 
 
 def plans(preset: Preset, rounds: int) -> dict[tuple[str, int], Plan]:
-    """What Table 1 needs, by ("baselines" or "IMM", seed)."""
+    """What Table 1 needs, by ("baselines", "IMM" or "repeated", seed)."""
     drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
-    compared = {("baselines", seed): baselines(own, seed) for seed, own in drawn.items()}
-    return compared | {("IMM", seed): algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}
+    needed = {("baselines", seed): baselines(own, seed) for seed, own in drawn.items()}
+    needed |= {("IMM", seed): algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}
+    if preset.imm.controls:
+        needed |= {("repeated", seed): repeated(own, seed, rounds + 1) for seed, own in drawn.items()}
+    return needed
 
 
 def rehearsal(preset: Preset, seed: int) -> Plan:
@@ -122,88 +157,61 @@ def ablations(preset: Preset) -> dict[tuple[str, int], Plan]:
     paper = preset.imm.model_copy(update={"kd_space": "gold"})
     return {
         (name, seed): algorithm1(preset.drawn(seed), seed, paper.model_copy(update=changes), paper.ablation_rounds)
-        for name, changes in VARIANTS.items()
+        for name, changes in variants(preset).items()
         for seed in range(preset.seeds)
     }
 
 
-def baselines(preset: Preset, seed: int) -> Plan:
-    """The rows of Table 1 beside IMM (section 5.2): for each method its reader of each domain."""
-    names = list(preset.data.domains)
-    theta = singles(preset, seed)
-    like = next(iter(theta.values()))
+def variants(preset: Preset) -> dict[str, dict]:
+    """The rows of Table 3 by what they switch."""
+    return VARIANTS | (CONTROLS if preset.imm.controls else {})
+
+
+def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS[:-1], theta: Readers | None = None) -> Plan:
+    """The rows of Table 1 beside IMM (section 5.2), or some of them: for each method its reader of each domain. BAM's
+    teachers are ``theta``, by default the row Single."""
+    names, own = list(preset.data.domains), singles(preset, seed)
+    theta, like = theta or own, next(iter(own.values()))
+    teachers = {j: [theta[j]] for j in names}
     s = tfidf(preset)
     nearest = {i: max(s[i], key=s[i].__getitem__) for i in names}
     ordered = {i: [j for j in names if j in (i, nearest[i])] for i in names}
     mix = reader(like, "Mix", names, names, steps=like.steps)
     others = {i: reader(like, f"mix without {i}", [j for j in names if j != i]) for i in names}
     source = {j: reader(like, f"source {j}", [j]) for j in sorted(set(nearest.values()))}
-    yield [*theta.values(), mix, *others.values(), *source.values()]
-    yield [teacher_logits(theta[j], j) for j in names]
-    unified = reader(like, "BAM, unified", names, teachers=keys(theta, names), **divergence(preset.imm))
-    yield [unified]
+    unified = reader(like, "BAM, unified", names, **lessons(teachers, names, preset.imm))
 
     def second(method: str, first: Readers, domains: dict[str, list[str]]) -> Readers:
         return {i: reader(like, f"{method}, {i}", domains[i], [i], start=first[i].key) for i in names}
 
-    own, everything = {i: [i] for i in names}, {i: names for i in names}
+    alone, everything = {i: [i] for i in names}, {i: names for i in names}
     methods = {
-        "Single": theta,
+        "Single": own,
         "Mix": {i: mix for i in names},
-        "FT": second("FT", others, own),
-        "MS-FT": second("MS-FT", {i: source[nearest[i]] for i in names}, own),
+        "FT": second("FT", others, alone),
+        "MS-FT": second("MS-FT", {i: source[nearest[i]] for i in names}, alone),
         "MFT": second("MFT", others, everything),
         "MS-MFT": second("MS-MFT", {i: source[nearest[i]] for i in names}, ordered),
-        "BAM": second("BAM", {i: unified for i in names}, own),
+        "BAM": second("BAM", {i: unified for i in names}, alone),
     }
-    yield [reader for readers in methods.values() for reader in readers.values()]
+    methods = {row: methods[row] for row in rows}
+    models = [model for readers in methods.values() for model in readers.values()]
+    starts = {model.start for model in models}
+    yield [*theta.values(), mix, *(first for first in (*others.values(), *source.values()) if first.key in starts)]
+    if unified.key in starts:
+        yield [teacher_logits(teachers[j], j) for j in names]
+        yield [unified]
+    yield models
     return methods
 
 
-def singles(preset: Preset, seed: int) -> Readers:
-    """theta^(0): a reader of each domain, trained on it alone with the whole budget."""
-    steps = budget(preset)
-    if steps < 2:
-        raise SwitchError(f"training.epochs = {preset.training.epochs:g} makes {steps} step; two stages need two")
-    return {i: training(preset, seed, f"Single, {i}", [i], [i], steps) for i in preset.data.domains}
-
-
-def reader(
-    like: ImmTraining, label: str, domains: list[str], target: list[str] | None = None, steps: int = 0, **parts
-) -> ImmTraining:
-    """A reader with the preset and seed of ``like``, and unless told otherwise half the budget: one of two stages."""
-    return training(like.preset, like.seed, label, domains, target or [], steps or budget(like.preset) // 2, **parts)
-
-
-def training(
-    preset: Preset, seed: int, label: str, domains: list[str], target: list[str], steps: int, **parts
-) -> ImmTraining:
-    """The config of one reader's training."""
-    return ImmTraining(
-        preset=preset,
-        label=f"{label}, seed {seed}",
-        domains=domains,
-        target=target,
-        seed=seed,
-        steps=steps,
-        settings=fit_settings(preset, sorted({*domains, *target})),
-        **parts,
-    )
-
-
-def teacher_logits(teacher: ImmTraining, domain: str) -> TeacherLogits:
-    """What a reader says of a domain's training windows."""
-    return TeacherLogits(preset=teacher.preset, label=f"outputs of {teacher.label}", reader=teacher.key, domain=domain)
-
-
-def keys(readers: Readers, domains: list[str]) -> dict[str, str]:
-    """The cache keys by which a training names its parents."""
-    return {j: readers[j].key for j in domains}
-
-
-def divergence(switches: ImmSettings) -> dict[str, str]:
-    """What of the switches the losses of Eqs. 5, 6, 9 and 11 depend on."""
-    return {"kd_space": switches.kd_space, "annealing": switches.annealing}
+def repeated(preset: Preset, seed: int, runs: int) -> Plan:
+    """``REPEATED`` rows of Table 1 with about as many trainings as IMM has: several runs, taught by the same readers.
+    Returns their rows, the first of which are Table 1's; the best reader of each domain counts."""
+    made, theta = [], singles(preset, seed)
+    for run in range(runs):
+        made.append((yield from baselines(preset, seed + RUNS * run, REPEATED, theta)))
+    return made
 
 
 def questions(preset: Preset) -> dict[str, list[str]]:
@@ -220,13 +228,14 @@ def tfidf(preset: Preset) -> Weights:
 
 
 def similarities(preset: Preset, seed: int, which: str) -> Plan:
-    """s_ij: as the paper has it ("tf-idf"), all 1 (-SIMI, "uniform"), by how well the readers of the others do on
-    the domain's validation questions ("measured"), or as in the released code ("released")."""
+    """s_ij: as the paper has it ("tf-idf"), all 1 (-SIMI, "uniform") or 1/(N - 1) ("equal"), by how well the readers of
+    the others do on the domain's validation questions ("measured"), or as in the released code ("released")."""
     names = list(preset.data.domains)
     if which == "tf-idf":
         return tfidf(preset)
-    if which == "uniform":
-        return {i: {j: 1.0 for j in names if j != i} for i in names}
+    if which in ("uniform", "equal"):
+        weight = 1.0 if which == "uniform" else round(1 / (len(names) - 1), 6)
+        return {i: {j: weight for j in names if j != i} for i in names}
     if which == "released":
         return {i: {j: RELEASED[i][j] for j in names if j != i} for i in names}
     theta = singles(preset, seed)

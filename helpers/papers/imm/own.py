@@ -32,7 +32,7 @@ def tasks(preset: Preset) -> list[Cached]:
     rehearsed = [
         replay(algorithm.rehearsal(preset.drawn(seed), seed), lambda task: True) for seed in range(preset.seeds)
     ]
-    compared = [theta for history, _ in rehearsed for theta in (history[0], history[-1])]
+    compared = [theta for rounds, _ in rehearsed for theta in (rounds.theta[0], rounds.theta[-1])]
     asked = (answering(theta[i].preset, [theta[i]], [f"test/{i}"]) for theta in compared for i in theta)
     return [*itertools.chain(*(tasks for _, tasks in rehearsed)), *asked]
 
@@ -43,12 +43,14 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
     plans = {seed: algorithm.algorithm1(preset.drawn(seed), seed, preset.imm, preset.imm.rounds) for seed in seeds}
     trained = Trained.of(preset, ROWS, rounds=preset.imm.rounds)
     for seed, outcome in run_plans(plans, preset.engine, after=after).items():
-        trained.add("Single", seed, outcome.value[0], {})
+        trained.add("Single", seed, outcome.value.theta[0], {})
         add_imm(trained, "IMM", seed, outcome)
     models, readers = {}, trained.rows["IMM"]
     for domain in preset.data.domains:
         best = max(seeds, key=lambda seed: algorithm.valid(readers[seed][domain]))
-        made_in = next(k for k, theta in enumerate(trained.histories[best]) if theta[domain] is readers[best][domain])
+        made_in = next(
+            k for k, theta in enumerate(trained.histories["IMM", best].theta) if theta[domain] is readers[best][domain]
+        )
         history = (
             f"of round {made_in} of IMM, of at most {trained.rounds}: trained on the other domains, taught by their "
             f"readers, weighted by similarity ({preset.imm.similarity}), then on {domain}, taught by its predecessor "

@@ -1,6 +1,7 @@
 """IMM's tables and figures: what they need trained, as records, with the paper's claims."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
 from helpers.papers import rows as shared
 from helpers.papers.imm import algorithm
-from helpers.papers.rows import Trained, costs
+from helpers.papers.rows import Trained, costs, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
@@ -25,17 +26,22 @@ LEFT = {"text-align": "left", "white-space": "normal"}
 def methods(preset: Preset, rounds: int) -> Trained:
     """Train all that Tables 1 and 2 and Figure 3 need, if it is not there."""
     done = run_plans(algorithm.plans(preset, rounds), preset.engine)
-    trained = Trained.of(preset, algorithm.METHODS, rounds=rounds)
+    best = {row: f"{row}, best of {rounds + 1}" for row in algorithm.REPEATED if preset.imm.controls}
+    trained = Trained.of(preset, [*algorithm.METHODS, *best.values()], rounds=rounds)
     for seed in range(preset.seeds):
         trained.add_rows(seed, done["baselines", seed])
         add_imm(trained, "IMM", seed, done["IMM", seed])
+        for row, name in best.items():
+            tasks, runs = done["repeated", seed].tasks, [made[row] for made in done["repeated", seed].value]
+            needed = shared.ancestry([model for readers in runs for model in readers.values()], trainings_of(tasks))
+            trained.add(name, seed, {i: max((of[i] for of in runs), key=algorithm.valid) for i in runs[0]}, needed)
     return trained
 
 
 def ablations(preset: Preset) -> Trained:
     """Train all that Table 3 needs."""
     done = run_plans(algorithm.ablations(preset), preset.engine)
-    trained = Trained.of(preset, algorithm.VARIANTS, rounds=preset.imm.ablation_rounds)
+    trained = Trained.of(preset, algorithm.variants(preset), rounds=preset.imm.ablation_rounds)
     for (name, seed), outcome in done.items():
         add_imm(trained, name, seed, outcome)
     return trained
@@ -43,8 +49,25 @@ def ablations(preset: Preset) -> Trained:
 
 def add_imm(trained: Trained, row: str, seed: int, outcome: Outcome) -> None:
     """A seed of IMM's row, or of one of its variants, with the readers of every round."""
-    trained.histories[seed] = outcome.value
-    trained.add(row, seed, outcome.value[-1], shared.trainings_of(outcome.tasks))
+    trained.histories[row, seed] = outcome.value
+    trained.add(row, seed, outcome.value.theta[-1], trainings_of(outcome.tasks))
+
+
+def new_readers(trained: Trained) -> Trained:
+    """The same rows with the last round's new readers, kept or not."""
+    rows = {row: {seed: trained.histories[row, seed].new[-1] for seed in seeds} for row, seeds in trained.rows.items()}
+    return replace(trained, rows=rows)
+
+
+def acceptance(trained: Trained) -> dict:
+    """In how many domains each round's new reader was kept (Algorithm 1, lines 9 to 11); where no domain improves,
+    there is no further round."""
+    values = [
+        Score(method=row, column=f"round {k + 1}", seed=seed, value=sum(new[i] is not old[i] for i in new))
+        for (row, seed), rounds in trained.histories.items()
+        for k, (old, new) in enumerate(itertools.pairwise(rounds.theta))
+    ]
+    return {"scores": values, "notes": [f"of {len(trained.preset.data.domains)} domains"]}
 
 
 def notes(trained: Trained) -> list[str]:
@@ -62,18 +85,6 @@ def notes(trained: Trained) -> list[str]:
         f"IMM with at most {trained.rounds} round{'s' if trained.rounds > 1 else ''}",
         *without_gpu,
     ]
-
-
-def kept(trained: Trained) -> pd.DataFrame:
-    """By seed, how many domains kept each round's new reader."""
-    table = {
-        f"seed {seed}": {
-            f"round {k + 1}": sum(new[i] is not old[i] for i in new)
-            for k, (old, new) in enumerate(itertools.pairwise(history))
-        }
-        for seed, history in trained.histories.items()
-    }
-    return pd.DataFrame.from_dict(table, orient="index").astype("Int64").astype(object).fillna("stopped")
 
 
 def similarity(preset: Preset) -> dict:
@@ -97,7 +108,8 @@ def similarity(preset: Preset) -> dict:
 
 def table(trained: Trained) -> dict:
     """Tables 1 and 3: F1 of every row's reader of each domain; the first row is what the others are compared with."""
-    beaten = [row for row in trained.rows if row not in ("IMM", *algorithm.OURS)]
+    of_paper = {*algorithm.METHODS, *algorithm.VARIANTS} - {"IMM", *algorithm.OURS}
+    beaten = [row for row in trained.rows if row in of_paper]
     return {
         **scores_by_domain(trained),
         "baselines": list(trained.rows)[:1],
@@ -129,13 +141,13 @@ def figure3(trained: Trained) -> dict:
     """
     preset, curve = trained.preset, trained.rounds
     points = {
-        ("IMM", seed, float(k)): history[min(k, len(history) - 1)]
-        for seed, history in trained.histories.items()
+        ("IMM", seed, float(k)): rounds.theta[min(k, len(rounds.theta) - 1)]
+        for (_, seed), rounds in trained.histories.items()
         for k in range(curve + 1)
     } | {
         (row, seed, None): readers
         for row, seeds in trained.rows.items()
-        if row != "IMM"
+        if row in algorithm.METHODS[:-1]
         for seed, readers in seeds.items()
     }
     asked = {
@@ -158,7 +170,7 @@ def figure3(trained: Trained) -> dict:
     rises = Claim(text=f"{flat} rounds are better than none", above=flat, **of_test, primary=True)
     tail = {"above": last, "below": flat, "columns": ["test"], "within": FLAT}
     flattens = [Claim(text=f"later rounds change F1 by at most {FLAT:g}", **tail)] if last != flat else []
-    stopped = [len(history) - 1 for history in trained.histories.values()]
+    stopped = [len(rounds.new) for rounds in trained.histories.values()]
     converged = sum(rounds < curve for rounds in stopped)
     return {
         "scores": scores,

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from helpers.batches.plans import Batches
 from helpers.models.pretrained import load_encoder
+from helpers.presets.papers import ImmSettings
+from helpers.presets.schema import Preset
 from helpers.tasks import spans
 from helpers.tasks.spans import windows_of
 from helpers.training import losses
@@ -27,6 +29,13 @@ DIVERGENCES: dict[str, Callable] = {
     "logits": losses.logit_divergence,
 }
 SIDES = ("start", "end")
+Readers = dict[str, "ImmTraining"]  # by domain
+Teachers = dict[str, list["ImmTraining"]]  # by domain; several where they were cross-fitted
+ORDERS = 1000  # more than there are seeds, which make the orders of the first round
+
+
+class SwitchError(ValueError):
+    """A switch of IMM that does not fit the domains."""
 
 
 class ImmTraining(CachedTraining):
@@ -36,8 +45,11 @@ class ImmTraining(CachedTraining):
     target: list[str]  # validated on; a first stage has none and keeps its last weights
     teachers: dict[str, str] = pydantic.Field(default_factory=dict)  # by domain, key of the reader to learn from
     weights: dict[str, float] = pydantic.Field(default_factory=dict)  # domain -> s_ij of Eq. 7; 1 without
+    folds: dict[str, list[str]] = pydantic.Field(default_factory=dict)  # by domain, teachers by the fold that they lack
+    held_out: int | None = None  # the fold of questions that it is not trained on
+    order: int = 0  # of the questions; each round has one of its own
     kd_space: Literal["gold", "probabilities", "logits"] = "gold"
-    annealing: Literal["linear", "constant"] = "linear"
+    annealing: Literal["linear", "half", "constant"] = "linear"
     infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="4")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
@@ -63,7 +75,7 @@ class ImmTraining(CachedTraining):
 
     def parents(self) -> list[str]:
         """The keys of the readers that it starts from or learns from."""
-        return [*super().parents(), *self.teachers.values()]
+        return [*super().parents(), *self.teachers.values(), *(key for keys in self.folds.values() for key in keys)]
 
     def _initial(self) -> nn.Module:
         preset = self.preset
@@ -75,7 +87,8 @@ class ImmTraining(CachedTraining):
         )
 
     def _batches(self, device: torch.device) -> Batches:
-        batches = spans.training_batches(self.preset, self.domains, self.steps, self.seed, device)
+        seed = self.seed + ORDERS * self.order
+        batches = spans.training_batches(self.preset, self.domains, self.steps, seed, device, self.held_out)
         if self.weights:
             sizes = [len(windows_of(self.preset, [name], "train")) for name in self.domains]
             weights = np.repeat(np.float32([self.weights[name] for name in self.domains]), sizes)
@@ -87,25 +100,35 @@ class ImmTraining(CachedTraining):
         return batches
 
     def _teacher(self, domain: str) -> TeacherLogits:
-        return TeacherLogits(reader=self.teachers[domain], domain=domain, preset=self.preset, label=self.label)
+        known = {"reader": self.teachers[domain], "folds": self.folds.get(domain, [])}
+        return TeacherLogits(**known, domain=domain, preset=self.preset, label=self.label)
 
 
 class TeacherLogits(Cached):
-    """A teacher's start and end logits for every token of a domain's training windows, stored as float16.
+    """A teacher's start and end logits for every token of a domain's training windows, stored as float16; of several
+    that were cross-fitted each one's for the questions that it did not see.
 
     All students that learn from the teacher on this domain read them.
     """
 
     reader: str  # key of the teacher
     domain: str
+    folds: list[str] = pydantic.Field(default_factory=list)  # keys of several, each for the fold that it did not see
     infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="2")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
         """Compute and store; returns the number of windows."""
         windows = windows_of(self.preset, [self.domain], "train")
-        logits = spans.predict(self.load(self.reader), windows, precision=self.preset.training.precision)
-        tensors = {side: torch.from_numpy(getattr(logits, side)).half() for side in SIDES}
+        said = [
+            spans.predict(self.load(key), windows, precision=self.preset.training.precision)
+            for key in self.folds or [self.reader]
+        ]
+        which = np.repeat(spans.fold_of(windows)[windows.example_W] % len(said), windows.lengths_W)  # of every token
+        tensors = {
+            side: torch.from_numpy(np.choose(which, [getattr(logits, side) for logits in said])).half()
+            for side in SIDES
+        }
         facts = {"teacher": self.reader, "windows": windows.fingerprint()}
         save_tensors(self.infra.uid_folder(create=True) / "outputs.safetensors", tensors, facts, "teacher's outputs")
         return {"windows": len(windows)}
@@ -127,12 +150,12 @@ class TeacherLogits(Cached):
 def joint_loss(kd_space: str, annealing: str) -> Loss:
     """Eqs. 6 and 11, averaged as in Eqs. 7 and 10: lambda likelihood + (1 - lambda) divergence from the teacher.
 
-    lambda rises from 0 to 1 over the training ("linear"), or is 1/2 ("constant").
+    lambda rises over the training from 0 to 1 ("linear") or from 1/2 to 1 ("half"), or is 1/2 ("constant").
     """
     divergence = DIVERGENCES[kd_space]
 
     def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        rising = progress if annealing == "linear" else 0.5
+        rising = {"linear": progress, "half": (1 + progress) / 2, "constant": 0.5}[annealing]
         divergence_B = divergence(
             (output.start_logits, output.end_logits),
             (batch["teacher_start"], batch["teacher_end"]),
@@ -146,3 +169,67 @@ def joint_loss(kd_space: str, annealing: str) -> Loss:
         }
 
     return loss
+
+
+def singles(preset: Preset, seed: int) -> Readers:
+    """theta^(0): a reader of each domain, trained on it alone with the whole budget."""
+    steps = spans.budget(preset)
+    if steps < 2:
+        raise SwitchError(f"training.epochs = {preset.training.epochs:g} makes {steps} step; two stages need two")
+    return {i: training(preset, seed, f"Single, {i}", [i], [i], steps) for i in preset.data.domains}
+
+
+def reader(
+    like: ImmTraining, label: str, domains: list[str], target: list[str] | None = None, steps: int = 0, **parts
+) -> ImmTraining:
+    """A reader with the preset and seed of ``like``, and unless told otherwise half the budget: one of two stages."""
+    return training(
+        like.preset, like.seed, label, domains, target or [], steps or spans.budget(like.preset) // 2, **parts
+    )
+
+
+def training(
+    preset: Preset, seed: int, label: str, domains: list[str], target: list[str], steps: int, **parts
+) -> ImmTraining:
+    """The config of one reader's training."""
+    return ImmTraining(
+        preset=preset,
+        label=f"{label}, seed {seed}",
+        domains=domains,
+        target=target,
+        seed=seed,
+        steps=steps,
+        settings=spans.fit_settings(preset, sorted({*domains, *target})),
+        **parts,
+    )
+
+
+def cross_fitted(theta: Readers) -> Teachers:
+    """For each domain a reader for each fold of its training questions, which it has not seen."""
+    return {
+        i: [
+            reader(single, f"Single, {i}, without fold {fold + 1}", [i], [i], single.steps, held_out=fold)
+            for fold in range(spans.FOLDS)
+        ]
+        for i, single in theta.items()
+    }
+
+
+def teacher_logits(teachers: list[ImmTraining], domain: str) -> TeacherLogits:
+    """What a reader, or several that were cross-fitted, say of a domain's training windows."""
+    first, folds = teachers[0], [teacher.key for teacher in teachers] if len(teachers) > 1 else []
+    return TeacherLogits(
+        preset=first.preset, label=f"outputs of {first.label}", reader=first.key, folds=folds, domain=domain
+    )
+
+
+def lessons(teachers: Teachers, domains: list[str], switches: ImmSettings) -> dict[str, object]:
+    """What a training is told of the teachers of some domains, and of what the losses of Eqs. 5, 6, 9 and 11 match."""
+    folds = {j: [teacher.key for teacher in teachers[j]] for j in domains if len(teachers[j]) > 1}
+    own = {"folds": folds} if folds else {}
+    return {
+        "teachers": {j: teachers[j][0].key for j in domains},
+        **own,
+        "kd_space": switches.kd_space,
+        "annealing": switches.annealing,
+    }
