@@ -94,7 +94,7 @@ def _processor() -> str:
     name = facts.get("model name") or platform.processor() or platform.machine() or "CPU"
     if "cpu family" not in facts or re.search(r"\d", name):
         return name
-    return f"{name} (family {facts['cpu family']}, model {facts['model']})"
+    return f"{name} family {facts['cpu family']} model {facts['model']}"
 
 
 def _git(*arguments: str) -> str | None:
