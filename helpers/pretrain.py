@@ -27,6 +27,7 @@ from helpers.batches.plans import Batches
 from helpers.batches.sequences import make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.examples import Example
+from helpers.data.mini import words
 from helpers.data.mini import world as mini
 from helpers.models.attention import keep_levels
 from helpers.models.distilled import Distilled, matched
@@ -57,7 +58,7 @@ MASKED = 0.15  # share of passage tokens to predict
 
 def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Example]:
     """``number`` clozes; ``grown`` (0-1) is how far passages and rewording have grown."""
-    styles = list(mini.STYLES.values())
+    styles = list(words.STYLES.values())
     most = round(FEW + grown * (MANY - FEW))
     rows: list[Example] = []
     while len(rows) < number:
@@ -85,8 +86,8 @@ def train_vocabulary(size: int = VOCABULARY, seed: int = 0) -> BertTokenizerFast
     rng = np.random.default_rng([seed, 1])
     texts = [text for e in clozes(rng, 30_000) for text in (e.question.replace("[MASK]", ""), e.context)]
     # the words of questions are no names: every domain needs them
-    texts += [text for r in mini.RELATIONS for text in (*r.asks, *r.nouns)] * 20
-    texts += [re.sub(r"\{.*?\}", "", asked) for style in mini.STYLES.values() for asked in style.questions] * 200
+    texts += [text for r in words.RELATIONS for text in (*r.asks, *r.nouns)] * 20
+    texts += [re.sub(r"\{.*?\}", "", asked) for style in words.STYLES.values() for asked in style.questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
     wordpiece.train_from_iterator(texts, vocab_size=size, min_frequency=2, show_progress=False)
     return BertTokenizerFast(tokenizer_object=wordpiece._tokenizer, do_lower_case=True)

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.data.adversarial import load_adversarial
 from helpers.data.examples import DataError
-from helpers.data.mini.world import RELATIONS
+from helpers.data.mini.words import RELATIONS
 from helpers.presets.load import load
 from helpers.presets.schema import AdversarialSettings, DataSettings
 

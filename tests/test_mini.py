@@ -1,9 +1,12 @@
+import re
+
 import numpy as np
 import pytest
 
 from helpers import paths
 from helpers.data.mini import domains as mini
-from helpers.data.mini.world import RELATIONS, questions
+from helpers.data.mini.words import RELATIONS
+from helpers.data.mini.world import Fact, questions
 from helpers.data.similarity import question_similarity
 
 
@@ -94,3 +97,28 @@ def test_the_encoder_is_small_and_has_its_record():
     weights = paths.MINI / "model.safetensors"
     assert weights.stat().st_size <= 3_000_000
     assert (paths.MINI / "pretraining.json").is_file()
+
+
+IN_FULL = re.compile(r"(Dr\.|Captain|Judge|Major|Professor|Senator|May|July|about|nearly|over) ")
+
+
+def test_with_conventions_domains_disagree_about_what_an_answer_holds(domains):
+    for name, domain in domains.items():
+        own, style = mini.load_domain(name, conventions=True), mini.STYLES[name]
+        examples = own.train + own.valid + own.test
+        assert all(example.context[slice(*example.span)] == example.answers[0] for example in examples)
+        starts_in_full = any(IN_FULL.match(example.answers[0]) for example in examples)
+        assert starts_in_full == bool({"person", "year", "number"} & set(style.full))
+        # All domains write so: only what counts as the answer differs.
+        assert any("Captain " in example.context for example in own.train)
+        assert not any(IN_FULL.match(example.answers[0]) for example in domain.train)
+    wrong = [example.context for example in mini.adversarial(conventions=True) if example.id != example.group]
+    assert any(IN_FULL.search(context[-40:]) for context in wrong)
+
+
+def test_a_span_in_full_and_plain():
+    person, town = (next(relation for relation in RELATIONS if relation.object == kind) for kind in ("person", "town"))
+    led = Fact("X", person, "Ada Bell", 0, 10, "Dr. ", "")
+    assert led.span(mini.STYLES["news"]) == (6, 18) and led.span(mini.STYLES["trivia"]) == (10, 18)
+    lives = Fact("X", town, "Bath", 0, 3, "", ", Westmark")
+    assert lives.span(mini.STYLES["encyclopedia"]) == (3, 17) and lives.span(mini.STYLES["trivia"]) == (3, 7)

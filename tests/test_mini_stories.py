@@ -10,7 +10,7 @@ from helpers.data.examples import DataError
 from helpers.data.formats.narrativeqa import closest_span
 from helpers.data.mini import domains as mini
 from helpers.data.mini.stories import story
-from helpers.data.mini.world import RELATIONS
+from helpers.data.mini.words import RELATIONS
 from helpers.data.question_types import QUESTION_TYPES, question_type
 from helpers.models.pretrained import load_tokenizer
 from helpers.papers.corpora.tables import type_guess

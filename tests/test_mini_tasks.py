@@ -7,7 +7,8 @@ from helpers import paths
 from helpers.batches.sequences import make_choices, make_pairs
 from helpers.data.examples import Choice, DataError, fingerprint_of
 from helpers.data.mini import domains, tasks, texts
-from helpers.data.mini.world import RELATIONS, STYLES, questions
+from helpers.data.mini.words import RELATIONS, STYLES
+from helpers.data.mini.world import questions
 from helpers.data.tasks import load_tasks, task_fingerprint
 from helpers.models.pretrained import load_tokenizer
 from helpers.presets.schema import TasksSettings

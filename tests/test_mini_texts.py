@@ -9,7 +9,7 @@ from helpers import paths
 from helpers.batches.sequences import make_pairs
 from helpers.data.examples import DataError
 from helpers.data.mini import domains, entailment, texts
-from helpers.data.mini.world import STYLES
+from helpers.data.mini.words import STYLES
 from helpers.models.pretrained import load_tokenizer
 from helpers.presets.load import load
 

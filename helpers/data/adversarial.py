@@ -25,7 +25,8 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     if given is None:
         return {}
     if data.source == "mini":
-        many = mini.adversarial(data.domains[given.domain], size=data.test_size or mini.TEST, seed=data.drawn_by)
+        drawn = {"seed": data.drawn_by, "conventions": data.conventions}
+        many = mini.adversarial(data.domains[given.domain], size=data.test_size or mini.TEST, **drawn)
         groups = [list(group) for _, group in groupby(many, key=lambda example: example.group)]
         # One variant each; the first of one question, the second of the next, so that all wordings occur.
         pairs = [(clean, variants[number % len(variants)]) for number, (clean, *variants) in enumerate(groups)]

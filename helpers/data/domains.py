@@ -24,7 +24,8 @@ def load_one(data: DataSettings, name: str) -> Domain:
     source, unanswerable = data.domains[name], data.may_be_unanswerable(name)
     sizes = {"train_size": data.train_size or None, "valid_size": data.valid_size, "test_size": data.test_size or None}
     if data.source == "mini":
-        domain = mini.load_domain(source, seed=data.drawn_by, **{key: size for key, size in sizes.items() if size})
+        known = {key: size for key, size in sizes.items() if size}
+        domain = mini.load_domain(source, seed=data.drawn_by, conventions=data.conventions, **known)
     else:
         if data.source == "hub":
             splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets

@@ -69,6 +69,7 @@ class DataSettings(Drawn):
     train_share: float = Field(1.0, gt=0, le=1, description="of each domain's training questions")
     valid_size: int = Field(300, ge=1)
     test_size: int = Field(0, ge=0, description="test questions a domain; 0: all")
+    conventions: bool = Field(False, description="whether miniature domains disagree about what an answer holds")
     unanswerable: Annotated[bool | list[str], pydantic.BeforeValidator(_names)] = Field(
         False, description="whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those named"
     )

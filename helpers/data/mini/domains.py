@@ -13,7 +13,8 @@ import numpy as np
 
 from helpers.data.examples import DataError, Domain, Example
 from helpers.data.mini import stories, world
-from helpers.data.mini.world import STYLES, Fact, draw, pools
+from helpers.data.mini.words import STYLES, pools
+from helpers.data.mini.world import Fact, draw
 
 DOMAINS = tuple(STYLES)
 STORIES = "stories"  # with free answers, and no part of the encoder's pretraining
@@ -25,14 +26,17 @@ STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {STORIES: 100}
 STREAMS |= {name + UNANSWERABLE: 110 + number for number, name in enumerate(DOMAINS)}
 
 
-def _examples(domain: str, part: str, size: int, seed: int) -> Iterator[tuple]:
+def _examples(domain: str, part: str, size: int, seed: int, conventions: bool = False) -> Iterator[tuple]:
     """``size`` examples, each with its passage's facts and the one that answers it; those of stories alone."""
     rng = np.random.default_rng([seed, STREAMS[domain], ("train", "valid", "test").index(part)])
     style, unanswerable = STYLES.get(_style(domain)), SHARE if domain.endswith(UNANSWERABLE) else 0.0
     count = 0
     while count < size:
         number = min(ASKED, size - count)
-        asked = world.questions(rng, style, number, unanswerable) if style else stories.questions(rng, number)
+        if style:
+            asked = world.questions(rng, style, number, unanswerable, conventions)
+        else:
+            asked = stories.questions(rng, number)
         for question, context, answers, span, *facts in asked:
             name = world.identifier(domain, seed, part, count)
             yield Example(name, question, context, answers, span, name), *facts
@@ -44,12 +48,18 @@ def _style(domain: str) -> str:
 
 
 def load_domain(
-    name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = TEST
+    name: str,
+    *,
+    seed: int = 0,
+    train_size: int = 0,
+    valid_size: int = 100,
+    test_size: int = TEST,
+    conventions: bool = False,
 ) -> Domain:
     """One miniature domain, or the stories; ``train_size`` 0 takes the domain's own size (400 to 600 questions).
 
-    In a domain such as "encyclopedia-unanswerable" a third of the questions has no answer. Raises DataError for a name
-    that is none of theirs.
+    In a domain such as "encyclopedia-unanswerable" a third of the questions has no answer. With ``conventions``
+    domains disagree about what an answer holds. Raises DataError for a name that is none of theirs.
     """
     if name not in STREAMS:
         raise DataError(
@@ -58,12 +68,15 @@ def load_domain(
         )
     train_size = train_size or (stories.TRAIN if name == STORIES else STYLES[_style(name)].size)
     sizes = {"train": train_size, "valid": valid_size, "test": test_size}
-    return Domain(name, **{part: [row[0] for row in _examples(name, part, n, seed)] for part, n in sizes.items()})
+    parts = {part: _examples(name, part, size, seed, conventions) for part, size in sizes.items()}
+    return Domain(name, **{part: [row[0] for row in rows] for part, rows in parts.items()})
 
 
-def candidates(domain: str, *, size: int = TEST, seed: int = 0) -> Iterator[tuple[Fact, list[str]]]:
+def candidates(
+    domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False
+) -> Iterator[tuple[Fact, list[str]]]:
     """For each test question with an answer the fact that gives it and all values of its type in the passage."""
-    for _, facts, fact in _examples(domain, "test", size, seed):
+    for _, facts, fact in _examples(domain, "test", size, seed, conventions):
         if fact is None:
             continue
         kind = fact.relation.object
@@ -71,7 +84,9 @@ def candidates(domain: str, *, size: int = TEST, seed: int = 0) -> Iterator[tupl
         yield fact, sorted(named | {f.subject for f in facts if f.relation.subject == kind})
 
 
-def adversarial(domain: str = "encyclopedia", *, size: int = TEST, variants: int = 3, seed: int = 0) -> list[Example]:
+def adversarial(
+    domain: str = "encyclopedia", *, size: int = TEST, variants: int = 3, seed: int = 0, conventions: bool = False
+) -> list[Example]:
     """The domain's test questions and, for each, ``variants`` copies with one misleading sentence appended.
 
     In the manner of AddSent (Jia and Liang 2017): the sentence answers a perturbed question, that is the same
@@ -83,14 +98,15 @@ def adversarial(domain: str = "encyclopedia", *, size: int = TEST, variants: int
     rng = np.random.default_rng([seed, 99])
     pool = pools(pretraining=False)
     rows = []
-    for example, facts, fact in _examples(domain, "test", size, seed):
+    for example, facts, fact in _examples(domain, "test", size, seed, conventions):
         rows.append(example)
         used = {f.subject for f in facts} | {f.value for f in facts}
         lookalikes = _lookalikes(fact.subject, pool[fact.relation.subject])
         for number in range(variants):
             subject = draw(rng, lookalikes, used)
             value = draw(rng, pool[fact.relation.object], used)
-            statement = fact.relation.statements[(0, 3)[number % 2]].format(s=subject, o=value)
+            before, after = world.in_full(rng, fact.relation) if conventions else ("", "")
+            statement = fact.relation.statements[(0, 3)[number % 2]].format(s=subject, o=before + value + after)
             name, context = f"{example.id}-mislead{number}", f"{example.context} {statement}"
             rows.append(Example(name, example.question, context, example.answers, example.span, example.id))
     return rows

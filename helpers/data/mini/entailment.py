@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.data.mini.world import RELATIONS, STYLES, TYPES, Fact, Relation, choose, draw, pick, pools, state
+from helpers.data.mini.words import RELATIONS, STYLES, Relation, pools
+from helpers.data.mini.world import TYPES, Fact, choose, draw, pick, state
 
 LABELS = ("contradicted", "entailed", "not said")
 RIVAL = 0.1  # share of other claims than entailed ones whose value the passage gives to another subject

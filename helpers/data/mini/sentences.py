@@ -14,7 +14,8 @@ import numpy as np
 
 from helpers.data.mini.entailment import Genre, make_claim
 from helpers.data.mini.reviews import Shared, Things, make_review
-from helpers.data.mini.world import RELATIONS, STYLES, Relation, ask, draw, pick, pools, state
+from helpers.data.mini.words import RELATIONS, STYLES, Relation, pools
+from helpers.data.mini.world import ask, draw, pick, state
 
 INFERENCE = {"entailed": "entailment", "not said": "neutral", "contradicted": "contradiction"}
 PERSONAL = [relation for relation in RELATIONS if relation.subject == "person"]

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from helpers.data.formats.narrativeqa import closest_span
-from helpers.data.mini.world import LINKS, OPENINGS, RELATIONS, TYPES, Relation, draw, pick, pools
+from helpers.data.mini.words import LINKS, OPENINGS, RELATIONS, Relation, pools
+from helpers.data.mini.world import TYPES, draw, pick
 
 TRAIN = 500  # training questions
 BOTH_FREE = 0.25  # share of questions without the short answer

@@ -1,20 +1,15 @@
-"""The miniature world: relations, styles and words by type, read from world.toml, which says more; facts of them,
-passages that state the facts, and questions about those.
+"""The miniature world: facts, passages that state them, and questions about those.
 
 A passage states 6 or 7 facts about three subjects of one type, so that every question has at least two distractors
 of its answer's type.
 """
 
-import tomllib
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import pydantic
+
+from helpers.data.mini.words import FORMS, RELATIONS, Form, Relation, Style, pools
 
 ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
 NAMED = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
@@ -22,85 +17,23 @@ TYPES = ("person", "company", "town")  # of subjects
 
 
 @dataclass(frozen=True)
-class Telling:
-    """How stories tell, ask and answer one relation."""
-
-    told: tuple[str, str]
-    asked: tuple[str, str]
-    short: str
-    free: tuple[str, str, str]
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A fact's wordings. ``subject`` and ``object`` are types of words; ``{s}`` is the subject, ``{o}`` the value."""
-
-    name: str
-    subject: str
-    object: str
-    nouns: tuple[str, str]
-    asks: tuple[str, str]
-    statements: tuple[str, str, str, str]
-    telling: Telling
-
-
-@dataclass(frozen=True)
-class Style:
-    """How one domain writes and asks."""
-
-    size: int  # training questions
-    subjects: tuple[float, float, float]  # share of passages about people, companies, towns
-    favourites: tuple[str, ...]  # relations
-    statements: tuple[int, ...]  # of Relation.statements
-    opening: str
-    questions: tuple[str, ...]
-    hops: int = 1
-    typed: bool = False  # in lower case, as search queries are
-
-
-@dataclass(frozen=True)
-class _World:
-    relations: tuple[Relation, ...]
-    styles: dict[str, Style]
-    stories: dict[str, tuple[str, ...]]
-    words: dict[str, Annotated[tuple[str, ...], pydantic.BeforeValidator(str.split)]]
-
-
-_TOML = tomllib.loads(Path(__file__).with_name("world.toml").read_text(encoding="utf-8"))
-_WORLD = pydantic.TypeAdapter(_World).validate_python(_TOML)
-RELATIONS, STYLES = _WORLD.relations, _WORLD.styles
-OPENINGS, LINKS = _WORLD.stories["openings"], _WORLD.stories["links"]
-
-
-@cache
-def pools(pretraining: bool) -> dict[str, tuple[str, ...]]:
-    """Values of each type, by type. Names of the two halves do not overlap; plain words are shared."""
-    words = _WORLD.words
-    names = {
-        "person": [f"{first} {last}" for first in words["first_names"] for last in words["last_names"]],
-        "town": [start + end for start in words["town_starts"] for end in words["town_ends"]],
-        "company": [start + end for start in words["company_starts"] for end in words["company_ends"]],
-        "school": [f"{last} {end}" for last in words["last_names"] for end in words["school_ends"]],
-        "river": words["river"],
-        "prize": words["prize"],
-    }
-    plain = {kind: words[kind] for kind in ("job", "instrument", "product", "dish")}
-    plain["year"] = tuple(map(str, range(1800, 2000)))
-    plain["number"] = tuple(map(str, range(20, 10000, 10)))
-    half = {kind: tuple(n for n in names[kind] if (zlib.crc32(n.encode()) % 2 == 0) == pretraining) for kind in names}
-    return half | plain
-
-
-@dataclass(frozen=True)
 class Fact:
     """``subject`` has ``value`` in ``relation``, stated with wording number ``wording``; the value begins at
-    character ``start`` of the passage."""
+    character ``start`` of the passage. ``before`` and ``after`` are what it is written in full with."""
 
     subject: str
     relation: Relation
     value: str
     wording: int
     start: int
+    before: str = ""
+    after: str = ""
+
+    def span(self, style: Style) -> tuple[int, int]:
+        """From where to where an answer in a domain's style goes: over the value alone, or in full."""
+        is_full = self.relation.object in style.full
+        first, last = self.start, self.start + len(self.value)
+        return (first - len(self.before), last + len(self.after)) if is_full else (first, last)
 
 
 @dataclass(frozen=True)
@@ -144,11 +77,12 @@ def passage(
     facts: int | None = None,
     pretraining: bool = False,
     untold: int = 0,
+    full: bool = False,
 ) -> Passage:
     """One passage in a domain's style: three subjects (six for chains) with the same relations, 6 facts or 7.
 
     For pretraining, in names of its own, there are 2 or 3 relations of each subject and all are drawn alike;
-    ``facts`` keeps only that many facts, and ``untold`` leaves so many of them out.
+    ``facts`` keeps only that many facts, ``untold`` leaves so many of them out, and ``full`` writes values in full.
     """
     pool, liked = pools(pretraining=pretraining), () if pretraining else style.favourites
     used: set[str] = set()
@@ -172,19 +106,36 @@ def passage(
     order = rng.permutation(len(stated))[:facts]
 
     opening = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
-    told = state(rng, style, [stated[i] for i in order[untold:]], opening)
+    told = state(rng, style, [stated[i] for i in order[untold:]], opening, full=full)
     return replace(told, untold=tuple(stated[i] for i in order[:untold]))
 
 
-def state(rng: np.random.Generator, style: Style, stated: list[tuple[str, Relation, str]], text: str = "") -> Passage:
-    """A passage that begins with ``text`` and states each (subject, relation, value) in a wording of the style."""
+def state(
+    rng: np.random.Generator,
+    style: Style,
+    stated: list[tuple[str, Relation, str]],
+    text: str = "",
+    *,
+    full: bool = False,
+) -> Passage:
+    """A passage that begins with ``text`` and states each (subject, relation, value) in a wording of the style, values
+    in ``full`` or plain."""
     written = []
     for subject, relation, value in stated:
         wording = pick(rng, style.statements)
         sentence = relation.statements[wording].replace("{s}", subject)
-        written.append(Fact(subject, relation, value, wording, len(text) + sentence.index("{o}")))
-        text += sentence.replace("{o}", value) + " "
+        before, after = in_full(rng, relation) if full else ("", "")
+        start = len(text) + sentence.index("{o}") + len(before)
+        written.append(Fact(subject, relation, value, wording, start, before, after))
+        text += sentence.replace("{o}", before + value + after) + " "
     return Passage(text.rstrip(), tuple(written))
+
+
+def in_full(rng: np.random.Generator, relation: Relation) -> tuple[str, str]:
+    """What stands before and after a relation's value where it is written in full; nothing for many types."""
+    form = FORMS.get(relation.object, Form())
+    before, after = pick(rng, form.before), pick(rng, form.after)
+    return before and f"{before} ", after
 
 
 def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
@@ -202,15 +153,18 @@ def ask(rng: np.random.Generator, style: Style, subject: str, relation: Relation
     return question.lower() if style.typed else question
 
 
-def questions(rng: np.random.Generator, style: Style, number: int, unanswerable: float = 0.0) -> Iterator[tuple]:
+def questions(
+    rng: np.random.Generator, style: Style, number: int, unanswerable: float = 0.0, conventions: bool = False
+) -> Iterator[tuple]:
     """Up to ``number`` questions about one new passage: question, passage, answers, span, and all facts of the
     passage and the one that answers the question.
 
     A share of ``unanswerable`` ones, with no answer, None and None, asks for a relation that the passage tells of
     others alone: one that it leaves out of a subject that it names, or any of a subject that it does not name. So the
-    passage has a plausible wrong answer (Rajpurkar et al. 2018, section 2).
+    passage has a plausible wrong answer (Rajpurkar et al. 2018, section 2). With ``conventions`` values are written in
+    full, and the style says which answers give them so.
     """
-    source = passage(rng, style, untold=1 if unanswerable else 0)
+    source = passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
     by_name = [fact.relation.name for fact in source.facts]
     asked = [(fact.subject, fact) for fact in source.facts if by_name.count(fact.relation.name) > 1]
     if style.hops == 2:
@@ -224,5 +178,6 @@ def questions(rng: np.random.Generator, style: Style, number: int, unanswerable:
             unsaid = left_out.pop() if left_out and rng.random() < NAMED else stranger
             yield ask(rng, style, *unsaid), source.text, (), None, source.facts, None
         else:
-            span = (fact.start, fact.start + len(fact.value))
-            yield ask(rng, style, subject, fact.relation), source.text, (fact.value,), span, source.facts, fact
+            first, last = span = fact.span(style) if conventions else (fact.start, fact.start + len(fact.value))
+            answer = source.text[first:last]
+            yield ask(rng, style, subject, fact.relation), source.text, (answer,), span, source.facts, fact

@@ -85,7 +85,8 @@ def type_guess(data: DataSettings) -> dict[str, float]:
     guesses = {}
     for name, domain in data.domains.items():
         if domain != mini.STORIES:
-            asked = mini.candidates(domain, size=data.test_size or mini.TEST, seed=data.drawn_by)
+            drawn = {"seed": data.drawn_by, "conventions": data.conventions}
+            asked = mini.candidates(domain, size=data.test_size or mini.TEST, **drawn)
             scores = [np.mean([f1(value, (fact.value,)) for value in values]) for fact, values in asked]
             guesses[name] = float(100 * np.mean(scores))
     return guesses
