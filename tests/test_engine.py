@@ -94,7 +94,7 @@ def test_plans_go_side_by_side_and_a_replay_stops_where_it_is_not_done(results, 
         {1: plan("news", True), 2: plan("encyclopedia", False)}, EngineSettings(processes=1, threads=1)
     )
     assert [outcomes[number].value for number in (1, 2)] == ["NEWS", "ENCYCLOPEDIA"]
-    assert [len(outcomes[number].tasks) for number in (1, 2)] == [2, 1] and waves[0][1] == algorithm.budget(preset)
+    assert [len(outcomes[number].tasks) for number in (1, 2)] == [2, 1] and waves[0][1] == singles["news"].steps
     assert engine.replay(plan("news", True)).value == "NEWS"
 
 
@@ -138,7 +138,7 @@ def weights_of(processes):
     preset = load("smoke", "imm", **settings)
     plan = algorithm.algorithm1(preset, 0, preset.imm, 1)
     outcome = engine.run_plans({"IMM": plan}, EngineSettings(processes=processes, threads=1))["IMM"]
-    return {domain: reader.result()["weights"] for domain, reader in outcome.value[-1].items()}
+    return {domain: reader.result()["weights"] for domain, reader in outcome.value.theta[-1].items()}
 
 
 def start(results, mark):

@@ -334,3 +334,16 @@ def flip(path):
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(bytes(content))
+
+
+def test_steps_alike_or_epochs_over_a_stages_own_questions(monkeypatch, preset):
+    own = preset.model_copy(update={"imm": preset.imm.model_copy(update={"steps": "epochs"})})
+    waves, rounds = drive(monkeypatch, algorithm.algorithm1(own, 0, own.imm, 1), better_every_round)
+    phi = next(one for wave in waves for one in wave if "phi, news" in one.label)
+    expected = {"Single": ["news"], "phi": ["encyclopedia", "search"], "theta": ["news"]}
+    found = {"Single": rounds.theta[0]["news"], "phi": phi, "theta": rounds.new[0]["news"]}
+    assert {name: reader.steps for name, reader in found.items()} == {
+        name: budget(own, domains) for name, domains in expected.items()
+    }
+    _, alike = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), better_every_round)
+    assert alike.theta[0]["news"].steps == budget(preset) != budget(preset, ["news"])

@@ -38,6 +38,9 @@ class ImmSettings(Settings):
         "latest", description="readers of the latest round, of round 0, or readers that did not see the question"
     )
     new_order: bool = Field(True, description="whether the order of questions is new in every round")
+    steps: Literal["equal", "epochs"] = Field(
+        "equal", description="of a training's stage: all readers as many (equal), or epochs over its own questions"
+    )
     controls: bool = Field(False, description="whether rows of ours that isolate parts stand below Tables 1 and 3")
     multi_domain_start: Literal["encoder", "theta"] = Field(
         "encoder", description="what phi starts from (Algorithm 1, line 5): encoder or theta"

@@ -51,10 +51,10 @@ def windows_over(preset: Preset, examples: list[Example]) -> Windows:
     return make_windows(examples, load_tokenizer(preset.encoder), **settings)
 
 
-def budget(preset: Preset) -> int:
-    """Optimiser steps in the history of every reader: ``training.epochs`` over all the preset's domains together,
-    each repeated to the size of the largest. A method with several stages divides them."""
-    sizes = {name: len(load_one(preset.data, name).train) for name in preset.data.domains}
+def budget(preset: Preset, domains: Sequence[str] = ()) -> int:
+    """Optimiser steps of ``training.epochs`` over some domains together (all of the preset's, if none is named), each
+    repeated to the size of the largest."""
+    sizes = {name: len(load_one(preset.data, name).train) for name in domains or preset.data.domains}
     windows = sum(len(windows_of(preset, [name], "train")) * max(sizes.values()) / size for name, size in sizes.items())
     return max(1, round(preset.training.epochs * windows / preset.training.batch_size))
 

@@ -176,7 +176,7 @@ def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS[:-1], the
     s = tfidf(preset)
     nearest = {i: max(s[i], key=s[i].__getitem__) for i in names}
     ordered = {i: [j for j in names if j in (i, nearest[i])] for i in names}
-    mix = reader(like, "Mix", names, names, steps=like.steps)
+    mix = reader(like, "Mix", names, names, stages=1)
     others = {i: reader(like, f"mix without {i}", [j for j in names if j != i]) for i in names}
     source = {j: reader(like, f"source {j}", [j]) for j in sorted(set(nearest.values()))}
     unified = reader(like, "BAM, unified", names, **lessons(teachers, names, preset.imm))

@@ -20,6 +20,7 @@ from helpers.training.engine import After, Outcome, run_plans
 
 HEADLINES = ("BAM", "-KD1, KD2")  # the best earlier method of Table 1; of Table 3 the row without any distillation
 FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" is read here (section 5.3)
+OVER = {"equal": "all domains", "epochs": "its own questions at each stage"}
 LEFT = {"text-align": "left", "white-space": "normal"}
 
 
@@ -79,7 +80,7 @@ def notes(trained: Trained) -> list[str]:
     questions, *without_gpu = shared.notes(trained.preset)
     return [
         f"every reader has {steps} steps of {settings.batch_size} windows behind it "
-        f"({settings.epochs:g} epochs over all domains)",
+        f"({settings.epochs:g} epochs over {OVER[trained.preset.imm.steps]})",
         f"trainings for one seed of a row by itself: {trainings}",
         questions,
         f"IMM with at most {trained.rounds} round{'s' if trained.rounds > 1 else ''}",

@@ -172,26 +172,25 @@ def joint_loss(kd_space: str, annealing: str) -> Loss:
 
 
 def singles(preset: Preset, seed: int) -> Readers:
-    """theta^(0): a reader of each domain, trained on it alone with the whole budget."""
-    steps = spans.budget(preset)
-    if steps < 2:
+    """theta^(0): a reader of each domain, trained on it alone, in one stage."""
+    if (steps := spans.budget(preset)) < 2:
         raise SwitchError(f"training.epochs = {preset.training.epochs:g} makes {steps} step; two stages need two")
-    return {i: training(preset, seed, f"Single, {i}", [i], [i], steps) for i in preset.data.domains}
+    return {i: training(preset, seed, f"Single, {i}", [i], [i], 1) for i in preset.data.domains}
 
 
 def reader(
-    like: ImmTraining, label: str, domains: list[str], target: list[str] | None = None, steps: int = 0, **parts
+    like: ImmTraining, label: str, domains: list[str], target: list[str] | None = None, stages: int = 2, **parts
 ) -> ImmTraining:
-    """A reader with the preset and seed of ``like``, and unless told otherwise half the budget: one of two stages."""
-    return training(
-        like.preset, like.seed, label, domains, target or [], steps or spans.budget(like.preset) // 2, **parts
-    )
+    """A reader with the preset and seed of ``like``: one of two stages, unless told otherwise."""
+    return training(like.preset, like.seed, label, domains, target or [], stages, **parts)
 
 
 def training(
-    preset: Preset, seed: int, label: str, domains: list[str], target: list[str], steps: int, **parts
+    preset: Preset, seed: int, label: str, domains: list[str], target: list[str], stages: int, **parts
 ) -> ImmTraining:
-    """The config of one reader's training."""
+    """The config of one reader's training. Its steps are a share of what every reader has, whose ``stages`` have as
+    many each, or as many epochs over its own questions (``imm.steps``)."""
+    steps = spans.budget(preset) // stages if preset.imm.steps == "equal" else spans.budget(preset, domains)
     return ImmTraining(
         preset=preset,
         label=f"{label}, seed {seed}",
@@ -208,7 +207,7 @@ def cross_fitted(theta: Readers) -> Teachers:
     """For each domain a reader for each fold of its training questions, which it has not seen."""
     return {
         i: [
-            reader(single, f"Single, {i}, without fold {fold + 1}", [i], [i], single.steps, held_out=fold)
+            reader(single, f"Single, {i}, without fold {fold + 1}", [i], [i], 1, held_out=fold)
             for fold in range(spans.FOLDS)
         ]
         for i, single in theta.items()
