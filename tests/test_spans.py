@@ -11,7 +11,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from helpers.batches.sequences import Windows, make_windows
 from helpers.data.examples import DataError, Example
-from helpers.tasks import decoding
+from helpers.presets.load import load
+from helpers.tasks import decoding, spans
 from helpers.tasks.decoding import Logits, decode
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -267,3 +268,15 @@ def test_agrees_with_the_loop_on_real_windows(precision):
     logits = random_logits(windows)
     rounded = Logits(*(torch.from_numpy(flat).to(precision).float().numpy() for flat in (logits.start, logits.end)))
     agrees(windows, rounded, no_answer=True)
+
+
+def test_gold_probability_by_hand(monkeypatch):
+    """Logits of 0 give every token of a window 1 / length; where the gold start has ln 3 more, 3 / (length + 2)."""
+    windows = spans.windows_of(load("smoke", "imm"), ["news"], "train")
+    held, lengths = np.flatnonzero(windows.labels["start"]), windows.lengths_W
+    start, end = (np.zeros(int(lengths.sum()), np.float32) for _ in range(2))
+    monkeypatch.setattr(spans, "predict", lambda model, given, precision: Logits(start, end))
+    assert spans.gold_probability(None, windows) == pytest.approx(np.mean(1 / lengths[held]), rel=1e-5)
+    start[(np.cumsum(lengths) - lengths + windows.labels["start"])[held]] = np.log(3)
+    expected = (np.mean(3 / (lengths[held] + 2)) + np.mean(1 / lengths[held])) / 2
+    assert spans.gold_probability(None, windows) == pytest.approx(expected, rel=1e-5)

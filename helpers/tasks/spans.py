@@ -154,6 +154,14 @@ def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) ->
     return tuple(sides)
 
 
+def gold_probability(model: nn.Module, windows: Windows, precision: str = "auto") -> float:
+    """The mean probability that a reader gives to the gold first and last token, over the windows that hold both."""
+    sides, first = distributions(windows, predict(model, windows, precision=precision)), np.cumsum(windows.lengths_W)
+    first, held = first - windows.lengths_W, np.flatnonzero(windows.labels["start"])
+    places = [(first + windows.labels[name])[held] for name in ("start", "end")]
+    return float(np.mean([side[place].mean() for side, place in zip(sides, places, strict=True)]))
+
+
 def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], float]:
     """What a training is selected by: F1 on the validation sets, averaged over the domains."""
 

@@ -16,6 +16,7 @@ from helpers.papers.rows import Trained, costs, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
+from helpers.tasks.spans import gold_probability, windows_of
 from helpers.training.engine import After, Outcome, run_plans
 
 HEADLINES = ("BAM", "-KD1, KD2")  # the best earlier method of Table 1; of Table 3 the row without any distillation
@@ -86,6 +87,20 @@ def notes(trained: Trained) -> list[str]:
         f"IMM with at most {trained.rounds} round{'s' if trained.rounds > 1 else ''}",
         *without_gpu,
     ]
+
+
+def sureness(trained: Trained) -> pd.DataFrame:
+    """How much the row Single has to say as teachers: the probability of the gold answer on questions that they were
+    trained on, near 1 where they know them by heart, and on others; means over seeds."""
+    table: dict[str, dict[str, list[float]]] = {}
+    for readers in trained.rows["Single"].values():
+        for domain, reader in readers.items():
+            model, cells = reader.load(reader.key), table.setdefault(domain, {})
+            cells.setdefault("validation F1", []).append(algorithm.valid(reader) / 100)
+            for part, name in {"train": "training questions", "valid": "validation questions"}.items():
+                windows = windows_of(reader.preset, [domain], part)
+                cells.setdefault(f"gold probability, {name}", []).append(gold_probability(model, windows))
+    return pd.DataFrame.from_dict(table, orient="index").map(np.mean).round(2)
 
 
 def similarity(preset: Preset) -> dict:
