@@ -120,6 +120,17 @@ def test_the_primary_claim_is_judged_by_itself_and_the_others_together():
         record(values, said[0], said[0])
 
 
+def test_a_claim_that_cannot_be_tested_counts_among_the_others():
+    values = {(row, "x"): [3, 1, 2, 5, 2] for row in "AB"} | {("C", "x"): [0] * 5}
+    said = [
+        Claim(text="A", above="A", below="C"),
+        Claim(text="share", above="B", below="C", than=["C", "A"], times=0.8),
+    ]
+    first, share = claims.judge(record(values, *said))  # C gains nothing over A, so there is no share of it
+    assert "p = 0.037, corrected for 2 claims)" in first.sentence and first.outcome == HOLDS
+    assert share.outcome == OPEN and "p = " not in share.sentence
+
+
 def test_a_claim_on_a_record_of_several_metrics_is_about_the_first():
     claim = Claim(text="A beats B", **PAIR)
     f1 = record({("A", "x"): A, ("B", "x"): B}, claim)

@@ -276,7 +276,7 @@ def test_gold_probability_by_hand(monkeypatch):
     held, lengths = np.flatnonzero(windows.labels["start"]), windows.lengths_W
     start, end = (np.zeros(int(lengths.sum()), np.float32) for _ in range(2))
     monkeypatch.setattr(spans, "predict", lambda model, given, precision: Logits(start, end))
-    assert spans.gold_probability(None, windows) == pytest.approx(np.mean(1 / lengths[held]), rel=1e-5)
+    assert spans.gold_probability(None, windows, "fp32") == pytest.approx(np.mean(1 / lengths[held]), rel=1e-5)
     start[(np.cumsum(lengths) - lengths + windows.labels["start"])[held]] = np.log(3)
     expected = (np.mean(3 / (lengths[held] + 2)) + np.mean(1 / lengths[held])) / 2
-    assert spans.gold_probability(None, windows) == pytest.approx(expected, rel=1e-5)
+    assert spans.gold_probability(None, windows, "fp32") == pytest.approx(expected, rel=1e-5)

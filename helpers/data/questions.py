@@ -1,6 +1,6 @@
 """Questions about passages, from files: one corpus (`read`), or a domain with its three parts (`load_domain`).
 
-Which question falls into which part depends on its text and the seed alone: not on the order of a file, nor on the
+Which question falls into which part depends on its text, seed and draw alone: not on the order of a file, nor on the
 machine. A passage never stands on both sides of a split that is made here.
 """
 
@@ -79,9 +79,9 @@ def load_domain(
     Whole passages are taken until a size is reached, so valid and test may exceed theirs by part of a passage.
     ``train_size`` and ``test_size`` then cut train and test down to so many questions, and ``valid_size`` a valid of
     the files' own that is more than twice as large; smaller cuts are subsets of larger ones, and leave the other parts
-    alone. Another ``draw`` takes other questions to validate on and, where they are cut, to train on; the test set is
-    the same. ``Domain.notes`` say what was done. The order of the examples is by hash too. Raises `DataError` where
-    data cannot be used or is too little, ValueError for impossible sizes.
+    alone. Another ``draw`` takes other questions to validate on, where these are taken from train or cut, and to train
+    on, where these are cut; the test set is the same. ``Domain.notes`` say what was done. The order of the examples is
+    by hash too. Raises `DataError` where data cannot be used or is too little, ValueError for impossible sizes.
     """
     for key, value in {"valid_size": valid_size, "test_size": test_size, "train_size": train_size}.items():
         if value is not None and value < 1:

@@ -1,7 +1,7 @@
 """Labelled texts by domain, from wherever a preset says, loaded once a process.
 
-Which text falls into which part depends on its words and the seed alone, but for the split "joint". The same text never
-stands on both sides of a split that is made here by content.
+Which text falls into which part depends on its words, seed and draw alone, but for the split "joint". The same text
+never stands on both sides of a split that is made here by content.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
             raise DataError(f'{parted[0]}: its files say parts already; set split = "content" in the preset')
         note = "all domains were split together, by label: a tenth is test, a tenth of the rest valid"
         joint = jointly({name: parts["all"] for name, (parts, _) in read.items()})
-        split = {name: (_drawn(parts, texts.draw), [f"{name}: {note}"]) for name, parts in joint.items()}
+        split = {name: (_drawn(parts, texts), [f"{name}: {note}"]) for name, parts in joint.items()}
     else:
         split = {name: complete(name, parts, texts) for name, (parts, _) in read.items()}
     domains = {}
@@ -155,12 +155,12 @@ def complete(name: str, parts: Parts, settings: Drawn) -> tuple[Parts, list[str]
     if "valid" not in given:
         given["valid"], given["train"] = _tenth(given["train"], settings.drawn_by)
         notes.append(f"{name}: {len(given['valid']):,} texts to validate on were taken from train, by content")
-    return _drawn({part: in_order(given[part], seed) for part in PARTS}, settings.draw), notes
+    return _drawn({part: in_order(given[part], seed) for part in PARTS}, settings), notes
 
 
-def _drawn(parts: Parts, draw: int) -> Parts:
+def _drawn(parts: Parts, settings: Drawn) -> Parts:
     """The parts with what is to train on in another order for another draw, as it is cut from its front."""
-    return {**parts, "train": in_order(parts["train"], draw)} if draw else parts
+    return {**parts, "train": in_order(parts["train"], settings.drawn_by)} if settings.draw else parts
 
 
 def _tenth(records: list[Labelled], seed: int) -> tuple[list[Labelled], list[Labelled]]:

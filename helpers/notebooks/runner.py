@@ -25,7 +25,7 @@ from helpers.models.glove import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks import session
 from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
-from helpers.results import report
+from helpers.results import report, summary
 
 DONE = "done before"
 REPORT = "99_report"
@@ -40,14 +40,15 @@ def names() -> list[str]:
 
 def key_of(name: str, parameters: dict[str, object]) -> str:
     """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
-    all data of the preset, or for the report the records."""
+    all data of the preset's draws, or for the report the records that it shows."""
     preset, digest = session.preset_for(parameters, name), hashlib.sha256()
     sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), paths.PRESETS / "paper_results.toml"]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
         digest.update(file.read_bytes())
     if name == REPORT:
-        for file in sorted(paths.results(preset.name).glob("*/*.json")):
-            digest.update(file.read_bytes())
+        for shown in dict.fromkeys((preset.name, *summary.PRESETS)):
+            for file in sorted(paths.results(shown).glob("*/*.json")):
+                digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
     paper, _ = papers.card_of(name)
     foreign = dict.fromkeys(papers.foreign(paper), True)
@@ -55,8 +56,10 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     settings = preset.model_dump_json(exclude={"encoder": True, **folders, **foreign})
     others = {key: value for key, value in parameters.items() if key not in ("preset", *papers.parameters())}
     known = [settings, others, encoder_fingerprint(preset.encoder), glove_digest(preset.mnemonic.glove)]
-    read = {section: getattr(preset, section) for section in papers.BESIDE if section not in foreign}
-    digest.update(json.dumps([*known, *_data(preset.data, **read)], sort_keys=True).encode())
+    for drawn in dict.fromkeys(map(preset.drawn, range(preset.seeds))):
+        read = {section: getattr(drawn, section) for section in papers.BESIDE if section not in foreign}
+        known += _data(drawn.data, **read)
+    digest.update(json.dumps(known, sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 

@@ -46,8 +46,8 @@ class AdversarialSettings(Settings):
 
 
 class Drawn(Settings):
-    """Examples that are drawn by a seed: of the miniature world all parts, of files and of the Hub's datasets the
-    training and validation parts, while test parts stay those of draw 0."""
+    """Examples that are drawn by a seed: of the miniature world all parts; of files and of the Hub's datasets the
+    training part where it is cut, and the validation part where it is taken from it. Test parts are those of draw 0."""
 
     seed: int = 0
     draw: int = Field(0, ge=0, description="number of the draw; a run's seeds have one each")

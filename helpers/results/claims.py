@@ -69,11 +69,12 @@ def judge(record: Record) -> list[Judgement]:
     record = comparisons.by_metric(record)[0] if record.claims else record
     tests = [_test(record, claim) for claim in record.claims]
     decided = [test.p if test.seeds >= SEEDS else None for test in tests]
-    others = [n for n, claim in enumerate(record.claims) if not claim.primary and decided[n] is not None]
-    corrected = dict(zip(others, holm([decided[n] for n in others]), strict=True))
+    others = [n for n, claim in enumerate(record.claims) if not claim.primary]
+    # What cannot be tested counts as a claim of the table all the same.
+    corrected = dict(zip(others, holm([1.0 if decided[n] is None else decided[n] for n in others]), strict=True))
     made = []
     for number, (claim, test) in enumerate(zip(record.claims, tests, strict=True)):
-        p = corrected.get(number, decided[number])
+        p = decided[number] if decided[number] is None else corrected.get(number, decided[number])
         outcome = OPEN if p is None or p >= RISK else test.decides
         says = (
             "the primary claim" if claim.primary else f"corrected for {len(others)} claims" if len(others) > 1 else ""

@@ -40,9 +40,9 @@ def rows(record: Record) -> list[str]:
     return list(dict.fromkeys(map(row_label, record.scores)))
 
 
-def seeds(record: Record, row: str = "") -> list[int]:
-    """The seeds of a record's scores, or of a row's."""
-    return sorted({score.seed for score in record.scores if row in ("", row_label(score))})
+def seeds(record: Record) -> list[int]:
+    """The seeds of a record's scores."""
+    return sorted({score.seed for score in record.scores})
 
 
 def matrices(record: Record, row: str, columns: list[str], among: list[int] | None = None) -> list[np.ndarray] | None:

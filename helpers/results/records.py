@@ -92,7 +92,7 @@ class Record(BaseModel):
     compared with, ``claims`` what the paper says. ``examples`` holds, for ``method|column|seed``, each example's score
     in ``unit`` to one decimal, so that intervals can be over examples as well; the examples of a column stand in the
     same order everywhere, and ``examples_of`` has the fingerprint of their ids. Where every seed draws examples of its
-    own, ``draws`` names them, by seed, and there are none of these two.
+    own, ``draws`` names them, by seed; where the test examples are among them, there are none of these two.
     """
 
     model_config = STRICT

@@ -14,7 +14,7 @@ from helpers.results import claims, records, tables
 from helpers.results.claims import FAILS, HOLDS, OPEN
 from helpers.results.records import Record
 
-PRESETS = ("study", "mini", "lab", "paper")  # what decides most first
+PRESETS = ("mini", "lab", "paper")
 WORDS = {HOLDS: "hold", FAILS: "do not", OPEN: "are open"}
 
 
@@ -55,7 +55,7 @@ def primary(record: Record) -> list[str]:
     """A record's primary claim in a line, if it has one."""
     return [
         f"{record.title.partition(':')[0]}: {claim.text}: {judgement.outcome}"
-        f" ({tables.difference(judgement.estimate)} {record.unit}"
+        f" ({tables.difference(judgement.estimate, tables.decimals(record))} {record.unit}"
         + ("" if judgement.printed is None else f", in the paper {tables.signed(judgement.printed, 2)}")
         + ")"
         for claim, judgement in zip(record.claims, claims.judge(record), strict=True)

@@ -68,10 +68,10 @@ def bounds(estimate: Estimate, digits: int = 1) -> str:
     return f"{signed(estimate.low, digits)} to {signed(estimate.high, digits)}"
 
 
-def difference(estimate: Estimate) -> str:
+def difference(estimate: Estimate, digits: int = 1) -> str:
     """A difference and between what it lies."""
-    text = signed(estimate.mean)
-    return text if estimate.error is None else f"{text} ({bounds(estimate)})"
+    text = signed(estimate.mean, digits)
+    return text if estimate.error is None else f"{text} ({bounds(estimate, digits)})"
 
 
 def interval(estimate: Estimate, digits: int = 1) -> str:

@@ -60,8 +60,9 @@ def budget(preset: Preset, domains: Sequence[str] = ()) -> int:
 
 
 def fold_of(windows: Windows) -> np.ndarray:
-    """Which of ``FOLDS`` every example of some windows is in."""
-    return np.arange(len(windows.examples)) % FOLDS
+    """Which of ``FOLDS`` every example of some windows is in: all questions on one passage in the same."""
+    _, passages = np.unique([example.context for example in windows.examples], return_inverse=True)
+    return passages % FOLDS
 
 
 def training_batches(
@@ -154,7 +155,7 @@ def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) ->
     return tuple(sides)
 
 
-def gold_probability(model: nn.Module, windows: Windows, precision: str = "auto") -> float:
+def gold_probability(model: nn.Module, windows: Windows, precision: str) -> float:
     """The mean probability that a reader gives to the gold first and last token, over the windows that hold both."""
     sides, first = distributions(windows, predict(model, windows, precision=precision)), np.cumsum(windows.lengths_W)
     first, held = first - windows.lengths_W, np.flatnonzero(windows.labels["start"])

@@ -14,7 +14,7 @@ import numpy as np
 from helpers.data.examples import DataError, Domain, Example
 from helpers.data.mini import stories, world
 from helpers.data.mini.words import STYLES, pools
-from helpers.data.mini.world import Fact, draw
+from helpers.data.mini.world import draw
 
 DOMAINS = tuple(STYLES)
 STORIES = "stories"  # with free answers, and no part of the encoder's pretraining
@@ -74,14 +74,15 @@ def load_domain(
 
 def candidates(
     domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False
-) -> Iterator[tuple[Fact, list[str]]]:
-    """For each test question with an answer the fact that gives it and all values of its type in the passage."""
-    for _, facts, fact in _examples(domain, "test", size, seed, conventions):
+) -> Iterator[tuple[str, list[str]]]:
+    """For each test question with an answer that answer and all values of its type in the passage, in its form."""
+    for example, facts, fact in _examples(domain, "test", size, seed, conventions):
         if fact is None:
             continue
         kind = fact.relation.object
-        named = {f.value for f in facts if f.relation.object == kind}
-        yield fact, sorted(named | {f.subject for f in facts if f.relation.subject == kind})
+        is_full = conventions and kind in STYLES[_style(domain)].full
+        named = {f.before + f.value + f.after if is_full else f.value for f in facts if f.relation.object == kind}
+        yield example.answers[0], sorted(named | {f.subject for f in facts if f.relation.subject == kind})
 
 
 def adversarial(

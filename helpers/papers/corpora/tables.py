@@ -87,6 +87,6 @@ def type_guess(data: DataSettings) -> dict[str, float]:
         if domain != mini.STORIES:
             drawn = {"seed": data.drawn_by, "conventions": data.conventions}
             asked = mini.candidates(domain, size=data.test_size or mini.TEST, **drawn)
-            scores = [np.mean([f1(value, (fact.value,)) for value in values]) for fact, values in asked]
+            scores = [np.mean([f1(value, (answer,)) for value in values]) for answer, values in asked]
             guesses[name] = float(100 * np.mean(scores))
     return guesses

@@ -14,6 +14,10 @@ ALL = (*SWITCHES, "imm.kd_space")
 
 
 def _table1(preset) -> dict:
+    return _algorithm().plans(preset, preset.imm.rounds, repeated=preset.imm.controls)
+
+
+def _table2(preset) -> dict:
     return _algorithm().plans(preset, preset.imm.rounds)
 
 
@@ -37,7 +41,7 @@ CARD = Paper(
         Notebook("02_imm_main", (*SIZES, "imm.rounds", *ALL), _table1),
         Notebook("03_imm_iterations", (*SIZES, "imm.curve", *ALL), lambda p: _algorithm().plans(p, p.imm.curve)),
         Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), lambda p: _algorithm().ablations(p)),
-        Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), _table1),
+        Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), _table2),
     ),
     settings=("imm",),
     own_domains=OwnDomains(
@@ -49,7 +53,7 @@ CARD = Paper(
         notebook="02_imm_main",
         section="data",
         work=partial(import_module, f"{__name__}.own"),
-        settings={"data.adversarial": None},
+        settings={"data.adversarial": None, "own_draws": False},
         flags=(
             Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),
             Flag("rounds", "imm.rounds", "largest number of rounds"),

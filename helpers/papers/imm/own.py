@@ -8,6 +8,7 @@ from helpers.models.pretrained import load_encoder
 from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
 from helpers.papers.imm.tables import add_imm, scores_by_domain
+from helpers.papers.imm.trainings import steps_of
 from helpers.papers.rows import Trained
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim
@@ -88,5 +89,5 @@ def facts(preset: Preset, domains: list[str]) -> dict[str, object]:
         "stride": f"each {cut.stride} tokens on" if cut.stride_is == "step" else f"which share {cut.stride} tokens",
         "unanswerable": ". Where the passage holds no answer it says nothing"
         * any(map(preset.data.may_be_unanswerable, domains)),
-        "steps": spans.budget(preset),
+        "steps": steps_of(preset, domains[:1], 1),
     }

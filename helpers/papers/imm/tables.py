@@ -25,10 +25,11 @@ OVER = {"equal": "all domains", "epochs": "its own questions at each stage"}
 LEFT = {"text-align": "left", "white-space": "normal"}
 
 
-def methods(preset: Preset, rounds: int) -> Trained:
-    """Train all that Tables 1 and 2 and Figure 3 need, if it is not there."""
-    done = run_plans(algorithm.plans(preset, rounds), preset.engine)
-    best = {row: f"{row}, best of {rounds + 1}" for row in algorithm.REPEATED if preset.imm.controls}
+def methods(preset: Preset, rounds: int, *, repeated: bool = False) -> Trained:
+    """Train all that Tables 1 and 2 and Figure 3 need, if it is not there; with ``repeated`` also rows of Table 1 as
+    the best of several runs."""
+    done = run_plans(algorithm.plans(preset, rounds, repeated=repeated), preset.engine)
+    best = {row: f"{row}, best of {rounds + 1}" for row in algorithm.REPEATED if repeated}
     trained = Trained.of(preset, [*algorithm.METHODS, *best.values()], rounds=rounds)
     for seed in range(preset.seeds):
         trained.add_rows(seed, done["baselines", seed])
@@ -55,10 +56,10 @@ def add_imm(trained: Trained, row: str, seed: int, outcome: Outcome) -> None:
     trained.add(row, seed, outcome.value.theta[-1], trainings_of(outcome.tasks))
 
 
-def new_readers(trained: Trained) -> Trained:
-    """The same rows with the last round's new readers, kept or not."""
+def new_readers(trained: Trained) -> dict:
+    """Table 3 of the last round's new readers, kept or not. The paper says nothing of them."""
     rows = {row: {seed: trained.histories[row, seed].new[-1] for seed in seeds} for row, seeds in trained.rows.items()}
-    return replace(trained, rows=rows)
+    return {**table(replace(trained, rows=rows)), "claims": []}
 
 
 def acceptance(trained: Trained) -> dict:
@@ -96,10 +97,11 @@ def sureness(trained: Trained) -> pd.DataFrame:
     for readers in trained.rows["Single"].values():
         for domain, reader in readers.items():
             model, cells = reader.load(reader.key), table.setdefault(domain, {})
+            precision = reader.preset.training.precision
             cells.setdefault("validation F1", []).append(algorithm.valid(reader) / 100)
             for part, name in {"train": "training questions", "valid": "validation questions"}.items():
                 windows = windows_of(reader.preset, [domain], part)
-                cells.setdefault(f"gold probability, {name}", []).append(gold_probability(model, windows))
+                cells.setdefault(f"gold probability, {name}", []).append(gold_probability(model, windows, precision))
     return pd.DataFrame.from_dict(table, orient="index").map(np.mean).round(2)
 
 

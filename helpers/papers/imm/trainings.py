@@ -173,7 +173,7 @@ def joint_loss(kd_space: str, annealing: str) -> Loss:
 
 def singles(preset: Preset, seed: int) -> Readers:
     """theta^(0): a reader of each domain, trained on it alone, in one stage."""
-    if (steps := spans.budget(preset)) < 2:
+    if preset.imm.steps == "equal" and (steps := spans.budget(preset)) < 2:
         raise SwitchError(f"training.epochs = {preset.training.epochs:g} makes {steps} step; two stages need two")
     return {i: training(preset, seed, f"Single, {i}", [i], [i], 1) for i in preset.data.domains}
 
@@ -188,19 +188,23 @@ def reader(
 def training(
     preset: Preset, seed: int, label: str, domains: list[str], target: list[str], stages: int, **parts
 ) -> ImmTraining:
-    """The config of one reader's training. Its steps are a share of what every reader has, whose ``stages`` have as
-    many each, or as many epochs over its own questions (``imm.steps``)."""
-    steps = spans.budget(preset) // stages if preset.imm.steps == "equal" else spans.budget(preset, domains)
+    """The config of one reader's training, which is one of so many ``stages``."""
     return ImmTraining(
         preset=preset,
         label=f"{label}, seed {seed}",
         domains=domains,
         target=target,
         seed=seed,
-        steps=steps,
+        steps=steps_of(preset, domains, stages),
         settings=spans.fit_settings(preset, sorted({*domains, *target})),
         **parts,
     )
+
+
+def steps_of(preset: Preset, domains: list[str], stages: int) -> int:
+    """Steps of a training on some domains: a share of what every reader has in all its ``stages``, or as many epochs
+    over the domains' own questions (``imm.steps``)."""
+    return spans.budget(preset) // stages if preset.imm.steps == "equal" else spans.budget(preset, domains)
 
 
 def cross_fitted(theta: Readers) -> Teachers:

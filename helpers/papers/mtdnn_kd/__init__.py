@@ -45,6 +45,7 @@ CARD = Paper(
         section="tasks",
         work=partial(import_module, f"{__name__}.own"),
         settings={
+            "own_draws": False,
             **{"mtdnn_kd.taught": [], "mtdnn_kd.chosen_by": ["*"], "mtdnn_kd.san": False},
             **{"tasks.unlabelled_size": 0, "data.adversarial": None},
         },
