@@ -327,3 +327,11 @@ def test_html():
     assert "<th>Mix</th><td><b>55.0</b> ± 0.0</td><td>60.0 ± 0.0</td><td>57.5 ± 0.0</td>" in page
     assert "SQuAD" in page and "Ours minus Single" in page
     assert "<td><b>55.0</b> ± 0.0</td>" in page and "(&lt;0.01)" in page and page.count("<table>") == 3
+
+
+def test_what_intervals_are_over_where_rows_have_not_the_same_seeds():
+    scores = [score for score in small().scores if score.column == "a" and (score.method, score.seed) != ("Mix", 1)]
+    examples = {"Single|a|0": [40.0, 40.0], "Single|a|1": [60.0, 60.0], "Mix|a|0": [55.0, 55.0]}
+    kept = {"scores": [score.model_dump() for score in scores], "examples": examples, "examples_of": {"a": "1"}}
+    [(caption, _), *_] = tables.parts(small(**kept))
+    assert caption == "Ours, F1; ± is half the 95 % interval over seeds and examples; of one seed, over examples"

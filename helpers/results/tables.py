@@ -105,9 +105,11 @@ def share(found: tuple[float, float, float] | None) -> str:
 
 def varying(estimates: pd.DataFrame) -> str:
     """What the intervals of estimates are over, such as "95 % interval over seeds"; empty where there are none."""
-    over = " ".join(cell.over for cell in estimates.to_numpy().ravel() if cell is not None)
-    kinds = " and ".join(kind for kind in ("seeds", "examples") if kind in over)
-    return kinds and f"95 % interval over {kinds}" + (", one seed" if "one seed" in over else "")
+    over = [cell.over for cell in estimates.to_numpy().ravel() if cell is not None]
+    kinds = " and ".join(kind for kind in ("seeds", "examples") if any(kind in text for text in over))
+    alone = ["one seed" in text for text in over]
+    beside = ", one seed" if all(alone) else "; of one seed, over examples" if any(alone) else ""
+    return kinds and f"95 % interval over {kinds}{beside}"
 
 
 def parts(record: Record) -> list[tuple[str, pd.DataFrame]]:
