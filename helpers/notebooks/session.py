@@ -111,14 +111,16 @@ def check(values: dict[str, object], known: dict[str, Parameter], notebook: str)
 
 
 def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: object) -> Preset:
-    """The preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone, and
-    ``overrides`` by key. A parameter may be a key of the preset too; one that is None leaves the preset's.
-    Raises ParameterError, PresetError."""
+    """The preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone, those
+    of its limits that matter to them, and ``overrides`` by key. A parameter may be a key of the preset too; one that
+    is None leaves the preset's. Raises ParameterError, PresetError."""
     known = {key: key for key in keys()} | papers.parameters()
     asked = {known[name]: value for name, value in parameters.items() if name in known and value is not None}
     paper, _ = papers.card_of(notebook)
     topics = [paper.key, notebook.partition("_")[2]] if paper else []
-    return load(str(parameters["preset"]), *topics, **{**asked, **overrides})
+    preset = load(str(parameters["preset"]), *topics, **{**asked, **overrides})
+    limits = tuple(limit for limit in preset.limits if not paper or papers.concerns(limit.key, notebook))
+    return preset.model_copy(update={"limits": limits})
 
 
 def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
@@ -147,11 +149,7 @@ def limits(parameters: dict[str, object], *notebooks: str, sections: Container[s
     shown: dict[Limit, None] = {}  # a dict, as it keeps the order
     for notebook in notebooks or ("",):
         preset = preset_for(parameters, notebook, **overrides)
-        shown |= dict.fromkeys(
-            limit
-            for limit in preset.limits
-            if (papers.concerns(limit.key, notebook) if notebook else limit.key.partition(".")[0] in sections)
-        )
+        shown |= dict.fromkeys(limit for limit in preset.limits if notebook or limit.key.partition(".")[0] in sections)
     if not shown:
         return ""
     rows = [
