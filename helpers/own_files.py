@@ -1,36 +1,18 @@
 """The files of somebody's own domains: how one is given, the section of a preset that it goes into, what it holds."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from helpers import checks
 from helpers.checks import print_domain, print_texts
-from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import DataError, Domain, Task
-from helpers.data.tasks import FORMATS, load_task, task_fingerprint
-from helpers.data.texts import load_texts, texts_fingerprint
+from helpers.data.sections import SECTIONS, Settings, names_of
+from helpers.data.tasks import FORMATS
 from helpers.papers.card import OwnDomains
-from helpers.presets.schema import DataSettings, Preset, TasksSettings, TextsSettings
+from helpers.presets.schema import Preset, TasksSettings, TextsSettings
 
 QUESTIONS = "questions"  # the format of questions about passages, beside those of tasks
-Settings = DataSettings | TextsSettings | TasksSettings
-
-
-class Section(NamedTuple):
-    """What a section of a preset holds: the key that names its domains, what loads one, and what stands for it."""
-
-    names: str
-    load: Callable[..., Domain | Task]
-    fingerprint: Callable[..., str]
-
-
-SECTIONS = {
-    DataSettings: Section("domains", load_one, fingerprint),
-    TextsSettings: Section("domains", lambda texts, name: load_texts(texts)[name], texts_fingerprint),
-    TasksSettings: Section("tasks", load_task, task_fingerprint),
-}
 
 
 def format_of(method: OwnDomains, file: str) -> tuple[str, str]:
@@ -75,7 +57,7 @@ def sections(method: OwnDomains, preset: Preset) -> Iterator[tuple[str, Settings
     """Each section that holds some of the domains, and their names."""
     for section in filter(None, (method.section, method.questions)):
         if (settings := getattr(preset, section)).folder:
-            yield section, settings, list(getattr(settings, SECTIONS[type(settings)].names))
+            yield section, settings, names_of(settings)
 
 
 def domains_of(method: OwnDomains, preset: Preset) -> dict[str, Domain | Task]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from helpers.data import domains, tasks, texts
+from helpers.data.sections import fingerprints
 from helpers.files import fingerprint
 from helpers.presets.schema import Preset
 
@@ -15,15 +15,6 @@ def names(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> di
     if not own:
         return {}
     return {
-        str(seed): fingerprint(*(name for section in own for name in _names(known, section)))
+        str(seed): fingerprint(*(name() for section in own for name in fingerprints(getattr(known, section))))
         for seed, known in drawn.items()
     }
-
-
-def _names(preset: Preset, section: str) -> list[str]:
-    known = getattr(preset, section)
-    if section == "data":
-        return [domains.fingerprint(known, name) for name in known.domains]
-    if section == "tasks":
-        return [tasks.task_fingerprint(known, name) for name in known.tasks]
-    return [texts.texts_fingerprint(known, name) for name in known.domains] if texts.is_given(known) else []

@@ -5,8 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import nbformat
@@ -18,13 +17,12 @@ from helpers import papers, paths
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, narrative
 from helpers.data.examples import DataError
-from helpers.data.tasks import task_fingerprint
-from helpers.data.texts import is_given, texts_fingerprint
+from helpers.data.sections import fingerprints
 from helpers.files import write_whole
 from helpers.models.glove import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks import session
-from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
+from helpers.presets.schema import Preset
 from helpers.results import report, summary
 
 DONE = "done before"
@@ -56,23 +54,18 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     settings = preset.model_dump_json(exclude={"encoder": True, **folders, **foreign})
     others = {key: value for key, value in parameters.items() if key not in ("preset", *papers.parameters())}
     known = [settings, others, encoder_fingerprint(preset.encoder), glove_digest(preset.mnemonic.glove)]
+    read = [section for section in ("data", *papers.BESIDE) if section not in foreign]
     for drawn in dict.fromkeys(map(preset.drawn, range(preset.seeds))):
-        read = {section: getattr(drawn, section) for section in papers.BESIDE if section not in foreign}
-        known += _data(drawn.data, **read)
+        known += _contents(drawn, read)
     digest.update(json.dumps(known, sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
 
-def _data(data: DataSettings, tasks: TasksSettings | None = None, **texts: TextsSettings) -> Iterator[str]:
-    """All data of a preset by their content; what cannot be read is said by the notebook that needs it."""
-    domains = [partial(fingerprint, data, name) for name in data.domains]
-    domains += [
-        partial(texts_fingerprint, corpus, name)
-        for corpus in filter(is_given, texts.values())
-        for name in corpus.domains
-    ]
-    domains += [partial(task_fingerprint, tasks, name) for name in tasks.tasks] if tasks else []
-    for content in (*domains, lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")):
+def _contents(preset: Preset, sections: Iterable[str]) -> Iterator[str]:
+    """All examples of some sections by their content; what cannot be read is said by the notebook that needs it."""
+    data = preset.data
+    known = [content for section in sections for content in fingerprints(getattr(preset, section))]
+    for content in (*known, lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")):
         try:
             yield content()
         except DataError as error:
