@@ -23,10 +23,7 @@ POWER = 0.8
 def scatter(record: Record, claim: Claim) -> float | None:
     """The standard deviation of a claim's difference over seeds that have examples of their own, in the record's unit;
     None with one seed."""
-    record = comparisons.by_metric(record)[0]
-    columns = claim.columns or comparisons.columns(record)
-    pair = [(claim.above, columns), (claim.below, columns)]
-    ours, theirs = comparisons.gains(record, claim, columns) if claim.than else comparisons.sides(record, pair)
+    ours, theirs = comparisons.claimed(comparisons.by_metric(record)[0], claim)
     gaps = [a - claim.times * b for a, b in zip(ours, theirs, strict=True)]
     by_seeds, by_examples, by_both = (sum(v for v, _ in part) for part in intervals.variances(gaps))
     return float(np.sqrt(len(gaps[0]) * by_seeds + max(0.0, by_examples - by_both))) if by_seeds else None

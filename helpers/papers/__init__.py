@@ -50,11 +50,16 @@ def foreign(paper: Paper) -> list[str]:
     return [section for section in dict.fromkeys(others) if section not in paper.settings]
 
 
+def unread(paper: Paper) -> list[str]:
+    """The sections of a preset that a paper does not read."""
+    return [*foreign(paper), *paper.unread]
+
+
 def examples_of(artefact: str) -> list[str]:
     """The sections of a preset whose examples an artefact such as ``imm/table1`` is of; none of what no paper
     declares."""
     for paper in (paper for paper in ALL if paper.key == artefact.partition("/")[0]):
-        return [section for section in ("data", *BESIDE) if section not in (*foreign(paper), *paper.unread)]
+        return [section for section in ("data", *BESIDE) if section not in unread(paper)]
     return []
 
 
@@ -66,5 +71,4 @@ def concerns(key: str, notebook: str) -> bool:
         return False
     others = {parameter for other in paper.notebooks for parameter in other.parameters} - set(card.parameters)
     section = key.partition(".")[0]
-    unread = (*foreign(paper), *paper.unread)
-    return section not in unread and key not in others and (section == "data" or card.plans is not None)
+    return section not in unread(paper) and key not in others and (section == "data" or card.plans is not None)

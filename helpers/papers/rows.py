@@ -151,7 +151,7 @@ def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metric
 
 def score_table(preset: Preset, answers: Answers, *, exact: bool = False) -> dict:
     """Parts of a record: F1 of every cell with every question's, and with ``exact`` EM as a second metric."""
-    data = {seed: preset.drawn(seed).data for _, _, seed in answers}
+    data = {seed: preset.drawn(seed).data for seed in {seed for _, _, seed in answers}}
     scores = {cell: scores_of(data[cell[2]], *answered) for cell, answered in answers.items()}
     asked = {(column, seed): name for (_, column, seed), (name, _) in answers.items()}
     ids = {(column, seed): groups_of(question_set(data[seed], name)) for (column, seed), name in asked.items()}
@@ -178,9 +178,9 @@ def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.Data
     the teacher's gain the student has: none where that gain is not certain."""
     lines, record = {}, comparisons.by_metric(record)[0]
     for name, (student, teacher, baseline) in compared.items():
-        claim = Claim(text=name, above=student, below=baseline, than=[teacher, baseline])
         for column in comparisons.columns(record):
-            part, whole = comparisons.gains(record, claim, [column])
+            gain = {"above": student, "below": baseline, "than": [teacher, baseline], "columns": [column]}
+            part, whole = comparisons.claimed(record, Claim(text=name, **gain))
             lines[f"{name}, {column}"] = {
                 "ensemble's gain": tables.difference(intervals.estimate(whole)),
                 "student's gain": tables.difference(intervals.estimate(part)),

@@ -74,7 +74,7 @@ def judge(record: Record) -> list[Judgement]:
     corrected = dict(zip(others, holm([1.0 if decided[n] is None else decided[n] for n in others]), strict=True))
     made = []
     for number, (claim, test) in enumerate(zip(record.claims, tests, strict=True)):
-        p = decided[number] if decided[number] is None else corrected.get(number, decided[number])
+        p = None if decided[number] is None else corrected.get(number, decided[number])
         outcome = OPEN if p is None or p >= RISK else test.decides
         says = (
             "the primary claim" if claim.primary else f"corrected for {len(others)} claims" if len(others) > 1 else ""
@@ -95,14 +95,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _test(record: Record, claim: Claim) -> Test:
-    columns, share, is_gain = claim.columns or comparisons.columns(record), "", True
-    if claim.than:
-        found = comparisons.gains(record, claim, columns)
-    else:
-        found = comparisons.sides(record, [(claim.above, columns), (claim.below, columns)])
-    if found is None:
-        raise ValueError(f"{record.artefact}: {claim.text!r} needs the same seeds and as many columns on both sides")
-    ours, theirs = found
+    (ours, theirs), share, is_gain = comparisons.claimed(record, claim), "", True
     estimate = intervals.compare(ours, [claim.times * matrix for matrix in theirs])
     if claim.than and claim.times != 1:  # a share of a gain, so there has to be one
         known = intervals.share(ours, theirs)

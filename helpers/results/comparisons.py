@@ -96,14 +96,16 @@ def compare(record: Record, row: str, baseline: str, columns: list[str]) -> Esti
     return found and intervals.compare(*found)
 
 
-def gains(record: Record, claim: Claim, columns: list[str]) -> tuple[Matrices, Matrices] | None:
-    """A claim's difference and the other one that it is held against, seed by seed and example by example; None where
-    the four rows share no seed, or have not as many columns."""
-    others = claim.than_columns or columns
-    terms = [(claim.above, columns), (claim.below, columns), *((row, others) for row in claim.than)]
+def claimed(record: Record, claim: Claim) -> tuple[Matrices, Matrices]:
+    """The two sides of a claim, seed by seed and example by example: its two rows, or its difference and the other one
+    that it is held against. Raises ValueError where the rows share no seed, or have not as many columns."""
+    own = claim.columns or columns(record)
+    terms = [(claim.above, own), (claim.below, own), *((row, claim.than_columns or own) for row in claim.than)]
     if (found := sides(record, terms)) is None:
-        return None
+        raise ValueError(f"{record.artefact}: {claim.text!r} needs the same seeds and as many columns on both sides")
     above, below, *than = found
+    if not than:
+        return above, below
     return tuple([a - b for a, b in zip(*pair, strict=True)] for pair in ((above, below), than))
 
 

@@ -35,7 +35,7 @@ def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
     if not (found := records.read_all(preset, papers)):
         text = f"There are no results of preset {paths.preset_name(preset)!r} yet: run its notebooks first."
         return HTML(f"<p>{escape(text)}</p>")
-    pieces, headings = [f"<style>\n{STYLE}</style>", summary.html(preset, papers)], {}
+    pieces, headings = [f"<style>\n{STYLE}</style>", summary.html(paths.preset_name(preset), found, papers)], {}
     for paper in papers:
         title = escape(paper.title)
         headings[paper.key] = f'<a href="{escape(paper.reference)}">{title}</a>' if paper.reference else title

@@ -84,15 +84,10 @@ def chance(probability: float) -> str:
     return "<0.01" if probability < 0.005 else ">0.99" if probability > 0.995 else f"{probability:.2f}"
 
 
-def valued(what: str, probability: float) -> str:
-    """Such as "P = 0.97" or "P >0.99"."""
-    number = chance(probability)
-    return f"{what} {'' if number[0] in '<>' else '= '}{number}"
-
-
 def evidence(estimate: Estimate, what: str, digits: int = 1) -> str:
     """A difference's interval and the probability of ``what``, such as "P(A > B)", that it is above zero."""
-    return f"95 % interval {interval(estimate, digits)}; {valued(what, estimate.above())}"
+    number = chance(estimate.above())
+    return f"95 % interval {interval(estimate, digits)}; {what} {'' if number[0] in '<>' else '= '}{number}"
 
 
 def share(found: tuple[float, float, float] | None) -> str:

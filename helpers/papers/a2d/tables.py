@@ -67,8 +67,8 @@ def scores(preset: Preset, answers: Answers, columns: list[str]) -> dict:
 def made(preset: Preset, runs: Runs) -> dict:
     """Baselines, notes and cost of what came of the runs, as parts of a record."""
     trained = [reader for run in runs.values() for reader in (*run.members, *run.stages, *run.students.values())]
-    cost = {"training_seconds": shared.seconds(trained)}
-    return {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs), **cost}
+    cost = shared.seconds(trained)
+    return {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs), "training_seconds": cost}
 
 
 def table1(preset: Preset, runs: Runs, answers: Answers) -> dict:
@@ -184,7 +184,7 @@ def case(preset: Preset, runs: Runs) -> tuple[views.Case, views.Readers, list[Ex
 def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:
     """Figure 4: F1 by the question's type on one set of questions, for the reader alone and the distilled one."""
     kinds, name, parts = kinds_of(runs), SETS.get(column, column), made(preset, runs)
-    data = {seed: preset.drawn(seed).data for _, seed in answers}
+    data = {seed: preset.drawn(seed).data for seed in {seed for _, seed in answers}}
     asked = {seed: {e.group: e.question for e in question_set(own, name)} for seed, own in data.items()}
     groups = {seed: by_type(questions.values()) for seed, questions in asked.items()}
     counts = {kind: [len(of_seed.get(kind, ())) for of_seed in groups.values()] for kind in QUESTION_TYPES}

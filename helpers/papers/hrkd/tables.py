@@ -111,7 +111,7 @@ def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after:
     scored once more, by the weights that were best on each domain."""
     asked = _asked(trained, trained.rows) | _asked(trained, of_domains, OF_DOMAINS)
     run(asked.values(), trained.preset.engine, "classes", after)
-    known = {seed: load_texts(getattr(trained.preset.drawn(seed), corpus)) for _, _, seed in asked}
+    known = {seed: load_texts(getattr(trained.preset.drawn(seed), corpus)) for seed in {seed for _, _, seed in asked}}
     ids = {(name, seed): [text.id for text in known[seed][name].test] for _, name, seed in asked}
     return records.scored({cell: hits(task, cell[1]) for cell, task in asked.items()}, ids)
 
