@@ -80,8 +80,7 @@ def candidates(
         if fact is None:
             continue
         kind = fact.relation.object
-        is_full = conventions and kind in STYLES[_style(domain)].full
-        named = {f.before + f.value + f.after if is_full else f.value for f in facts if f.relation.object == kind}
+        named = {f.answer(STYLES[_style(domain)]) for f in facts if f.relation.object == kind}
         yield example.answers[0], sorted(named | {f.subject for f in facts if f.relation.subject == kind})
 
 
@@ -106,7 +105,7 @@ def adversarial(
         for number in range(variants):
             subject = draw(rng, lookalikes, used)
             value = draw(rng, pool[fact.relation.object], used)
-            before, after = world.in_full(rng, fact.relation) if conventions else ("", "")
+            before, after = world.around(rng, fact.relation, conventions)
             statement = fact.relation.statements[(0, 3)[number % 2]].format(s=subject, o=before + value + after)
             name, context = f"{example.id}-mislead{number}", f"{example.context} {statement}"
             rows.append(Example(name, example.question, context, example.answers, example.span, example.id))

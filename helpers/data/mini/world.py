@@ -19,7 +19,8 @@ TYPES = ("person", "company", "town")  # of subjects
 @dataclass(frozen=True)
 class Fact:
     """``subject`` has ``value`` in ``relation``, stated with wording number ``wording``; the value begins at
-    character ``start`` of the passage. ``before`` and ``after`` are what it is written in full with."""
+    character ``start`` of the passage. ``before`` and ``after`` are what it is written in full with; nothing where it
+    is written plainly."""
 
     subject: str
     relation: Relation
@@ -29,11 +30,15 @@ class Fact:
     before: str = ""
     after: str = ""
 
+    def answer(self, style: Style) -> str:
+        """What an answer in a domain's style says: the value alone, or in full."""
+        return self.before + self.value + self.after if self.relation.object in style.full else self.value
+
     def span(self, style: Style) -> tuple[int, int]:
-        """From where to where an answer in a domain's style goes: over the value alone, or in full."""
-        is_full = self.relation.object in style.full
-        first, last = self.start, self.start + len(self.value)
-        return (first - len(self.before), last + len(self.after)) if is_full else (first, last)
+        """From where to where such an answer goes."""
+        text = self.answer(style)
+        first = self.start - text.index(self.value)
+        return first, first + len(text)
 
 
 @dataclass(frozen=True)
@@ -124,15 +129,18 @@ def state(
     for subject, relation, value in stated:
         wording = pick(rng, style.statements)
         sentence = relation.statements[wording].replace("{s}", subject)
-        before, after = in_full(rng, relation) if full else ("", "")
+        before, after = around(rng, relation, full)
         start = len(text) + sentence.index("{o}") + len(before)
         written.append(Fact(subject, relation, value, wording, start, before, after))
         text += sentence.replace("{o}", before + value + after) + " "
     return Passage(text.rstrip(), tuple(written))
 
 
-def in_full(rng: np.random.Generator, relation: Relation) -> tuple[str, str]:
-    """What stands before and after a relation's value where it is written in full; nothing for many types."""
+def around(rng: np.random.Generator, relation: Relation, full: bool) -> tuple[str, str]:
+    """What stands before and after a relation's value where it is written in ``full``: nothing for many types, and for
+    none otherwise."""
+    if not full:
+        return "", ""
     form = FORMS.get(relation.object, Form())
     before, after = pick(rng, form.before), pick(rng, form.after)
     return before and f"{before} ", after
@@ -178,6 +186,5 @@ def questions(
             unsaid = left_out.pop() if left_out and rng.random() < NAMED else stranger
             yield ask(rng, style, *unsaid), source.text, (), None, source.facts, None
         else:
-            first, last = span = fact.span(style) if conventions else (fact.start, fact.start + len(fact.value))
-            answer = source.text[first:last]
-            yield ask(rng, style, subject, fact.relation), source.text, (answer,), span, source.facts, fact
+            answers, span = (fact.answer(style),), fact.span(style)
+            yield ask(rng, style, subject, fact.relation), source.text, answers, span, source.facts, fact
