@@ -119,6 +119,6 @@ def test_with_conventions_domains_disagree_about_what_an_answer_holds(domains):
 def test_a_span_in_full_and_plain():
     person, town = (next(relation for relation in RELATIONS if relation.object == kind) for kind in ("person", "town"))
     led = Fact("X", person, "Ada Bell", 0, 10, "Dr. ", "")
-    assert led.span(mini.STYLES["news"]) == (6, 18) and led.span(mini.STYLES["trivia"]) == (10, 18)
+    assert led.span(full=True) == (6, 18) and led.span(full=False) == (10, 18)
     lives = Fact("X", town, "Bath", 0, 3, "", ", Westmark")
-    assert lives.span(mini.STYLES["encyclopedia"]) == (3, 17) and lives.span(mini.STYLES["trivia"]) == (3, 7)
+    assert lives.span(full=True) == (3, 17) and lives.span(full=False) == (3, 7)

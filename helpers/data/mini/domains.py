@@ -80,7 +80,7 @@ def candidates(
         if fact is None:
             continue
         kind = fact.relation.object
-        named = {f.answer(STYLES[_style(domain)]) for f in facts if f.relation.object == kind}
+        named = {f.answer(kind in STYLES[_style(domain)].full) for f in facts if f.relation.object == kind}
         yield example.answers[0], sorted(named | {f.subject for f in facts if f.relation.subject == kind})
 
 

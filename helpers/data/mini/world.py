@@ -30,15 +30,14 @@ class Fact:
     before: str = ""
     after: str = ""
 
-    def answer(self, style: Style) -> str:
-        """What an answer in a domain's style says: the value alone, or in full."""
-        return self.before + self.value + self.after if self.relation.object in style.full else self.value
+    def answer(self, full: bool) -> str:
+        """The value in full, or alone."""
+        return self.before + self.value + self.after if full else self.value
 
-    def span(self, style: Style) -> tuple[int, int]:
-        """From where to where such an answer goes."""
-        text = self.answer(style)
-        first = self.start - text.index(self.value)
-        return first, first + len(text)
+    def span(self, full: bool) -> tuple[int, int]:
+        """From where to where that goes in the passage."""
+        first = self.start - len(self.before) if full else self.start
+        return first, first + len(self.answer(full))
 
 
 @dataclass(frozen=True)
@@ -186,5 +185,6 @@ def questions(
             unsaid = left_out.pop() if left_out and rng.random() < NAMED else stranger
             yield ask(rng, style, *unsaid), source.text, (), None, source.facts, None
         else:
-            answers, span = (fact.answer(style),), fact.span(style)
-            yield ask(rng, style, subject, fact.relation), source.text, answers, span, source.facts, fact
+            full = fact.relation.object in style.full
+            answers = (fact.answer(full),)
+            yield ask(rng, style, subject, fact.relation), source.text, answers, fact.span(full), source.facts, fact
