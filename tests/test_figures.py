@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from helpers import paths
 from helpers.papers.card import Artefact, Paper
-from helpers.results import claims, figures, report
+from helpers.results import claims, figures, heatmaps, report
 from helpers.results.records import Record, printed, write
 
 DOMAINS = ["news", "stories", "web"]
@@ -31,7 +31,7 @@ def results(tmp_path, monkeypatch):
 
 
 def record(artefact: str, scores: list[tuple], **more) -> Record:
-    rows = [dict(zip(("method", "column", "seed", "value", "x"), score, strict=False)) for score in scores]
+    rows = [dict(zip(("method", "column", "seed", "value", "x", "metric"), score, strict=False)) for score in scores]
     base = {"artefact": artefact, "preset": "mini", "title": "Title", "unit": "F1", "scores": rows, "run": RUN}
     return Record.model_validate(base | more)
 
@@ -110,7 +110,7 @@ def test_curve_runs_along_x():
 
 
 def test_heat_map_numbers_can_be_read():
-    ax = figures.similarity_heatmap(similarity())
+    ax = heatmaps.similarity_heatmap(similarity())
     image = ax.images[0]
     assert len(ax.texts) == 6  # the diagonal is left out
     for text in ax.texts:
@@ -124,7 +124,7 @@ def test_heat_map_numbers_can_be_read():
 
 
 def test_heat_maps_share_colours_and_wrap():
-    figure = figures.heatmaps(ratios())
+    figure = heatmaps.heatmaps(ratios())
     *panels, bar = figure.axes
     assert [ax.get_title(loc="left") for ax in panels] == [f"layer {m}" for m in range(1, 6)] + ["domains"]
     assert {ax.images[0].get_clim() for ax in panels} == {(0, 0.5)} and bar.get_ylabel() == "ratio"
@@ -139,9 +139,26 @@ def test_heat_maps_share_colours_and_wrap():
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("layer", "domain")
 
 
+def test_a_scatter_shows_one_metric_against_another():
+    values = {"gain": {"old": 1.0, "new": -3.0}, "lead": {"old": 2.0, "new": -1.0}}
+    scores = [
+        (method, column, seed, value + shift + seed, None, metric)
+        for metric, of in values.items()
+        for method, value in of.items()
+        for column, shift in {"a": -1.0, "b": 1.0}.items()
+        for seed in (0, 1)
+    ]
+    ax = figures.draw(record("imm/lead", scores, kind="scatter")).axes[0]
+    means = {line.get_label(): (*line.get_xdata(), *line.get_ydata()) for line in ax.lines if line.get_marker() == "s"}
+    assert means == {"old": (2.5, 1.5), "new": (-0.5, -2.5)}
+    assert ax.get_xlabel() == "lead" and ax.get_ylabel().startswith("gain (95 % interval over seeds")
+    with pytest.raises(ValueError, match="scores of two metrics"):
+        record("imm/lead", [score for score in scores if score[-1] == "gain"], kind="scatter")
+
+
 def test_heat_maps_keep_the_order_of_rows_and_columns_and_gaps():
     rows = {"z": {"b": 1, "a": -20.5}, "c": {"d": 1000, "a": 3}}
-    [ax, _] = figures.heatmaps(record("hrkd/table5", [], kind="heatmaps", payload={"panels": {"one": rows}})).axes
+    [ax, _] = heatmaps.heatmaps(record("hrkd/table5", [], kind="heatmaps", payload={"panels": {"one": rows}})).axes
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["b", "a", "d"]
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["z", "c"]
     cells = {text.get_position(): text.get_text() for text in ax.texts}
@@ -168,7 +185,7 @@ def test_lengths_are_densities():
 
 
 def test_question_words_are_percentages():
-    ax = figures.question_words(corpora())
+    ax = heatmaps.question_words(corpora())
     assert sorted({text.get_text() for text in ax.texts}) == ["25", "75"]
     assert [tick.get_text() for tick in ax.get_yticklabels()] == DOMAINS
 
@@ -177,7 +194,7 @@ def test_functions_draw_on_axes_that_they_are_given():
     given = Figure().subplots(1, 2)
     assert figures.bar_table(table(), ax=given[0]) is given[0]
     assert figures.curve(curve(), "all", ax=given[1]) is given[1]
-    cosines = figures.similarity_heatmap(similarity(), raw=True)
+    cosines = heatmaps.similarity_heatmap(similarity(), raw=True)
     assert [text.get_text() for text in cosines.texts] == ["0.50"] * 6
 
 

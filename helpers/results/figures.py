@@ -4,24 +4,21 @@
 one metric, take ``ax=None`` and return the axes.
 """
 
-import math
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from helpers import paths
 from helpers.files import write_whole
-from helpers.results import attention, canvas, comparisons, records, tables
+from helpers.results import attention, canvas, comparisons, heatmaps, records, tables
 from helpers.results.canvas import WIDTH, Drawing, finish, plain_style
 from helpers.results.records import Record
 
 HEIGHT = 4.2  # inches
-ABREAST = 4  # heat maps side by side
 CAPSIZE = 2.5  # points
 MOST_BARS = 10  # rows of a table drawn as bars, as many as there are colours
 OUTSIDE = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # of a legend
@@ -34,7 +31,8 @@ def draw(record: Record) -> Figure:
     if not drawable(record):
         raise ValueError(f"{record.artefact}: this record has no scores to draw")
     with plain_style():
-        return PICTURES[record.kind](next(iter(comparisons.by_metric(record)), record))
+        whole = record.kind == "scatter"  # which shows two metrics
+        return PICTURES[record.kind](record if whole else next(iter(comparisons.by_metric(record)), record))
 
 
 def drawable(record: Record) -> bool:
@@ -150,55 +148,25 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
     return finish(ax, str(payload["x"]), f"{record.unit} ({over})", record.title)
 
 
-def similarities(record: Record) -> Figure:
-    """The weights s_ij as a heat map, and beside it the cosines that they come from, where the record has them."""
-    number = 2 if "cosines" in (record.payload or {}) else 1
-    figure = Drawing(WIDTH / 2 * number, HEIGHT)
-    for ax, raw in zip(np.atleast_1d(figure.subplots(1, number)), (False, True), strict=False):
-        similarity_heatmap(record, raw, ax)
-    return figure
-
-
-def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None) -> Axes:
-    """How alike two domains' questions are: the weights s_ij, or with ``raw`` the cosines that they come from."""
-    if raw:
-        table, title = pd.DataFrame(record.payload["cosines"]).T, "Cosine"
-    else:
-        scores = pd.DataFrame([(score.method, score.column, score.value) for score in record.scores])
-        table, title = scores.pivot_table(2, 0, 1, sort=False), "Weight s$_{ij}$ (a row sums to 1)"
-        table = table[table.index]
-    others = table.index.to_numpy()[:, None] != table.columns.to_numpy()
-    table = table.where(others).astype(float)  # itself with itself says nothing, and would use up the colours
-    ax = _heatmap(table, "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT))
-    return finish(ax, "source domain j", "target domain i", title)
-
-
-def heatmaps(record: Record) -> Figure:
-    """``payload["panels"]``, ``{title: {row: {column: value}}}``, side by side in one scale of colours; ``x`` and ``y``
-    of the payload name columns and rows."""
-    panels = {title: pd.DataFrame(rows).T.astype(float) for title, rows in record.payload["panels"].items()}
-    values = np.concatenate([table.to_numpy().ravel() for table in panels.values()])
-    scale = {"vmin": np.nanmin(values), "vmax": np.nanmax(values)}
-    text = "{:.2f}" if max(map(abs, scale.values())) <= 1 else "{:,.1f}"
-    lines = math.ceil(len(panels) / ABREAST)
-    abreast = math.ceil(len(panels) / lines)
-    tallest = max(len(table) for table in panels.values())
-    figure = Drawing(WIDTH / 2 if abreast == 1 else WIDTH, lines * (0.32 * tallest + 1.2) + 0.4)
-    axes = figure.subplots(lines, abreast, squeeze=False).ravel()
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    for place, (ax, (title, table)) in enumerate(zip(axes, panels.items(), strict=False)):
-        _heatmap(table, text, ax, size=8, **scale)
-        crowded = max(map(len, table.columns)) * len(table.columns) > 60 / abreast
-        ax.tick_params(axis="x", rotation=90 if crowded else 0)
-        finish(ax, "", "", "").set_title(title, loc="left", fontsize=9)
-        if place % abreast and [*table.index] == [*panels[[*panels][place - 1]].index]:
-            ax.set_yticklabels([])  # as those of the panel to the left
-    figure.colorbar(axes[0].images[0], ax=axes[: len(panels)], label=record.unit, fraction=0.03, pad=0.01)
-    figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
-    figure.supxlabel(record.payload.get("x", ""), fontsize=10)
-    figure.supylabel(record.payload.get("y", ""), fontsize=10)
-    return figure
+def scatter(record: Record) -> Figure:
+    """Each method's mean in a record's first metric against that in its second, with intervals of both, and each column
+    as a small dot."""
+    up, along = comparisons.by_metric(record)
+    ax = canvas.axes(None, WIDTH * 0.75, HEIGHT)
+    ys, xs = comparisons.estimates(up), comparisons.estimates(along)
+    for (row, of_y), color in zip(ys.iterrows(), colors(len(ys)), strict=True):
+        cells = [(x, y) for x, y in zip(xs.loc[row], of_y, strict=True) if x is not None and y is not None]
+        *dots, (x, y) = cells
+        ax.plot([x.mean for x, _ in dots], [y.mean for _, y in dots], "o", color=color, markersize=3.5, alpha=0.6)
+        if None not in (x.low, y.low):
+            ax.plot([x.low, x.high], [y.mean] * 2, color=color, linewidth=1.4)
+            ax.plot([x.mean] * 2, [y.low, y.high], color=color, linewidth=1.4)
+        ax.plot(x.mean, y.mean, "s", color=color, markersize=7, markeredgecolor="white", label=row)
+    ax.axhline(0, color="0.5", linewidth=0.8)
+    ax.axvline(0, color="0.5", linewidth=0.8)
+    ax.legend(**OUTSIDE)
+    over = tables.varying(ys[[ys.columns[-1]]]) or ONE_RUN
+    return finish(ax, along.unit, f"{up.unit} ({over})", record.title).figure
 
 
 def profile(record: Record) -> Figure:
@@ -207,7 +175,7 @@ def profile(record: Record) -> Figure:
     axes = figure.subplot_mosaic("PQ;WW")
     lengths(record, "passage_lengths", axes["P"])
     lengths(record, "question_lengths", axes["Q"]).get_legend().remove()
-    question_words(record, axes["W"])
+    heatmaps.question_words(record, axes["W"])
     return figure
 
 
@@ -226,34 +194,13 @@ def lengths(record: Record, what: str = "passage_lengths", ax: Axes | None = Non
     return finish(ax, f"words in a {thing}", f"% of the domain's {thing}s, per word", f"Length of {thing}s")
 
 
-def question_words(record: Record, ax: Axes | None = None) -> Axes:
-    """Shares of question words, ``{domain: {word: share}}``, as percentages."""
-    table = 100 * pd.DataFrame.from_dict(record.payload["question_words"], orient="index").fillna(0.0)
-    ax = _heatmap(table, "{:.0f}", canvas.axes(ax, WIDTH, 0.5 * len(table) + 1.2))
-    return finish(ax, "", "", "Question words, % of the domain's questions")
-
-
-def _heatmap(table: pd.DataFrame, text: str, ax: Axes, size: float | None = None, **scale: float) -> Axes:
-    image = ax.imshow(table.to_numpy(), cmap="cividis", aspect="auto", **scale)
-    ax.set_xticks(range(len(table.columns)), table.columns)
-    ax.set_yticks(range(len(table.index)), table.index)
-    ax.tick_params(length=0, labelsize=size)
-    if max(map(len, map(str, table.columns))) * len(table.columns) > 40:
-        ax.tick_params(axis="x", rotation=35)
-    for (row, column), value in np.ndenumerate(table.to_numpy()):
-        if np.isfinite(value):
-            dark = np.dot(image.cmap(image.norm(value))[:3], (0.299, 0.587, 0.114)) < 0.5
-            color = "white" if dark else "black"
-            ax.text(column, row, text.format(value), ha="center", va="center", color=color, size=size)
-    return ax
-
-
 PICTURES = {
     "table": lambda record: (dot_table if len(comparisons.rows(record)) > MOST_BARS else bar_table)(record).figure,
     "bars": lambda record: bar_table(record).figure,
     "curve": curves,
-    "matrix": similarities,
-    "heatmaps": heatmaps,
+    "scatter": scatter,
+    "matrix": heatmaps.similarities,
+    "heatmaps": heatmaps.heatmaps,
     "profile": profile,
     "case": lambda record: attention.draw(record.payload),
 }

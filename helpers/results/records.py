@@ -35,7 +35,7 @@ Tenth = Annotated[
 ]
 # What it is drawn as and told in; heatmaps show tables of numbers by their titles, a case what readers do with one
 # example, a profile what corpora are like.
-Kind = Literal["table", "bars", "curve", "matrix", "heatmaps", "case", "profile"]
+Kind = Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"]
 
 PROFILE = ("sizes", "passage_lengths", "question_lengths", "question_words")
 
@@ -121,6 +121,7 @@ class Record(BaseModel):
             raise ValueError("payload: scale can only be 'log', and only where every x is above 0")
         needs = {
             "curve": ("a score with x", places),
+            "scatter": ("scores of two metrics", len({score.metric for score in self.scores}) == 2),
             "matrix": ("the same rows as columns", rows == {score.column for score in self.scores} != set()),
             "heatmaps": ("panels of rows of numbers in its payload", _are_tables(payload.get("panels"))),
             "case": ("readers in its payload", payload.get("readers")),
