@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from helpers.batches.sequences import Sequences
+from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import load_domains
 from helpers.data.examples import Example, groups_of
 from helpers.data.sets import question_set
@@ -18,9 +19,11 @@ from helpers.presets.schema import DataSettings, Preset
 from helpers.results import comparisons, intervals, records, tables
 from helpers.results.records import Cell, Claim, Record
 from helpers.tasks import footprint, metrics
+from helpers.tasks.spans import gold_probability, windows_of
 from helpers.training.cached import CachedTraining
 from helpers.training.engine import Outcome
 
+LEFT = {"text-align": "left", "white-space": "normal"}
 Answers = dict[Cell, tuple[str, list[list[str]]]]  # by cell, a set of questions and the answers of one reader or more
 
 
@@ -171,6 +174,33 @@ def sample_answers(answers: dict[str, tuple[list[Example], list[str]]]) -> pd.Da
                 yield {"domain": domain, "question": example.question, "answer": text, "expected": expected}
 
     return pd.DataFrame(rows())
+
+
+def misled(preset: Preset) -> pd.DataFrame | None:
+    """The first adversarial question: what was added to its passage, and its answer."""
+    sets = load_adversarial(preset.data)
+    clean = {example.group: example for example in sets.get("clean", [])}
+    for example in sets.get("AddSent", []):
+        if example.id != example.group:
+            added = example.context.removeprefix(clean[example.group].context).strip()
+            row = {"question": example.question, "answer": " / ".join(example.answers), "added": added}
+            return pd.DataFrame.from_dict(row, orient="index", columns=[""]).style.set_properties(**LEFT)
+    return None
+
+
+def sureness(trained: Trained, row: str) -> pd.DataFrame:
+    """How much the readers of a row have to say as teachers: the probability of the gold answer on questions that they
+    were trained on, near 1 where they know them by heart, and on others; means over seeds."""
+    table: dict[str, dict[str, list[float]]] = {}
+    for readers in trained.rows[row].values():
+        for domain, reader in readers.items():
+            model, cells = reader.load(reader.key), table.setdefault(domain, {})
+            precision = reader.preset.training.precision
+            cells.setdefault("validation F1", []).append(reader.result()["best"] / 100)
+            for part, name in {"train": "training questions", "valid": "validation questions"}.items():
+                windows = windows_of(reader.preset, [domain], part)
+                cells.setdefault(f"gold probability, {name}", []).append(gold_probability(model, windows, precision))
+    return pd.DataFrame.from_dict(table, orient="index").map(np.mean).round(2)
 
 
 def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.DataFrame:

@@ -34,6 +34,7 @@ CARD = Paper(
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
         Artefact("table3_new", "IMM, Table 3: F1 of the last new readers, kept or not"),
         Artefact("table3_kept", "IMM, Table 3: domains that kept a round's new reader", unit="domains", average=False),
+        Artefact("leads", "IMM, Table 3: what the divergence gains, by how good its teachers are", "scatter"),
         Artefact("own", "F1 of each domain's reader, alone and with the others"),
     ),
     notebooks=(

@@ -71,11 +71,12 @@ def gain(new: ImmTraining, old: ImmTraining) -> float:
 
 
 class Rounds(NamedTuple):
-    """The readers of every round of Algorithm 1: theta^(0) ... theta^(K), those that are kept, and from the first round
-    on the new ones, kept or not."""
+    """The readers of all rounds of Algorithm 1: theta^(0) ... theta^(K), those that are kept, and the new ones of every
+    round, kept or not, with their teachers."""
 
     theta: list[Readers]
     new: list[Readers]
+    teachers: list[Teachers]
 
 
 def algorithm1(
@@ -88,7 +89,7 @@ def algorithm1(
     """Algorithm 1 for K = ``rounds``, or until no domain has a ``gain``. Returns its ``Rounds``."""
     check_similarity(preset, switches)
     theta = singles(preset, seed)  # line 1
-    done, folds = Rounds([theta], []), cross_fitted(theta) if switches.taught_by == "cross-fitted" else {}
+    done, folds = Rounds([theta], [], []), cross_fitted(theta) if switches.taught_by == "cross-fitted" else {}
     yield [*theta.values(), *(reader for readers in folds.values() for reader in readers)]
     s = yield from similarities(preset, seed, switches.similarity)  # line 2
     for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
@@ -98,12 +99,11 @@ def algorithm1(
             yield [teacher_logits(teachers[j], j) for j in theta]  # once for all targets
         phi = {i: multi_domain_reader(i, theta, teachers, s, switches, k) for i in theta}  # lines 5, 6
         yield phi.values()
-        new = {i: fine_tuned(i, phi[i], theta, teachers, switches, k) for i in theta}  # lines 7, 8
-        yield new.values()
+        yield (new := {i: fine_tuned(i, phi[i], theta, teachers, switches, k) for i in theta}).values()  # lines 7, 8
         gains = {i: gain(new[i], theta[i]) for i in theta}
         theta = {i: theta[i] if gains[i] < 0 else new[i] for i in theta}  # lines 9 to 11
-        done.theta.append(theta)
-        done.new.append(new)
+        for kept, of_round in zip(done, (theta, new, teachers), strict=True):
+            kept.append(of_round)
         if max(gains.values()) <= 0:
             break
     return done

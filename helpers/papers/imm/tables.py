@@ -2,27 +2,29 @@
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from helpers.data.adversarial import SETS, load_adversarial
+from helpers.data.adversarial import SETS
 from helpers.data.examples import Example
 from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
 from helpers.papers import rows as shared
 from helpers.papers.imm import algorithm
+from helpers.papers.imm.trainings import ImmTraining
 from helpers.papers.rows import Trained, costs, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
-from helpers.tasks.spans import gold_probability, windows_of
 from helpers.training.engine import After, Outcome, run_plans
 
-HEADLINES = ("BAM", "-KD1, KD2")  # the best earlier method of Table 1; of Table 3 the row without any distillation
+NOT_TAUGHT = "-KD1, KD2"
+HEADLINES = ("BAM", NOT_TAUGHT)  # the best earlier method of Table 1; of Table 3 the row without any distillation
 FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" is read here (section 5.3)
+GAINED, LEAD = "F1 gained by the divergence", "F1 of the teachers above the reader without it"
 OVER = {"equal": "all domains", "epochs": "its own questions at each stage"}
-LEFT = {"text-align": "left", "white-space": "normal"}
 
 
 def methods(preset: Preset, rounds: int, *, repeated: bool = False) -> Trained:
@@ -73,6 +75,44 @@ def acceptance(trained: Trained) -> dict:
     return {"scores": values, "notes": [f"of {len(trained.preset.data.domains)} domains"]}
 
 
+def leads(trained: Trained) -> dict:
+    """What the divergence of Eqs. 5 and 9 gains in the rows of Table 3 that have all of it, and how much better its
+    teachers are than the reader without any: of the last new readers, kept or not. The paper says nothing of it."""
+    readers = {}
+    for (row, seed), rounds in trained.histories.items():
+        readers |= {((row, seed), i): reader for i, reader in rounds.new[-1].items()}
+        for i, of_domain in rounds.teachers[-1].items():
+            readers |= {((row, seed, n), i): teacher for n, teacher in enumerate(of_domain)}
+    f1, values = tested(trained.preset, readers), []
+    for (row, seed), rounds in trained.histories.items():
+        for i, of_domain in rounds.teachers[-1].items() if "-KD" not in row else ():
+            without = f1[(NOT_TAUGHT, seed), i]
+            taught = np.mean([f1[(row, seed, n), i] for n in range(len(of_domain))])
+            both = {GAINED: f1[(row, seed), i] - without, LEAD: float(taught) - without}
+            values += [Score(method=row, column=i, seed=seed, value=v, metric=name) for name, v in both.items()]
+    return {"scores": values, "notes": notes(trained)}
+
+
+def tested(preset: Preset, readers: dict[tuple[Any, str], ImmTraining]) -> dict[tuple[Any, str], float]:
+    """F1 of readers, by anything and their domain, on the domain's test questions."""
+    asked = {key: answering(reader.preset, [reader], [f"test/{key[1]}"]) for key, reader in readers.items()}
+    return {
+        key: float(shared.scores_of(readers[key].preset.data, name, [texts]).f1.mean())
+        for key, answers in ask(preset, asked).items()
+        for name, texts in answers.items()
+    }
+
+
+def across(trained: Trained, row: str = "Single") -> pd.DataFrame:
+    """F1 of a row's reader of each domain (a line) on every domain's test questions, means over seeds."""
+    names, seeds = trained.preset.data.domains, trained.rows[row]
+    readers = {((i, seed), j): of_seed[i] for seed, of_seed in seeds.items() for i in names for j in names}
+    table: dict[str, dict[str, list[float]]] = {}
+    for ((i, _), j), f1 in tested(trained.preset, readers).items():
+        table.setdefault(j, {}).setdefault(i, []).append(f1)
+    return pd.DataFrame(table).map(np.mean).round(1)
+
+
 def notes(trained: Trained) -> list[str]:
     """What one has to know about how the rows were made: budget, questions, and what there being no GPU changed."""
     settings, table = trained.preset.training, costs(trained)
@@ -88,21 +128,6 @@ def notes(trained: Trained) -> list[str]:
         f"IMM with at most {trained.rounds} round{'s' if trained.rounds > 1 else ''}",
         *without_gpu,
     ]
-
-
-def sureness(trained: Trained) -> pd.DataFrame:
-    """How much the row Single has to say as teachers: the probability of the gold answer on questions that they were
-    trained on, near 1 where they know them by heart, and on others; means over seeds."""
-    table: dict[str, dict[str, list[float]]] = {}
-    for readers in trained.rows["Single"].values():
-        for domain, reader in readers.items():
-            model, cells = reader.load(reader.key), table.setdefault(domain, {})
-            precision = reader.preset.training.precision
-            cells.setdefault("validation F1", []).append(algorithm.valid(reader) / 100)
-            for part, name in {"train": "training questions", "valid": "validation questions"}.items():
-                windows = windows_of(reader.preset, [domain], part)
-                cells.setdefault(f"gold probability, {name}", []).append(gold_probability(model, windows, precision))
-    return pd.DataFrame.from_dict(table, orient="index").map(np.mean).round(2)
 
 
 def similarity(preset: Preset) -> dict:
@@ -168,24 +193,16 @@ def figure3(trained: Trained) -> dict:
         if row in algorithm.METHODS[:-1]
         for seed, readers in seeds.items()
     }
-    asked = {
-        (point, domain): answering(reader.preset, [reader], [f"test/{domain}"])
-        for point, readers in points.items()
-        for domain, reader in readers.items()
-    }
-    answers, scores = ask(preset, asked), []
+    f1_of = tested(preset, {(point, i): reader for point, readers in points.items() for i, reader in readers.items()})
+    scores = []
     for (method, seed, x), readers in points.items():
-        tested = [
-            shared.scores_of(preset.drawn(seed).data, name, [texts]).f1.mean()
-            for domain in readers
-            for name, texts in answers[(method, seed, x), domain].items()
-        ]
-        validated = [algorithm.valid(reader) for reader in readers.values()]
-        for column, f1 in (("validation", validated), ("test", tested)):
+        of_test = [f1_of[(method, seed, x), domain] for domain in readers]
+        of_valid = [algorithm.valid(reader) for reader in readers.values()]
+        for column, f1 in (("validation", of_valid), ("test", of_test)):
             scores.append(Score(method=method, column=column, seed=seed, value=float(np.mean(f1)), x=x))
     flat, last = (f"IMM, {k}" for k in (min(3, curve), curve))
-    of_test = {"below": "IMM, 0", "columns": ["test"]}
-    rises = Claim(text=f"{flat} rounds are better than none", above=flat, **of_test, primary=True)
+    zero = {"below": "IMM, 0", "columns": ["test"]}
+    rises = Claim(text=f"{flat} rounds are better than none", above=flat, **zero, primary=True)
     tail = {"above": last, "below": flat, "columns": ["test"], "within": FLAT}
     flattens = [Claim(text=f"later rounds change F1 by at most {FLAT:g}", **tail)] if last != flat else []
     stopped = [len(rounds.new) for rounds in trained.histories.values()]
@@ -233,18 +250,6 @@ def table2(trained: Trained) -> dict:
         "training_seconds": trained.seconds,
         **shared.score_table(preset, answers),
     }
-
-
-def misled(preset: Preset) -> pd.DataFrame | None:
-    """The first adversarial question: what was added to its passage, and its answer."""
-    sets = load_adversarial(preset.data)
-    clean = {example.group: example for example in sets.get("clean", [])}
-    for example in sets.get("AddSent", []):
-        if example.id != example.group:
-            added = example.context.removeprefix(clean[example.group].context).strip()
-            row = {"question": example.question, "answer": " / ".join(example.answers), "added": added}
-            return pd.DataFrame.from_dict(row, orient="index", columns=[""]).style.set_properties(**LEFT)
-    return None
 
 
 def sample_answers(trained: Trained, number: int = 3) -> pd.DataFrame:
