@@ -106,6 +106,24 @@ def test_a_copy_runs_as_it_is_written(tmp_path, no_gpu):
     assert mine.limits == () and (mine.seeds, mine.data.train_size, mine.training.epochs) == (3, 0, 2.0)
 
 
+def test_a_file_extends_a_shipped_preset(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\nextends = "mini"\nseeds = 7\n[imm]\nrounds = 2\n[data.domains]\nnews = "news"\n'
+        '[papers.a2d]\n"training.epochs" = 9.0\n[papers.mine]\nseeds = 1\n'
+    )
+    mini, mine = load("mini"), load(str(path))
+    assert (mine.seeds, mine.imm.rounds, mine.imm.curve) == (7, 2, mini.imm.curve)
+    assert mine.data.domains == {"news": "news"} and mine.data.adversarial is None
+    assert (mine.training, mine.encoder) == (mini.training, mini.encoder)
+    a2d = load(str(path), "a2d")
+    assert (a2d.training.epochs, a2d.seeds, a2d.data.train_size) == (9.0, 3, 1500)
+    assert load(str(path), "a2d", "mine").seeds == 1
+    path.write_text('name = "mine"\nextends = "mine.toml"\n')
+    with pytest.raises(PresetError, match="mine.toml: extends is 'mine.toml'; give one of smoke, mini"):
+        load(str(path))
+
+
 def test_a_copy_has_no_section_for_machines_without_a_gpu(tmp_path):
     for table in ("[cpu]", "[papers.imm.cpu]"):
         with pytest.raises(PresetError, match=r"mine.toml: \[cpu\] is no section of a preset: write the numbers"):

@@ -22,28 +22,25 @@ class PresetError(ValueError):
 def load(preset: str, *topics: str, **overrides: object) -> Preset:
     """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
 
-    First apply the preset's ``[papers.<topic>]`` tables, in the order given. Where there is no GPU, a shipped preset,
+    A file that ``extends`` a shipped preset stands on its values, tables of papers too. First apply the preset's
+    ``[papers.<topic>]`` tables, in the order given. Where there is no GPU, a shipped preset,
     and no other, is then limited in the numbers that limits.toml names, but for those overridden. Raises PresetError.
     """
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
         raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
     shipped = path.resolve().parent == paths.PRESETS
-    values = _read(path)
+    values = _whole(path)
     if not shipped and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
-    papers = values.pop("papers", {})
-    if not isinstance(papers, dict) or not all(isinstance(table, dict) for table in papers.values()):
-        raise PresetError(f"{path.name}: papers is no table; write [papers.<paper>] with keys below it")
+    papers = values.pop("papers")
     for section in ("cpu", "limits"):
         if section in values or any(section in table for table in papers.values()):
             raise PresetError(
                 f"{path.name}: [{section}] is no section of a preset: write the numbers that you want in their own"
             )
     for topic in topics:
-        values = _changed(values, changes := _flat(papers.get(topic, {})))
-        if (domains := changes.get("data.domains")) and _adversarial(values) not in domains:
-            values["data"].pop("adversarial", None)  # they are for another domain
+        values = _upon(values, _flat(papers.get(topic, {})))
     if "data.train_size" in overrides:  # who asks for so many questions means so many
         overrides = {"data.train_share": 1.0, **overrides}
     try:
@@ -77,9 +74,31 @@ def _read(path: Path) -> dict:
         raise PresetError(f"{path.name}: not valid TOML: {error}") from None
 
 
-def _adversarial(values: dict) -> str | None:
-    """The domain of the adversarial questions, if there are any."""
-    return values["data"].get("adversarial", {}).get("domain")
+def _whole(path: Path) -> dict:
+    """The values of a file, and below them those of the shipped preset that it extends."""
+    values = {"papers": {}} | _read(path)
+    base, own = values.pop("extends", None), values["papers"]
+    if not isinstance(own, dict) or not all(isinstance(table, dict) for table in own.values()):
+        raise PresetError(f"{path.name}: papers is no table; write [papers.<paper>] with keys below it")
+    if base is None:
+        return values
+    if base not in NAMES:
+        raise PresetError(f"{path.name}: extends is {base!r}; give one of {', '.join(NAMES)}")
+    below = _whole(paths.PRESETS / f"{base}.toml")
+    papers = {
+        topic: _flat(below["papers"].get(topic, {})) | _flat(own.get(topic, {})) for topic in below["papers"] | own
+    }
+    changes = _flat({section: value for section, value in values.items() if section != "papers"})
+    return _upon(below, changes) | {"papers": papers}
+
+
+def _upon(values: dict, changes: dict[str, object]) -> dict:
+    """``values`` with each "section.key" of ``changes``, without adversarial questions for a domain that they leave
+    out."""
+    values = _changed(values, changes)
+    if (domains := changes.get("data.domains")) and values["data"].get("adversarial", {}).get("domain") not in domains:
+        values["data"].pop("adversarial", None)
+    return values
 
 
 def _limits(shipped: str, preset: Preset, topics: tuple[str, ...]) -> list[Limit]:
