@@ -1,0 +1,42 @@
+"""Which temperature and weights A2D's students learn most with, on the draw that settings are chosen on.
+
+    python benchmarks/a2d_grid.py --preset mini
+
+The best validation F1 of the students of the same ensembles for every temperature and weights of Eq. 1, mean and
+standard deviation over seeds; test questions are not read.
+"""
+
+import argparse
+import itertools
+
+import numpy as np
+
+from helpers.papers.a2d import algorithm
+from helpers.presets.load import load
+from helpers.training.engine import run_plans
+
+TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS = (1.0, 2.0, 3.0, 5.0), (0.3, 1.0), (0.1, 0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="mini")
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    preset = load(given.preset, "a2d", **{"data.seed": 0, "own_draws": False, "seeds": given.seeds})
+    tried, plans = itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS), {}
+    for weights in tried:
+        changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
+        own = preset.model_copy(update={"a2d": preset.a2d.model_copy(update=changes)})
+        plans |= {(weights, seed): algorithm.distillation(own, "RMR", seed, ("A2D",)) for seed in range(preset.seeds)}
+    scores: dict[tuple, list[float]] = {}
+    for (weights, _), outcome in run_plans(plans, preset.engine).items():
+        scores.setdefault(weights, []).append(outcome.value.students["A2D"].result()["best"])
+    print("| temperature | gamma | delta | validation F1 | standard deviation |\n|---|---|---|---|---|")
+    for weights, of_seeds in sorted(scores.items(), key=lambda item: -np.mean(item[1])):
+        cells = [*(f"{weight:g}" for weight in weights), f"{np.mean(of_seeds):.1f}", f"{np.std(of_seeds, ddof=1):.1f}"]
+        print(f"| {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
