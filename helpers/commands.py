@@ -36,33 +36,43 @@ def redraw(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     from helpers.notebooks import session
-    from helpers.papers.rows import seconds, trainings_of
+    from helpers.papers.rows import pace
     from helpers.training import engine
 
     parameters = session.of_the_preset(given.parameters)
     print(session.limits(parameters, *(card.name for paper in papers.ALL for card in paper.notebooks)), end="")
-    distinct, apart = {}, 0
-    for card in (card for paper in papers.ALL for card in paper.notebooks):
-        preset = session.preset_for(parameters, card.name)
-        plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
-        needed = trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks)
-        if needed:
-            print(f"{card.name}: {sum(map(engine.is_done, needed.values()))} of {len(needed)} trainings done")
-        distinct, apart = distinct | needed, apart + len(needed)
-    done = list(filter(engine.is_done, distinct.values()))
-    left = len(distinct) - len(done)
+    needed = session.trainings(parameters)
+    distinct = {key: task for of_notebook in needed.values() for key, task in of_notebook.items()}
+    done, left = {}, {}
+    for key, task in distinct.items():
+        (done if engine.is_done(task) else left)[key] = task
+    of_mini = [] if not left or parameters["preset"] == "mini" else session.trainings({"preset": "mini"}).values()
+    elsewhere = (task for of_notebook in of_mini for task in of_notebook.values() if engine.is_done(task))
+    known, processes = pace([*elsewhere, *done.values()]), engine.processes(session.preset_for(parameters).engine)
+
+    def minutes(tasks: dict) -> str:
+        if {type(task) for task in tasks.values()} - set(known):
+            return "the time is known once one is done"
+        seconds = sum(known[type(task)] * task.steps for task in tasks.values())
+        return f"about {seconds / processes / 60:.0f} minutes"
+
+    for name, of_notebook in needed.items():
+        waiting = {key: task for key, task in of_notebook.items() if key in left}
+        print(
+            f"{name}: {len(of_notebook) - len(waiting)} of {len(of_notebook)} trainings done",
+            *([minutes(waiting)] if waiting else []),
+            sep=", ",
+        )
+    apart = sum(map(len, needed.values()))
     print(
         f"trainings needed for every notebook by itself: {apart}; distinct: {len(distinct)}, done: {len(done)}; "
         f"{apart / max(1, len(distinct)):.1f} : 1"
     )
     if given.readers:
-        for training in done:
+        for training in done.values():
             print(f"  {training.label}: {os.path.relpath(training.folder())}")
-    if left and done:
-        minutes = seconds(done) / len(done) * left / engine.processes(session.preset_for(parameters).engine) / 60
-        print(f"left of what is known so far: {left}, about {minutes:.0f} minutes")
-    elif left:
-        print(f"left of what is known so far: {left}; the time is known once one is done")
+    if left:
+        print(f"left of what is known so far: {len(left)}, {minutes(left)}")
     return 0
 
 

@@ -55,7 +55,8 @@ def load_task(tasks: TasksSettings, name: str) -> Task:
         from helpers.data.mini.tasks import load_task as load_mini
 
         sizes = {key: size for key in ("train_size", "valid_size", "test_size") if (size := getattr(tasks, key))}
-        return load_mini(tasks.tasks[name], name, seed=tasks.drawn_by, unlabelled_size=tasks.unlabelled_size, **sizes)
+        known = {"times": tasks.train_times, "unlabelled_size": tasks.unlabelled_size, **sizes}
+        return load_mini(tasks.tasks[name], name, seed=tasks.drawn_by, **known)
     read = _from_hub(tasks, name) if tasks.source == "hub" else _from_files(tasks, name)
     kind, labels, metrics = _asked(read)
     parts, completed = complete(name, read.parts, tasks)

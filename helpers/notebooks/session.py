@@ -16,9 +16,12 @@ from accelerate.utils import set_seed
 
 from helpers import papers, paths
 from helpers.data import draws
+from helpers.papers.rows import trainings_of
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Limit, Preset
 from helpers.results import figures, provenance, records
+from helpers.training import engine
+from helpers.training.cached import CachedTraining
 
 OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
 INJECTED = "# Parameters"  # how papermill's own cell begins
@@ -141,6 +144,18 @@ def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
         raise ParameterError(f"no parameter {unknown[0]!r} here; give a key of the preset, such as {', '.join(near)}")
     named = {known[name]: value for name, value in parameters.items()}
     return {key: str(v) if kinds.get(key) is str and type(v) in (int, float) else v for key, v in named.items()}
+
+
+def trainings(parameters: dict[str, object]) -> dict[str, dict[str, CachedTraining]]:
+    """By notebook and cache key all trainings that are known to be needed with these parameters of the preset: those
+    that depend on the outcome of others are known once these are done."""
+    needed = {}
+    for card in (card for paper in papers.ALL for card in paper.notebooks):
+        preset = preset_for(parameters, card.name)
+        plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
+        if of_notebook := trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks):
+            needed[card.name] = of_notebook
+    return needed
 
 
 def limits(parameters: dict[str, object], *notebooks: str, sections: Container[str] = (), **overrides: object) -> str:

@@ -109,7 +109,8 @@ class OwnDomains:
 @dataclass(frozen=True)
 class Paper:
     """``key`` names the folder of the paper's records, ``artefacts`` are these in reading order, ``settings`` the
-    sections of a preset that it alone reads, ``unread`` those that it does not although others do."""
+    sections of a preset that it alone reads, ``unread`` those that it does not although others do. ``growth`` are the
+    tables that are also shown against the number of training examples, each with the section that these are in."""
 
     key: str
     title: str
@@ -118,4 +119,5 @@ class Paper:
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    growth: dict[str, str] = field(default_factory=dict)
     own_domains: OwnDomains | None = None

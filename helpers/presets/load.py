@@ -12,7 +12,7 @@ from helpers import paths
 from helpers.presets.papers import Settings
 from helpers.presets.schema import Limit, Preset
 
-NAMES = ("smoke", "mini", "lab", "paper")
+NAMES = ("smoke", "mini", "study", "study-small", "study-large", "lab", "paper")
 
 
 class PresetError(ValueError):

@@ -123,6 +123,7 @@ class TasksSettings(Drawn):
     train_size: int = Field(0, ge=0, description="training examples a task; 0: all")
     valid_size: int = Field(0, ge=0, description="validation examples a task; 0: all")
     test_size: int = Field(0, ge=0, description="test examples a task; 0: all")
+    train_times: float = Field(1.0, gt=0, description="as many as a miniature task has by itself, so many times")
     unlabelled_size: int = Field(0, ge=0, description="texts without a label a task")
     max_length: int = Field(128, ge=8, description="tokens of a text, a pair, or a context with an ending")
     downloads: dict[str, Download] = Field({}, description="what is known of corpora that are downloaded, by name")
@@ -183,6 +184,7 @@ class Preset(Settings):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100, description="number of seeds")
     own_draws: bool = Field(True, description="whether each seed draws examples of its own, where they are drawn")
+    sizes: list[str] = Field([], description="presets that differ in the training examples, to show scores against")
     encoder: str = Field(description="folder (absolute, or from the repository's root) or Hub name of the encoder")
     random_layers: int = Field(0, ge=0, description="more than 0: that many layers with random weights instead")
     data: DataSettings

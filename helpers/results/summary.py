@@ -11,7 +11,7 @@ from helpers.results import claims, records, tables
 from helpers.results.claims import FAILS, HOLDS, OPEN, Judgement
 from helpers.results.records import Claim, Record
 
-PRESETS = ("mini", "lab", "paper")
+PRESETS = ("study", "mini", "lab", "paper")
 WORDS = {HOLDS: "hold", FAILS: "do not", OPEN: "are open"}
 
 

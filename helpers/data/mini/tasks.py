@@ -69,11 +69,12 @@ def load_task(
     *,
     seed: int = 0,
     train_size: int = 0,
+    times: float = 1.0,
     valid_size: int = 100,
     test_size: int = 200,
     unlabelled_size: int = 0,
 ) -> Task:
-    """One of ``SOURCES`` as the task ``name``; ``train_size`` 0 takes the task's own size.
+    """One of ``SOURCES`` as the task ``name``; ``train_size`` 0 takes the task's own size, so many ``times``.
 
     A smaller part is the beginning of a larger one, and no two examples of a task have the same first text. Raises
     DataError for a source that is none of them.
@@ -81,7 +82,7 @@ def load_task(
     if source not in SOURCES:
         raise DataError(f"{name}: unknown miniature task {source!r}; there are {', '.join(SOURCES)}")
     task = SOURCES[source]
-    sizes = (train_size or task.size, valid_size, test_size, unlabelled_size)
+    sizes = (train_size or max(1, round(times * task.size)), valid_size, test_size, unlabelled_size)
     kind = Choice if task.kind == "choices" else Pair
     parts = {}
     for number, (part, size) in enumerate(zip(ALL_PARTS, sizes, strict=True)):

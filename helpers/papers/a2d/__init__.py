@@ -39,5 +39,6 @@ CARD = Paper(
             lambda preset: "" if preset.data.narrative else "data.narrative names no free answers",
         ),
     ),
+    growth={"table1": "data"},
     settings=("a2d", "mnemonic"),
 )

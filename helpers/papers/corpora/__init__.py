@@ -2,9 +2,17 @@
 
 from helpers.papers.card import Artefact, Notebook, Paper
 
+
+def _one_size(preset) -> str:
+    return "" if preset.sizes else "the preset names no presets of other sizes"
+
+
 CARD = Paper(
     key="corpora",
     title="The corpora",
     artefacts=(Artefact("overview", "Sizes, lengths and question words of the corpora", "profile", "questions"),),
-    notebooks=(Notebook("00_corpora", ("data.folder", "data.train_size", "data.test_size")),),
+    notebooks=(
+        Notebook("00_corpora", ("data.folder", "data.train_size", "data.test_size")),
+        Notebook("18_growth", left_out=_one_size),
+    ),
 )

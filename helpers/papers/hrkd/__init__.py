@@ -63,6 +63,7 @@ CARD = Paper(
             lambda preset: _left_out(preset, "reviews"),
         ),
     ),
+    growth={"table2": "mnli", "table3": "reviews"},
     settings=("hrkd", "mnli", "reviews"),
     unread=("data", "windows", "answers"),
     own_domains=OwnDomains(

@@ -44,6 +44,7 @@ CARD = Paper(
         Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), lambda p: _algorithm().ablations(p)),
         Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), _table2),
     ),
+    growth={"table1": "data"},
     settings=("imm",),
     own_domains=OwnDomains(
         command="imm",

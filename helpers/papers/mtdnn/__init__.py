@@ -34,5 +34,6 @@ CARD = Paper(
         Notebook("15_mtdnn_main", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),
         Notebook("16_mtdnn_answers", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),
     ),
+    growth={"table2": "data"},
     settings=("mtdnn", "tasks"),
 )

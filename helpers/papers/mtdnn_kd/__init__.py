@@ -33,6 +33,7 @@ CARD = Paper(
         Notebook("13_mtdnn_kd_main", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),
         Notebook("14_mtdnn_kd_ensembles", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),
     ),
+    growth={"table2": "tasks"},
     settings=("mtdnn_kd", "tasks"),
     unread=("data", "windows", "answers"),
     own_domains=OwnDomains(

@@ -1,0 +1,59 @@
+"""When a method helps: tables against the number of training examples, from the records of several presets."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from helpers import paths
+from helpers.data.sections import SECTIONS, names_of
+from helpers.papers.card import Paper
+from helpers.presets.schema import Preset
+from helpers.results import comparisons, records
+from helpers.results.records import Record, RecordError, Score
+
+
+def growth(paper: Paper, presets: list[str]) -> dict:
+    """Parts of a record: the rows that the claims of a paper's tables compare, by the number of training examples in
+    each of ``presets`` that has the table; averaged over columns where that means something. Raises RecordError where
+    none has."""
+    scores, notes, unit = [], [], ""
+    for table, section in paper.growth.items():
+        files = [paths.record(name, f"{paper.key}/{table}") for name in presets]
+        for record in (next(iter(comparisons.by_metric(records.read(file)))) for file in files if file.exists()):
+            number = training_examples(record, section)
+            scores += _points(record, number)
+            notes.append(f"{_name(record)}, preset {record.preset}: {number:,} training examples a domain")
+            unit = record.unit
+    if not scores:
+        raise RecordError(f"{paper.key}: no records in the presets {', '.join(presets)}: run their notebooks first")
+    payload = {"x": "training examples of a domain or task, on average", "scale": "log"}
+    title = f"{paper.title.partition(':')[0]}: {unit} by the number of training examples"
+    parts = {"title": title, "kind": "curve", "unit": unit, "average": False, "payload": payload}
+    return {**parts, "scores": scores, "notes": notes}
+
+
+def training_examples(record: Record, section: str) -> int:
+    """Those of a domain or task, on average over all of a section of the preset that a record was made with, in its
+    first draw."""
+    settings = getattr(Preset(**record.run.parameters["preset"]).drawn(0), section)
+    load = SECTIONS[type(settings)].load
+    return round(np.mean([len(load(settings, name).train) for name in names_of(settings)]))
+
+
+def _points(record: Record, number: int) -> Iterator[Score]:
+    """A record's scores at a number of examples, one a seed that has all columns where these are averaged."""
+    compared = {row for claim in record.claims for row in (claim.above, claim.below, *claim.than)}
+    columns = comparisons.columns(record)
+    groups = {_name(record): columns} if record.average else {column: [column] for column in columns}
+    values = {(score.method, score.column, score.seed): score.value for score in record.scores}
+    for method in (row for row in comparisons.rows(record) if row in compared):
+        for seed in comparisons.seeds(record):
+            for column, group in groups.items():
+                found = [values[key] for inner in group if (key := (method, inner, seed)) in values]
+                if len(found) == len(group):
+                    yield Score(method=method, column=column, seed=seed, value=float(np.mean(found)), x=number)
+
+
+def _name(record: Record) -> str:
+    """Such as "HRKD, Table 2"."""
+    return record.title.partition(":")[0]
