@@ -1,6 +1,7 @@
 """A2D's tables and figures: what they need trained, as records, with the paper's claims."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 
@@ -23,7 +24,7 @@ SETS = {"Dev": "valid", "Test": "test"}  # what the paper calls sets of question
 FREE = ("Bleu-1", "Bleu-4", "Rouge-L")  # the paper's columns of Table 3
 
 
-def run(preset: Preset, plans: dict[tuple, Plan]) -> dict[tuple, Distilled]:
+def run(preset: Preset, plans: dict[tuple, Plan]) -> dict[tuple, Any]:
     """Train all that plans need, if it is not there."""
     return {key: outcome.value for key, outcome in run_plans(plans, preset.engine).items()}
 
@@ -156,7 +157,8 @@ def steps(preset: Preset, kind: Kind, readers: dict[Row, dict[tuple, A2dTraining
         "payload": {"x": "times the steps"},
         "notes": [
             f"1 is {budget(own):,} steps of {own.training.batch_size} windows ({own.training.epochs:g} epochs)",
-            f"{kind} is the first of an ensemble's {preset.a2d.members} members, and the one teacher",
+            f"{kind} is the first of an ensemble's {preset.a2d.members} members, and the one teacher; all others start "
+            "from the student's first weights",
             f"of a smoothed label a part of {algorithm.SMOOTHING:g} is divided among the tokens that may be answers",
             algorithm.WEIGHTS.format(preset.a2d),
             *shared.notes(preset),
