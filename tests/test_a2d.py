@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
+from helpers.models.mnemonic import NEVER
 from helpers.papers.a2d import algorithm, trainings
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import AnswerSettings
@@ -97,6 +98,18 @@ def test_joint_loss_by_hand():
             "ATT": 0.1 * (0.25 + 0.25) / 2,
         }
     )
+
+
+def test_smoothed_labels_are_of_the_tokens_that_may_be_answers():
+    # [CLS], a token of the question, which RMR never answers with, and two of the passage
+    logits, never = torch.tensor([[0.0, NEVER, 0.0, math.log(2)]]), torch.tensor([[0.0, NEVER, 0.0, 0.0]])
+    output = SimpleNamespace(start_logits=logits, end_logits=never)
+    batch = {"attention_mask": torch.ones(1, 4), "segment_ids": torch.tensor([[0, 1, 2, 2]])}
+    batch |= {side: torch.tensor([3]) for side in ("start", "end")}
+    terms = trainings.joint_loss({"CE": 1.0}, 1.0, 0.3)(output, batch, 0.0)
+    # start: 1/4, 1/4, 1/2 with labels of 1/10, 1/10, 8/10; end: 1/3 each
+    assert float(terms["CE"]) == pytest.approx(0.2 * math.log(4) + 0.8 * math.log(2) + LN3)
+    assert float(trainings.joint_loss({"CE": 1.0}, 1.0)(output, batch, 0.0)["CE"]) == pytest.approx(math.log(2) + LN3)
 
 
 @pytest.mark.parametrize("left_out", ["CE", "KD", "ANS", "ATT"])

@@ -1,5 +1,6 @@
 """A2D's tables and the case of Figure 3, from made-up answers."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,11 +8,13 @@ import pytest
 
 from helpers.data.examples import Example
 from helpers.notebooks import session
-from helpers.papers import rows
+from helpers.papers import reading, rows
 from helpers.papers.a2d import algorithm, tables
 from helpers.presets.load import load
-from helpers.results import attention
+from helpers.results import attention, comparisons
+from helpers.results import tables as result_tables
 from helpers.results.records import Record, Score
+from helpers.results.tables import LENGTH
 from helpers.tasks import views
 
 
@@ -27,8 +30,14 @@ def example(name: str, question: str, answer: str = "Rome", group: str = "") -> 
 
 
 def ask(monkeypatch, **sets) -> None:
-    for module in (tables, rows):
+    for module in (tables, reading, rows):
         monkeypatch.setattr(module, "question_set", lambda data, name: sets[name])
+
+
+def made_record(artefact: str, **parts) -> Record:
+    run = {"commit": "0" * 40, "dirty": False, "device": "CPU", "versions": {}, "seconds": 1.0, "peak_memory_mb": 1}
+    run["parameters"] = {}
+    return Record(artefact=artefact, preset="mini", title="t", run=run, **{"unit": "score", **parts})
 
 
 def test_a_table_is_the_mean_over_the_members_and_of_the_worst_variant(monkeypatch, preset):
@@ -51,14 +60,14 @@ def test_table4_times_ensemble_and_student_on_some_of_many_questions(monkeypatch
     ask(monkeypatch, test=[example(str(number), "Where ?") for number in range(450)])
     clock, read = [0.0], []
     monkeypatch.setattr(rows.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(tables, "windows_over", lambda preset, asked: asked)
+    monkeypatch.setattr(reading, "windows_over", lambda preset, asked: asked)
     monkeypatch.setattr(tables, "notes", lambda preset, runs: ["one seed"])
 
     def answer(preset, members, asked):
         read.append([one.id for one in asked])
         clock[0] += len(members)
 
-    monkeypatch.setattr(tables, "joint_answers", answer)
+    monkeypatch.setattr(reading, "joint_answers", answer)
     reader = SimpleNamespace(result=lambda: {"parameters": 2000}, load=lambda key: key, key="k")
     runs = {("RMR", 0): algorithm.Distilled([reader, reader], None, {"A2D": reader}, [])}
     parts = tables.table4(preset, runs, repeats=3)
@@ -71,6 +80,89 @@ def test_table4_times_ensemble_and_student_on_some_of_many_questions(monkeypatch
     ]
     assert parts["notes"] == ["one seed", "times are for 150 test questions"]  # each third, so that 200 are enough
     assert len(read) == 2 * (3 + 1) and all(ids == [str(number) for number in range(0, 450, 3)] for ids in read)
+
+
+def test_table3_keeps_every_questions_rouge_and_the_length_apart(monkeypatch):
+    preset = load("smoke", "a2d", own_draws=False)
+    asked = [
+        replace(example("a", "Why ?"), answers=("he ran to town",)),
+        replace(example("b", "Why ?"), answers=("yes",)),
+    ]
+    ask(monkeypatch, test=asked)
+    monkeypatch.setattr(tables, "made", lambda preset, runs: {"notes": ["one seed"], "training_seconds": 1.0})
+    right, half, none = ["he ran to town", "yes"], ["he ran", "yes"], ["no", "no"]
+    found = {("RMR", seed): [{"Test": right}, {"Test": none}] for seed in (0, 1)}
+    found |= {(row, seed): [{"Test": half}] for row in ("RMR (E)", "RMR + A2D") for seed in (0, 1)}
+    parts = tables.table3(preset, {("RMR", 0): None}, found)
+    values = {(s.method, s.column, s.metric): s.value for s in parts["scores"] if s.seed == 0}
+    assert values["RMR", "Bleu-1", None] == values["RMR", "Rouge-L", None] == 50  # of its two readers one is right
+    assert values["RMR", "Length", LENGTH] == pytest.approx((100 + 100 * 2 / 5) / 2)
+    assert values["RMR + A2D", "Length", LENGTH] == pytest.approx(100 * 3 / 5)
+    assert values["RMR + A2D", "Bleu-4", None] == 0 < values["RMR + A2D", "Bleu-4, smoothed", None]
+    assert parts["examples"]["RMR|Rouge-L|1"] == [50, 50]
+    assert parts["examples"]["RMR + A2D|Rouge-L|0"] == pytest.approx([100 * 2 * 2 / 6, 100])
+    record = made_record("a2d/table3", **{key: parts[key] for key in ("scores", "claims", "examples", "examples_of")})
+    assert {column for claim in record.claims for column in claim.columns} == {"Bleu-1", "Bleu-4", "Rouge-L"}
+    own, lengths = comparisons.by_metric(record)
+    assert comparisons.estimates(own).loc["RMR", "Rouge-L"].over == "2 seeds and 2 examples"
+    assert comparisons.estimates(own).loc["RMR", "Bleu-1"].over == "2 seeds"
+    assert not result_tables.frame(lengths).stack().str.contains(r"\*").any()  # neither more nor less is better
+    first = own.model_copy(update={"scores": [score for score in own.scores if score.seed == 0]})  # BLEU of one run
+    assert result_tables.varying(comparisons.estimates(first)) == "95 % interval over examples, one seed"
+    ours = load("smoke", "a2d")  # every seed has questions of its own
+    monkeypatch.setattr(
+        reading, "question_set", lambda data, name: [replace(e, id=f"{e.id}{data.draw}") for e in asked]
+    )
+    assert ours.own_draws and "examples" not in tables.table3(ours, {("RMR", 0): None}, found)
+
+
+def test_table5_claims_nothing_of_our_row(monkeypatch, preset):
+    ask(monkeypatch, test=[example("a", "Where ?")])
+    monkeypatch.setattr(tables, "made", lambda preset, runs: {"notes": ["one seed"]})
+    names = [algorithm.row_name("RMR", row) for row in algorithm.ABLATIONS]
+    found = {(row, 0): [{"Test": ["Rome"]}] for row in ("RMR", "RMR (E)", *names)}
+    parts = tables.table5(preset, {("RMR", 0): None}, found, ["Test"])
+    ours = "- Joint Training, full second stage"
+    assert ours in {score.method for score in parts["scores"]}
+    assert [claim.below for claim in parts["claims"]] == [row for row in names[1:] if row != ours]
+    assert sum(ours in note and "1.5 budgets" in note for note in parts["notes"]) == 1
+
+
+def test_the_curves_of_steps(monkeypatch):
+    preset = load("smoke", "a2d", **{"a2d.lengths": [0.5, 2.0]})
+    ask(
+        monkeypatch,
+        test=[example("a", "Where ?")],
+        AddSent=[example("a", "Where ?"), example("a-1", "Where ?", group="a")],
+    )
+    lines = ("RMR", "RMR + A2D", "RMR + one teacher", "RMR, smoothed labels")
+    made = {("longer", seed): {(line, x): f"{line} {x}" for line in lines for x in (0.5, 2.0)} for seed in (0, 1)}
+
+    def answered(preset, rows, columns):
+        assert columns == {"Test": "test", "AddSent": "AddSent"}
+        right = {row: groups[0][0].startswith("RMR + A2D") for row, groups in rows.items()}
+        texts = {
+            True: {"Test": ["Rome"], "AddSent": ["Rome", "Rome"]},
+            False: {"Test": ["Rome"], "AddSent": ["Rome", "Oslo"]},
+        }
+        return {row: [texts[well]] for row, well in right.items()}
+
+    monkeypatch.setattr(reading, "answered", answered)
+    monkeypatch.setattr(rows, "seconds", lambda trainings: 1.0)
+    parts = tables.steps(preset, "RMR", made, ["Dev", "Test", "AddSent"])
+    assert parts.pop("training_seconds") == 1.0
+    record = made_record("a2d/steps", kind="curve", **parts)
+    values = {(score.method, score.x, score.column): score.value for score in record.scores}
+    assert len(values) == 4 * 2 * 2 and values["RMR", 0.5, "Test"] == 100
+    assert values["RMR + A2D", 2.0, "AddSent"] == 100 and values["RMR + one teacher", 2.0, "AddSent"] == 0
+    first = record.claims[0]
+    assert first.primary and first.text == "RMR + A2D beats RMR, smoothed labels on AddSent at the longest"
+    assert (first.above, first.below) == ("RMR + A2D, 2", "RMR, smoothed labels, 2")
+    assert [(claim.below, claim.columns[0]) for claim in record.claims[1:]] == [
+        ("RMR, smoothed labels, 2", "Test"),
+        ("RMR + one teacher, 2", "AddSent"),
+        ("RMR + one teacher, 2", "Test"),
+    ]
 
 
 def test_figure4_shows_types_of_which_there_are_enough(monkeypatch, preset):
@@ -95,9 +187,7 @@ def test_the_share_of_the_gain_that_is_kept():
     means |= {(row, "Add", seed): value for (row, _, seed), value in means.items()}
     means |= {("RMR (E)", "Add", seed): value for seed, value in enumerate((55, 60, 75))}
     scores = [Score(method=m, column=c, seed=s, value=value, metric="F1") for (m, c, s), value in means.items()]
-    run = {"commit": "0" * 40, "dirty": False, "device": "CPU", "versions": {}, "seconds": 1.0, "peak_memory_mb": 1}
-    run["parameters"] = {}
-    record = Record(artefact="a2d/table1", preset="mini", title="t", unit="F1", scores=scores, run=run)
+    record = made_record("a2d/table1", unit="F1", scores=scores)
     table = tables.kept(record)
     less = "\N{MINUS SIGN}"
     assert table.loc["RMR, Test"].tolist() == ["+10.0 (+10.0 to +10.0)", "+9.0 (+9.0 to +9.0)", "90 % (90 to 90)"]
@@ -109,6 +199,16 @@ def meeting(name: str, between: int = 0) -> Example:
     """They met in Rome; other towns stand in the passage too, ``between`` words later."""
     context = "They met in Rome ," + " and so on" * between + " and not in Oslo , Bonn or Kiel ."
     return Example(name, "Where ?", context, ("Rome",), (12, 16), name)
+
+
+def said(asked: list[Example], texts: list[str]) -> list[SimpleNamespace]:
+    """A reader's answers, and how sure it is of each."""
+    scores = (-0.1, -0.9, -0.3, -0.2, -0.5, -0.6)
+    starts = [one.context.index(text) for one, text in zip(asked, texts, strict=True)]
+    return [
+        SimpleNamespace(id=one.id, text=text, score=score, span=(start, start + len(text)))
+        for one, text, score, start in zip(asked, texts, scores, starts, strict=False)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,18 +225,26 @@ def test_the_case_is_chosen_by_the_rule(monkeypatch, preset, before, after, betw
     ask(monkeypatch, test=asked)
     texts = {"before": before, "after": after}
 
-    def joint_answers(preset, members, windows):
-        scores, found = [-0.1, -0.9, -0.3, -0.2], []
-        for one, text, score in zip(asked, texts[members[0]], scores, strict=True):
-            start = one.context.index(text)
-            found.append(SimpleNamespace(id=one.id, text=text, score=score, span=(start, start + len(text))))
-        return found
-
-    monkeypatch.setattr(views, "joint_answers", joint_answers)
+    monkeypatch.setattr(views, "joint_answers", lambda preset, members, windows: said(asked, texts[members[0]]))
     monkeypatch.setattr(views, "compare", lambda preset, readers, example: {})
-    found, rule, _ = views.choose(preset, {name: name for name in texts}, "Test", asked)
-    assert found.id == chosen
-    assert ("there is none" in rule) == (chosen in "ad") and rule.startswith("of the Test questions")
+    case = views.choose(preset, {name: name for name in texts}, "Test", asked)
+    assert case.example.id == chosen
+    assert ("there is none" in case.rule) == (chosen in "ad") and case.rule.startswith("of the Test questions")
+
+
+def test_a_case_says_how_many_questions_were_mended_and_broken(monkeypatch, preset):
+    asked = [meeting(name) for name in "abcdef"]
+    answers = {
+        "before": ["Rome", "Oslo", "Bonn", "Rome", "Oslo", "Rome"],
+        "after": ["Oslo", "Rome", "Rome", "Rome", "Kiel", "in Rome"],  # the last is wrong in part: neither
+    }
+    monkeypatch.setattr(views, "joint_answers", lambda preset, members, windows: said(asked, answers[members[0]]))
+    monkeypatch.setattr(views, "compare", lambda preset, readers, example: {})
+    case = views.choose(preset, {name: name for name in answers}, "Test", asked)
+    expected = "of the 6 Test questions distillation mended 2 (an F1 of 0 before, of 100 after) and broke 1 "
+    assert case.changes == expected + "(100 before, 0 after)"
+    monkeypatch.setattr(tables, "made", lambda preset, runs: {"training_seconds": 1.0})
+    assert tables.figure3(preset, {("RMR", 0): None}, case)["notes"][2] == case.changes
 
 
 def test_a_case_is_drawn_around_its_answers():

@@ -9,7 +9,7 @@ from conftest import waves_of
 
 from helpers.data.sets import question_set
 from helpers.papers.a2d import algorithm, trainings
-from helpers.presets.load import load
+from helpers.presets.load import PresetError, load
 from helpers.results import records
 from helpers.tasks.answering import answering
 from helpers.tasks.spans import budget, distributions
@@ -48,6 +48,7 @@ def test_the_rows_of_table_5(results):
     assert all(one.terms == {"CE": 1.0} and one.teacher == "" for one in members)
     weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
     left_out = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", "- Joint Training": "ATT"}
+    left_out["- Joint Training, full second stage"] = "ATT"
     assert list(done.students) == list(left_out)
     for row, student in done.students.items():
         assert student.terms == {name: weight for name, weight in weights.items() if name != left_out[row]}
@@ -59,7 +60,10 @@ def test_the_rows_of_table_5(results):
     staged = done.students["- Joint Training"]
     assert first.terms == {"ATT": 0.1} and first.start == "" and staged.start == key(first)
     assert first.steps == budget(preset) // 2 == staged.first_step and first.steps + staged.steps == budget(preset)
-    others = [one for one in [*members, *students] if one is not staged]
+    # and the same with as many steps of the rest as others have in all
+    longer = done.students["- Joint Training, full second stage"]
+    assert longer.start == key(first) and longer.first_step == first.steps and longer.steps == budget(preset)
+    others = [one for one in [*members, *students] if one not in (staged, longer)]
     assert all(one.steps == budget(preset) and one.start == "" for one in others)
 
 
@@ -94,6 +98,35 @@ def test_what_a_notebook_needs_counts_both_stages(stored):
     keys = {key(task) for plan in plans.values() for task in engine.replay(plan).tasks}
     trained = {key(one) for one in (*stored.done.members, *stored.done.students.values(), *stored.done.stages)}
     assert trained <= keys and len(stored.done.stages) == 1
+
+
+def test_longer_trainings_and_other_teachers(results):
+    preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
+    (members, (knowledge,), (student,), (alone,), readers), done = waves_of(algorithm.longer(preset, "RMR", 0))
+    assert list(done.values()) == list(readers) and len(readers) == 4 * 3
+    whole = budget(preset)
+    assert {times: reader.steps for (_, times), reader in done.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
+    # at 1 the tables' own readers, so that nothing is trained twice
+    assert key(done["RMR", 1.0]) == key(members[0]) and key(done["RMR + A2D", 1.0]) == key(student)
+    assert {key(done[line, 1.0]) for line in ("RMR", "RMR + A2D")} <= {
+        key(one) for wave in waves(preset)[0] for one in wave
+    }
+    assert alone.members == [key(members[0])] and knowledge.members == [key(member) for member in members]
+    one = done["RMR + one teacher", 2.0]
+    assert one.teacher == key(alone) and (one.terms, one.temperature) == (student.terms, student.temperature)
+    smoothed = done["RMR, smoothed labels", 2.0]
+    assert smoothed.smoothing == 0.1 and smoothed.terms == {"CE": 1.0} and smoothed.teacher == ""
+    assert all(reader.smoothing == 0 for (line, _), reader in done.items() if "smoothed" not in line)
+    # all but the member start from the student's weights and read in its order
+    assert {reader.seed for (line, _), reader in done.items() if line != "RMR"} == {student.seed}
+    assert len({key(reader) for reader in readers}) == len(readers)
+
+
+def test_without_lengths_nothing_is_longer(results):
+    assert algorithm.longer_plans(small(**{"a2d.lengths": []}), "RMR") == {}
+    assert [*algorithm.longer_plans(small(), "RMR")] == [("longer", 0)]
+    with pytest.raises(PresetError, match=r"a2d\.lengths"):
+        small(**{"a2d.lengths": [1, 0]})
 
 
 def test_an_odd_budget_is_divided_without_loss(preset):

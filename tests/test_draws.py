@@ -9,6 +9,7 @@ from helpers.data import domains, draws, tasks, texts
 from helpers.data.adversarial import load_adversarial
 from helpers.data.mini import domains as mini
 from helpers.data.sets import question_set
+from helpers.papers import reading
 from helpers.papers.a2d import algorithm as a2d
 from helpers.papers.a2d import tables as a2d_tables
 from helpers.papers.imm import algorithm as imm
@@ -147,7 +148,7 @@ def test_a_seeds_readers_are_scored_on_its_own_test_questions(monkeypatch):
 
 
 def test_an_ensembles_answers_are_scored_on_its_own_test_questions(monkeypatch):
-    monkeypatch.setattr(a2d_tables, "ask", rightly)
+    monkeypatch.setattr(reading, "ask", rightly)
     given = load("smoke", "a2d", seeds=2)
     runs = {key: planned(plan).value for key, plan in a2d.plans(given, "BERT").items()}
     sets = ["Dev", "Test", "AddSent"]

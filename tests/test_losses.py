@@ -10,6 +10,7 @@ from helpers.training.losses import (
     mean,
     probability_at,
     probability_divergence,
+    smoothed_negative_log_likelihood,
     span_negative_log_likelihood,
 )
 
@@ -28,6 +29,20 @@ def test_span_likelihood_by_hand():
     mask = torch.tensor([[1, 1, 0]])
     value = span_negative_log_likelihood(start, end, torch.tensor([1]), torch.tensor([0]), mask)
     assert value.tolist() == pytest.approx([-math.log(0.75) - math.log(0.5)])
+
+
+def test_smoothed_labels_by_hand():
+    # P(start) = 1/2, 1/4, 1/4 and P(end) = 1/3 each; the fourth position is padding, the first two may be answers
+    student = torch.tensor([[math.log(2), 0.0, 0.0, 9.0]]), torch.tensor([[5.0, 5.0, 5.0, -9.0]])
+    mask, possible = torch.tensor([[1, 1, 1, 0]]), torch.tensor([[1, 1, 0, 0]])
+    gold = torch.tensor([0]), torch.tensor([1])
+    # start: 9/10 at 1/2 and 1/10 at 1/4, as the label gives 8/10 + 2/10 / 2 and 2/10 / 2
+    expected = 0.9 * math.log(2) + 0.1 * math.log(4) + math.log(3)
+    assert smoothed_negative_log_likelihood(student, gold, mask, possible, 0.2).tolist() == pytest.approx([expected])
+    hard = smoothed_negative_log_likelihood(student, gold, mask, possible, 0.0)
+    assert hard.tolist() == pytest.approx(span_negative_log_likelihood(*student, *gold, mask).tolist())
+    alone = smoothed_negative_log_likelihood(student, gold, mask, torch.tensor([[1, 1, 1, 0]]), 1.0)
+    assert alone.tolist() == pytest.approx([(math.log(2) + 2 * math.log(4)) / 3 + math.log(3)])
 
 
 def test_span_likelihood_is_computed_in_float32():

@@ -247,6 +247,9 @@ def test_free_answers_by_hand():
     # 2 (or 4; the shorter of two as near) + 2 = 4, so no penalty.
     assert scores["bleu_1"] == pytest.approx(100)
     assert scores["bleu_4"] == 0  # no four words in a row
+    assert scores["length"] == pytest.approx(100)
+    # One more of two words (2 of 2), of three (0 of 1) and of four (0 of 0).
+    assert scores["bleu_4_smoothed"] == pytest.approx(100 * (4 / 4 * 3 / 3 * 1 / 2 * 1 / 1) ** 0.25)
     # Longest common subsequences: 2 of 3 and 2: 4/5, beats 2 of 3 and 4: 4/7; and 1 of 1 and 2: 2/3.
     assert scores["rouge_l_each"].tolist() == pytest.approx([80, 200 / 3])
     assert scores["rouge_l"] == pytest.approx((80 + 200 / 3) / 2)
@@ -257,7 +260,11 @@ def test_bleu_by_hand():
     # 5 of 6 words, 3 of 5 pairs (he ran, ran to, to the), 2 of 4 triples, 1 of 3 fours; longer than the nearest (5).
     assert scores["bleu_1"] == pytest.approx(100 * 5 / 6)
     assert scores["bleu_4"] == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
+    assert scores["bleu_4_smoothed"] == pytest.approx(100 * (5 / 6 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25)
+    assert scores["length"] == pytest.approx(100 * 6 / 5)
     brief = free_answers(["he ran"], [["he ran away"]])
+    assert brief["length"] == pytest.approx(100 * 2 / 3)
+    assert free_answers(["she"], [["he ran away"]])["bleu_4_smoothed"] == 0  # no word is right
     assert brief["bleu_1"] == pytest.approx(100 * np.exp(1 - 3 / 2))  # brevity penalty
 
 

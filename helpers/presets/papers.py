@@ -84,6 +84,9 @@ class A2dSettings(Settings):
     answer_weight: float = Field(0.3, ge=0, description="gamma, the weight of the answer loss L_ANS")
     attention_weight: float = Field(0.1, ge=0, description="delta, the weight of the attention loss L_ATT")
     top_k: int = Field(4, ge=1, description="answers of a member among which the confusing one is looked for")
+    lengths: list[Annotated[float, Field(gt=0)]] = Field(
+        [], description="of trainings, in times the steps of the tables' readers, for curves of ours; empty: none"
+    )
 
 
 class HrkdSettings(Settings):

@@ -1,7 +1,7 @@
 """Numbers as text: methods × columns with intervals, the paper's numbers beside them, and differences, also as HTML.
 
-More is taken to be better, unless ``LESS_IS_BETTER`` or ``COUNT`` says otherwise. But for ``html``, records are of one
-metric.
+More is taken to be better, unless ``LESS_IS_BETTER``, ``COUNT`` or ``LENGTH`` says otherwise. But for ``html``, records
+are of one metric.
 """
 
 import re
@@ -17,6 +17,7 @@ from helpers.results.records import Record
 NONE = "–"  # a cell without a number
 LESS_IS_BETTER = ("seconds", "ms an example", "thousand parameters", "MB")  # how such units begin
 COUNT = "examples"  # a unit of whole numbers, none of which is better than another
+LENGTH = "% of the references' words"  # a unit of which neither more nor less is better
 
 
 def frame(record: Record) -> pd.DataFrame:
@@ -100,7 +101,7 @@ def share(found: tuple[float, float, float] | None) -> str:
 
 def varying(estimates: pd.DataFrame) -> str:
     """What the intervals of estimates are over, such as "95 % interval over seeds"; empty where there are none."""
-    over = [cell.over for cell in estimates.to_numpy().ravel() if cell is not None]
+    over = [cell.over for cell in estimates.to_numpy().ravel() if cell is not None and cell.error is not None]
     kinds = " and ".join(kind for kind in ("seeds", "examples") if any(kind in text for text in over))
     alone = ["one seed" in text for text in over]
     beside = ", one seed" if all(alone) else "; of one seed, over examples" if any(alone) else ""
@@ -142,7 +143,7 @@ def html_table(caption: str, table: pd.DataFrame) -> str:
 def _texts(means: pd.DataFrame, digits: int, unit: str) -> pd.DataFrame:
     rounded = means.round(digits)
     texts = means.map(lambda value: NONE if np.isnan(value) else f"{value:,.{digits}f}").astype(object)
-    if unit == COUNT or len(means) < 2:
+    if unit in (COUNT, LENGTH) or len(means) < 2:
         return texts
     best = rounded.min() if unit.startswith(LESS_IS_BETTER) else rounded.max()
     return texts.where(rounded.ne(best), texts.map("**{}**".format))

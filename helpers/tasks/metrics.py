@@ -146,8 +146,12 @@ def best_threshold(
 def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float | np.ndarray]:
     """BLEU-1, BLEU-4 and ROUGE-L in percent of free answers with one or more references each (NarrativeQA: two).
 
-    BLEU is of the whole corpus (sacrebleu, lower case, no smoothing). ROUGE-L is the F-measure against the best
-    reference (rouge-score, no stemming), averaged; "rouge_l_each" holds the single values.
+    BLEU is of the whole corpus (sacrebleu, lower case, no smoothing). "bleu_4_smoothed" adds one to matches and number
+    of stretches of two words and more (Lin & Och 2004), so that it is 0 only where no word is right. "length" is the
+    number of words said divided by that of the references, of each question the one of most nearly the answer's length,
+    of two the shorter: the lengths that BLEU's brevity penalty compares, in which punctuation counts as words. ROUGE-L
+    is the F-measure against the best reference (rouge-score, no stemming), averaged; "rouge_l_each" holds the single
+    values.
     """
     from rouge_score.rouge_scorer import RougeScorer  # here, because it imports all of nltk
     from sacrebleu.metrics import BLEU
@@ -157,12 +161,14 @@ def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]
     if not all(references):
         raise DataError(f"question {list(map(bool, references)).index(False)} has no reference answer")
     streams = list(zip_longest(*references))  # a question without an nth reference has None there
-    bleu = {
-        f"bleu_{order}": BLEU(lowercase=True, smooth_method="none", max_ngram_order=order)
-        .corpus_score(list(predictions), streams)
-        .score
-        for order in (1, 4)
+    orders = {"bleu_1": (1, "none"), "bleu_4": (4, "none"), "bleu_4_smoothed": (4, "add-k")}  # by default k is 1
+    measured = {
+        name: BLEU(lowercase=True, smooth_method=smoothing, max_ngram_order=order).corpus_score(
+            list(predictions), streams
+        )
+        for name, (order, smoothing) in orders.items()
     }
+    bleu = {name: found.score for name, found in measured.items()} | {"length": 100 * measured["bleu_1"].ratio}
     scorer = RougeScorer(["rougeL"])
     pairs = zip(predictions, references, strict=True)
     each = np.asarray([100 * scorer.score_multi(answers, text)["rougeL"].fmeasure for text, answers in pairs])

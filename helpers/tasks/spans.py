@@ -16,7 +16,7 @@ from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding, metrics
 from helpers.tasks.decoding import Logits, Prediction
 from helpers.training.loop import Batch, outputs
-from helpers.training.losses import mean, span_negative_log_likelihood
+from helpers.training.losses import mean, smoothed_negative_log_likelihood, span_negative_log_likelihood
 
 FOLDS = 2  # of the training questions, for readers that are asked what they did not see
 FIT = ("train", "valid")  # the parts that a training depends on
@@ -107,12 +107,21 @@ def reading(preset: Preset, domains: Sequence[str]) -> dict:
     }
 
 
-def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+def loss(output, batch: Batch, progress: float, smoothing: float = 0.0) -> dict[str, Tensor]:
     """Negative log-likelihood of the answer's first and last token (Liu et al. 2020, Eqs. 3, 4, 8), weighted where the
-    batch has weights (Eq. 7)."""
-    values_B = span_negative_log_likelihood(
-        output.start_logits, output.end_logits, batch["start"], batch["end"], batch["attention_mask"]
+    batch has weights (Eq. 7). ``smoothing`` is divided among the tokens that may be answers: the passage's, and [CLS]
+    for windows without one."""
+    student, gold, mask_BxL = (
+        (output.start_logits, output.end_logits),
+        (batch["start"], batch["end"]),
+        batch["attention_mask"],
     )
+    if smoothing:
+        possible_BxL = batch["segment_ids"] == 2
+        possible_BxL[:, 0] = True
+        values_B = smoothed_negative_log_likelihood(student, gold, mask_BxL, possible_BxL, smoothing)
+    else:
+        values_B = span_negative_log_likelihood(*student, *gold, mask_BxL)
     return {"likelihood": mean(values_B, batch.get("weight"))}
 
 

@@ -23,20 +23,28 @@ RULE = (
 
 
 class Case(NamedTuple):
-    """A question, the rule by which it was chosen, and what both readers do with it (``compare``)."""
+    """A question, the rule by which it was chosen, what both readers do with it (``compare``), and how many of the
+    questions that it was chosen from changed sides, in words."""
 
     example: Example
     rule: str
     payload: dict
+    changes: str
 
 
 def choose(preset: Preset, readers: Readers, where: str, examples: list[Example]) -> Case:
     """A case by ``RULE`` among the examples called ``where``. Where no question fits, of all that the reader by itself
-    answers wrong the one it is surest of; where it answers all right, the first."""
+    answers wrong the one it is surest of; where it answers all right, the first. Wrong is an F1 of 0, right one of
+    100."""
     windows = windows_over(preset, examples)
     answered = {name: joint_answers(preset, [model], windows) for name, model in readers.items()}
     right = {name: metrics.score(examples, answers).f1 for name, answers in answered.items()}
     fits = (right["before"] == 0) & (right["after"] == 100)
+    broken = (right["before"] == 100) & (right["after"] == 0)
+    changes = (
+        f"of the {len(examples)} {where} questions distillation mended {fits.sum()} (an F1 of 0 before, of 100 after) "
+        f"and broke {broken.sum()} (100 before, 0 after)"
+    )
     for number in np.flatnonzero(fits):
         spans = {"gold": examples[number].span, "confusing": answered["before"][number].span}
         fits[number] = len(best_window(windows, number, spans)[1]) == 2
@@ -45,7 +53,7 @@ def choose(preset: Preset, readers: Readers, where: str, examples: list[Example]
         fits, rule = right["before"] == 0, rule + " (there is none, so of all that the former answers wrong)"
     sure = np.where(fits, [answer.score for answer in answered["before"]], -np.inf)
     example = examples[int(sure.argmax()) if fits.any() else 0]
-    return Case(example, rule, compare(preset, readers, example))
+    return Case(example, rule, compare(preset, readers, example), changes)
 
 
 def read(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.ndarray]:

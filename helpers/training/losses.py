@@ -33,6 +33,20 @@ def span_negative_log_likelihood(
     return -(start + end)
 
 
+def smoothed_negative_log_likelihood(
+    student: Span, gold: Span, mask_BxL: Tensor, possible_BxL: Tensor, smoothing: float
+) -> Tensor:
+    """-sum q log P of start and of end, summed, shape B, with smoothed labels (Szegedy et al. 2016, section 7): q is
+    ``smoothing`` divided evenly among the positions that are ``possible``, and 1 - ``smoothing`` more at the gold one.
+
+    ``student`` are logits (B×L each), ``gold`` positions (B each); P is over the unmasked positions.
+    """
+    hard_B = span_negative_log_likelihood(*student, *gold, mask_BxL)
+    logs_BxL = sum(log_probabilities(side, mask_BxL) for side in student)
+    even_B = -logs_BxL.masked_fill(possible_BxL == 0, 0.0).sum(-1) / possible_BxL.sum(-1)
+    return (1 - smoothing) * hard_B + smoothing * even_B
+
+
 def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> Tensor:
     """Softmax probability of one position of each example, shape B."""
     return log_probabilities(logits_BxL, mask_BxL).gather(1, position_B[:, None])[:, 0].exp()

@@ -19,15 +19,25 @@ from helpers.papers.a2d.trainings import (
     Kind,
     vocabulary,
 )
+from helpers.papers.reading import Row
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import Preset
 from helpers.tasks.spans import budget, fit_settings
 from helpers.training.engine import Plan
 
 KINDS: tuple[Kind, ...] = ("RMR", "BERT")  # the paper's reader, and below it ours
-# The rows of Table 5 by the terms of Eq. 1 that they leave out; "- Joint Training" matches the attention first.
-ABLATIONS = {"A2D": (), "- Vanilla KD": ("KD",), "- ATT": ("ATT",), "- ANS": ("ANS",), "- Joint Training": ("ATT",)}
-STAGED = "- Joint Training"
+STAGED, STAGED_WHOLE = "- Joint Training", "- Joint Training, full second stage"  # match the attention first
+# The rows of Table 5 by the terms of Eq. 1 that they leave out; the last is ours.
+ABLATIONS = {
+    "A2D": (),
+    "- Vanilla KD": ("KD",),
+    "- ATT": ("ATT",),
+    "- ANS": ("ANS",),
+    STAGED: ("ATT",),
+    STAGED_WHOLE: ("ATT",),
+}
+WEIGHTS = "temperature {0.temperature:g}, gamma {0.answer_weight:g}, delta {0.attention_weight:g}"  # in words
+SMOOTHING = 0.1  # of labels (Szegedy et al. 2016, section 7)
 
 
 class ChoiceError(ValueError):
@@ -45,7 +55,6 @@ class Distilled:
 
 
 Runs = dict[tuple[Kind, int], Distilled]  # by kind of reader and seed
-Row = tuple[str, int]  # of a table: its name, and the seed
 Rows = dict[Row, list[list[A2dTraining]]]  # readers that answer together; a row's score is the mean over these groups
 
 
@@ -56,38 +65,78 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
     numbers = range(1, settings.members + 1)
     members = [reader(preset, kind, seed + 100 * number, f"{kind}, member {number}") for number in numbers]
     yield members  # step 1
-    knowledge = EnsembleKnowledge(
-        preset=preset,
-        label=f"what the ensemble of {kind} knows, seed {seed}",
-        members=[member.key for member in members],
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-    )
+    knowledge = knowledge_of(preset, members, f"what the ensemble of {kind} knows, seed {seed}")
     yield [knowledge]  # steps 2 and 3
     taught = {"teacher": knowledge.key, "temperature": settings.temperature}
-    half, stages, start = budget(preset) // 2, [], ""
-    if STAGED in rows:  # Romero et al. 2015: first the attention alone
+    whole, stages, staged = budget(preset), [], {}
+    half = whole // 2
+    if {STAGED, STAGED_WHOLE} & {*rows}:  # Romero et al. 2015: first the attention alone
         weight = {"ATT": settings.attention_weight or 1.0}
         first = reader(preset, kind, seed, f"{kind}, {STAGED}, first stage", steps=half, terms=weight, **taught)
         yield (stages := [first])
-        start = first.key
-    students = {}
-    for row in rows:
-        terms = {name: w for name, w in weights_of_terms(settings).items() if w and name not in ABLATIONS[row]}
-        staged = {"steps": budget(preset) - half, "start": start, "first_step": half} if row == STAGED else {}
-        students[row] = reader(preset, kind, seed, f"{kind} + {row}", terms=terms, **staged, **taught)
+        goes_on = {"start": first.key, "first_step": half}
+        staged = {STAGED: {"steps": whole - half, **goes_on}, STAGED_WHOLE: {"steps": whole, **goes_on}}
+    students = {
+        row: reader(
+            preset,
+            kind,
+            seed,
+            f"{kind} + {row}",
+            terms=weights_of_terms(settings, row),
+            **staged.get(row, {}),
+            **taught,
+        )
+        for row in rows
+    }
     yield students.values()  # step 4
     return Distilled(members, knowledge, students, stages)
 
 
-def weights_of_terms(settings: A2dSettings) -> dict[str, float]:
-    """The weights of Eq. 1: lambda is tau squared, to scale the gradients (section 2.2)."""
-    return {
+def knowledge_of(preset: Preset, members: list[A2dTraining], label: str) -> EnsembleKnowledge:
+    """What readers know together, or one by itself."""
+    keys, settings = [member.key for member in members], preset.a2d
+    return EnsembleKnowledge(
+        preset=preset, label=label, members=keys, temperature=settings.temperature, top_k=settings.top_k
+    )
+
+
+def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
+    """Ours, to tell distillation from a stronger signal and from longer training: the ensemble's first member, A2D, the
+    same with that member as the only teacher, and a reader with smoothed labels, by line and multiple of the budget.
+    All but the first start from the student's weights and read in its order."""
+    distilled = yield from distillation(preset, kind, seed, ("A2D",))
+    preset, (member, *_), student = preset_for(preset, kind), distilled.members, distilled.students["A2D"]
+    alone = knowledge_of(preset, [member], f"what {member.label} knows")
+    yield [alone]
+    taught = {"temperature": student.temperature, "terms": student.terms}
+    lines = {
+        kind: {"seed": member.seed},
+        f"{kind} + A2D": {"seed": seed, "teacher": student.teacher, **taught},
+        f"{kind} + one teacher": {"seed": seed, "teacher": alone.key, **taught},
+        f"{kind}, smoothed labels": {"seed": seed, "smoothing": SMOOTHING},
+    }
+    whole = budget(preset)
+    readers = {
+        (line, times): reader(
+            preset, kind, label=f"{line}, {times:g} times the steps", steps=max(1, round(times * whole)), **parts
+        )
+        for line, parts in lines.items()
+        for times in sorted({*preset.a2d.lengths})
+    }
+    yield readers.values()
+    return readers
+
+
+def weights_of_terms(settings: A2dSettings, row: str = "A2D") -> dict[str, float]:
+    """The weights of the terms of Eq. 1 that a row of Table 5 has: lambda is tau squared, to scale the gradients
+    (section 2.2)."""
+    weights = {
         "CE": 1.0,
         "KD": settings.temperature**2,
         "ANS": settings.answer_weight,
         "ATT": settings.attention_weight,
     }
+    return {name: weight for name, weight in weights.items() if weight and name not in ABLATIONS[row]}
 
 
 def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **parts) -> A2dTraining:
@@ -130,8 +179,14 @@ def plans(
 
 
 def all_plans(preset: Preset, readers: str) -> dict[tuple, Plan]:
-    """What Table 5 and section 4.2 need."""
-    return plans(preset, readers, tuple(ABLATIONS)) | weight_plans(preset, readers)
+    """What Table 5, our curves and section 4.2 need."""
+    return plans(preset, readers, tuple(ABLATIONS)) | longer_plans(preset, readers) | weight_plans(preset, readers)
+
+
+def longer_plans(preset: Preset, kind: Kind) -> dict[tuple[str, int], Plan]:
+    """``longer`` for every seed; none where ``a2d.lengths`` is empty."""
+    seeds = range(preset.seeds if preset.a2d.lengths else 0)
+    return {("longer", seed): longer(preset.drawn(seed), kind, seed) for seed in seeds}
 
 
 def weight_plans(preset: Preset, kind: Kind, temperatures: str = "") -> dict[tuple[str, int], Plan]:

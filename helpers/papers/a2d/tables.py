@@ -1,35 +1,30 @@
 """A2D's tables and figures: what they need trained, as records, with the paper's claims."""
 
-import math
 from collections.abc import Iterable
-from functools import partial
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from helpers.data.examples import Example
-from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import question_set, question_set_names
 from helpers.models.attention import keep_attention
+from helpers.papers import reading
 from helpers.papers import rows as shared
 from helpers.papers.a2d import FASTER, algorithm
 from helpers.papers.a2d.algorithm import Distilled, Row, Rows, Runs, kinds_of, row_name, rows_of
+from helpers.papers.a2d.trainings import A2dTraining, Kind
+from helpers.papers.reading import Answers
 from helpers.presets.schema import Preset
-from helpers.results import records
-from helpers.results.records import Claim, Record, Score
-from helpers.tasks import metrics, views
-from helpers.tasks.answering import Texts, answering, ask
-from helpers.tasks.spans import budget, joint_answers, windows_over
+from helpers.results.records import Claim, Record
+from helpers.tasks import views
+from helpers.tasks.spans import budget
 from helpers.training.engine import Plan, run_plans
 
 SETS = {"Dev": "valid", "Test": "test"}  # what the paper calls sets of questions; others bear their own names
-FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L"}
-FEW = 10  # questions of a type that are too few to speak of it
-TIMED = 200  # questions that Table 4 times
-Answers = dict[Row, list[Texts]]  # by row, what every group of its readers answers, by column
+FREE = ("Bleu-1", "Bleu-4", "Rouge-L")  # the paper's columns of Table 3
 
 
-def run(preset: Preset, plans: dict[tuple, Plan]) -> dict[tuple, Distilled]:
+def run(preset: Preset, plans: dict[tuple, Plan]) -> dict[tuple, Any]:
     """Train all that plans need, if it is not there."""
     return {key: outcome.value for key, outcome in run_plans(plans, preset.engine).items()}
 
@@ -42,16 +37,12 @@ def present(preset: Preset, columns: Iterable[str]) -> list[str]:
 
 def answered(preset: Preset, rows: Rows, columns: list[str]) -> Answers:
     """What every group of readers answers to these sets of questions; asked once, and kept."""
-    sets = {SETS.get(column, column): column for column in columns}
-    asked = {
-        (row, number): answering(preset.drawn(row[1]), readers, list(sets), together=True)
-        for row, groups in rows.items()
-        for number, readers in enumerate(groups)
-    }
-    answers: Answers = {row: [] for row in rows}
-    for (row, _), texts in ask(preset, asked).items():
-        answers[row].append({column: texts[name] for name, column in sets.items()})
-    return answers
+    return reading.answered(preset, rows, sets_of(columns))
+
+
+def sets_of(columns: Iterable[str]) -> dict[str, str]:
+    """The sets of questions by their columns."""
+    return {column: SETS.get(column, column) for column in columns}
 
 
 def scores(preset: Preset, answers: Answers, columns: list[str]) -> dict:
@@ -84,54 +75,34 @@ def table2(preset: Preset, runs: Runs, answers: Answers) -> dict:
 
 def table3(preset: Preset, runs: Runs, answers: Answers) -> dict:
     """Table 3: BLEU and ROUGE-L of free answers; the mean over the members for a row of several readers."""
-    values = []
-    for (row, seed), groups in answers.items():
-        references = [example.answers for example in question_set(preset.drawn(seed).data, "test")]
-        measured = pd.DataFrame([metrics.free_answers(texts["Test"], references) for texts in groups])[[*FREE]].mean()
-        values += [Score(method=row, column=FREE[key], seed=seed, value=value) for key, value in measured.items()]
-    said = []
+    said, parts = [], made(preset, runs)
     for number, kind in enumerate(kinds_of(runs)):
-        said += [_beats(f"{kind} + A2D", kind, column, "in") for column in FREE.values()]
+        said += [_beats(f"{kind} + A2D", kind, column, "in") for column in FREE]
         said.append(_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in", primary=number == 0))
-    return {**made(preset, runs), "scores": values, "claims": said}
+    texts = {row: [of_reader["Test"] for of_reader in groups] for row, groups in answers.items()}
+    measured = reading.free_answers(preset, "test", texts)
+    return {**parts, **measured, "claims": said, "notes": [*parts["notes"], *measured["notes"]]}
 
 
 def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
-    """Table 4: how long ensemble and student take for test questions, turn by turn in one run, and their sizes.
-
-    Tokenised text to answers, readers loaded; the median of ``repeats``. At most ``TIMED`` questions, evenly spread,
-    because an ensemble reads them again and again.
-    """
-    values: list[Score] = []
-
-    def add(row: str, seed: int, value: float, metric: str) -> None:
-        values.append(Score(method=row, column="inference", seed=seed, value=value, metric=metric))
-
-    for (row, seed), groups in rows_of(runs).items():
-        if len(groups) == 1:
-            add(row, seed, sum(reader.result()["parameters"] for reader in groups[0]) / 1000, "thousand parameters")
-    for (kind, seed), distilled in runs.items():
-        together = {f"{kind} (E)": distilled.members, f"{kind} + A2D": [distilled.students["A2D"]]}
-        models = {row: [reader.load(reader.key) for reader in readers] for row, readers in together.items()}
-        questions = question_set(preset.drawn(seed).data, "test")
-        questions = questions[:: math.ceil(len(questions) / TIMED)]
-        windows = windows_over(preset, questions)
-        work = {row: partial(joint_answers, preset, members, windows) for row, members in models.items()}
-        seconds = shared.seconds_in_turns(work, repeats)
-        for row, value in seconds.items():
-            add(row, seed, value, "seconds")
-        slow, fast = seconds.values()
-        add(f"{kind} + A2D", seed, slow / fast, FASTER)
-    order = (FASTER, "seconds", "thousand parameters")
-    values.sort(key=lambda score: order.index(score.metric))
-    return {"scores": values, "notes": [*notes(preset, runs), f"times are for {len(questions)} test questions"]}
+    """Table 4: how long ensemble and student take for test questions, and their sizes."""
+    compared = [
+        (seed, {f"{kind} (E)": distilled.members, f"{kind} + A2D": [distilled.students["A2D"]]})
+        for (kind, seed), distilled in runs.items()
+    ]
+    measured = reading.speed(preset, compared, FASTER, repeats)
+    return {**measured, "notes": [*notes(preset, runs), *measured["notes"]]}
 
 
 def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> dict:
     """Table 5: what each part is worth. The paper says that each helps."""
     kinds, parts = kinds_of(runs), made(preset, runs)
-    pairs = [(f"{kind} + A2D", row_name(kind, name)) for kind in kinds for name in algorithm.ABLATIONS if name != "A2D"]
-    staged = f"{algorithm.STAGED}: the first half of its steps matches the attention alone, without the right answers"
+    claimed = [name for name in algorithm.ABLATIONS if name not in ("A2D", algorithm.STAGED_WHOLE)]
+    pairs = [(f"{kind} + A2D", row_name(kind, name)) for kind in kinds for name in claimed]
+    staged = [
+        f"{algorithm.STAGED}: the first half of its steps matches the attention alone, without the right answers",
+        f"{algorithm.STAGED_WHOLE}: a row of ours, whose second stage has the whole budget, so 1.5 budgets in all",
+    ]
     headline = f"{kinds[0]} + A2D", row_name(kinds[0], "- ANS"), columns[-1]  # AddSent, where the paper loses most
     said = [
         _beats(student, row, column, primary=(student, row, column) == headline)
@@ -143,7 +114,7 @@ def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> 
         **parts,
         "baselines": [f"{kinds[0]} + A2D"],
         "claims": said,
-        "notes": [*parts["notes"], staged],
+        "notes": parts["notes"] + staged,
         **scores(preset, answers, columns),
     }
 
@@ -162,12 +133,50 @@ def weights(preset: Preset, runs: Runs, tried: dict[Row, Distilled], columns: li
     }
 
 
+def steps(preset: Preset, kind: Kind, readers: dict[Row, dict[tuple, A2dTraining]], columns: list[str]) -> dict:
+    """Ours: F1 against the number of steps of the readers of ``algorithm.longer_plans``. Without Dev, by which weights
+    were chosen."""
+    points = {(point, seed): reader for (_, seed), made in readers.items() for point, reader in made.items()}
+    own, shown = algorithm.preset_for(preset, kind), [column for column in columns if column != "Dev"]
+    student, longest = f"{kind} + A2D", max(preset.a2d.lengths)
+    rivals = f"{kind}, smoothed labels", f"{kind} + one teacher"
+    pairs = [(rival, column) for rival in rivals for column in reversed(shown)]
+    said = [
+        Claim(
+            text=f"{student} beats {rival} on {column} at the longest",
+            above=f"{student}, {longest:g}",
+            below=f"{rival}, {longest:g}",
+            columns=[column],
+            primary=(rival, column) == pairs[0],
+        )
+        for rival, column in pairs
+    ]
+    return {
+        "scores": reading.curve(preset, points, sets_of(shown)),
+        "claims": said,
+        "payload": {"x": "times the steps"},
+        "notes": [
+            f"1 is {budget(own):,} steps of {own.training.batch_size} windows ({own.training.epochs:g} epochs)",
+            f"{kind} is the first of an ensemble's {preset.a2d.members} members, and the one teacher; all others start "
+            "from the student's first weights",
+            f"of a smoothed label a part of {algorithm.SMOOTHING:g} is divided among the tokens that may be answers",
+            algorithm.WEIGHTS.format(preset.a2d),
+            *shared.notes(preset),
+        ],
+        "training_seconds": shared.seconds(points.values()),
+    }
+
+
 def figure3(preset: Preset, runs: Runs, case: views.Case) -> dict:
     """Figure 3: one question as the first run's first member and its student see it."""
     (kind, seed), *_ = runs
     whose = f"{kind}, seed {seed}: the ensemble's first member, and the reader distilled from the ensemble"
     trained = made(preset, runs)["training_seconds"]
-    return {"payload": case.payload, "notes": [whose, f"chosen: {case.rule}"], "training_seconds": trained}
+    return {
+        "payload": case.payload,
+        "notes": [whose, f"chosen: {case.rule}", case.changes],
+        "training_seconds": trained,
+    }
 
 
 def case(preset: Preset, runs: Runs) -> tuple[views.Case, views.Readers, list[Example]]:
@@ -183,24 +192,15 @@ def case(preset: Preset, runs: Runs) -> tuple[views.Case, views.Readers, list[Ex
 
 def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:
     """Figure 4: F1 by the question's type on one set of questions, for the reader alone and the distilled one."""
-    kinds, name, parts = kinds_of(runs), SETS.get(column, column), made(preset, runs)
-    data = {seed: preset.drawn(seed).data for seed in {seed for _, seed in answers}}
-    asked = {seed: {e.group: e.question for e in question_set(own, name)} for seed, own in data.items()}
-    groups = {seed: by_type(questions.values()) for seed, questions in asked.items()}
-    counts = {kind: [len(of_seed.get(kind, ())) for of_seed in groups.values()] for kind in QUESTION_TYPES}
-    shown = [kind for kind, of_seeds in counts.items() if min(of_seeds) >= FEW]
-    values = {}
-    for (row, seed), readers in answers.items():
-        if row.removesuffix(" + A2D") in kinds:
-            f1 = shared.scores_of(data[seed], name, [texts[column] for texts in readers]).f1
-            values |= {(row, kind, seed): f1[groups[seed][kind]].tolist() for kind in shown}
-    ids = {(kind, seed): [[*asked[seed]][n] for n in groups[seed][kind]] for kind in shown for seed in asked}
-    counted = ", ".join(f"{kind} {np.mean(of_seeds):.0f}" for kind, of_seeds in counts.items() if any(of_seeds))
-    few = f"questions on {column}: {counted}; types with fewer than {FEW} are not shown"
+    kinds, parts = kinds_of(runs), made(preset, runs)
+    shown = {row: groups for row, groups in answers.items() if row[0].removesuffix(" + A2D") in kinds}
+    texts = {row: [of_reader[column] for of_reader in groups] for row, groups in shown.items()}
+    table = reading.by_question_type(preset, SETS.get(column, column), column, texts)
+    words = dict.fromkeys(score.column for score in table["scores"])
     return {
-        **records.scored(values, ids),
-        "notes": [*parts["notes"], few],
-        "claims": [_beats(f"{kind} + A2D", kind, word, "with") for kind in kinds for word in shown],
+        **table,
+        "notes": [*parts["notes"], *table["notes"]],
+        "claims": [_beats(f"{kind} + A2D", kind, word, "with") for kind in kinds for word in words],
         "training_seconds": parts["training_seconds"],
     }
 
@@ -249,7 +249,7 @@ def notes(preset: Preset, runs: Runs) -> list[str]:
     return [
         *steps,
         f"ensembles of {settings.members}; a reader's own row is the mean over its ensemble's members",
-        f"temperature {settings.temperature:g}, gamma {settings.answer_weight:g}, delta {settings.attention_weight:g}",
+        algorithm.WEIGHTS.format(settings),
         *shared.notes(preset),
     ]
 

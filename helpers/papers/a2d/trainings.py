@@ -43,6 +43,7 @@ class A2dTraining(CachedTraining):
     teacher: str = ""  # key of the knowledge that it learns from
     temperature: float = 1.0  # of that knowledge
     terms: dict[str, float] = pydantic.Field(default_factory=lambda: {"CE": 1.0})  # of Eq. 1, with their weights
+    smoothing: float = 0.0  # of the labels
     infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="3")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
@@ -54,7 +55,7 @@ class A2dTraining(CachedTraining):
         done = fit(
             model,
             self._batches(domains),
-            joint_loss(self.terms, self.temperature),
+            joint_loss(self.terms, self.temperature, self.smoothing),
             preset.training,
             seed=self.seed,
             validate=spans.validation(preset, domains) if "CE" in self.terms else None,
@@ -117,14 +118,15 @@ class EnsembleKnowledge(Cached):
         stored_knowledge(self.infra.folder, self.key, self.preset)
 
 
-def joint_loss(weights: dict[str, float], temperature: float) -> Loss:
-    """Eq. 1, with those of its terms CE, KD, ANS and ATT that have a weight; each a mean over the windows."""
+def joint_loss(weights: dict[str, float], temperature: float, smoothing: float = 0.0) -> Loss:
+    """Eq. 1, with those of its terms CE, KD, ANS and ATT that have a weight; each a mean over the windows. CE may be of
+    smoothed labels."""
 
     def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
         student = output.start_logits, output.end_logits
         terms = {}
         if "CE" in weights:
-            terms["CE"] = spans.loss(output, batch, progress)["likelihood"]
+            terms["CE"] = spans.loss(output, batch, progress, smoothing)["likelihood"]
         if "KD" in weights:
             teacher = batch["teacher_start"], batch["teacher_end"]
             terms["KD"] = losses.soft_cross_entropy(student, teacher, batch["attention_mask"], temperature).mean()
