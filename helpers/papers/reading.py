@@ -4,6 +4,7 @@ curve, and how fast they are."""
 import math
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,16 @@ def answered(preset: Preset, rows: Groups, columns: dict[str, str]) -> Answers:
     for (row, _), texts in ask(preset, asked).items():
         answers[row].append({column: texts[name] for column, name in columns.items()})
     return answers
+
+
+def tested(preset: Preset, readers: dict[tuple[Any, str], CachedTraining]) -> dict[tuple[Any, str], float]:
+    """F1 of readers, by anything and their domain, on the domain's test questions."""
+    asked = {key: answering(reader.preset, [reader], [f"test/{key[1]}"]) for key, reader in readers.items()}
+    return {
+        key: float(shared.scores_of(readers[key].preset.data, name, [texts]).f1.mean())
+        for key, answers in ask(preset, asked).items()
+        for name, texts in answers.items()
+    }
 
 
 def free_answers(preset: Preset, name: str, said: Said) -> dict:

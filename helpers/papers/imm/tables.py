@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
 from helpers.papers import rows as shared
 from helpers.papers.imm import algorithm
-from helpers.papers.imm.trainings import ImmTraining
+from helpers.papers.reading import tested
 from helpers.papers.rows import Trained, costs, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
@@ -91,16 +90,6 @@ def leads(trained: Trained) -> dict:
             both = {GAINED: f1[(row, seed), i] - without, LEAD: float(taught) - without}
             values += [Score(method=row, column=i, seed=seed, value=v, metric=name) for name, v in both.items()]
     return {"scores": values, "notes": notes(trained)}
-
-
-def tested(preset: Preset, readers: dict[tuple[Any, str], ImmTraining]) -> dict[tuple[Any, str], float]:
-    """F1 of readers, by anything and their domain, on the domain's test questions."""
-    asked = {key: answering(reader.preset, [reader], [f"test/{key[1]}"]) for key, reader in readers.items()}
-    return {
-        key: float(shared.scores_of(readers[key].preset.data, name, [texts]).f1.mean())
-        for key, answers in ask(preset, asked).items()
-        for name, texts in answers.items()
-    }
 
 
 def across(trained: Trained, row: str = "Single") -> pd.DataFrame:
