@@ -1,13 +1,21 @@
-# make reproduce | test | lab | figures | lint. Every target sets up what it needs first.
+# make reproduce | study | test | lab | figures | lint. Every target sets up what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
+TABLES := 02_imm_main 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
 
-.PHONY: reproduce test lab figures lint lock clean
+.PHONY: reproduce study test lab figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
+
+# Hours, a piece at a time: what is done is skipped, so it may be stopped and called again.
+study: $(STAMP)
+	for size in study-small study study-large; do \
+		$(RUN) -m helpers run --preset $$size $(TABLES) || exit 1; \
+	done
+	$(RUN) -m helpers run --preset study 04_imm_ablations 18_growth
 
 test: $(STAMP)
 	$(RUN) -m pytest

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from helpers import commands, papers
 
-EPILOG = "Presets: smoke (tests), mini, lab (your files), paper; or the path of a TOML file. This command's is {}."
+EPILOG = (
+    "Presets: smoke (tests), mini, study, lab (your files), paper; or the path of a TOML file. This command's is {}."
+)
 GOES_ON = "what is finished is kept: the same command goes on from there"
 
 RESUMED = ("run", *(paper.own_domains.command for paper in papers.ALL if paper.own_domains))

@@ -46,9 +46,10 @@ def status(given: argparse.Namespace) -> int:
     done, left = {}, {}
     for key, task in distinct.items():
         (done if engine.is_done(task) else left)[key] = task
-    of_mini = [] if not left or parameters["preset"] == "mini" else session.trainings({"preset": "mini"}).values()
+    preset = session.preset_for(parameters)
+    of_mini = session.trainings({"preset": "mini"}).values() if left and preset.sizes else ()  # which is as mini
     elsewhere = (task for of_notebook in of_mini for task in of_notebook.values() if engine.is_done(task))
-    known, processes = pace([*elsewhere, *done.values()]), engine.processes(session.preset_for(parameters).engine)
+    known, processes = pace([*elsewhere, *done.values()]), engine.processes(preset.engine)
 
     def minutes(tasks: dict) -> str:
         if {type(task) for task in tasks.values()} - set(known):
