@@ -47,7 +47,7 @@ def status(given: argparse.Namespace) -> int:
     for key, task in distinct.items():
         (done if engine.is_done(task) else left)[key] = task
     preset = session.preset_for(parameters)
-    of_mini = session.trainings({"preset": "mini"}).values() if left and preset.sizes else ()  # which is as mini
+    of_mini = session.trainings({"preset": "mini"}).values() if left and len(preset.sizes) > 1 else ()  # as mini
     elsewhere = (task for of_notebook in of_mini for task in of_notebook.values() if engine.is_done(task))
     known, processes = pace([*elsewhere, *done.values()]), engine.processes(preset.engine)
 

@@ -207,6 +207,11 @@ def steps_of(preset: Preset, domains: list[str], stages: int) -> int:
     return spans.budget(preset) // stages if preset.imm.steps == "equal" else spans.budget(preset, domains)
 
 
+def equal_steps(preset: Preset) -> Preset:
+    """The preset with as many steps for every method, a control of a budget in epochs."""
+    return preset.model_copy(update={"imm": preset.imm.model_copy(update={"steps": "equal"})})
+
+
 def cross_fitted(theta: Readers) -> Teachers:
     """For each domain a reader for each fold of its training questions, which it has not seen."""
     return {
