@@ -65,7 +65,7 @@ def test_asking_for_all_questions_wins_over_limits_and_shares(no_gpu):
 
 
 def test_what_a_paper_is_limited_to_wins(no_gpu):
-    assert load("lab").data.train_size == 500 and load("lab", "imm").data.train_size == 250
+    assert load("lab").data.train_size == 500 and load("lab", "imm").data.train_size == 150
 
 
 def test_limits_change_these_numbers_of_shipped_presets_and_nothing_else(no_gpu, monkeypatch):

@@ -39,7 +39,7 @@ class ImmSettings(Settings):
     )
     new_order: bool = Field(True, description="whether the order of questions is new in every round")
     steps: Literal["equal", "epochs"] = Field(
-        "equal", description="of a training's stage: all readers as many (equal), or epochs over its own questions"
+        "epochs", description="of a training's stage: epochs over its own questions, or for all readers as many (equal)"
     )
     controls: bool = Field(False, description="whether rows of ours that isolate parts stand below Tables 1 and 3")
     multi_domain_start: Literal["encoder", "theta"] = Field(
