@@ -4,8 +4,7 @@ of it, pretrained further on such text; and its student, smaller and taught by i
 Each example is a passage and, in the question's place, a statement of one of its facts with the value masked.
 Two losses: select the value's span in the passage, and predict masked passage words. Both passages and the
 distance between the two wordings grow: at first a passage has few facts and the statement is repeated word for
-word, later it is long and the statement is worded anew. Half of the passages write values in full ("Judge Ada Bell"),
-and then either all of it is masked or the name alone. The names are those that no domain uses.
+word, later it is long and the statement is worded anew. The names are those that no domain uses.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ LARGE_SETTINGS = SETTINGS.model_copy(update={"learning_rate": 1e-3})  # it has l
 CHUNK = 100  # batches generated and tokenised together
 FEW, MANY = 4, 10  # facts in the first passages, and in full ones
 GROWTH = 0.5  # share of the training over which passages and rewording grow
-IN_FULL = 0.5  # share of passages that write values in full
 EACH = 2  # clozes on each passage
 MASKED = 0.15  # share of passage tokens to predict
 
@@ -66,7 +64,7 @@ def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Ex
     while len(rows) < number:
         facts = None if most == MANY else int(rng.integers(most // 2, most + 1))
         style = styles[rng.integers(len(styles))]
-        source = mini.passage(rng, style, facts=facts, pretraining=True, full=bool(rng.random() < IN_FULL))
+        source = mini.passage(rng, style, facts=facts, pretraining=True)
         pairs = mini.chains(source.facts)
         for _ in range(EACH):
             if pairs and rng.random() < 0.5:
@@ -76,11 +74,10 @@ def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Ex
                 fact = source.facts[rng.integers(len(source.facts))]
                 subject = fact.subject
             wording = rng.integers(4) if rng.random() < grown else fact.wording
-            full = rng.random() < 0.5  # then all of it is asked for; else what is left of it says how much
-            shown = "[MASK]" if full else f"{fact.before}[MASK]{fact.after}"
-            statement = fact.relation.statements[wording].format(s=subject, o=shown)
+            statement = fact.relation.statements[wording].format(s=subject, o="[MASK]")
+            span = (fact.start, fact.start + len(fact.value))
             name = str(len(rows))
-            rows.append(Example(name, statement, source.text, (fact.answer(full),), fact.span(full), name))
+            rows.append(Example(name, statement, source.text, (fact.value,), span, name))
     return rows[:number]
 
 
