@@ -4,8 +4,9 @@ import pytest
 
 from helpers import papers
 from helpers.papers.card import Paper
-from helpers.papers.growth import growth
+from helpers.papers.growth import growth, regimes
 from helpers.presets.load import load
+from helpers.results import figures
 from helpers.results.records import Record, RecordError, write
 
 RUN = {"commit": "abc", "dirty": False, "device": "a CPU", "versions": {}, "seconds": 1.0, "peak_memory_mb": 1}
@@ -60,6 +61,33 @@ def test_columns_that_have_no_average_are_panels_and_no_record_is_said():
     }
     with pytest.raises(RecordError, match="imm: no records in the presets third: run their notebooks first"):
         growth(paper, ["third"])
+
+
+def test_scatters_of_all_sizes_stand_together():
+    def scatter(name, size):
+        scores = [
+            {"method": row, "column": domain, "seed": 0, "value": value + shift, "metric": metric}
+            for metric, value in {"gained": 1.0, "lead": -2.0}.items()
+            for row in ("IMM", "raw logits")
+            for domain, shift in {"news": 0.0, "search": 1.0}.items()
+        ]
+        preset = load("smoke", **{"data.train_size": size}).model_dump(mode="json", exclude={"limits"})
+        run = RUN | {"parameters": {"preset": preset}}
+        base = {"artefact": "imm/leads", "preset": name, "title": "T", "unit": "F1", "kind": "scatter", "run": run}
+        write(Record.model_validate(base | {"scores": scores}))
+
+    scatter("first", 24)
+    scatter("second", 8)
+    paper = Paper("imm", "Liu: mutual", regimes={"leads": "data"})
+    parts = regimes(paper, ["first", "second"])
+    assert {(s.method, s.column, s.metric): s.value for s in parts["scores"]} == {
+        (f"{number} training examples a domain", row, metric): value
+        for number in (24, 8)
+        for row in ("IMM", "raw logits")
+        for metric, value in {"gained": 1.5, "lead": -1.5}.items()
+    }
+    more = {"artefact": "imm/regimes", "preset": "first", "unit": "F1", "run": RUN | {"parameters": {}}}
+    assert figures.draw(Record.model_validate(parts | more)).axes
 
 
 def test_sizes_of_the_study_are_thirds_of_each_other_and_steps_alike():

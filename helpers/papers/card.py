@@ -110,7 +110,8 @@ class OwnDomains:
 class Paper:
     """``key`` names the folder of the paper's records, ``artefacts`` are these in reading order, ``settings`` the
     sections of a preset that it alone reads, ``unread`` those that it does not although others do. ``growth`` are the
-    tables that are also shown against the number of training examples, each with the section that these are in."""
+    tables that are also shown against the number of training examples, each with the section that these are in, and
+    ``regimes`` likewise the scatters of which those of all numbers are shown together."""
 
     key: str
     title: str
@@ -120,4 +121,5 @@ class Paper:
     settings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     growth: dict[str, str] = field(default_factory=dict)
+    regimes: dict[str, str] = field(default_factory=dict)
     own_domains: OwnDomains | None = None

@@ -17,19 +17,47 @@ def growth(paper: Paper, presets: list[str]) -> dict:
     each of ``presets`` that has the table; averaged over columns where that means something. Raises RecordError where
     none has."""
     scores, notes, unit = [], [], ""
-    for table, section in paper.growth.items():
-        files = [paths.record(name, f"{paper.key}/{table}") for name in presets]
-        for record in (next(iter(comparisons.by_metric(records.read(file)))) for file in files if file.exists()):
-            number = training_examples(record, section)
-            scores += _points(record, number)
-            notes.append(f"{_name(record)}, preset {record.preset}: {number:,} training examples a domain")
-            unit = record.unit
-    if not scores:
-        raise RecordError(f"{paper.key}: no records in the presets {', '.join(presets)}: run their notebooks first")
+    for record, number in _sized(paper, paper.growth, presets):
+        first = next(iter(comparisons.by_metric(record)))
+        scores += _points(first, number)
+        notes.append(f"{_name(record)}, preset {record.preset}: {number:,} training examples a domain")
+        unit = first.unit
     payload = {"x": "training examples of a domain or task, on average", "scale": "log"}
     title = f"{paper.title.partition(':')[0]}: {unit} by the number of training examples"
     parts = {"title": title, "kind": "curve", "unit": unit, "average": False, "payload": payload}
     return {**parts, "scores": scores, "notes": notes}
+
+
+def regimes(paper: Paper, presets: list[str]) -> dict:
+    """Parts of a record: a paper's scatters of all ``presets`` that have them together. A line is a number of training
+    examples, a column what was a row, with its average over the domains. Raises RecordError where none has any."""
+    scores, title = [], ""
+    for record, number in _sized(paper, paper.regimes, presets):
+        title = record.title
+        for metric in comparisons.by_metric(record):
+            values: dict[tuple[str, int], list[float]] = {}
+            for score in metric.scores:
+                values.setdefault((score.method, score.seed), []).append(score.value)
+            line = {"method": f"{number:,} training examples a domain", "metric": metric.unit}
+            scores += [
+                Score(column=row, seed=seed, value=float(np.mean(of)), **line) for (row, seed), of in values.items()
+            ]
+    return {"title": f"{title}, by size", "kind": "scatter", "scores": scores}
+
+
+def _sized(paper: Paper, tables: dict[str, str], presets: list[str]) -> Iterator[tuple[Record, int]]:
+    """A paper's records of some tables in all presets, each with its number of training examples."""
+    files = [
+        (file, section)
+        for table, section in tables.items()
+        for name in presets
+        if (file := paths.record(name, f"{paper.key}/{table}")).exists()
+    ]
+    if not files:
+        raise RecordError(f"{paper.key}: no records in the presets {', '.join(presets)}: run their notebooks first")
+    for file, section in files:
+        record = records.read(file)
+        yield record, training_examples(record, section)
 
 
 def training_examples(record: Record, section: str) -> int:

@@ -50,6 +50,7 @@ CARD = Paper(
         Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), _table2),
     ),
     growth={"table1": "data"},
+    regimes={"leads": "data"},
     settings=("imm",),
     own_domains=OwnDomains(
         command="imm",
