@@ -9,7 +9,7 @@ from conftest import waves_of
 
 from helpers.data.sets import question_set
 from helpers.papers import rows
-from helpers.papers.imm import algorithm, tables, trainings
+from helpers.papers.imm import algorithm, own, tables, trainings
 from helpers.presets.load import load
 from helpers.tasks.answering import Answering, answering
 from helpers.tasks.spans import budget, fold_of, windows_of
@@ -357,3 +357,20 @@ def test_steps_alike_or_epochs_over_a_stages_own_questions(monkeypatch, preset):
     equal = trainings.equal_steps(preset)
     _, alike = drive(monkeypatch, algorithm.algorithm1(equal, 0, equal.imm, 1), better_every_round)
     assert alike.theta[0]["news"].steps == budget(preset) != budget(preset, ["news"])
+
+
+def test_own_domains_are_taught_where_teachers_are_better_than_what_they_teach(monkeypatch, preset):
+    def driven(single, untaught, taught):
+        def valid(reader):
+            return single if "Single" in reader.label else taught if reader.teachers else untaught
+
+        waves, (rounds, lead) = drive(monkeypatch, own.rounds_of(preset, 0), valid)
+        readers = [one for wave in waves for one in wave if isinstance(one, trainings.ImmTraining)]
+        return any(one.teachers for one in readers), rounds.theta[-1]["news"], lead
+
+    tried, kept, lead = driven(single=40.0, untaught=50.0, taught=99.0)
+    assert not tried and lead == -10 and kept.teachers == {} and "theta" in kept.label
+    tried, kept, lead = driven(single=50.0, untaught=45.0, taught=60.0)
+    assert tried and lead == 5 and set(kept.teachers) == {"news"}
+    tried, kept, _ = driven(single=50.0, untaught=45.0, taught=40.0)  # then none is better than the first
+    assert tried and kept.label.startswith("Single")

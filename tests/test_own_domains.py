@@ -50,8 +50,9 @@ def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys)
         (method, column, seed) for method in ("Single", "IMM") for column in files for seed in (0, 1)
     }
     assert record.title.startswith("F1 of each domain's reader") and str(tmp_path) not in file.read_text()
-    # Two seeds of two domains: 4 trainings and 4 stored outputs, two stages of a round (8), 8 readers asked.
-    assert re.search(r"24 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", said)
+    # Two seeds of two domains: 4 trainings and 4 stored outputs, two stages of a round without teachers and of one with
+    # (16), 8 readers asked.
+    assert re.search(r"32 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", said)
     assert re.search(r"about \d+ s left; last done: nothing yet", captured.err)  # at once, by the measured pace
     assert re.search(r"100 %.*about \d+ s left; last done: answers of ", captured.err)
     for name in files:
@@ -83,8 +84,8 @@ def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(results, files,
     said = capsys.readouterr().out
     assert "news: 24 train, 8 valid, 12 test questions" in said
     table = {line.split("  ")[0]: re.split(" {2,}", line.strip())[1:] for line in said.splitlines()}
-    # 2 epochs over the 24 questions of each domain, one with a window more, 8 at a time
-    assert table["Single"] == table["IMM phi"] == table["IMM theta"] == ["2", "0", "6 to 7"]
+    assert table["Single"] == ["2", "0", "6"]  # 2 epochs over the 24 questions of each domain, 8 at a time
+    assert table["IMM phi"] == table["IMM theta"] == ["4", "0", "6"]  # without teachers, and with
     assert not (tmp_path / "readers").exists() and not list(results.rglob("job.pkl"))
 
 
@@ -103,15 +104,18 @@ def test_limits_of_the_preset_hold_for_own_domains_too(results, files, tmp_path,
     assert rest.partition("Single ")[2].split()[0] == "2"  # one seed of two domains
 
 
-def test_what_is_rehearsed_is_what_is_done_where_every_reader_is_better(results, files, monkeypatch):
+def test_what_is_rehearsed_is_what_is_done_where_every_taught_reader_is_better(results, files, monkeypatch):
     method = next(paper.own_domains for paper in papers.ALL if paper.key == "imm")
     domains = method.settings | own.overrides(method, files)
     preset = preset_for({"preset": "smoke", "rounds": 2, "seeds": 1}, method.notebook, **domains)
     from helpers.papers.imm import algorithm
 
-    monkeypatch.setattr(algorithm, "valid", lambda reader: reader.label.count("IMM") + reader.label.count("round 2"))
+    def valid(reader):
+        return (reader.label.count("IMM") + reader.label.count("round 2")) * (1 if reader.teachers else -1)
+
+    monkeypatch.setattr(algorithm, "valid", valid)
     rehearsed = {task.key for task in method.work().tasks(preset)}
-    assert len(rehearsed) == 2 + 2 * (2 + 2 + 2) + 4
+    assert len(rehearsed) == 2 + (2 + 2) + 2 * (2 + 2 + 2) + 4  # Single, a round without teachers, two with, answers
     done = []
     with own.progress(own.Work.of(method, preset), Pace(lambda task: Speed(0.1, 0.01), 1)) as after:
         method.work().train(preset, lambda task: (done.append(task.key), after(task)))
