@@ -29,9 +29,11 @@ def redraw(given: argparse.Namespace) -> int:
         raise RecordError(f"no records of preset {given.preset!r}: run its notebooks first")
     for path in drawn:
         print(os.path.relpath(path))
-    if given.preset not in NAMES and not given.preset.endswith(".toml"):
+    preset, _, differs = given.preset.partition("+")
+    if preset not in NAMES and not preset.endswith(".toml"):
         return 0  # results of own domains, which no preset has a report for
-    return runner.run([runner.REPORT], {"preset": given.preset}, force=True)
+    results = {"results": given.preset} if differs else {}
+    return runner.run([runner.REPORT], {"preset": preset, **results}, force=True)
 
 
 def status(given: argparse.Namespace) -> int:
@@ -74,6 +76,8 @@ def status(given: argparse.Namespace) -> int:
             print(f"  {training.label}: {os.path.relpath(training.folder())}")
     if left:
         print(f"left of what is known so far: {len(left)}, {minutes(left)}")
+    for folder in paths.other_results(str(parameters["preset"])):
+        print(f"results with other settings: {os.path.relpath(paths.results(folder))}")
     return 0
 
 

@@ -34,7 +34,8 @@ def public_name(place: str) -> str:
 
 
 def preset_name(preset: str | Path) -> str:
-    """The name of the preset's folder: ``preset`` itself, or the ``name`` in the TOML file that it points to."""
+    """The name of the preset's folder: ``preset`` itself, which may have other settings behind a "+", or the ``name``
+    in the TOML file that it points to."""
     name = str(preset)
     if name.endswith(".toml"):
         try:
@@ -43,7 +44,7 @@ def preset_name(preset: str | Path) -> str:
             raise PresetNameError(f"{preset}: there is no such preset file") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise PresetNameError(f"{preset}: this is not TOML: {error}") from None
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(\+[\w.=,-]+)?", name):
         raise PresetNameError(
             f"{preset}: the preset's name is {name!r}, and it names a folder under results/; "
             "use letters, digits, '_', '-' and '.' only"
@@ -56,14 +57,20 @@ def results(preset: str | Path) -> Path:
     return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / preset_name(preset)
 
 
+def other_results(preset: str | Path) -> list[str]:
+    """The names of the folders of a preset's results with other settings."""
+    folder = results(preset)
+    return sorted(path.name for path in folder.parent.glob(f"{folder.name}+*"))
+
+
 def record(preset: str | Path, artefact: str, suffix: str = "json") -> Path:
     """The result record of an artefact such as ``imm/table1``, or its drawing: ``suffix`` is ``png`` or ``svg``."""
     return results(preset) / f"{artefact}.{suffix}"
 
 
 def models(preset: str | Path) -> Path:
-    """The folder of the cached trainings (not in git)."""
-    return results(preset) / "models"
+    """The folder of the cached trainings (not in git), whatever else differs from the preset."""
+    return results(preset_name(preset).partition("+")[0]) / "models"
 
 
 def notebooks(preset: str | Path) -> Path:

@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(session, items):
 
 
 def pytest_collection_finish(session):
-    """Start every notebook on preset smoke with one seed, each paper's in a process of its own."""
+    """Start every notebook on preset smoke, each paper's in a process of its own."""
     if session.config.option.collectonly or not (session.items and "smoke" in session.items[-1].fixturenames):
         return
     folder = Path(tempfile.mkdtemp(prefix="smoke-"))
@@ -81,7 +81,7 @@ def pytest_collection_finish(session):
     by_paper = [[name for name in names if mark in name] for mark in ("_a2d_", "_imm_", "_hrkd_", "_mtdnn")]
     by_paper[0].insert(0, "00_corpora")
     environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
-    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", "-p", "seeds", "1"]
+    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke"]
     settings = {"env": environment, "cwd": ROOT, "stdout": subprocess.DEVNULL}
     session.config.stash[SMOKE] = folder, [subprocess.Popen([*command, *own], **settings) for own in by_paper]
 

@@ -39,7 +39,7 @@ def run(files, out, *more):
 
 def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys):
     out = tmp_path / "readers"
-    assert run(files, out) == 0
+    assert run(files, out, "-p", "seeds", "2") == 0
     captured = capsys.readouterr()
     said = captured.out
     place = next(line for line in said.splitlines() if line.startswith("record: ")).removeprefix("record: ")
@@ -67,7 +67,7 @@ def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys)
 
     # Again, with the domains in another order: nothing is trained, and the record is the same one.
     before = {path: path.stat().st_mtime_ns for path in paths.models("own").rglob("job.pkl")}
-    assert run(dict(reversed(files.items())), out) == 0
+    assert run(dict(reversed(files.items())), out, "-p", "seeds", "2") == 0
     assert {path: path.stat().st_mtime_ns for path in paths.models("own").rglob("job.pkl")} == before
     assert [path.name for path in (results / "own/imm").glob("*.json")] == [file.name]
     again = records.read(file)

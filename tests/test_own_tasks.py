@@ -106,7 +106,7 @@ def assert_answers_are_those_scored(preset, record, reader, file):
 
 
 def test_a_model_of_each_task_with_a_card_and_a_record(results, files, tmp_path, capsys):
-    out, empty = tmp_path / "models", ("-p", "unanswerable", "True")  # a reader may leave questions without an answer
+    out, empty = tmp_path / "models", ("-p", "unanswerable", "True", "-p", "seeds", "2")  # a reader may give no answer
     assert run(files, out, *empty) == 0
     printed = capsys.readouterr().out
     assert "mood: 16 train, 6 valid, 6 test; bad, good; scored by accuracy" in printed
@@ -121,7 +121,7 @@ def test_a_model_of_each_task_with_a_card_and_a_record(results, files, tmp_path,
     assert set(record.examples_of) == {"mood", "RTE", "endings", "news"} and record.unit == "score"
     assert str(tmp_path) not in file.read_text()
 
-    trained = values_of(preset := preset_of(files, **{"data.unanswerable": True}))
+    trained = values_of(preset := preset_of(files, **{"data.unanswerable": True, "seeds": 2}))
     kinds_of = {"news": AutoModelForQuestionAnswering, "endings": AutoModelForMultipleChoice}
     for name in files:
         assert re.search(rf"^{name}: alone .*, together .*; together over alone", printed, re.M)
@@ -203,7 +203,7 @@ def test_a_training_depends_on_windows_where_it_reads_questions_alone(files):
 def test_questions_alone_and_texts_alone(results, files, tmp_path, capsys):
     write_squad(tmp_path / "search.json", domains.load_domain("search", train_size=60).train)
     readers = {"news": files["news"], "search": f"questions:{tmp_path / 'search.json'}"}
-    longer = ("-p", "windows.max_length", "100")
+    longer = ("-p", "windows.max_length", "100", "-p", "seeds", "2")
     assert run(readers, tmp_path / "out", "--dry-run", *longer) == 0
     assert "14 trainings and scorings at most" in capsys.readouterr().out
     preset = preset_of({name: files[name] for name in ("mood", "RTE")})

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import papermill
@@ -44,7 +45,7 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
         digest.update(file.read_bytes())
     if name == REPORT:
-        for shown in dict.fromkeys((preset.name, *summary.PRESETS)):
+        for shown in dict.fromkeys((str(parameters.get("results") or preset.name), *summary.PRESETS)):
             for file in sorted(paths.results(shown).glob("*/*.json")):
                 digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
@@ -86,46 +87,61 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     everything = {key: value for known in declared.values() for key, value in known.items()}
     parameters = session.check(parameters, everything, chosen[0] if len(chosen) == 1 else "this set of notebooks")
     preset = session.preset_for(parameters).name
-    folder = paths.notebooks(preset)
-    folder.mkdir(parents=True, exist_ok=True)
     own = {name: {key: value for key, value in parameters.items() if key in declared[name]} for name in declared}
     print(session.limits(parameters, *(name for name in chosen if name != REPORT)), end="")
+    jobs = [Job(name, session.place(own[name], name), own[name]) for name in chosen if name != REPORT]
+    for place in list(dict.fromkeys(job.place for job in jobs)) or [parameters.get("results") or preset]:
+        jobs.append(Job(REPORT, place, own[REPORT] | ({} if place == preset else {"results": place})))
     outcome: dict[str, str] = {}
-    for name in tqdm([*(n for n in chosen if n != REPORT), REPORT], desc="notebooks", disable=not sys.stderr.isatty()):
+    for job in tqdm(jobs, desc="notebooks", disable=not sys.stderr.isatty()):
+        called = job.name if job.place == preset else f"{job.name} of {job.place}"
         try:
-            outcome[name] = _run(
-                name, own[name], folder / f"{name}.ipynb", paths.models(preset) / "notebooks.done", force
-            )
+            outcome[called] = _run(job, force)
         except papermill.PapermillExecutionError as error:
             first = error.evalue.splitlines()[0] if error.evalue else ""
-            outcome[name] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(folder)}/{name}.ipynb)"
+            outcome[called] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(job.output)})"
         except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
-            outcome[name] = f"FAILED: {type(error).__name__}: {error}"
-        print(f"{name}: {outcome[name]}", flush=True)
+            outcome[called] = f"FAILED: {type(error).__name__}: {error}"
+        print(f"{called}: {outcome[called]}", flush=True)
     failed = [name for name, text in outcome.items() if text.startswith("FAILED")]
-    print("\n" + "\n".join(f"{name:<22} {text}" for name, text in outcome.items()))
-    if REPORT not in failed:
-        if outcome[REPORT] != DONE:
-            report.export(preset, folder / f"{REPORT}.ipynb")
-        print(f"\nreport: {os.path.relpath(paths.report(preset))}")
+    print("\n" + "\n".join(f"{name:<22} {text}" for name, text in outcome.items()) + "\n")
+    for job in (job for job in jobs if job.name == REPORT and paths.report(job.place).exists()):
+        print(f"report: {os.path.relpath(paths.report(job.place))}")
     if failed:
         print(f"{len(failed)} of {len(outcome)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _run(name: str, parameters: dict[str, object], output: Path, done: Path, force: bool) -> str:
-    """Run one notebook, if it has to be; returns what came of it. ``done`` has the keys of those executed here; it is
-    not in git, so that a clone runs everything itself."""
-    if reason := papers.card_of(name)[1].left_out(session.preset_for(parameters, name)):
+class Job(NamedTuple):
+    """A notebook to run, with its parameters, and where its results lie."""
+
+    name: str
+    place: str
+    parameters: dict[str, object]
+
+    @property
+    def output(self) -> Path:
+        """The executed notebook."""
+        return paths.notebooks(self.place) / f"{self.name}.ipynb"
+
+
+def _run(job: Job, force: bool) -> str:
+    """Run one notebook, if it has to be, and export it if it is the report; returns what came of it."""
+    if reason := papers.card_of(job.name)[1].left_out(session.preset_for(job.parameters, job.name)):
         return f"left out, as {reason}"
-    begun, key = time.perf_counter(), key_of(name, parameters)
-    if _keys(done).get(name) == key and output.is_file() and not force:
+    # What was executed here, by its key. It is not in git, so that a clone runs everything itself.
+    done = paths.models(job.place) / f"{job.place}.done"
+    begun, key = time.perf_counter(), key_of(job.name, job.parameters)
+    if _keys(done).get(job.name) == key and job.output.is_file() and not force:
         return DONE
-    print(f"{name} ...", flush=True)
-    _execute(name, parameters, output)
+    print(f"{job.name} ...", flush=True)
+    job.output.parent.mkdir(parents=True, exist_ok=True)
+    _execute(job.name, job.parameters, job.output)
+    if job.name == REPORT:
+        report.export(job.place, job.output)
     done.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(done.with_suffix(".lock")):
-        write_whole(done, json.dumps({**_keys(done), name: key}, indent=1) + "\n")
+        write_whole(done, json.dumps({**_keys(done), job.name: key}, indent=1) + "\n")
     return f"{time.perf_counter() - begun:.0f} s"
 
 

@@ -2,10 +2,12 @@
 
 import ast
 import os
+import re
 import time
 from collections.abc import Container
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ from accelerate.utils import set_seed
 
 from helpers import papers, paths
 from helpers.data import draws
+from helpers.files import fingerprint
 from helpers.papers.rows import trainings_of
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Limit, Preset
@@ -24,6 +27,7 @@ from helpers.training import engine
 from helpers.training.cached import CachedTraining
 
 OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
+LONGEST = 60  # characters of a folder's name that say what differs
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
 
@@ -45,6 +49,7 @@ class Session:
 
     preset: Preset
     parameters: dict[str, object]
+    place: str = ""  # of its results, where it is not the preset's
     started: float = field(default_factory=time.perf_counter)
     code: provenance.Code = field(default_factory=provenance.code)
 
@@ -59,15 +64,26 @@ class Session:
         seeds = sorted({score.seed for score in parts.get("scores", [])})
         record = records.Record(
             artefact=f"{artefact}_{variant}" if variant else artefact,
-            preset=self.preset.name,
+            preset=self.place or self.preset.name,
             paper=records.printed(artefact),
             draws=draws.names(self.preset, papers.examples_of(artefact), seeds),
             run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
             **papers.artefact(artefact) | parts,
         )
+        record = _with_first_cost(record)
         records.write(record)
         figures.save(record, record.preset)
         return record
+
+
+def _with_first_cost(record: records.Record) -> records.Record:
+    """A record with the seconds that it took first, where it says what it said before: then all was there already."""
+    path = paths.record(record.preset, record.artefact)
+    before = records.read(path) if path.exists() else record
+    if before.model_dump(exclude={"run"}) != record.model_dump(exclude={"run"}):
+        return record
+    seconds = max(before.run.seconds, record.run.seconds)
+    return record.model_copy(update={"run": record.run.model_copy(update={"seconds": seconds})})
 
 
 def _public(value: Any) -> Any:
@@ -124,6 +140,27 @@ def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: o
     preset = load(str(parameters["preset"]), *topics, **{**asked, **overrides})
     limits = tuple(limit for limit in preset.limits if not paper or papers.concerns(limit.key, notebook))
     return preset.model_copy(update={"limits": limits})
+
+
+def place(parameters: dict[str, object], notebook: str) -> str:
+    """The folder of a notebook's results: the preset's, with what its ``parameters`` change of the preset behind a "+",
+    such as "mini+seeds=1", so that they are not taken for the preset's own. Folders of data are no such change, nor is
+    the encoder where data are files: whoever runs the preset has to give them."""
+    own, keys_of, (_, card) = (
+        preset_for({"preset": parameters["preset"]}, notebook),
+        papers.parameters(),
+        papers.card_of(notebook),
+    )
+    known, said = parameters_of(paths.NOTEBOOKS / f"{notebook}.ipynb"), []
+    for name, value in parameters.items():
+        key = keys_of.get(name, "")
+        given = key.endswith(".folder") or (name in OF_THIS_MACHINE and own.data.source != "mini")
+        if value is None or name in ("preset", "results", *card.parts) or given:
+            continue
+        usual = reduce(getattr, key.split("."), own) if key else known[name].default
+        said += [re.sub(r"[^\w.=-]+", "-", f"{name}={value}").strip("-")] if value != usual else []
+    text = ",".join(said)
+    return own.name + f"+{text if len(text) <= LONGEST else f'{text[:LONGEST]}-{fingerprint(text)[:6]}'}" * bool(text)
 
 
 def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
@@ -198,4 +235,6 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     seeds = f"{preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
     print("; ".join([f"preset {preset.name} on {device}, {seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
     print(limits(values, notebook), end="")
-    return Session(preset, values)
+    if (folder := place(values, notebook)) != preset.name:
+        print(f"these are not the preset's own settings, so results lie in {os.path.relpath(paths.results(folder))}")
+    return Session(preset, values, folder)

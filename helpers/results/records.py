@@ -98,7 +98,7 @@ class Record(BaseModel):
     model_config = STRICT
     artefact: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
     kind: Kind = "table"
-    preset: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")]
+    preset: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*(\+[\w.=,-]+)?$")]
     title: str
     unit: str
     notes: list[str] = optional([])

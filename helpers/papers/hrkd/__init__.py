@@ -49,6 +49,7 @@ CARD = Paper(
             (*PARAMETERS, *SWITCHES),
             lambda preset: _algorithm().plans(preset),
             lambda preset: _left_out(preset, "mnli", "reviews"),
+            parts=("corpora",),
         ),
         Notebook(
             "11_hrkd_fewshot",
