@@ -86,7 +86,7 @@ def test_scatters_of_all_sizes_stand_together():
         for row in ("IMM", "raw logits")
         for metric, value in {"gained": 1.5, "lead": -1.5}.items()
     }
-    more = {"artefact": "imm/regimes", "preset": "first", "unit": "F1", "run": RUN | {"parameters": {}}}
+    more = {"artefact": "imm/regimes", "preset": "first", "run": RUN | {"parameters": {}}}
     assert figures.draw(Record.model_validate(parts | more)).axes
 
 
