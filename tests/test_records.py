@@ -142,7 +142,7 @@ def test_all_records_in_the_order_of_the_papers(results):
         ),
         (
             lambda c: c.update(kind="plot"),
-            "kind: Input should be 'table', 'bars', 'curve', 'matrix', 'heatmaps', 'case' or",
+            "kind: Input should be 'table', 'bars', 'curve', 'scatter', 'matrix', 'heatmaps', 'case' or",
         ),
         (lambda c: c.update(kind="curve"), "kind is 'curve', which needs a score with x"),
         (lambda c: c.update(payload={"scale": "square"}), "payload: scale can only be 'log', and only where every x"),
