@@ -1,0 +1,71 @@
+"""Results of other settings than a preset's own lie beside its published ones."""
+
+import time
+
+import nbformat
+import pytest
+
+from helpers import __main__ as cli
+from helpers import paths
+from helpers.notebooks import runner, session
+from helpers.results import records
+
+
+@pytest.mark.parametrize(
+    ("notebook", "given", "folder"),
+    [
+        ("02_imm_main", {"preset": "mini", "seeds": None}, "mini"),
+        ("02_imm_main", {"preset": "mini", "seeds": 3}, "mini"),  # which is its own number
+        ("02_imm_main", {"preset": "mini", "seeds": 1}, "mini+seeds=1"),
+        ("06_a2d_main", {"preset": "mini", "seeds": 3, "readers": "RMR"}, "mini+readers=RMR"),
+        ("02_imm_main", {"preset": "mini", "encoder": "my/encoder v2"}, "mini+encoder=my-encoder-v2"),
+        ("02_imm_main", {"preset": "lab", "encoder": "my/encoder", "data_dir": "somewhere"}, "lab"),
+        ("10_hrkd_main", {"preset": "lab", "mnli_dir": "m", "corpora": "mnli"}, "lab"),  # a part of the same results
+        ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+rounds=2,annealing=half"),
+    ],
+)
+def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, given, folder):
+    assert session.place(given, notebook) == folder
+
+
+def test_long_differences_are_cut_and_stay_apart():
+    given = {"preset": "smoke", "similarity": "uniform", "annealing": "constant", "multi_domain_start": "theta"}
+    first, second = (session.place({**given, "seeds": seeds}, "02_imm_main") for seeds in (3, 4))
+    assert first != second and len(first) < 80 and paths.preset_name(first) == first
+
+
+def test_a_run_with_another_size_leaves_the_published_record_alone(results, capsys):
+    assert runner.run(["01_imm_similarity"], {"preset": "smoke"}) == 0
+    own = paths.record("smoke", "imm/similarity")
+    before = own.read_bytes()
+    assert runner.run(["01_imm_similarity"], {"preset": "smoke", "train_size": 12}) == 0
+    assert own.read_bytes() == before
+    other = records.read(paths.record("smoke+train_size=12", "imm/similarity"))
+    assert other.preset == "smoke+train_size=12" and other.scores != records.read(own).scores
+    page = paths.report("smoke+train_size=12").read_text()
+    assert "smoke+train_size=12" in page and paths.report("smoke").exists()
+    said = "".join(
+        output.get("text", "")
+        for cell in nbformat.read(paths.notebooks(other.preset) / "01_imm_similarity.ipynb", as_version=4).cells
+        for output in cell.get("outputs", [])
+    )
+    assert "these are not the preset's own settings, so results lie in" in said
+    assert paths.models(other.preset) == paths.models("smoke")
+    capsys.readouterr()
+    assert cli.main(["figures", "--preset", "smoke+train_size=12"]) == 0
+    assert "smoke+train_size=12/report.html" in capsys.readouterr().out
+    assert paths.other_results("smoke") == ["smoke+train_size=12"]
+
+
+def test_a_run_that_finds_all_done_keeps_the_first_cost(results):
+    preset = session.preset_for({"preset": "smoke"}, "02_imm_main")
+    score = {"method": "IMM", "column": "news", "seed": 0, "value": 50.0}
+
+    def seconds(begun, **changes):
+        made = session.Session(preset, {}, started=begun)
+        return made.save("imm/table1", scores=[records.Score(**score | changes)], claims=[]).run.seconds
+
+    now = time.perf_counter()
+    first = seconds(now - 300)
+    assert first >= 300 and seconds(now) == first
+    assert seconds(now, value=51.0) < 300
