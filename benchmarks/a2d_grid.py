@@ -27,7 +27,7 @@ def main() -> None:
     tried, plans = itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS), {}
     for weights in tried:
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
-        own = preset.model_copy(update={"a2d": preset.a2d.model_copy(update=changes)})
+        own = preset.changed("a2d", **changes)
         plans |= {(weights, seed): algorithm.distillation(own, "RMR", seed, ("A2D",)) for seed in range(preset.seeds)}
     scores: dict[tuple, list[float]] = {}
     for (weights, _), outcome in run_plans(plans, preset.engine).items():

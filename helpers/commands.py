@@ -29,8 +29,10 @@ def redraw(given: argparse.Namespace) -> int:
         raise RecordError(f"no records of preset {given.preset!r}: run its notebooks first")
     for path in drawn:
         print(os.path.relpath(path))
+    if given.preset.endswith(".toml"):
+        return runner.run([runner.REPORT], {"preset": given.preset}, force=True)
     preset, _, differs = given.preset.partition("+")
-    if preset not in NAMES and not preset.endswith(".toml"):
+    if preset not in NAMES:
         return 0  # results of own domains, which no preset has a report for
     results = {"results": given.preset} if differs else {}
     return runner.run([runner.REPORT], {"preset": preset, **results}, force=True)
@@ -49,7 +51,8 @@ def status(given: argparse.Namespace) -> int:
     for key, task in distinct.items():
         (done if engine.is_done(task) else left)[key] = task
     preset = session.preset_for(parameters)
-    of_mini = session.trainings({"preset": "mini"}).values() if left and len(preset.sizes) > 1 else ()  # as mini
+    alike = preset.encoder == session.preset_for({"preset": "mini"}).encoder  # their steps take as long as mini's
+    of_mini = session.trainings({"preset": "mini"}).values() if left and alike else ()
     elsewhere = (task for of_notebook in of_mini for task in of_notebook.values() if engine.is_done(task))
     known, processes = pace([*elsewhere, *done.values()]), engine.processes(preset.engine)
 

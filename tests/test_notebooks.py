@@ -75,7 +75,12 @@ def test_smoke_gives_the_golden_records(smoke):
 def test_what_is_done_is_skipped_and_force_runs_it_again(smoke, monkeypatch, capsys):
     monkeypatch.setenv("HELPERS_RESULTS", str(smoke.parent))
     executed = []
-    monkeypatch.setattr(runner, "_execute", lambda name, parameters, output: executed.append(name))
+
+    def execute(name, parameters, output):
+        executed.append(name)
+        output.write_bytes((smoke / "notebooks" / output.name).read_bytes())
+
+    monkeypatch.setattr(runner, "_execute", execute)
     assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
     assert capsys.readouterr().out.count("done before") >= 2 and executed == []
     assert runner.run(["00_corpora"], {"preset": "smoke"}, force=True) == 0
@@ -104,6 +109,7 @@ def kernel(results, monkeypatch):
     said = SimpleNamespace(executed=[], fails={})
 
     def execute(name, parameters, output):
+        output.write_text("half of it")
         if name in said.fails:
             raise said.fails[name]
         said.executed.append((name, parameters))
@@ -168,6 +174,8 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
     assert "2 of 5 notebooks failed: 01_imm_similarity, 02_imm_main" in printed.err
     assert "FAILED: RuntimeError: as asked" in printed.out and "FAILED: DeadKernelError" in printed.out
     assert [name for name, _ in kernel.executed] == ["00_corpora", "05_imm_adversarial", "99_report"]
+    kept = sorted(path.stem for path in paths.notebooks("smoke").iterdir())
+    assert kept == ["00_corpora", "05_imm_adversarial", "99_report"]  # nothing half of it
 
 
 def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 from helpers import __main__ as cli
 from helpers import paths
 from helpers.notebooks import runner, session
-from helpers.results import records
+from helpers.results import figures, records
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,19 @@ def test_a_run_with_another_size_leaves_the_published_record_alone(results, caps
     assert paths.other_results("smoke") == ["smoke+train_size=12"]
 
 
+def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(results, monkeypatch, tmp_path):
+    called = []
+    monkeypatch.setattr(figures, "redraw", lambda preset: [tmp_path])
+    monkeypatch.setattr(runner, "run", lambda wanted, parameters, force: called.append(parameters) or 0)
+    for preset in (f"{tmp_path}/a+b/mine.toml", "smoke+seeds=1", "smoke", "imm-of-my-files"):
+        assert cli.main(["figures", "--preset", preset]) == 0
+    assert called == [
+        {"preset": f"{tmp_path}/a+b/mine.toml"},
+        {"preset": "smoke", "results": "smoke+seeds=1"},
+        {"preset": "smoke"},
+    ]
+
+
 def test_a_run_that_finds_all_done_keeps_the_first_cost(results):
     preset = session.preset_for({"preset": "smoke"}, "02_imm_main")
     score = {"method": "IMM", "column": "news", "seed": 0, "value": 50.0}
@@ -69,3 +82,5 @@ def test_a_run_that_finds_all_done_keeps_the_first_cost(results):
     first = seconds(now - 300)
     assert first >= 300 and seconds(now) == first
     assert seconds(now, value=51.0) < 300
+    paths.record("smoke", "imm/table1").write_text("{")  # which cannot be read, and does not keep a run from its own
+    assert seconds(now - 400) >= 400

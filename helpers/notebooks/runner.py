@@ -94,18 +94,17 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
         jobs.append(Job(REPORT, place, own[REPORT] | ({} if place == preset else {"results": place})))
     outcome: dict[str, str] = {}
     for job in tqdm(jobs, desc="notebooks", disable=not sys.stderr.isatty()):
-        called = job.name if job.place == preset else f"{job.name} of {job.place}"
         try:
-            outcome[called] = _run(job, force)
+            outcome[str(job)] = _run(job, force)
         except papermill.PapermillExecutionError as error:
             first = error.evalue.splitlines()[0] if error.evalue else ""
-            outcome[called] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(job.output)})"
+            outcome[str(job)] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(job.unfinished)})"
         except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
-            outcome[called] = f"FAILED: {type(error).__name__}: {error}"
-        print(f"{called}: {outcome[called]}", flush=True)
+            outcome[str(job)] = f"FAILED: {type(error).__name__}: {error}"
+        print(f"{job}: {outcome[str(job)]}", flush=True)
     failed = [name for name, text in outcome.items() if text.startswith("FAILED")]
     print("\n" + "\n".join(f"{name:<22} {text}" for name, text in outcome.items()) + "\n")
-    for job in (job for job in jobs if job.name == REPORT and paths.report(job.place).exists()):
+    for job in (job for job in jobs if job.name == REPORT and str(job) not in failed):
         print(f"report: {os.path.relpath(paths.report(job.place))}")
     if failed:
         print(f"{len(failed)} of {len(outcome)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
@@ -124,6 +123,14 @@ class Job(NamedTuple):
         """The executed notebook."""
         return paths.notebooks(self.place) / f"{self.name}.ipynb"
 
+    @property
+    def unfinished(self) -> Path:
+        """The notebook as far as it came, while it runs and where it fails."""
+        return paths.models(self.place) / "running" / self.place / f"{self.name}.ipynb"
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.place}" if "+" in self.place else self.name
+
 
 def _run(job: Job, force: bool) -> str:
     """Run one notebook, if it has to be, and export it if it is the report; returns what came of it."""
@@ -135,8 +142,10 @@ def _run(job: Job, force: bool) -> str:
     if _keys(done).get(job.name) == key and job.output.is_file() and not force:
         return DONE
     print(f"{job.name} ...", flush=True)
-    job.output.parent.mkdir(parents=True, exist_ok=True)
-    _execute(job.name, job.parameters, job.output)
+    for path in (job.unfinished, job.output):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    _execute(job.name, job.parameters, job.unfinished)
+    os.replace(job.unfinished, job.output)
     if job.name == REPORT:
         report.export(job.place, job.output)
     done.parent.mkdir(parents=True, exist_ok=True)

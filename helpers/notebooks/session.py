@@ -78,8 +78,10 @@ class Session:
 
 def _with_first_cost(record: records.Record) -> records.Record:
     """A record with the seconds that it took first, where it says what it said before: then all was there already."""
-    path = paths.record(record.preset, record.artefact)
-    before = records.read(path) if path.exists() else record
+    try:
+        before = records.read(paths.record(record.preset, record.artefact))
+    except records.RecordError:  # there is none, or none that can be read
+        return record
     if before.model_dump(exclude={"run"}) != record.model_dump(exclude={"run"}):
         return record
     seconds = max(before.run.seconds, record.run.seconds)
@@ -146,12 +148,9 @@ def place(parameters: dict[str, object], notebook: str) -> str:
     """The folder of a notebook's results: the preset's, with what its ``parameters`` change of the preset behind a "+",
     such as "mini+seeds=1", so that they are not taken for the preset's own. Folders of data are no such change, nor is
     the encoder where data are files: whoever runs the preset has to give them."""
-    own, keys_of, (_, card) = (
-        preset_for({"preset": parameters["preset"]}, notebook),
-        papers.parameters(),
-        papers.card_of(notebook),
-    )
-    known, said = parameters_of(paths.NOTEBOOKS / f"{notebook}.ipynb"), []
+    own, keys_of = preset_for({"preset": parameters["preset"]}, notebook), papers.parameters()
+    known, (_, card) = parameters_of(paths.NOTEBOOKS / f"{notebook}.ipynb"), papers.card_of(notebook)
+    said = []
     for name, value in parameters.items():
         key = keys_of.get(name, "")
         given = key.endswith(".folder") or (name in OF_THIS_MACHINE and own.data.source != "mini")
@@ -160,7 +159,9 @@ def place(parameters: dict[str, object], notebook: str) -> str:
         usual = reduce(getattr, key.split("."), own) if key else known[name].default
         said += [re.sub(r"[^\w.=-]+", "-", f"{name}={value}").strip("-")] if value != usual else []
     text = ",".join(said)
-    return own.name + f"+{text if len(text) <= LONGEST else f'{text[:LONGEST]}-{fingerprint(text)[:6]}'}" * bool(text)
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
+    return f"{own.name}+{text}" if text else own.name
 
 
 def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:

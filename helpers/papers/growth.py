@@ -20,7 +20,7 @@ def growth(paper: Paper, presets: list[str]) -> dict:
     for record, number in _sized(paper, paper.growth, presets):
         first = next(iter(comparisons.by_metric(record)))
         scores += _points(first, number)
-        notes.append(f"{_name(record)}, preset {record.preset}: {number:,} training examples a domain")
+        notes.append(f"{record.label}, preset {record.preset}: {number:,} training examples a domain")
         unit = first.unit
     payload = {"x": "training examples of a domain or task, on average", "scale": "log"}
     title = f"{paper.title.partition(':')[0]}: {unit} by the number of training examples"
@@ -72,7 +72,7 @@ def _points(record: Record, number: int) -> Iterator[Score]:
     """A record's scores at a number of examples, one a seed that has all columns where these are averaged."""
     compared = {row for claim in record.claims for row in (claim.above, claim.below, *claim.than)}
     columns = comparisons.columns(record)
-    groups = {_name(record): columns} if record.average else {column: [column] for column in columns}
+    groups = {record.label: columns} if record.average else {column: [column] for column in columns}
     values = {(score.method, score.column, score.seed): score.value for score in record.scores}
     for method in (row for row in comparisons.rows(record) if row in compared):
         for seed in comparisons.seeds(record):
@@ -80,8 +80,3 @@ def _points(record: Record, number: int) -> Iterator[Score]:
                 found = [values[key] for inner in group if (key := (method, inner, seed)) in values]
                 if len(found) == len(group):
                     yield Score(method=method, column=column, seed=seed, value=float(np.mean(found)), x=number)
-
-
-def _name(record: Record) -> str:
-    """Such as "HRKD, Table 2"."""
-    return record.title.partition(":")[0]

@@ -23,8 +23,8 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
     """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
 
     A file that ``extends`` a shipped preset stands on its values, tables of papers too. First apply the preset's
-    ``[papers.<topic>]`` tables, in the order given. Where there is no GPU, a shipped preset,
-    and no other, is then limited in the numbers that limits.toml names, but for those overridden. Raises PresetError.
+    ``[papers.<topic>]`` tables, in the order given. Where there is no GPU, a shipped preset, and no other, is then
+    limited in the numbers that limits.toml names, but for those overridden. Raises PresetError.
     """
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():

@@ -14,6 +14,7 @@ from PIL import Image
 
 DPI = 120
 WIDTH = 9.0  # inches; the width of a notebook page
+HEIGHT = 4.2  # inches
 
 
 class Drawing(Figure):

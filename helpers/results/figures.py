@@ -15,10 +15,9 @@ from matplotlib.figure import Figure
 from helpers import paths
 from helpers.files import write_whole
 from helpers.results import attention, canvas, comparisons, heatmaps, records, tables
-from helpers.results.canvas import WIDTH, Drawing, finish, plain_style
+from helpers.results.canvas import HEIGHT, WIDTH, Drawing, finish, plain_style
 from helpers.results.records import Record
 
-HEIGHT = 4.2  # inches
 CAPSIZE = 2.5  # points
 MOST_BARS = 10  # rows of a table drawn as bars, as many as there are colours
 OUTSIDE = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # of a legend

@@ -8,10 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from helpers.results import canvas
-from helpers.results.canvas import WIDTH, Drawing, finish
+from helpers.results.canvas import HEIGHT, WIDTH, Drawing, finish
 from helpers.results.records import Record
 
-HEIGHT = 4.2  # inches
 ABREAST = 4  # heat maps side by side
 
 

@@ -113,6 +113,11 @@ class Record(BaseModel):
     examples_of: dict[str, str] = optional({})
     examples: dict[str, list[Tenth]] = optional({})
 
+    @property
+    def label(self) -> str:
+        """The title up to its colon, such as "HRKD, Table 2"."""
+        return self.title.partition(":")[0]
+
     @model_validator(mode="after")
     def _kind_fits(self) -> Self:
         payload, rows = self.payload or {}, {score.method for score in self.scores}

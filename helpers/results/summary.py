@@ -64,4 +64,4 @@ def headline(said: Judged) -> str:
     (record, claim, judgement), digits = said, tables.decimals(said.record)
     found = f"{tables.difference(judgement.estimate, digits)} {record.unit}"
     printed = "" if judgement.printed is None else f", in the paper {tables.signed(judgement.printed, 2)}"
-    return f"{record.title.partition(':')[0]}: {claim.text}: {judgement.outcome} ({found}{printed})"
+    return f"{record.label}: {claim.text}: {judgement.outcome} ({found}{printed})"

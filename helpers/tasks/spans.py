@@ -111,11 +111,8 @@ def loss(output, batch: Batch, progress: float, smoothing: float = 0.0) -> dict[
     """Negative log-likelihood of the answer's first and last token (Liu et al. 2020, Eqs. 3, 4, 8), weighted where the
     batch has weights (Eq. 7). ``smoothing`` is divided among the tokens that may be answers: the passage's, and [CLS]
     for windows without one."""
-    student, gold, mask_BxL = (
-        (output.start_logits, output.end_logits),
-        (batch["start"], batch["end"]),
-        batch["attention_mask"],
-    )
+    student, gold = (output.start_logits, output.end_logits), (batch["start"], batch["end"])
+    mask_BxL = batch["attention_mask"]
     if smoothing:
         possible_BxL = batch["segment_ids"] == 2
         possible_BxL[:, 0] = True

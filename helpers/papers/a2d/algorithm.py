@@ -162,8 +162,7 @@ def preset_for(preset: Preset, kind: Kind) -> Preset:
     """The preset by which readers of a kind are trained: RMR has settings of its own and no weight decay."""
     if kind == "BERT":
         return preset
-    training = preset.training.model_copy(update=preset.mnemonic.training())
-    return preset.model_copy(update={"training": training, "random_layers": 0})
+    return preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
 
 
 def plans(

@@ -137,8 +137,7 @@ def few_shot(preset: Preset) -> dict[tuple[float, int], Plan]:
 
 def reduced(preset: Preset, corpus: str, share: float) -> Preset:
     """The preset with a share of the corpus's training texts, from the front (section 3.3)."""
-    texts = getattr(preset, corpus)
-    return preset.model_copy(update={corpus: texts.model_copy(update={"train_share": share})})
+    return preset.changed(corpus, train_share=share)
 
 
 def ablations(preset: Preset, corpus: str = "reviews") -> dict[tuple[str, int], Plan]:
@@ -147,7 +146,7 @@ def ablations(preset: Preset, corpus: str = "reviews") -> dict[tuple[str, int], 
 
     def plan(row: str, seed: int) -> Plan:
         drawn = preset.drawn(seed)
-        switched = drawn.model_copy(update={"hrkd": drawn.hrkd.model_copy(update=VARIANTS.get(row, {}))})
+        switched = drawn.changed("hrkd", **VARIANTS.get(row, {}))
         teacher = hrkd_teacher(drawn, corpus, seed, domains)
         yield teacher.values()
         made = together(switched, corpus, seed, row, teacher, ABLATIONS.get(row, {}))

@@ -61,8 +61,7 @@ def sizes(preset: Preset, corpus: str) -> dict[int, Trained]:
     """Students of other sizes, by their number of the teacher's layers, trained as those of Tables 2 and 3."""
     made = {}
     for layers in preset.hrkd.sizes:
-        known = preset.hrkd.model_copy(update={"student": "", "student_layers": layers})
-        other = preset.model_copy(update={"hrkd": known})
+        other = preset.changed("hrkd", student="", student_layers=layers)
         plans = {
             seed: algorithm.compared(other.drawn(seed), corpus, seed, (HRKD, OURS)) for seed in range(preset.seeds)
         }

@@ -7,7 +7,7 @@ from statistics import mean
 from helpers.models.pretrained import load_encoder
 from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
-from helpers.papers.imm.tables import add_imm, scores_by_domain
+from helpers.papers.imm.tables import NOT_TAUGHT, add_imm, scores_by_domain
 from helpers.papers.imm.trainings import steps_of
 from helpers.papers.rows import Trained
 from helpers.presets.schema import Preset
@@ -38,8 +38,7 @@ def rounds_of(preset: Preset, seed: int) -> Plan:
 
 def not_taught(preset: Preset) -> Preset:
     """The preset without the divergence of Eqs. 5 and 9."""
-    without = {"teach_multi_domain": False, "teach_target": False}
-    return preset.model_copy(update={"imm": preset.imm.model_copy(update=without)})
+    return preset.changed("imm", **algorithm.VARIANTS[NOT_TAUGHT])
 
 
 def folders(preset: Preset) -> dict[str, list[str]]:
@@ -54,8 +53,7 @@ def tasks(preset: Preset) -> list[Cached]:
         own = preset.drawn(seed)
         value, done = replay(rounds_of(own, seed))
         if value is None:
-            first = not_taught(own)
-            first = first.model_copy(update={"imm": first.imm.model_copy(update={"rounds": 1})})
+            first = not_taught(own).changed("imm", rounds=1)
             untaught, taught = (replay(algorithm.rehearsal(p, seed), lambda task: True) for p in (first, own))
             value, done = (taught.value, 0.0), [*untaught.tasks, *taught.tasks]
         asked = (answering(r.preset, [r], [f"test/{i}"]) for at in (0, -1) for i, r in value[0].theta[at].items())

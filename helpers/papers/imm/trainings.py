@@ -209,7 +209,7 @@ def steps_of(preset: Preset, domains: list[str], stages: int) -> int:
 
 def equal_steps(preset: Preset) -> Preset:
     """The preset with as many steps for every method, a control of a budget in epochs."""
-    return preset.model_copy(update={"imm": preset.imm.model_copy(update={"steps": "equal"})})
+    return preset.changed("imm", steps="equal")
 
 
 def cross_fitted(theta: Readers) -> Teachers:
