@@ -16,6 +16,7 @@ from helpers.data.formats.squad import write_squad
 from helpers.data.texts import is_given, label_names, load_texts
 from helpers.files import writable, write_whole
 from helpers.notebooks import session
+from helpers.notebooks.parameters import of_the_preset, preset_for
 from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
 SHOWN = 10  # lines of a list that may be long
@@ -23,8 +24,8 @@ SHOWN = 10  # lines of a list that may be long
 
 def check(given: argparse.Namespace) -> int:
     """What ``python -m helpers data`` does; returns the exit status."""
-    parameters = session.of_the_preset(given.parameters)
-    preset = session.preset_for(parameters)
+    parameters = of_the_preset(given.parameters)
+    preset = preset_for(parameters)
     if given.plan:
         return _print_plan(parameters)
     if given.files or given.write_repaired or given.drop_bad:
@@ -100,7 +101,7 @@ def print_task(section: str, given: TasksSettings, name: str) -> None:
 def _print_plan(parameters: dict[str, object]) -> int:
     """What all notebooks together would download."""
     notebooks = ["", *(card.name for paper in papers.ALL for card in paper.notebooks)]
-    presets = [session.preset_for(parameters, name) for name in notebooks]
+    presets = [preset_for(parameters, name) for name in notebooks]
     beside = [(texts, texts.domains) for texts in (getattr(presets[0], section) for section in papers.TEXTS)]
     beside += [(preset.tasks, preset.tasks.tasks) for preset in presets]
     named = [_as_data(given, names) for given, names in beside if names and given.source == "hub"]

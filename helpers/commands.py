@@ -14,6 +14,10 @@ from helpers.files import writable
 
 
 def run(given: argparse.Namespace) -> int:
+    from helpers.notebooks.parameters import asked, preset_for
+
+    preset_for(asked(given.notebooks, given.parameters)[1])  # what is mistyped is refused at once
+
     from helpers.notebooks import runner
 
     return runner.run(given.notebooks, given.parameters, force=given.force)
@@ -39,19 +43,22 @@ def redraw(given: argparse.Namespace) -> int:
 
 
 def status(given: argparse.Namespace) -> int:
+    from helpers.notebooks.parameters import of_the_preset, preset_for
+
+    parameters = of_the_preset(given.parameters)
+
     from helpers.notebooks import session
     from helpers.papers.rows import pace
     from helpers.training import engine
 
-    parameters = session.of_the_preset(given.parameters)
     print(session.limits(parameters, *(card.name for paper in papers.ALL for card in paper.notebooks)), end="")
     needed = session.trainings(parameters)
     distinct = {key: task for of_notebook in needed.values() for key, task in of_notebook.items()}
     done, left = {}, {}
     for key, task in distinct.items():
         (done if engine.is_done(task) else left)[key] = task
-    preset = session.preset_for(parameters)
-    alike = preset.encoder == session.preset_for({"preset": "mini"}).encoder  # their steps take as long as mini's
+    preset = preset_for(parameters)
+    alike = preset.encoder == preset_for({"preset": "mini"}).encoder  # their steps take as long as mini's
     of_mini = session.trainings({"preset": "mini"}).values() if left and alike else ()
     elsewhere = (task for of_notebook in of_mini for task in of_notebook.values() if engine.is_done(task))
     known, processes = pace([*elsewhere, *done.values()]), engine.processes(preset.engine)
@@ -85,10 +92,7 @@ def status(given: argparse.Namespace) -> int:
 
 
 def own_domains(given: argparse.Namespace) -> int:
-    from helpers import own, own_files
-    from helpers.model_cards import compared
-    from helpers.notebooks import session
-    from helpers.tasks.pace import Pace, Speed
+    from helpers.notebooks.parameters import of_the_preset, preset_for
 
     (paper,) = (paper for paper in papers.ALL if paper.own_domains and paper.own_domains.command == given.command)
     method = paper.own_domains
@@ -99,11 +103,17 @@ def own_domains(given: argparse.Namespace) -> int:
             raise DataError(f"--{method.option} {text}: write NAME=FILE, each name once")
         domains[name] = file
     flags = {flag.key: value for flag in method.flags if (value := getattr(given, flag.name)) is not None}
-    parameters = session.of_the_preset(given.parameters) | session.of_the_preset({"preset": given.preset, **flags})
+    parameters = of_the_preset(given.parameters) | of_the_preset({"preset": given.preset, **flags})
+
+    from helpers import own, own_files
+    from helpers.model_cards import compared
+    from helpers.notebooks import session
+    from helpers.tasks.pace import Pace, Speed
+
     files = own.overrides(method, domains, given.preset)
     own.check_parameters(method, parameters, files)
     settings = {key: value for key, value in method.settings.items() if key not in parameters} | files
-    preset = session.preset_for(parameters, method.notebook, **settings)
+    preset = preset_for(parameters, method.notebook, **settings)
     print(session.limits(parameters, method.notebook, **settings), end="")
     own_files.print_domains(method, preset)
     folders = method.work().folders(preset)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import exca
 import pytest
 
 from helpers import paths
@@ -39,6 +40,16 @@ def test_trainings_are_cached_and_shared(results, preset):
     *_, both = run(preset, processes=1)
     assert {path: path.stat().st_mtime_ns for path in files} == files
     assert both.target == ["news", "encyclopedia"] and both.result()["steps"] == both.steps
+
+
+def test_a_result_is_read_without_a_look_at_the_configuration(results, preset, monkeypatch):
+    run(preset, processes=1)
+
+    def refuse(*arguments, **settings):
+        raise AssertionError("this takes 30 ms a training")
+
+    monkeypatch.setattr(exca.TaskInfra, "_check_configs", refuse)
+    assert [task.result()["steps"] for task in tasks(preset)] == [task.steps for task in tasks(preset)]
 
 
 def test_workers_give_the_scores_of_this_process(results, preset, monkeypatch):

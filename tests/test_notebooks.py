@@ -2,6 +2,8 @@ import ast
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +20,7 @@ from helpers.data import domains
 from helpers.data.domains import load_one
 from helpers.data.mini import domains as mini
 from helpers.notebooks import runner, session
+from helpers.notebooks.parameters import ParameterError, parameters_of
 from helpers.presets.load import PresetError, load
 from helpers.presets.schema import Preset
 from helpers.results import records
@@ -198,7 +201,7 @@ def test_form(path):
         assert len(cell.source.splitlines()) <= 30
         kinds = (ast.FunctionDef, ast.ClassDef)
         assert not any(isinstance(node, kinds) for node in ast.walk(ast.parse(cell.source))), "define it in helpers"
-    assert all(parameter.help for parameter in session.parameters_of(path).values())
+    assert all(parameter.help for parameter in parameters_of(path).values())
     assert f'start("{path.stem}", globals())' in code[1].source
 
 
@@ -227,18 +230,18 @@ def test_parameters_are_those_of_the_card_as_the_schema_has_them(path):
 
 
 def namespace(**values):
-    known = session.parameters_of(paths.NOTEBOOKS / "02_imm_main.ipynb")
+    known = parameters_of(paths.NOTEBOOKS / "02_imm_main.ipynb")
     defaults = {name: parameter.default for name, parameter in known.items()}
     lines = [session.INJECTED, *(f"{name} = {value!r}" for name, value in values.items())]
     return {**defaults, **values, "In": ["", "preset: str = ''", "\n".join(lines)]}
 
 
 def test_unknown_and_mistyped_parameters_are_refused():
-    with pytest.raises(session.ParameterError, match="no parameter 'sed'; it has preset, data_dir"):
+    with pytest.raises(ParameterError, match="no parameter 'sed'; it has preset, data_dir"):
         session.start("02_imm_main", namespace(sed=3))
-    with pytest.raises(session.ParameterError, match=r"seeds has to be int, not 1\.5"):
+    with pytest.raises(ParameterError, match=r"seeds has to be int, not 1\.5"):
         session.start("02_imm_main", namespace(seeds=1.5))
-    with pytest.raises(session.ParameterError, match="seeds has to be int, not True"):
+    with pytest.raises(ParameterError, match="seeds has to be int, not True"):
         session.start("02_imm_main", namespace(seeds=True))
     with pytest.raises(PresetError, match="no preset 'minni'"):
         session.start("02_imm_main", namespace(preset="minni"))
@@ -258,17 +261,43 @@ def test_papermill_alone_refuses_a_parameter_too():
     source = load_notebook_node(str(paths.NOTEBOOKS / "00_corpora.ipynb"))
     cells = [cell.source for cell in parameterize_notebook(source, {"sed": 3}).cells if cell.cell_type == "code"]
     kernel = {"In": [""]}
-    with pytest.raises(session.ParameterError, match="no parameter 'sed'"):
+    with pytest.raises(ParameterError, match="no parameter 'sed'"):
         for cell in cells[:3]:
             kernel["In"].append(cell)
             exec(cell, kernel)
 
 
 def test_run_refuses_what_no_notebook_knows(results):
-    with pytest.raises(session.ParameterError, match="no parameter 'sed'"):
+    with pytest.raises(ParameterError, match="no parameter 'sed'"):
         runner.run([], {"preset": "smoke", "sed": 3})
-    with pytest.raises(session.ParameterError, match="no notebook 77_none; there are 00_corpora"):
+    with pytest.raises(ParameterError, match="no notebook 77_none; there are 00_corpora"):
         runner.run(["77_none"], {"preset": "smoke"})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "02_imm_mian"],
+        ["run", "02_imm_main", "-p", "sed", "3"],
+        ["run", "02_imm_main", "-p", "seeds", "many"],
+        ["run", "--preset", "minni"],
+        ["status", "-p", "sed", "3"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_mistyped_is_refused_before_torch_is_imported(command):
+    code = f"import sys; from helpers.__main__ import main; print(main({command}), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False"] and done.stderr.startswith("error: ")
+
+
+def test_one_missing_folder_is_said_once(kernel, capsys):
+    names = ["00_corpora", "01_imm_similarity", "99_report"]
+    assert runner.run(names[:2], {"preset": "lab", "data_dir": "nowhere"}) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("'nowhere', which is no folder") == 2  # where it is found, and in the list
+    assert "00_corpora, 01_imm_similarity FAILED: DataError: data.folder" in printed
+    assert [name for name, _ in kernel.executed] == names[2:]
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_a_copy_with_another_value(tmp_path):
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
 
 
 def test_what_applies_without_a_gpu_and_what_was_asked_for(no_gpu, monkeypatch):
@@ -54,7 +54,7 @@ def test_what_applies_without_a_gpu_and_what_was_asked_for(no_gpu, monkeypatch):
     limited = {limit.key: (limit.value, limit.instead_of) for limit in on_cpu.limits}
     assert limited["seeds"] == (1, 3) and "data.train_size" not in limited
     assert all(limit.why for limit in on_cpu.limits)
-    monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert load("lab").seeds == 3 and load("lab").limits == ()
 
 
@@ -74,9 +74,9 @@ def test_limits_change_these_numbers_of_shipped_presets_and_nothing_else(no_gpu,
     for name, topics in table.items():
         for topic in topics:
             limited = load(name, topic).model_dump(exclude={"limits"})
-            monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: True)
+            monkeypatch.setattr("torch.cuda.is_available", lambda: True)
             plain = load(name, topic).model_dump(exclude={"limits"})
-            monkeypatch.setattr(presets.torch.cuda, "is_available", lambda: False)
+            monkeypatch.setattr("torch.cuda.is_available", lambda: False)
             expected = {}
             for group in [*topics["all"], *(topics[topic] if topic != "all" else [])]:
                 assert group["why"]

@@ -88,7 +88,7 @@ def test_texts(tasks: TasksSettings, name: str) -> dict[str, list[Pair]]:
     form, place = _located(tasks, name)
     if form not in GLUE:
         raise DataError(f"{name}: GLUE's server has no labels of it; its tasks are {', '.join(GLUE)}")
-    return glue.read_tests(_folder(tasks) / place, form)
+    return glue.read_tests(locate_folder(tasks) / place, form)
 
 
 def _located(tasks: TasksSettings, name: str) -> tuple[str, str]:
@@ -114,7 +114,7 @@ def _located(tasks: TasksSettings, name: str) -> tuple[str, str]:
 
 def _from_files(tasks: TasksSettings, name: str) -> _Read:
     form, place = _located(tasks, name)
-    path = _folder(tasks) / place
+    path = locate_folder(tasks) / place
     try:
         if form == "texts":
             parts, notes = read_texts(path, [])
@@ -151,7 +151,8 @@ def _rows(tasks: TasksSettings, place: str, split: str) -> tuple["datasets.Datas
     return hub_rows(dataset, split, config=configuration, pinned=known), f"{place}[{split}]"
 
 
-def _folder(tasks: TasksSettings) -> Path:
+def locate_folder(tasks: TasksSettings) -> Path:
+    """The folder of the section [tasks]. Raises DataError."""
     if folder := paths.find_folder(tasks.folder):
         return folder
     raise DataError(

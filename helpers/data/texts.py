@@ -104,9 +104,9 @@ def _read(texts: TextsSettings, name: str) -> tuple[Parts, list[str]]:
     """The texts of one domain by part, and notes. Raises `DataError`."""
     place, _, of_it = texts.domains[name].partition(":")
     if texts.source == "files":
-        if (whole := _folder(texts) / texts.domains[name]).exists():  # a name may have a colon
+        if (whole := locate_folder(texts) / texts.domains[name]).exists():  # a name may have a colon
             return read_texts(whole, texts.labels)
-        return read_texts(_folder(texts) / place, texts.labels, of_it)
+        return read_texts(locate_folder(texts) / place, texts.labels, of_it)
     known = texts.downloads.get(place)
     if isinstance(known, Collection):
         corpus, _, own = of_it.partition(":")
@@ -132,7 +132,8 @@ def _read(texts: TextsSettings, name: str) -> tuple[Parts, list[str]]:
     return parts, notes
 
 
-def _folder(texts: TextsSettings) -> Path:
+def locate_folder(texts: TextsSettings) -> Path:
+    """The folder of a section of texts. Raises DataError."""
     if folder := paths.find_folder(texts.folder):
         return folder
     raise DataError(

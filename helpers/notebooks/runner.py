@@ -18,29 +18,24 @@ from helpers import papers, paths
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import fingerprint, narrative
 from helpers.data.examples import DataError
-from helpers.data.sections import fingerprints
+from helpers.data.sections import check_folder, fingerprints
 from helpers.files import write_whole
 from helpers.models.glove import glove_digest
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks import session
+from helpers.notebooks.parameters import REPORT, asked, preset_for
 from helpers.presets.schema import Preset
 from helpers.results import report, summary
 
 DONE = "done before"
-REPORT = "99_report"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel's warnings are not about our notebooks
-
-
-def names() -> list[str]:
-    """All notebooks, in order."""
-    return sorted(path.stem for path in paths.NOTEBOOKS.glob("*.ipynb"))
 
 
 def key_of(name: str, parameters: dict[str, object]) -> str:
     """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
     all data of the preset's draws, or for the report the records that it shows."""
-    preset, digest = session.preset_for(parameters, name), hashlib.sha256()
+    preset, digest = preset_for(parameters, name), hashlib.sha256()
     sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), paths.PRESETS / "paper_results.toml"]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
         digest.update(file.read_bytes())
@@ -80,16 +75,10 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     executed here from the same code, settings and data is skipped, unless ``force``. The report comes last, whenever
     another has run, and is exported as one page. A notebook that fails does not stop the others.
     """
-    chosen = [Path(name).stem for name in wanted] or names()
-    if unknown := sorted(set(chosen) - set(names())):
-        raise session.ParameterError(f"no notebook {', '.join(unknown)}; there are {', '.join(names())}")
-    declared = {name: session.parameters_of(paths.NOTEBOOKS / f"{name}.ipynb") for name in [*chosen, REPORT]}
-    everything = {key: value for known in declared.values() for key, value in known.items()}
-    parameters = session.check(parameters, everything, chosen[0] if len(chosen) == 1 else "this set of notebooks")
-    preset = session.preset_for(parameters).name
-    own = {name: {key: value for key, value in parameters.items() if key in declared[name]} for name in declared}
-    print(session.limits(parameters, *(name for name in chosen if name != REPORT)), end="")
-    jobs = [Job(name, session.place(own[name], name), own[name]) for name in chosen if name != REPORT]
+    own, parameters = asked(wanted, parameters)
+    preset, chosen = preset_for(parameters).name, [name for name in own if name != REPORT]
+    print(session.limits(parameters, *chosen), end="")
+    jobs = [Job(name, session.place(own[name], name), own[name]) for name in chosen]
     for place in list(dict.fromkeys(job.place for job in jobs)) or [parameters.get("results") or preset]:
         jobs.append(Job(REPORT, place, own[REPORT] | ({} if place == preset else {"results": place})))
     outcome: dict[str, str] = {}
@@ -101,14 +90,23 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
             outcome[str(job)] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(job.unfinished)})"
         except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
             outcome[str(job)] = f"FAILED: {type(error).__name__}: {error}"
-        print(f"{job}: {outcome[str(job)]}", flush=True)
+        if list(outcome.values()).count(outcome[str(job)]) == 1 or not outcome[str(job)].startswith("FAILED"):
+            print(f"{job}: {outcome[str(job)]}", flush=True)
     failed = [name for name, text in outcome.items() if text.startswith("FAILED")]
-    print("\n" + "\n".join(f"{name:<22} {text}" for name, text in outcome.items()) + "\n")
+    print("\n" + "\n".join(_summary(outcome)) + "\n")
     for job in (job for job in jobs if job.name == REPORT and str(job) not in failed):
         print(f"report: {os.path.relpath(paths.report(job.place))}")
     if failed:
         print(f"{len(failed)} of {len(outcome)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _summary(outcome: dict[str, str]) -> Iterator[str]:
+    """What came of each notebook, a line each; one line for all that failed alike."""
+    for name, text in outcome.items():
+        alike = [other for other in outcome if outcome[other] == text] if text.startswith("FAILED") else [name]
+        if name == alike[0]:
+            yield f"{', '.join(alike):<22} {text}"
 
 
 class Job(NamedTuple):
@@ -134,8 +132,11 @@ class Job(NamedTuple):
 
 def _run(job: Job, force: bool) -> str:
     """Run one notebook, if it has to be, and export it if it is the report; returns what came of it."""
-    if reason := papers.card_of(job.name)[1].left_out(session.preset_for(job.parameters, job.name)):
+    preset, (paper, card) = preset_for(job.parameters, job.name), papers.card_of(job.name)
+    if reason := card.left_out(preset):
         return f"left out, as {reason}"
+    for section in papers.sections_of(paper) if paper else ():
+        check_folder(getattr(preset, section))
     # What was executed here, by its key. It is not in git, so that a clone runs everything itself.
     done = paths.models(job.place) / f"{job.place}.done"
     begun, key = time.perf_counter(), key_of(job.name, job.parameters)

@@ -6,12 +6,9 @@ import re
 import time
 from collections.abc import Container
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import reduce
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import nbformat
 import pandas as pd
 import torch
 from accelerate.utils import set_seed
@@ -19,8 +16,8 @@ from accelerate.utils import set_seed
 from helpers import papers, paths
 from helpers.data import draws
 from helpers.files import fingerprint
+from helpers.notebooks.parameters import check, parameters_of, preset_for
 from helpers.papers.rows import trainings_of
-from helpers.presets.load import keys, load
 from helpers.presets.schema import Limit, Preset
 from helpers.results import figures, provenance, records
 from helpers.training import engine
@@ -29,18 +26,6 @@ from helpers.training.cached import CachedTraining
 OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
 LONGEST = 60  # characters of a folder's name that say what differs
 INJECTED = "# Parameters"  # how papermill's own cell begins
-
-
-class ParameterError(ValueError):
-    """A parameter that a notebook does not know, or of the wrong type."""
-
-
-class Parameter(NamedTuple):
-    """A notebook's parameter: its type as annotated, its default, and the comment beside it."""
-
-    type: str
-    default: object
-    help: str
 
 
 @dataclass
@@ -95,55 +80,6 @@ def _public(value: Any) -> Any:
     return paths.public_name(value) if isinstance(value, str) else value
 
 
-def parameters_of(notebook: Path) -> dict[str, Parameter]:
-    """The parameters of a notebook, read from the source of its cell tagged ``parameters``."""
-    cells = nbformat.read(notebook, as_version=4).cells
-    tagged = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
-    if len(tagged) != 1:
-        raise ParameterError(f"{notebook.name} has {len(tagged)} cells tagged 'parameters'; it needs one")
-    lines, parameters = tagged[0].splitlines(), {}
-    for node in ast.parse(tagged[0]).body:
-        line = lines[node.lineno - 1]
-        if not isinstance(node, ast.AnnAssign) or node.value is None:
-            raise ParameterError(f"{notebook.name}: write 'name: type = literal  # comment', not {line!r}")
-        comment = line.partition("#")[2].strip()
-        parameters[node.target.id] = Parameter(ast.unparse(node.annotation), ast.literal_eval(node.value), comment)
-    return parameters
-
-
-def check(values: dict[str, object], known: dict[str, Parameter], notebook: str) -> dict[str, object]:
-    """``values`` in the declared types (a whole number may stand for a float, a number for a text, None for what the
-    preset says). Raises ParameterError."""
-    checked = {}
-    for name, value in values.items():
-        if name not in known:
-            raise ParameterError(
-                f"{notebook} has no parameter {name!r}; it has {', '.join(known)}; any other setting is a key of a "
-                "preset: give the path of your copy of one by --preset"
-            )
-        if known[name].type == "float" and type(value) is int:
-            value = float(value)
-        if known[name].type == "str" and type(value) in (int, float):
-            value = str(value)
-        if type(value).__name__ != known[name].type and not (value is None and known[name].default is None):
-            raise ParameterError(f"{notebook}: {name} has to be {known[name].type}, not {value!r}")
-        checked[name] = value
-    return checked
-
-
-def preset_for(parameters: dict[str, object], notebook: str = "", **overrides: object) -> Preset:
-    """The preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone, those
-    of its limits that matter to them, and ``overrides`` by key. A parameter may be a key of the preset too; one that
-    is None leaves the preset's. Raises ParameterError, PresetError."""
-    known = {key: key for key in keys()} | papers.parameters()
-    asked = {known[name]: value for name, value in parameters.items() if name in known and value is not None}
-    paper, _ = papers.card_of(notebook)
-    topics = [paper.key, notebook.partition("_")[2]] if paper else []
-    preset = load(str(parameters["preset"]), *topics, **{**asked, **overrides})
-    limits = tuple(limit for limit in preset.limits if not paper or papers.concerns(limit.key, notebook))
-    return preset.model_copy(update={"limits": limits})
-
-
 def place(parameters: dict[str, object], notebook: str) -> str:
     """The folder of a notebook's results: the preset's, with what its ``parameters`` change of the preset behind a "+",
     such as "mini+seeds=1", so that they are not taken for the preset's own. Folders of data are no such change, nor is
@@ -162,26 +98,6 @@ def place(parameters: dict[str, object], notebook: str) -> str:
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
     return f"{own.name}+{text}" if text else own.name
-
-
-def of_the_preset(parameters: dict[str, object]) -> dict[str, object]:
-    """``parameters`` by their keys in the preset: given by the names that notebooks have for them, with their section,
-    or without where only one section has such a key, those of other examples than [data] left aside. A number may stand
-    for a text. Raises ParameterError."""
-    kinds = keys()
-    sections: dict[str, list[str]] = {}
-    for key in kinds:
-        sections.setdefault(key.rpartition(".")[2], []).append(key)
-    others = {
-        name: [k for k in several if k.partition(".")[0] not in papers.BESIDE] for name, several in sections.items()
-    }
-    known = {name: several[0] for name, several in others.items() if len(several) == 1} | papers.parameters()
-    known |= {key: key for key in kinds} | {"preset": "preset"}
-    if unknown := sorted(set(parameters) - set(known)):
-        near = sections.get(unknown[0]) or get_close_matches(unknown[0], known, 3) or list(papers.parameters())
-        raise ParameterError(f"no parameter {unknown[0]!r} here; give a key of the preset, such as {', '.join(near)}")
-    named = {known[name]: value for name, value in parameters.items()}
-    return {key: str(v) if kinds.get(key) is str and type(v) in (int, float) else v for key, v in named.items()}
 
 
 def trainings(parameters: dict[str, object]) -> dict[str, dict[str, CachedTraining]]:

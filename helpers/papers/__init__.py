@@ -58,9 +58,12 @@ def unread(paper: Paper) -> list[str]:
 def examples_of(artefact: str) -> list[str]:
     """The sections of a preset whose examples an artefact such as ``imm/table1`` is of; none of what no paper
     declares."""
-    for paper in (paper for paper in ALL if paper.key == artefact.partition("/")[0]):
-        return [section for section in ("data", *BESIDE) if section not in unread(paper)]
-    return []
+    return [section for paper in ALL if paper.key == artefact.partition("/")[0] for section in sections_of(paper)]
+
+
+def sections_of(paper: Paper) -> list[str]:
+    """The sections of a preset with examples that a paper reads."""
+    return [section for section in ("data", *BESIDE) if section not in unread(paper)]
 
 
 def concerns(key: str, notebook: str) -> bool:

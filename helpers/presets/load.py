@@ -6,7 +6,6 @@ from functools import reduce
 from pathlib import Path
 
 import pydantic
-import torch
 
 from helpers import paths
 from helpers.presets.papers import Settings
@@ -45,9 +44,9 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
         overrides = {"data.train_share": 1.0, **overrides}
     try:
         asked = Preset(**_changed(values, overrides))
-        if not shipped or torch.cuda.is_available():
+        limits = tuple(limit for limit in _limits(path.stem, asked, topics) if shipped and limit.key not in overrides)
+        if not limits or _has_gpu():
             return asked
-        limits = tuple(limit for limit in _limits(path.stem, asked, topics) if limit.key not in overrides)
         return Preset(**_changed(values, {limit.key: limit.value for limit in limits} | overrides), limits=limits)
     except pydantic.ValidationError as error:
         raise PresetError(f"{path.name}: {_explain(error)}") from None
@@ -65,6 +64,12 @@ def keys() -> dict[str, object]:
         elif name != "limits":
             known[name] = kind
     return known
+
+
+def _has_gpu() -> bool:
+    import torch  # takes seconds, and most presets have no limits
+
+    return torch.cuda.is_available()
 
 
 def _read(path: Path) -> dict:
