@@ -104,7 +104,9 @@ def smoke(request) -> Path:
     assert {process.wait() for process in processes} == {0}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
-        assert runner.run(["18_growth", "99_report"], {"preset": "smoke"}) == 0  # which show what the others left
+        assert (
+            runner.run(["17_playground", "18_growth", "99_report"], {"preset": "smoke"}) == 0
+        )  # which show what the others left
     return folder / "smoke"
 
 

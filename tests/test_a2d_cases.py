@@ -153,8 +153,12 @@ def test_prices_are_not_formulas(case, monkeypatch):
 def test_the_widget_shows_a_question_and_takes_another(case, capsys):
     preset, readers = case
     with torch.inference_mode():
-        box = question_browser(preset, readers, [example("1", "Who leads Delta ?", "Bob")])
-    picked, typed, shown = box.children
-    assert picked.options[0][0] == "0: Who leads Delta ?"
-    typed.value = "Who leads Gamma ?"
-    assert shown is box.children[2]
+        questions = [example("1", "Who leads Delta ?", "Bob"), example("2", "Who leads Omega ?", "Cora")]
+        picked, typed, passage, _ = question_browser(preset, readers, questions).children
+        assert picked.options[0][0] == "0: Who leads Delta ?" and "expected: Bob" in capsys.readouterr().out
+        typed.value = "Who leads Gamma ?"
+        assert "your own" in capsys.readouterr().out
+        picked.index = 1
+        assert "expected: Cora" in capsys.readouterr().out and typed.value == "Who leads Omega ?"
+        passage.value = ""
+        assert "the passage is empty" in capsys.readouterr().out

@@ -44,7 +44,9 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
             for file in sorted(paths.results(shown).glob("*/*.json")):
                 digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
-    paper, _ = papers.card_of(name)
+    paper, card = papers.card_of(name)
+    if card.shows_models:
+        digest.update(repr(sorted(map(str, paths.models(preset.name).glob("*/*/model")))).encode())
     foreign = dict.fromkeys(papers.foreign(paper), True)
     folders = {section: {"folder"} for section in ("data", *papers.BESIDE)}
     settings = preset.model_dump_json(exclude={"encoder": True, **folders, **foreign})
@@ -135,7 +137,7 @@ def _run(job: Job, force: bool) -> str:
     preset, (paper, card) = preset_for(job.parameters, job.name), papers.card_of(job.name)
     if reason := card.left_out(preset):
         return f"left out, as {reason}"
-    for section in papers.sections_of(paper) if paper else ():
+    for section in papers.sections_of(paper) if paper and not card.shows_models else ():
         check_folder(getattr(preset, section))
     # What was executed here, by its key. It is not in git, so that a clone runs everything itself.
     done = paths.models(job.place) / f"{job.place}.done"

@@ -17,6 +17,7 @@ from helpers import papers, paths
 from helpers.data import draws
 from helpers.files import fingerprint
 from helpers.notebooks.parameters import check, parameters_of, preset_for
+from helpers.papers.card import Notebook
 from helpers.papers.rows import trainings_of
 from helpers.presets.schema import Limit, Preset
 from helpers.results import figures, provenance, records
@@ -103,13 +104,15 @@ def place(parameters: dict[str, object], notebook: str) -> str:
 def trainings(parameters: dict[str, object]) -> dict[str, dict[str, CachedTraining]]:
     """By notebook and cache key all trainings that are known to be needed with these parameters of the preset: those
     that depend on the outcome of others are known once these are done."""
-    needed = {}
-    for card in (card for paper in papers.ALL for card in paper.notebooks):
-        preset = preset_for(parameters, card.name)
-        plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
-        if of_notebook := trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks):
-            needed[card.name] = of_notebook
-    return needed
+    cards = [card for paper in papers.ALL for card in paper.notebooks]
+    needed = {card.name: needed_by(card, preset_for(parameters, card.name)) for card in cards}
+    return {name: of_notebook for name, of_notebook in needed.items() if of_notebook}
+
+
+def needed_by(card: Notebook, preset: Preset) -> dict[str, CachedTraining]:
+    """The trainings of one notebook, as far as they are known, by cache key."""
+    plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
+    return trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks)
 
 
 def limits(parameters: dict[str, object], *notebooks: str, sections: Container[str] = (), **overrides: object) -> str:

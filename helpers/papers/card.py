@@ -29,13 +29,15 @@ class Artefact:
 class Notebook:
     """One of a paper's notebooks. ``parameters`` are the keys of the preset that it takes as parameters, ``plans`` its
     trainings by a name (None: it has none), and ``left_out`` says why a preset has nothing for it ("" where it has).
-    ``parts`` are parameters of its own that leave some results out and change none of the others."""
+    ``parts`` are parameters of its own that leave some results out and change none of the others. One that
+    ``shows_models`` depends on what others have trained."""
 
     name: str
     parameters: tuple[str, ...] = ()
     plans: Callable[[Preset], dict[Hashable, Any]] | None = None
     left_out: Callable[[Preset], str] = lambda preset: ""
     parts: tuple[str, ...] = ()
+    shows_models: bool = False
 
 
 class OwnModel(NamedTuple):

@@ -2,6 +2,8 @@
 
 from helpers.papers.card import Artefact, Notebook, Paper
 
+FOLDERS = ("data.folder", "data.train_size", "mnli.folder", "reviews.folder", "tasks.folder")
+
 
 def _one_size(preset) -> str:
     return "" if preset.sizes else "the preset names no presets of other sizes"
@@ -13,6 +15,7 @@ CARD = Paper(
     artefacts=(Artefact("overview", "Sizes, lengths and question words of the corpora", "profile", "questions"),),
     notebooks=(
         Notebook("00_corpora", ("data.folder", "data.train_size", "data.test_size")),
+        Notebook("17_playground", (*FOLDERS, "encoder"), parts=("shown",), shows_models=True),
         Notebook("18_growth", left_out=_one_size),
     ),
 )
