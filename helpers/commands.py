@@ -43,47 +43,39 @@ def redraw(given: argparse.Namespace) -> int:
 
 
 def status(given: argparse.Namespace) -> int:
-    from helpers.notebooks.parameters import of_the_preset, preset_for
+    from helpers.notebooks import inventory
+    from helpers.notebooks.pace import seconds_left
+    from helpers.notebooks.parameters import of_the_preset
 
     parameters = of_the_preset(given.parameters)
+    known = inventory.of(parameters)
+    print(known.limits, end="")
+    done, left = known.split()
+    measured = [*done.values()]
+    if {training.kind for training in left.values()} - {training.kind for training in measured}:
+        mini = inventory.kept({"preset": "mini"})  # of the same encoder, steps take as long
+        measured += mini.split()[0].values() if mini and mini.encoder == known.encoder else ()
 
-    from helpers.notebooks import session
-    from helpers.papers.rows import pace
-    from helpers.training import engine
-
-    print(session.limits(parameters, *(card.name for paper in papers.ALL for card in paper.notebooks)), end="")
-    needed = session.trainings(parameters)
-    distinct = {key: task for of_notebook in needed.values() for key, task in of_notebook.items()}
-    done, left = {}, {}
-    for key, task in distinct.items():
-        (done if engine.is_done(task) else left)[key] = task
-    preset = preset_for(parameters)
-    alike = preset.encoder == preset_for({"preset": "mini"}).encoder  # their steps take as long as mini's
-    of_mini = session.trainings({"preset": "mini"}).values() if left and alike else ()
-    elsewhere = (task for of_notebook in of_mini for task in of_notebook.values() if engine.is_done(task))
-    known, processes = pace([*elsewhere, *done.values()]), engine.processes(preset.engine)
-
-    def minutes(tasks: dict) -> str:
-        if {type(task) for task in tasks.values()} - set(known):
+    def minutes(trainings: dict) -> str:
+        if not measured:
             return "the time is known once one is done"
-        seconds = sum(known[type(task)] * task.steps for task in tasks.values())
-        return f"about {seconds / processes / 60:.0f} minutes"
+        return f"about {seconds_left(trainings.values(), measured, known.processes) / 60:.0f} minutes"
 
-    for name, of_notebook in needed.items():
-        waiting = {key: task for key, task in of_notebook.items() if key in left}
+    for name, keys in known.notebooks.items():
+        _, waiting = known.split(name)
         print(
-            f"{name}: {len(of_notebook) - len(waiting)} of {len(of_notebook)} trainings done",
+            f"{name}: {len(keys) - len(waiting)} of {len(keys)} trainings done",
             *([minutes(waiting)] if waiting else []),
             sep=", ",
         )
-    apart = sum(map(len, needed.values()))
+    apart, distinct = sum(map(len, known.notebooks.values())), len(known.trainings)
     print(
-        f"trainings needed for every notebook by itself: {apart}; distinct: {len(distinct)}, done: {len(done)}; "
-        f"{apart / max(1, len(distinct)):.1f} : 1"
+        f"trainings needed for every notebook by itself: {apart}; distinct: {distinct}, done: {len(done)}; "
+        f"{apart / max(1, distinct):.1f} : 1"
     )
     if given.readers:
-        for training in done.values():
-            print(f"  {training.label}: {os.path.relpath(training.folder())}")
+        for key, training in done.items():
+            print(f"  {training.label}: {os.path.relpath(known.model(key))}")
     if left:
         print(f"left of what is known so far: {len(left)}, {minutes(left)}")
     for folder in paths.other_results(str(parameters["preset"])):

@@ -6,13 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
 import papermill
 from filelock import FileLock
-from tqdm.auto import tqdm
 
 from helpers import papers, paths
 from helpers.data.adversarial import load_adversarial
@@ -21,9 +21,10 @@ from helpers.data.examples import DataError
 from helpers.data.sections import check_folder, fingerprints
 from helpers.files import write_whole
 from helpers.models.glove import glove_digest
-from helpers.models.pretrained import encoder_fingerprint
-from helpers.notebooks import session
-from helpers.notebooks.parameters import REPORT, asked, preset_for
+from helpers.models.pretrained import EncoderError, encoder_fingerprint
+from helpers.notebooks import inventory, session
+from helpers.notebooks.pace import bar_over
+from helpers.notebooks.parameters import REPORT, asked, of_the_preset, preset_for
 from helpers.presets.schema import Preset
 from helpers.results import report, summary
 
@@ -84,16 +85,17 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     for place in list(dict.fromkeys(job.place for job in jobs)) or [parameters.get("results") or preset]:
         jobs.append(Job(REPORT, place, own[REPORT] | ({} if place == preset else {"results": place})))
     outcome: dict[str, str] = {}
-    for job in tqdm(jobs, desc="notebooks", disable=not sys.stderr.isatty()):
-        try:
-            outcome[str(job)] = _run(job, force)
-        except papermill.PapermillExecutionError as error:
-            first = error.evalue.splitlines()[0] if error.evalue else ""
-            outcome[str(job)] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(job.unfinished)})"
-        except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
-            outcome[str(job)] = f"FAILED: {type(error).__name__}: {error}"
-        if list(outcome.values()).count(outcome[str(job)]) == 1 or not outcome[str(job)].startswith("FAILED"):
-            print(f"{job}: {outcome[str(job)]}", flush=True)
+    with _bar(parameters, chosen):
+        for job in jobs:
+            try:
+                outcome[str(job)] = _run(job, force)
+            except papermill.PapermillExecutionError as error:
+                first = error.evalue.splitlines()[0] if error.evalue else ""
+                outcome[str(job)] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(job.unfinished)})"
+            except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
+                outcome[str(job)] = f"FAILED: {type(error).__name__}: {error}"
+            if list(outcome.values()).count(outcome[str(job)]) == 1 or not outcome[str(job)].startswith("FAILED"):
+                print(f"{job}: {outcome[str(job)]}", flush=True)
     failed = [name for name, text in outcome.items() if text.startswith("FAILED")]
     print("\n" + "\n".join(_summary(outcome)) + "\n")
     for job in (job for job in jobs if job.name == REPORT and str(job) not in failed):
@@ -101,6 +103,18 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
     if failed:
         print(f"{len(failed)} of {len(outcome)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _bar(parameters: dict[str, object], notebooks: list[str]) -> AbstractContextManager:
+    """The bar over the trainings of notebooks, where somebody looks."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    known = papers.parameters()
+    asked = of_the_preset({name: value for name, value in parameters.items() if name == "preset" or name in known})
+    try:
+        return bar_over(inventory.of(asked), asked, notebooks)
+    except (DataError, EncoderError):  # which the notebook says that needs the data or the encoder
+        return nullcontext()
 
 
 def _summary(outcome: dict[str, str]) -> Iterator[str]:

@@ -37,14 +37,6 @@ def seconds(trainings: Iterable[CachedTraining]) -> float:
     return sum(training.result()["seconds"] for training in trainings_of(trainings).values())
 
 
-def pace(trainings: Iterable[CachedTraining]) -> dict[type, float]:
-    """Seconds of a step of finished trainings, by their class."""
-    spent: dict[type, list[tuple[float, int]]] = {}
-    for training in trainings_of(trainings).values():
-        spent.setdefault(type(training), []).append((training.result()["seconds"], training.steps))
-    return {kind: sum(seconds for seconds, _ in of) / sum(steps for _, steps in of) for kind, of in spent.items()}
-
-
 @dataclass
 class Trained:
     """The final models of each row of a table by seed and domain, and every training that the row needs were it done by

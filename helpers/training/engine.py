@@ -53,17 +53,19 @@ After = Callable[[Any], None]  # is told of every task that is done, as soon as 
 def run_plans(
     plans: dict[Hashable, Plan], engine: EngineSettings, label: str = "trainings", after: After | None = None
 ) -> dict[Hashable, Outcome]:
-    """Carry out several plans side by side, the next wave of each together."""
+    """Carry out several plans side by side, the next wave of each together. The bar is one over all waves, as far as
+    they are known."""
     tasks, values = {key: [] for key in plans}, {}
-    while len(values) < len(plans):
-        wave = []
-        for key in [key for key in plans if key not in values]:
-            try:
-                wave += (own := list(next(plans[key])))
-                tasks[key] += own
-            except StopIteration as stop:
-                values[key] = stop.value
-        run(wave, engine, label, after)
+    with _bar(label, after) as bar:
+        while len(values) < len(plans):
+            wave = []
+            for key in [key for key in plans if key not in values]:
+                try:
+                    wave += (own := list(next(plans[key])))
+                    tasks[key] += own
+                except StopIteration as stop:
+                    values[key] = stop.value
+            _run(wave, engine, bar, after)
     return {key: Outcome(values[key], tasks[key]) for key in plans}
 
 
@@ -74,27 +76,38 @@ def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings", after
     again where it is damaged. A failure does not stop the others. With ``after``, which has a bar of its own, there is
     none here. Raises TrainingsFailed at the end.
     """
+    with _bar(label, after) as bar:
+        _run(tasks, engine, bar, after)
+
+
+def _bar(label: str, after: After | None) -> tqdm:
+    """A bar of nothing yet; it shows itself once there is something to do."""
+    return tqdm(total=0, desc=label, leave=False, disable=after is not None, delay=1e-3)
+
+
+def _run(tasks: Iterable, engine: EngineSettings, bar: tqdm, after: After | None) -> None:
     distinct = {task.infra.uid(): task for task in tasks}
     missing = [task for task in distinct.values() if not is_done(task)]
+    bar.total += len(distinct)
+    bar.n += len(distinct) - len(missing)
     if not missing:
         return
+    bar.refresh()
     fit_all = _fit_here if min(processes(engine), len(missing)) == 1 else _fit_there
     failed: dict[str, str] = {}
-    total, done = len(distinct), len(distinct) - len(missing)
-    with tqdm(total=total, initial=done, desc=label, leave=False, disable=after is not None) as bar:
-        # First what is free; then what another run was training, or what a worker died of, once more.
-        for wait in (False, True):
-            again = []
-            for task, error in fit_all(missing, engine, wait):
-                if isinstance(error, Timeout | BrokenProcessPool) and not wait:
-                    again.append(task)
-                    continue
-                bar.update()
-                if after and error is None:
-                    after(task)
-                if error is not None:
-                    failed[task.label] = f"{type(error).__name__}: {error}"
-            missing = again
+    # First what is free; then what another run was training, or what a worker died of, once more.
+    for wait in (False, True):
+        again = []
+        for task, error in fit_all(missing, engine, wait):
+            if isinstance(error, Timeout | BrokenProcessPool) and not wait:
+                again.append(task)
+                continue
+            bar.update()
+            if after and error is None:
+                after(task)
+            if error is not None:
+                failed[task.label] = f"{type(error).__name__}: {error}"
+        missing = again
     if failed:
         lines = "\n  ".join(f"{name}: {error}" for name, error in failed.items())
         raise TrainingsFailed(f"{len(failed)} of {len(distinct)} trainings failed:\n  {lines}")

@@ -1,0 +1,118 @@
+"""What is trained and what is left, found out once and then kept; how long that takes; and one bar over it."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from helpers import paths
+from helpers.notebooks import inventory, pace
+from helpers.notebooks.inventory import Inventory, Training
+from helpers.papers import imm
+from helpers.papers.imm import algorithm
+from helpers.presets.load import load
+from helpers.training import engine
+
+SMOKE = {"preset": "smoke"}
+
+
+@pytest.fixture
+def one_paper(monkeypatch):
+    """Of all notebooks Table 1 of IMM's alone, so that there is little to replay."""
+    table1 = [card for card in imm.CARD.notebooks if card.name == "02_imm_main"]
+    monkeypatch.setattr(inventory.papers, "ALL", [SimpleNamespace(**{**vars(imm.CARD), "notebooks": table1})])
+    return "02_imm_main"
+
+
+def test_what_is_trained_is_seen_without_a_replay(results, one_paper, monkeypatch):
+    known = inventory.of(SMOKE)
+    done, left = known.split(one_paper)
+    assert not done and len(left) >= 3 and len(known.waiting[one_paper]) >= 1
+    single = algorithm.singles(load("smoke", "imm", "imm_main").drawn(0), 0)["news"]
+    engine.run([single], single.preset.engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(inventory, "survey", lambda *given: pytest.fail("its wave is not done"))
+        done, _ = inventory.of(SMOKE).split()
+    assert list(done) == [single.key] and done[single.key].seconds == single.result()["seconds"]
+    assert inventory.of(SMOKE).model(single.key) == single.folder()
+    (single.folder() / "model.safetensors").write_bytes(b"half of it")
+    assert inventory.kept(SMOKE).look() == [one_paper]
+    assert not inventory.of(SMOKE).split()[0]  # it has to be trained again
+
+
+def test_plans_are_replayed_where_a_wave_is_done_and_where_sources_change(results, one_paper, monkeypatch):
+    known = inventory.of(SMOKE)
+    keys = set(known.trainings)
+    preset = load("smoke", "imm", "imm_main").drawn(0)
+    engine.run(algorithm.singles(preset, 0).values(), preset.engine)
+    again = inventory.kept(SMOKE)
+    assert again.look() == [one_paper]  # Algorithm 1 goes on after its first wave
+    waited = {key for plan in inventory.of(SMOKE).waiting[one_paper] for key in plan}
+    assert waited != {key for plan in known.waiting[one_paper] for key in plan} and keys <= set(
+        inventory.of(SMOKE).trainings
+    )
+    monkeypatch.setattr(inventory, "state_of", lambda *given: "of other sources")
+    assert inventory.kept(SMOKE) is None
+
+
+def test_status_needs_no_torch_once_it_is_known(results):
+    command = "main(['status', '--preset', 'smoke'])"
+    code = f"import sys; from helpers.__main__ import main; {command}; print('torch' in sys.modules)"
+    said = [
+        subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert said[0].endswith("True\n") and said[1] == said[0].removesuffix("True\n") + "False\n"
+
+
+def of_kind(kind, steps, seconds=None, ended=0.0):
+    return Training("a training", kind, steps, seconds, ended)
+
+
+def test_steps_take_as_long_as_those_of_their_kind_did():
+    seconds = pace.step_seconds([of_kind("A, x", 10, 20.0), of_kind("A, x", 30, 20.0), of_kind("A, y", 10, 40.0)])
+    assert seconds("A, x") == 1.0 and seconds("A, y") == 4.0
+    assert seconds("A, z") == seconds("B, x") == 80 / 50
+    with pytest.raises(LookupError):
+        pace.step_seconds([])
+
+
+def test_what_passes_between_trainings_counts_and_breaks_do_not():
+    # two at a time, 10 s each, but 20 s of the clock for a pair; then a night, and the same once more
+    run = [of_kind("A, x", 10, 10.0, ended) for ended in range(0, 200, 10)]
+    later = [of_kind("A, x", 10, 10.0, 40_000.0 + ended) for ended in range(0, 200, 10)]
+    assert pace.share(run, 2) == pace.share(run + later, 2) == 1.0
+    assert pace.share(run[:5], 2) == 0.5  # too few to tell
+    assert pace.seconds_left([of_kind("A, x", 30)], run, 2) == 30.0
+
+
+def test_the_bar_says_what_is_left(tmp_path, capsys):
+    trainings = {"a": of_kind("A, x", 10, 20.0), "b": of_kind("A, x", 10), "c": of_kind("A, x", 5)}
+    trainings["a"].stamp = inventory.stamp(tmp_path / "a")
+    known = Inventory(str(tmp_path), "", 1, "", [], notebooks={"one": ["a", "b"], "two": ["c"]}, trainings=trainings)
+    with pace.bar_over(known, SMOKE, ["one"]) as bar:
+        assert (bar.n, bar.total) == (20.0, 40.0) and "1 of 2 trainings done" in str(bar)
+    trainings["b"].seconds, trainings["b"].stamp = 20.0, []
+    with pace.bar_over(known, SMOKE, ["one"]) as bar:
+        assert bar.disable  # nothing is left of this notebook
+
+
+def test_all_waves_have_one_bar(results, monkeypatch):
+    bars = []
+
+    def made(**settings):
+        bars.append(engine_bar(**settings))
+        return bars[-1]
+
+    engine_bar = engine.tqdm
+    monkeypatch.setattr(engine, "tqdm", made)
+    preset = load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+    singles = algorithm.singles(preset, 0)
+
+    def plan():
+        yield [singles["news"]]
+        yield [singles["encyclopedia"]]
+
+    engine.run_plans({1: plan()}, preset.engine)
+    assert len(bars) == 1 and (bars[0].n, bars[0].total) == (2, 2)
