@@ -101,14 +101,6 @@ def place(parameters: dict[str, object], notebook: str) -> str:
     return f"{own.name}+{text}" if text else own.name
 
 
-def trainings(parameters: dict[str, object]) -> dict[str, dict[str, CachedTraining]]:
-    """By notebook and cache key all trainings that are known to be needed with these parameters of the preset: those
-    that depend on the outcome of others are known once these are done."""
-    cards = [card for paper in papers.ALL for card in paper.notebooks]
-    needed = {card.name: needed_by(card, preset_for(parameters, card.name)) for card in cards}
-    return {name: of_notebook for name, of_notebook in needed.items() if of_notebook}
-
-
 def needed_by(card: Notebook, preset: Preset) -> dict[str, CachedTraining]:
     """The trainings of one notebook, as far as they are known, by cache key."""
     plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
