@@ -57,12 +57,13 @@ def paragraph(title: str, text: str, is_html: bool = False) -> str:
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
-    """Rows below names of columns."""
+    """Rows below names of columns, in a box of its own where they are many."""
     head = "".join(f'<th style="{LEFT}">{escape(name)}</th>' for name in columns)
     body = "".join(
         "<tr>" + "".join(f'<td style="{LEFT}">{escape(cell)}</td>' for cell in row) + "</tr>" for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows_and_head = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div style="max-height: 24em; overflow: auto">{rows_and_head}</div>'
 
 
 def shaded(passage: str, values: list[float], colour: str = BLUE) -> str:
