@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field, JsonValue, PlainSerialize
 
 from helpers import paths
 from helpers.files import fingerprint, json_rows, write_whole
+from helpers.presets.schema import Limit
 from helpers.results.provenance import STRICT, Run
 
 Cell = tuple[str, str, int]  # method, column and seed
@@ -89,10 +90,11 @@ class Record(BaseModel):
     """One table, figure or case study.
 
     ``average`` says whether a mean over the columns means anything. ``baselines`` are methods that the others are
-    compared with, ``claims`` what the paper says. ``examples`` holds, for ``method|column|seed``, each example's score
-    in ``unit`` to one decimal, so that intervals can be over examples as well; the examples of a column stand in the
-    same order everywhere, and ``examples_of`` has the fingerprint of their ids. Where every seed draws examples of its
-    own, ``draws`` names them, by seed; where the test examples are among them, there are none of these two.
+    compared with, ``claims`` what the paper says, ``limits`` what was less because there was no GPU. ``examples``
+    holds, for ``method|column|seed``, each example's score in ``unit`` to one decimal, so that intervals can be over
+    examples as well; the examples of a column stand in the same order everywhere, and ``examples_of`` has the
+    fingerprint of their ids. Where every seed draws examples of its own, ``draws`` names them, by seed; where the test
+    examples are among them, there are none of these two.
     """
 
     model_config = STRICT
@@ -109,6 +111,7 @@ class Record(BaseModel):
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)
     run: Run
+    limits: list[Limit] = optional([])
     draws: dict[str, str] = optional({})
     examples_of: dict[str, str] = optional({})
     examples: dict[str, list[Tenth]] = optional({})
