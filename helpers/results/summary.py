@@ -93,6 +93,12 @@ def fewest(own: Sequence[Record]) -> str:
     )
 
 
+def seeds(own: Sequence[Record]) -> str:
+    """How many seeds the results with claims have, such as "3 to 5 seeds"."""
+    numbers = sorted({len(comparisons.seeds(record)) for record in own if record.claims})
+    return " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]]))) + " seeds"
+
+
 def headline(said: Judged) -> str:
     """A primary claim as an item of a list, with a link to the table or figure that it is of."""
     record = said.record
