@@ -46,12 +46,13 @@ class RecordError(ValueError):
 
 
 class Printed(BaseModel):
-    """One number as the paper prints it."""
+    """One number of the paper's, and ``text``, where it prints that in another unit."""
 
     model_config = STRICT
     method: Name
     column: Name
     value: Value
+    text: str | None = optional(None)
     x: float | None = optional(None)
     metric: str | None = optional(None)
 
@@ -209,10 +210,12 @@ def printed(artefact: str) -> list[Printed]:
     """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
     table = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
     return [
-        Printed(method=method, column=column, value=value, metric=part["metric"])
+        Printed(method=method, column=column, value=value, metric=part["metric"], text=text)
         for part in (table if isinstance(table, list) else [table])
         for method, values in part["rows"].items()
-        for column, value in zip(part["columns"], values, strict=True)
+        for column, value, text in zip(
+            part["columns"], values, part.get("texts", {}).get(method, [None] * len(values)), strict=True
+        )
     ]
 
 

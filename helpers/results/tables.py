@@ -9,7 +9,7 @@ import pandas as pd
 
 from helpers.results import comparisons
 from helpers.results.intervals import Estimate
-from helpers.results.records import Record
+from helpers.results.records import Record, row_label
 
 NONE = "–"  # a cell without a number
 BETWEEN = {"F1": (0, 100), "EM": (0, 100), "accuracy": (0, 100), "score": (-100, 100)}  # all that a unit can be
@@ -52,7 +52,10 @@ def printed_frame(record: Record) -> pd.DataFrame:
     digits = next((number for number in (0, 1) if means.round(number).equals(means)), 2)  # no more than it prints
     if record.average and len(means.columns) > 1 and comparisons.AVERAGE not in means:
         means[comparisons.AVERAGE] = means.mean(axis=1, skipna=False)
-    return _texts(means, digits)
+    texts = _texts(means, digits)
+    for number in (number for number in record.paper if number.text):
+        texts.loc[row_label(number), number.column] = number.text
+    return texts
 
 
 def differences(record: Record, baseline: str) -> pd.DataFrame:
