@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from helpers import papers, paths
@@ -77,11 +78,24 @@ def status(given: argparse.Namespace) -> int:
     if given.readers:
         for training in done.values():
             print(f"  {training.label}: {os.path.relpath(training.folder())}")
+    if given.curves is not None:
+        draw_curves([training for training in done.values() if given.curves in training.label])
     if left:
         print(f"left of what is known so far: {len(left)}, {minutes(left)}")
     for folder in paths.other_results(str(parameters["preset"])):
         print(f"results with other settings: {os.path.relpath(paths.results(folder))}")
     return 0
+
+
+def draw_curves(trainings: Iterable) -> None:
+    """A picture beside each trained model; says where."""
+    from helpers.files import write_whole
+    from helpers.results import canvas, curves
+
+    for training in trainings:
+        path = training.folder().with_name("curve.png")
+        write_whole(path, canvas.content(curves.draw(training.result(), training.label), "png"))
+        print(f"  {training.label}: {os.path.relpath(path)}")
 
 
 def own_domains(given: argparse.Namespace) -> int:

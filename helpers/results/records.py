@@ -34,8 +34,7 @@ Tenth = Annotated[
     AfterValidator(lambda value: round(value, 1)),
     PlainSerializer(lambda value: int(value) if value.is_integer() else value),
 ]
-# What it is drawn as and told in; heatmaps show tables of numbers by their titles, a case what readers do with one
-# example, a profile what corpora are like.
+# What it is drawn as; heatmaps show tables of numbers, a case what readers do with an example, a profile corpora.
 Kind = Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"]
 
 PROFILE = ("sizes", "passage_lengths", "question_lengths", "question_words")
@@ -209,14 +208,13 @@ def scored(
 def printed(artefact: str) -> list[Printed]:
     """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
     table = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
-    return [
-        Printed(method=method, column=column, value=value, metric=part["metric"], text=text)
-        for part in (table if isinstance(table, list) else [table])
-        for method, values in part["rows"].items()
-        for column, value, text in zip(
-            part["columns"], values, part.get("texts", {}).get(method, [None] * len(values)), strict=True
-        )
-    ]
+    found = []
+    for part in table if isinstance(table, list) else [table]:
+        for method, values in part["rows"].items():
+            texts = part.get("texts", {}).get(method, [None] * len(values))
+            for column, value, text in zip(part["columns"], values, texts, strict=True):
+                found.append(Printed(method=method, column=column, value=value, metric=part["metric"], text=text))
+    return found
 
 
 def write(record: Record) -> Path:
