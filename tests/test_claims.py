@@ -42,6 +42,16 @@ def test_a_claim_holds_fails_or_stays_open():
     assert close.short == "Open whether so: +1.0 F1 (−1.8 to +3.8); the paper +2.00."
 
 
+def test_no_difference_is_a_difference_that_is_not_there():
+    # 0.01, -0.01, 0.01, -0.01 and 0: a mean of 0 with an error of 0.0045, far within half of the last digit, 0.05
+    nothing = judged({("A", "x"): [50.01, 49.99, 50.01, 49.99, 50], ("B", "x"): [50] * 5}, **PAIR)
+    assert nothing.outcome == FAILS and nothing.sentence.startswith("It does not hold that so: 0.0 F1 (0.0 to 0.0")
+    small = judged({("A", "x"): [50.1, 49.9, 50.1, 49.9, 50], ("B", "x"): [50] * 5}, **PAIR)  # within 0.12
+    assert small.outcome == OPEN
+    sure = judged({("A", "x"): [50.04] * 5, ("B", "x"): [50] * 5}, **PAIR)
+    assert sure.outcome == HOLDS  # small, and certainly above
+
+
 def test_a_verdict_needs_five_seeds_of_both_rows():
     assert judged({("A", "x"): A[:4], ("B", "x"): B[:4]}, **PAIR).outcome == OPEN
     uneven = judged({("A", "x"): A, ("B", "x"): B[:4]}, **PAIR)

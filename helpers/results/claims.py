@@ -92,18 +92,24 @@ def _test(record: Record, claim: Claim) -> Test:
         is_gain, share = known is not None, "" if known is None else f"; a share of {tables.share(known)}"
     if estimate.error is None or not is_gain:
         return Test(estimate, len(ours[0]), None, OPEN, share)
-    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within), share)
+    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within, 0.5 * 10 ** -tables.decimals(record)), share)
 
 
-def _p_value(estimate: Estimate, within: float | None) -> tuple[float, str]:
+def _p_value(estimate: Estimate, within: float | None, nothing: float) -> tuple[float, str]:
     """The p value of the test that decides most surely, and what it decides: a t test of both sides, or, for a margin,
-    two of one side each (both ends have to be within it), or that it lies beyond."""
+    two of one side each (both ends have to be within it), or that it lies beyond. What is certainly within ``nothing``,
+    so that it is printed as 0, is no difference."""
+    over, under = (
+        estimate.above(within or nothing),
+        1 - estimate.above(-(within or nothing)),
+    )  # of being no more, no less
+    inside = max(over, under)
     if within is None:
         above = estimate.above()
-        return 2 * min(above, 1 - above), HOLDS if estimate.mean > 0 else FAILS
-    over, under = estimate.above(within), 1 - estimate.above(-within)  # of being no more, and no less
-    holds, fails = max(over, under), 2 * min(1 - over, 1 - under)
-    return (holds, HOLDS) if holds < fails else (fails, FAILS)
+        apart = 2 * min(above, 1 - above)
+        return (inside, FAILS) if inside < apart else (apart, HOLDS if estimate.mean > 0 else FAILS)
+    beyond = 2 * min(1 - over, 1 - under)
+    return (inside, HOLDS) if inside < beyond else (beyond, FAILS)
 
 
 def _printed(record: Record, claim: Claim) -> float | None:
