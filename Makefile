@@ -1,11 +1,11 @@
-# make reproduce | study | test | lab | figures | lint. Every target sets up what it needs first.
+# make reproduce | study | test | browser | lab | figures | lint. Every target sets up what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 TABLES := 02_imm_main 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
 
-.PHONY: reproduce study test lab figures lint lock clean
+.PHONY: reproduce study test browser lab figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
@@ -19,6 +19,11 @@ study: $(STAMP)
 
 test: $(STAMP)
 	$(RUN) -m pytest
+
+# The report and JupyterLab in Chromium, which has to be there (on Debian: apt install chromium).
+browser: $(STAMP)
+	$(RUN) -m pip install --quiet playwright
+	$(RUN) -m pytest tests/test_browser.py
 
 lab: $(STAMP)
 	$(VENV)/bin/jupyter lab notebooks

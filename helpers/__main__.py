@@ -42,6 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     command("figures", commands.redraw, "Redraw every figure and the report from stored records.", parameters=False)
     status = command("status", commands.status, "What is trained, what is left, and about how long it takes.")
     status.add_argument("--readers", action="store_true", help="list where each trained reader lies")
+    status.add_argument("--curves", metavar="TEXT", help="draw how those trainings went whose name has TEXT in it")
     data = command("data", commands.data, "Load and check every domain; print sizes and what was repaired.")
     data.add_argument("--plan", action="store_true", help="only say what would be downloaded, from where, how large")
     data.add_argument("files", nargs="*", metavar="FILE", help="check these instead of the preset's domains")

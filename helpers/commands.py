@@ -1,14 +1,20 @@
 """What the command line does, one function a command. Each returns the exit status."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from helpers import papers, paths
 from helpers.data.examples import DataError
 from helpers.files import writable
+
+if TYPE_CHECKING:
+    from helpers.notebooks.inventory import Inventory
 
 # Every command imports what it needs, because torch and transformers take seconds.
 
@@ -26,12 +32,12 @@ def run(given: argparse.Namespace) -> int:
 def redraw(given: argparse.Namespace) -> int:
     from helpers.notebooks import runner
     from helpers.presets.load import NAMES
-    from helpers.results import figures
+    from helpers.results import figures, front
     from helpers.results.records import RecordError
 
     if not (drawn := figures.redraw(given.preset)):
         raise RecordError(f"no records of preset {given.preset!r}: run its notebooks first")
-    for path in drawn:
+    for path in drawn + (front.update(papers.ALL) if given.preset in front.PRESETS else []):
         print(os.path.relpath(path))
     if given.preset.endswith(".toml"):
         return runner.run([runner.REPORT], {"preset": given.preset}, force=True)
@@ -76,11 +82,25 @@ def status(given: argparse.Namespace) -> int:
     if given.readers:
         for key, training in done.items():
             print(f"  {training.label}: {os.path.relpath(known.model(key))}")
+    if given.curves is not None:
+        draw_curves(known, {key: training.label for key, training in done.items() if given.curves in training.label})
     if left:
         print(f"left of what is known so far: {len(left)}, {minutes(left)}")
     for folder in paths.other_results(str(parameters["preset"])):
         print(f"results with other settings: {os.path.relpath(paths.results(folder))}")
     return 0
+
+
+def draw_curves(known: Inventory, labels: dict[str, str]) -> None:
+    """A picture beside each trained model, by cache key and label; says where."""
+    from helpers.files import write_whole
+    from helpers.notebooks.inventory import result_in
+    from helpers.results import canvas, curves
+
+    for key, label in labels.items():
+        folder = known.model(key).parent
+        write_whole(folder / "curve.png", canvas.content(curves.draw(result_in(folder), label), "png"))
+        print(f"  {label}: {os.path.relpath(folder / 'curve.png')}")
 
 
 def own_domains(given: argparse.Namespace) -> int:

@@ -163,9 +163,7 @@ def improve(paper: Paper, session: Session, out: Path, after: Callable[[Cached],
     out.mkdir(parents=True, exist_ok=True)
     parts, models = method.work().train(preset, after)
     # One record a run: it is named by its settings and data, so that the same run writes the same one.
-    record = session.save(
-        f"{paper.key}/{NAME}", variant=identity(method, preset), **{"notes": preset.without_gpu()} | parts
-    )
+    record = session.save(f"{paper.key}/{NAME}", variant=identity(method, preset), **parts)
     for folder, model in models.items():
         put(model, card(paper, preset, record, domains, folders[folder], model), out / folder)
     return record

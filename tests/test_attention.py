@@ -15,6 +15,7 @@ from helpers.data.mini import domains
 from helpers.models.attention import keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import EncoderError, inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
+from helpers.results import attention as pictures
 from helpers.training.teachers import StoredTeacher
 
 
@@ -178,3 +179,20 @@ def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
         labels = int(windows.labels["start"][window]), int(windows.labels["end"][window])
         assert windows.positions(window, example.span) == labels
         assert text_of(windows, window, *labels) == example.context[slice(*example.span)]
+
+
+def test_a_case_is_drawn_by_words():
+    case = {
+        "question": ["who", "am", "##i", "?"],
+        "passage": ["i", "##van", "##a", "is"],
+        "answers": {"gold": [0, 2], "confusing": [3, 3]},
+        "readers": {
+            "before": {"attention": [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4], [1, 0, 0, 0]]}
+        },
+    }
+    found = pictures.in_words(case)
+    assert (found["question"], found["passage"]) == (["who", "ami", "?"], ["ivana", "is"])
+    assert found["answers"] == {"gold": [0, 0], "confusing": [1, 1]}
+    # "ivana" attends as its three pieces on average, "ami" is attended to as its two together
+    np.testing.assert_allclose(found["readers"]["before"]["attention"], [[0.2, 0.5, 0.3], [1, 0, 0]])
+    assert pictures.starts(["Ġthe", "Ġsp", "ring", "Ġof"]) == [0, 1, 3] and pictures.starts(["▁a", "b"]) == [0]

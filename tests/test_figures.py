@@ -1,16 +1,17 @@
-"""Figures and the report: drawn from records alone, byte for byte the same, legible."""
+"""Figures: drawn from records alone, byte for byte the same, legible."""
+
+import json
+from pathlib import Path
 
 import matplotlib
-import nbformat
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from helpers import paths
-from helpers.papers.card import Artefact, Paper
-from helpers.results import claims, figures, heatmaps, report
+from helpers.results import claims, dots, figures, heatmaps, methods
+from helpers.results.dots import Dot
+from helpers.results.intervals import estimate
 from helpers.results.records import Record, printed, write
 
 DOMAINS = ["news", "stories", "web"]
@@ -25,9 +26,7 @@ RUN = {
 }
 
 
-@pytest.fixture(autouse=True)
-def results(tmp_path, monkeypatch):
-    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
+pytestmark = pytest.mark.usefixtures("results")
 
 
 def record(artefact: str, scores: list[tuple], **more) -> Record:
@@ -92,14 +91,78 @@ def test_redrawn_byte_for_byte():
     assert len(set(drawn.values())) == 12
 
 
-def test_bars_stand_for_means_and_intervals():
-    ax = figures.bar_table(table())
-    assert [bar.get_height() for bar in ax.patches] == [61, 61, 61, 61, 51, 51, 51, 51]
-    ends = ax.collections[0].get_segments()[0][:, 1]
-    assert ends.tolist() == pytest.approx([61 - 12.7062, 61 + 12.7062], abs=1e-4)  # 60 and 62: an error of 1
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == [*DOMAINS, "AVE."]
-    assert ax.get_ylabel() == "F1 (95 % interval over seeds)"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["Single", "Mix"]
+def test_dots_are_differences_with_intervals_and_the_papers_beside_them():
+    figure = figures.draw(table())
+    (ax,) = figure.axes
+    marks = {line.get_marker(): line.get_xydata().tolist() for line in ax.lines if line.get_marker() in ("o", "D")}
+    assert marks["o"] == [[-10, 0]] and marks["D"] == [[pytest.approx(0.86), 0]]  # Table 1 prints 75.89 and 75.03
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["Mix"]
+    assert figure.get_supxlabel() == "F1 above Single (95 % interval over seeds)"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["ours", "one column", "the paper"]
+
+
+def test_an_interval_is_grey_where_it_holds_zero_and_cut_where_it_is_long():
+    apart, level = (
+        Dot(name, estimate([np.array(values)[:, None]])) for name, values in (("a", [1, 2, 3]), ("b", [-9, 9]))
+    )
+    ax = dots.forest(Figure().subplots(), [apart, level], 4.0)
+    shown = {line.get_ydata()[0]: line for line in ax.lines[1:] if len(line.get_xdata()) == 2}
+    # 1, 2 and 3: an error of 0.577, times 4.303, the t quantile of 2 degrees of freedom
+    assert shown[0].get_xdata().tolist() == pytest.approx([-0.48, 4.0], abs=0.01)
+    assert shown[1].get_xdata().tolist() == [-4, 4]
+    assert {shown[0].get_color(), shown[1].get_color()} == {dots.UNSURE}
+    sure = dots.forest(Figure().subplots(), [Dot("c", estimate([np.array([[5.0], [5.1], [5.2]])]))], 9.0).lines
+    assert {line.get_color() for line in sure[1:] if len(line.get_xdata())} == {dots.OURS}
+
+
+def test_columns_without_an_average_have_panels_and_many_of_them_groups():
+    def drawn(columns):
+        scores = [(m, c, s, v + s) for m, v in {"A": 50, "B": 55}.items() for c in columns for s in (0, 1)]
+        return figures.draw(record("a2d/table2", scores, baselines=["A"], average=False)).axes
+
+    assert [ax.get_title(loc="left") for ax in drawn("xy")] == ["x", "y"]
+    (ax,) = drawn("vwxyz")
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [*"vwxyz"]
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"] == [5] * 5
+
+
+def test_levels_are_drawn_by_column_and_end_where_the_unit_does():
+    scores = [(m, c, s, v + s) for m, v in {"A": 50, "B": 97}.items() for c in "xy" for s in (0, 2)]
+    paper = [{"method": "A", "column": "y", "value": 61.0}]
+    (ax,) = figures.draw(record("a2d/figure4", scores, kind="bars", paper=paper, average=False)).axes
+    points = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]
+    assert points == [51, 51, 98, 98]
+    assert max(line.get_xdata().max() for line in ax.lines if len(line.get_xdata()) == 2) == 100
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"] == [61]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B", "the paper"]
+
+
+def test_a_table_without_anything_to_compare_with_has_no_picture():
+    assert not figures.drawable(record("a2d/table4", [("A", "x", 0, 1.0)]))
+    assert figures.save(record("a2d/table4", [("A", "x", 0, 1.0)]), "mini") == []
+
+
+def test_a_method_has_one_colour_everywhere():
+    one, other = record("imm/table1", [("IMM", "a", 0, 1.0)]), record("imm/figure3", [("Mix", "a", 0, 1.0)])
+    [imm, mix], [again, unknown] = methods.colors(one, ["IMM", "Mix"]), methods.colors(other, ["Mix", "never heard of"])
+    assert mix == again and len({imm, mix, unknown}) == 3
+
+
+def test_methods_that_meet_in_a_figure_have_colours_of_their_own():
+    for file in sorted(Path(__file__).with_name("golden").glob("*/*.json")):
+        facts = json.loads(file.read_text())
+        if facts["kind"] in ("curve", "scatter", "bars"):
+            names = list(dict.fromkeys(score["method"] for score in facts["scores"]))
+            colours = methods.colors(record(str(file.relative_to(file.parents[1]).with_suffix("")), []), names)
+            assert len(set(colours)) == len(names), file.name
+
+
+def test_names_stand_at_the_ends_of_lines_and_do_not_overlap():
+    scores = [(m, "all", 0, v, x) for m, v in {"IMM": 50, "Mix": 50.01, "FT": 90}.items() for x in (0.0, 1.0)]
+    ax = figures.curve(record("imm/figure3", scores, kind="curve"), "all")
+    heights = {text.get_text(): text.xy[1] for text in ax.texts}
+    assert list(heights) == ["IMM", "Mix", "FT"] and heights["FT"] == 90
+    assert heights["Mix"] - heights["IMM"] > 1 and heights["IMM"] < 50 < heights["Mix"]
 
 
 def test_curve_runs_along_x():
@@ -192,7 +255,7 @@ def test_question_words_are_percentages():
 
 def test_functions_draw_on_axes_that_they_are_given():
     given = Figure().subplots(1, 2)
-    assert figures.bar_table(table(), ax=given[0]) is given[0]
+    assert figures.lengths(corpora(), ax=given[0]) is given[0]
     assert figures.curve(curve(), "all", ax=given[1]) is given[1]
     cosines = heatmaps.similarity_heatmap(similarity(), raw=True)
     assert [text.get_text() for text in cosines.texts] == ["0.50"] * 6
@@ -206,75 +269,8 @@ def test_a_missing_payload_is_named():
 
 
 def test_verdicts_are_computed():
-    against, seeds = claims.verdict(table())
-    assert against.startswith("Mix is 10.0 F1 below Single on average (95 % interval −10.0 to −10.0 over 2 seeds; ")
-    assert against.endswith("P(Mix > Single) <0.01). In the paper the difference is +0.86.")
-    assert seeds == "2 seeds: fewer than the 5 that a verdict needs."
-    equal = record("imm/table1", [(m, "a", s, 50 + s) for m in ("Single", "Mix") for s in (0, 1)], baselines=["Single"])
-    assert (
-        "Mix is level with Single on a (95 %" in claims.verdict(equal)[0]
-        and "does not tell them apart" in claims.verdict(equal)[0]
-    )
-    means = {("A", "x"): 60, ("A", "y"): 60, ("B", "x"): 50, ("B", "y"): 60}
-    scores = [(*key, seed, mean) for key, mean in means.items() for seed in range(5)]
-    found = claims.verdict(record("a2d/weights", scores, baselines=["A"], average=False))
-    apart = [sentence.partition(" (95")[0] for sentence in found]
-    assert apart == ["B is 10.0 F1 below A on x", "B is level with A on y"]
     assert claims.verdict(similarity()) == [
         "Nearest to news: stories (0.90), to stories: web (0.90), to web: news (0.90)."
     ]
     assert claims.verdict(case()) == []  # a case has no scores to compare
     assert claims.verdict(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")
-
-
-def test_run_line():
-    line = "commit 0123456789 with changes · a CPU, 2 threads · 5 min · 1,900 MiB · seeds 0, 1 · two seeds, CPU"
-    assert report.run_line(table()) == line
-
-
-def test_report_is_one_page_without_code_or_links(tmp_path, monkeypatch):
-    papers = [
-        Paper("corpora", "The corpora", artefacts=(Artefact("overview", ""),)),
-        Paper("imm", "Liu & others", artefacts=(Artefact("similarity", ""), Artefact("table1", ""))),
-    ]
-    assert "no results of preset &#x27;mini&#x27; yet" in report.page("mini", papers).data
-    for each in (table(), similarity(), corpora()):
-        write(each)
-    shown = report.page("mini", papers).data
-    assert "<h2>The corpora</h2>" in shown and "<h2>Liu &amp; others</h2>" in shown
-    assert [shown.index(name) for name in ("corpora/overview", "imm/similarity", "imm/table1")] == sorted(
-        shown.index(name) for name in ("corpora/overview", "imm/similarity", "imm/table1")
-    )
-    assert shown.count('src="data:image/png;base64,') == 3
-    assert list(report.overview("mini", papers)["seeds"]) == [0, 1, 2]
-    cell = new_code_cell("secret_code()", outputs=[new_output("display_data", {"text/html": shown})])
-    executed = tmp_path / "99_report.ipynb"
-    nbformat.write(new_notebook(cells=[new_markdown_cell("# The report"), cell]), executed)
-    page = report.export("mini", executed)
-    assert page == paths.report("mini")
-    text = page.read_text()
-    assert "Mix is 10.0 F1 below Single" in text and "The report" in text
-    assert "secret_code" not in text and "<script" not in text and "http" not in text
-    monkeypatch.setattr(report, "LINKED", 100)
-    assert report.export("mini", executed).read_text() == text
-    assert "report.html" in (kept := executed.read_text()) and "Mix is 10.0" not in kept
-    with pytest.raises(ValueError, match="run 99_report first"):
-        report.export("mini", tmp_path / "none.ipynb")
-
-
-def test_a_heading_links_to_the_paper():
-    write(table())
-    card = Paper("imm", "Liu", "https://example.org/?a&b")
-    assert '<h2><a href="https://example.org/?a&amp;b">Liu</a></h2>' in report.page("mini", [card]).data
-    assert "<h2>imm</h2>" in report.page("mini", []).data
-
-
-def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
-    shown = []
-    monkeypatch.setattr(report, "display", lambda *pieces: shown.append(pieces))
-    for each in (table(), similarity(), case(), ratios()):
-        report.show(each)
-    (tables, bars, sentences), (matrix, nearest), (picture,), (maps,) = shown
-    assert "<caption>Ours, F1" in tables.data and sentences.data.startswith("<ul><li>Mix is 10.0 F1 below Single on")
-    assert all(isinstance(drawn, Figure) for drawn in (bars, matrix, picture, maps))
-    assert "Nearest to news" in nearest.data

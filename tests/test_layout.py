@@ -119,6 +119,6 @@ def test_a_sixth_paper_is_its_folder_and_a_line(results, tmp_path, monkeypatch):
         records.write(records.Record(artefact=name, preset="smoke", scores=[score], run=run, **parts))
     page = report.page("smoke", papers.ALL)
     assert isinstance(page, HTML)
-    places = [page.data.index(text) for text in ("corpora/other", "imm/table1", "toy/table2", "toy/table1")]
+    places = [page.data.index(text) for text in ("corpora-other", "imm-table1", "toy-table2", "toy-table1")]
     assert places == sorted(places)
-    assert '<a href="https://example.org/toy">Nobody 2031: a toy</a>' in page.data and "Toy, Table 2" in page.data
+    assert 'Nobody 2031: a toy <a href="https://example.org/toy">paper</a>' in page.data and "Toy, Table 2" in page.data

@@ -15,6 +15,7 @@ from helpers.batches.tensors import SequenceTensors
 from helpers.data.mini import domains
 from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
+from helpers.results import curves
 from helpers.tasks import spans
 from helpers.training import checkpoints, loop, losses
 from helpers.training.checkpoints import weights
@@ -133,6 +134,32 @@ def test_the_best_validation_score_is_kept(windows):
     assert [step for step, _ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
     assert done.best_score == 3.0
     assert all(torch.equal(tensor, seen[1][name]) for name, tensor in weights(model).items())
+
+
+def test_a_training_leaves_its_curve(windows, monkeypatch, tmp_path):
+    monkeypatch.setattr(loop, "CURVE", 3)
+    source, seen = batches(windows), []
+
+    def loss(output, batch, progress):
+        parts = spans.loss(output, batch, progress) | {"constant": output.start_logits.sum() * 0 + len(seen)}
+        seen.append(float(parts["likelihood"].detach()))
+        return parts
+
+    settings = SETTINGS.model_copy(update={"warmup": 0.0})
+    done = loop.fit(reader(), source, loss, settings, seed=0, validate=lambda model: 50.0)
+    ends = [math.ceil(len(source) * part / 3) for part in (1, 2, 3)]
+    assert [step for step, _, _ in done.curve] == ends
+    begins = [0, *ends[:-1]]
+    for (_, rate, parts), begin, end in zip(done.curve, begins, ends, strict=True):
+        assert parts["likelihood"] == pytest.approx(np.mean(seen[begin:end]), abs=1e-5)
+        assert parts["constant"] == pytest.approx((begin + end - 1) / 2)
+        assert rate == pytest.approx(1e-3 * (1 - (end - 1) / len(source)))  # linear decay
+    result = {"curve": done.curve, "validation": done.history}
+    losses_shown, scores, rates = curves.draw(result, "a reader").axes
+    assert [line.get_label() for line in losses_shown.lines] == ["likelihood", "constant"]
+    assert scores.lines[0].get_ydata().tolist() == [50.0] * 3 and len(rates.lines[0].get_xdata()) == 3
+    with pytest.raises(ValueError, match="a reader: this training left no curve"):
+        curves.draw({"validation": []}, "a reader")
 
 
 def test_progress_runs_from_0_to_1(windows):

@@ -138,12 +138,17 @@ def survey(known: Inventory, parameters: dict[str, object], notebooks: Iterable[
 def ended(training: Training, folder: Path) -> Training:
     """A training with what it left in its folder; as it is where that was an error, or cannot be read yet."""
     try:
-        with (folder / JOB).open("rb") as file:
-            seconds = pickle.load(file).result()["seconds"]
+        seconds = result_in(folder)["seconds"]
     except Exception:  # the training's own, or that of a damaged pickle, which is named when it is to be used
         return training
     when = (folder / JOB).stat().st_mtime
     return dataclasses.replace(training, seconds=seconds, ended=when, stamp=stamp(folder))
+
+
+def result_in(folder: Path) -> dict:
+    """What a training returned that lies there. Raises what the training did, or anything where the file is damaged."""
+    with (folder / JOB).open("rb") as file:
+        return pickle.load(file).result()
 
 
 def stamp(folder: Path) -> list[int]:

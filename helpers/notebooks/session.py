@@ -51,10 +51,10 @@ class Session:
         record = records.Record(
             artefact=f"{artefact}_{variant}" if variant else artefact,
             preset=self.place or self.preset.name,
-            paper=records.printed(artefact),
+            limits=list(self.preset.limits),
             draws=draws.names(self.preset, papers.examples_of(artefact), seeds),
             run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
-            **papers.artefact(artefact) | parts,
+            **{"paper": records.printed(artefact)} | papers.artefact(artefact) | parts,
         )
         record = _with_first_cost(record)
         records.write(record)

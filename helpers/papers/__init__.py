@@ -41,7 +41,8 @@ def parameters() -> dict[str, str]:
 def artefact(name: str) -> dict[str, object]:
     """What its card says of an artefact such as ``imm/table1``; nothing of one that no paper declares."""
     declared = {f"{paper.key}/{artefact.name}": artefact for paper in ALL for artefact in paper.artefacts}
-    return {key: value for key, value in vars(declared[name]).items() if key != "name"} if name in declared else {}
+    known = vars(declared[name]) if name in declared else {}
+    return {key: value for key, value in known.items() if key not in ("name", "ours")}
 
 
 def foreign(paper: Paper) -> list[str]:

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Artefact:
-    """A table or figure: the name of its record, and what the record says of itself."""
+    """A table or figure: the name of its record, and what the record says of itself; ``ours`` is beyond the paper."""
 
     name: str
     title: str
     kind: str = "table"
     unit: str = "F1"
     average: bool = True  # whether a mean over its columns means anything
+    ours: bool = False
 
 
 @dataclass(frozen=True)

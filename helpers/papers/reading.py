@@ -118,13 +118,13 @@ def speed(
     for seed, together in compared:
         questions = question_set(preset.drawn(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / TIMED)]
-        windows = windows_over(preset, questions)
+        windows, (ensemble, _) = windows_over(preset, questions), together.values()
         models = {row: [reader.load(reader.key) for reader in readers] for row, readers in together.items()}
         work = {row: partial(joint_answers, preset, members, windows) for row, members in models.items()}
         seconds = shared.seconds_in_turns(work, repeats)
         slow, fast = seconds.values()
         sizes = {row: sum(one.result()["parameters"] for one in own) / 1000 for row, own in together.items()}
         for metric, found in zip(values, ({[*together][1]: slow / fast}, seconds, sizes), strict=True):
-            cells = {"column": "inference", "seed": seed, "metric": metric}
+            cells = {"column": f"ensemble of {len(ensemble)}", "seed": seed, "metric": metric}
             values[metric] += [Score(method=row, value=value, **cells) for row, value in found.items()]
     return {"scores": [*chain(*values.values())], "notes": [f"times are for {len(questions)} test questions"]}

@@ -219,8 +219,12 @@ def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.Data
     return pd.DataFrame.from_dict(lines, orient="index")
 
 
+def in_prose(row: str) -> str:
+    """A row as a sentence has it: "- ATT" is the method "itself without ATT"."""
+    return f"itself without {row.lstrip('- ')}" if row.startswith("-") else row
+
+
 def notes(preset: Preset) -> Iterator[str]:
-    """What one has to know about every table: the training questions, and what there being no GPU changed."""
+    """What one has to know about every table: the training questions."""
     sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(preset.data).items())
     yield f"training questions: {sizes}"
-    yield from preset.without_gpu()

@@ -215,7 +215,3 @@ class Preset(Settings):
     def changed(self, section: str, **values: object) -> Self:
         """The preset with other values of one section, such as ``changed("imm", rounds=1)``."""
         return self.model_copy(update={section: getattr(self, section).model_copy(update=values)})
-
-    def without_gpu(self) -> list[str]:
-        """What applied because there was no GPU, a note each."""
-        return [f"{limit.key} = {limit.value} because there was no GPU" for limit in self.limits]

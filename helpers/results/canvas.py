@@ -14,7 +14,8 @@ from PIL import Image
 
 DPI = 120
 WIDTH = 9.0  # inches; the width of a notebook page
-HEIGHT = 4.2  # inches
+HEIGHT = 3.6  # inches
+ONE_RUN = "one run each"
 
 
 class Drawing(Figure):
@@ -42,6 +43,31 @@ def finish(ax: Axes, xlabel: str, ylabel: str, title: str) -> Axes:
         ax.grid(axis="y", color="0.9")
         ax.set_axisbelow(True)
     return ax
+
+
+def name_lines(ax: Axes, ends: dict[str, float], colors: dict[str, tuple]) -> None:
+    """Names right of the axes, each in its line's colour and at the height of its end, or so near to that as there is
+    room beside the others."""
+    low, high = ax.get_ylim()
+    gap = (high - low) * 13 / (ax.figure.get_figheight() * 72 * 0.75)  # a line of text
+    groups: list[list[str]] = []  # of names that touch, each around the middle of its ends
+
+    def middle(group: list[str]) -> float:
+        return sum(ends[name] for name in group) / len(group)
+
+    for name in sorted(ends, key=ends.__getitem__):
+        groups.append([name])
+        while (
+            len(groups) > 1 and middle(groups[-1]) - middle(groups[-2]) < gap * (len(groups[-1]) + len(groups[-2])) / 2
+        ):
+            last = groups.pop()
+            groups[-1] += last
+    for group in groups:
+        for place, name in enumerate(group):
+            height = middle(group) + (place - (len(group) - 1) / 2) * gap
+            text = {"fontsize": 9, "va": "center", "color": colors[name]}
+            ax.annotate(name, (1.01, height), xycoords=("axes fraction", "data"), annotation_clip=False, **text)
+    ax.set_ylim(low, high)
 
 
 def content(figure: Figure, suffix: str) -> bytes:

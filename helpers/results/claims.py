@@ -1,7 +1,6 @@
 """What a record shows, in sentences: none is written by hand, each is computed from the raw scores.
 
-A paper's claims are judged, at 5 % a table's primary one, and at 5 % all its others together; where it has none, every
-row is held against the baselines.
+A paper's claims are judged, at 5 % a table's primary one, and at 5 % all its others together.
 """
 
 from collections.abc import Sequence
@@ -11,19 +10,21 @@ from helpers.results import comparisons, intervals, tables
 from helpers.results.intervals import Estimate
 from helpers.results.records import Claim, Record
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "is not decided"
+HOLDS, FAILS, OPEN = "holds", "does not hold", "is open"
+SENTENCES = {HOLDS: "{}", FAILS: "It does not hold that {}", OPEN: "Open whether {}"}
 SEEDS = 5  # fewer runs show nothing that another seed may not undo
 RISK = 0.05  # of a wrong decision
 
 
 class Judgement(NamedTuple):
     """A claim's outcome (``HOLDS``, ``FAILS`` or ``OPEN``), the difference it rests on, that of the paper, where it
-    prints one, and all in a sentence."""
+    prints one, all in a sentence, and its gist in a shorter one."""
 
     outcome: str
     estimate: Estimate
     printed: float | None
     sentence: str
+    short: str
 
 
 class Test(NamedTuple):
@@ -38,8 +39,7 @@ class Test(NamedTuple):
 
 
 def verdict(record: Record) -> list[str]:
-    """What a record shows: sizes of a profile, nearest domains of a matrix, or whether the paper's claims hold, or else
-    every row against every baseline in the first metric, on average where that means something."""
+    """What a record shows: sizes of a profile, nearest domains of a matrix, or whether the paper's claims hold."""
     if record.kind == "profile":
         sizes = {name: counts.get("train", 0) for name, counts in record.payload["sizes"].items()}
         listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
@@ -50,16 +50,7 @@ def verdict(record: Record) -> list[str]:
         order = dict.fromkeys(score.method for score in others)
         pairs = [f"{row}: {nearest[row].column} ({nearest[row].value:.2f})" for row in order]
         return [f"Nearest to {', to '.join(pairs)}."]
-    sentences = [judgement.sentence for judgement in judge(record)]
-    if not sentences and record.baselines:
-        record = comparisons.by_metric(record)[0]
-        for baseline in (row for row in record.baselines if row in comparisons.rows(record)):
-            table = comparisons.differences(record, baseline)
-            for column in table.columns[-1:] if record.average else table.columns:
-                sentences += [_against(record, baseline, column, *cell) for cell in table[column].dropna().items()]
-    if (record.claims or record.baselines) and (number := len(comparisons.seeds(record))) < SEEDS:
-        sentences.append(f"{number} seed{'s' if number > 1 else ''}: fewer than the {SEEDS} that a verdict needs.")
-    return sentences
+    return [judgement.sentence for judgement in judge(record)]
 
 
 def judge(record: Record) -> list[Judgement]:
@@ -76,12 +67,11 @@ def judge(record: Record) -> list[Judgement]:
     for number, (claim, test) in enumerate(zip(record.claims, tests, strict=True)):
         p = None if decided[number] is None else corrected.get(number, decided[number])
         outcome = OPEN if p is None or p >= RISK else test.decides
-        says = (
-            "the primary claim" if claim.primary else f"corrected for {len(others)} claims" if len(others) > 1 else ""
-        )
+        says = f", corrected for {len(others)} claims" if len(others) > 1 else ""
+        says = ", the primary claim" if claim.primary else says
         printed = _printed(record, claim)
-        sentence = _sentence(record, claim, test, outcome, p, says, printed)
-        made.append(Judgement(outcome, test.estimate, printed, sentence))
+        sentences = _sentences(record, claim, test, outcome, p, says, printed)
+        made.append(Judgement(outcome, test.estimate, printed, *sentences))
     return made
 
 
@@ -102,18 +92,24 @@ def _test(record: Record, claim: Claim) -> Test:
         is_gain, share = known is not None, "" if known is None else f"; a share of {tables.share(known)}"
     if estimate.error is None or not is_gain:
         return Test(estimate, len(ours[0]), None, OPEN, share)
-    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within), share)
+    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within, 0.5 * 10 ** -tables.decimals(record)), share)
 
 
-def _p_value(estimate: Estimate, within: float | None) -> tuple[float, str]:
+def _p_value(estimate: Estimate, within: float | None, nothing: float) -> tuple[float, str]:
     """The p value of the test that decides most surely, and what it decides: a t test of both sides, or, for a margin,
-    two of one side each (both ends have to be within it), or that it lies beyond."""
+    two of one side each (both ends have to be within it), or that it lies beyond. What is certainly within ``nothing``,
+    so that it is printed as 0, is no difference."""
+    over, under = (
+        estimate.above(within or nothing),
+        1 - estimate.above(-(within or nothing)),
+    )  # of being no more, no less
+    inside = max(over, under)
     if within is None:
         above = estimate.above()
-        return 2 * min(above, 1 - above), HOLDS if estimate.mean > 0 else FAILS
-    over, under = estimate.above(within), 1 - estimate.above(-within)  # of being no more, and no less
-    holds, fails = max(over, under), 2 * min(1 - over, 1 - under)
-    return (holds, HOLDS) if holds < fails else (fails, FAILS)
+        apart = 2 * min(above, 1 - above)
+        return (inside, FAILS) if inside < apart else (apart, HOLDS if estimate.mean > 0 else FAILS)
+    beyond = 2 * min(1 - over, 1 - under)
+    return (inside, HOLDS) if inside < beyond else (beyond, FAILS)
 
 
 def _printed(record: Record, claim: Claim) -> float | None:
@@ -124,34 +120,15 @@ def _printed(record: Record, claim: Claim) -> float | None:
     return None if other is None else difference - claim.times * other
 
 
-def _sentence(
+def _sentences(
     record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str, printed: float | None
-) -> str:
+) -> tuple[str, str]:
     digits, found = tables.decimals(record), test.estimate
+    said = f"{SENTENCES[outcome].format(claim.text)}: {tables.signed(found.mean, digits)} {record.unit}"
+    paper = "" if printed is None else f"; the paper {tables.signed(printed, 2)}"
     if found.error is None:
-        evidence = f"{found.over}, so without an interval"
-    else:
-        evidence = tables.evidence(found, "P", digits)
+        return f"{said} ({found.over}, so without an interval){test.share}{paper}.", f"{said}{paper}."
+    evidence = tables.evidence(found, digits)
     if p is not None:
-        evidence += f"; p {f'= {p:.3f}' if p >= 0.001 else '< 0.001'}{says and f', {says}'}"
-    text = f"{tables.signed(found.mean, digits)} {record.unit} ({evidence}){test.share}"
-    text += "" if printed is None else f"; in the paper {tables.signed(printed, 2)}"
-    return f"{claim.text}: {outcome}. Difference {text}."
-
-
-def _against(record: Record, baseline: str, column: str, row: str, found: Estimate) -> str:
-    digits = tables.decimals(record)
-    size = f"{abs(found.mean):.{digits}f}"
-    if float(size) == 0:
-        place = "level with"
-    else:
-        place = f"{size} {record.unit} {'above' if found.mean > 0 else 'below'}"
-    text = f"{row} is {place} {baseline} {'on average' if column == comparisons.AVERAGE else f'on {column}'}"
-    if found.error is None:
-        text += " (one run each, so without an interval)"
-    else:
-        text += f" ({tables.evidence(found, f'P({row} > {baseline})', digits)})"
-        if found.low <= 0 <= found.high:
-            text += "; the interval includes zero, so this does not tell them apart"
-    printed = comparisons.paper_difference(record, row, baseline, [] if record.average else [column])
-    return f"{text}." + ("" if printed is None else f" In the paper the difference is {tables.signed(printed, 2)}.")
+        evidence += f", p {f'= {p:.3f}' if p >= 0.001 else '< 0.001'}{says}"
+    return f"{said} ({evidence}){test.share}{paper}.", f"{said} ({tables.bounds(found, digits)}){paper}."

@@ -123,10 +123,12 @@ def paper_difference(record: Record, row: str, baseline: str, columns: list[str]
     return None if means.hasnans else float(means[row] - means[baseline])
 
 
+def groups(record: Record) -> dict[str, list[str]]:
+    """Every column by itself, and all together where their average means something."""
+    found = {column: [column] for column in columns(record)}
+    return found | ({AVERAGE: list(found)} if record.average and len(found) > 1 else {})
+
+
 def _table(record: Record, cell: Callable[[str, list[str]], object]) -> pd.DataFrame:
-    """``cell`` of every row and column, and of all columns together where their average means something."""
-    groups = {column: [column] for column in columns(record)}
-    if record.average and len(groups) > 1:
-        groups[AVERAGE] = list(groups)
-    cells = [[cell(row, group) for group in groups.values()] for row in rows(record)]
-    return pd.DataFrame(cells, rows(record), list(groups), dtype=object)
+    cells = [[cell(row, group) for group in groups(record).values()] for row in rows(record)]
+    return pd.DataFrame(cells, rows(record), list(groups(record)), dtype=object)

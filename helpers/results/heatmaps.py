@@ -33,7 +33,8 @@ def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None
         table = table[table.index]
     others = table.index.to_numpy()[:, None] != table.columns.to_numpy()
     table = table.where(others).astype(float)  # itself with itself says nothing, and would use up the colours
-    ax = _heatmap(table, "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT))
+    # From 0, or nearly equal weights would look far apart.
+    ax = _heatmap(table, "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT), vmin=0)
     return finish(ax, "source domain j", "target domain i", title)
 
 
@@ -42,7 +43,7 @@ def heatmaps(record: Record) -> Figure:
     of the payload name columns and rows."""
     panels = {title: pd.DataFrame(rows).T.astype(float) for title, rows in record.payload["panels"].items()}
     values = np.concatenate([table.to_numpy().ravel() for table in panels.values()])
-    scale = {"vmin": np.nanmin(values), "vmax": np.nanmax(values)}
+    scale = {"vmin": min(0.0, np.nanmin(values)), "vmax": np.nanmax(values)}
     text = "{:.2f}" if max(map(abs, scale.values())) <= 1 else "{:,.1f}"
     lines = math.ceil(len(panels) / ABREAST)
     abreast = math.ceil(len(panels) / lines)

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field, JsonValue, PlainSerialize
 
 from helpers import paths
 from helpers.files import fingerprint, json_rows, write_whole
+from helpers.presets.schema import Limit
 from helpers.results.provenance import STRICT, Run
 
 Cell = tuple[str, str, int]  # method, column and seed
@@ -33,8 +34,7 @@ Tenth = Annotated[
     AfterValidator(lambda value: round(value, 1)),
     PlainSerializer(lambda value: int(value) if value.is_integer() else value),
 ]
-# What it is drawn as and told in; heatmaps show tables of numbers by their titles, a case what readers do with one
-# example, a profile what corpora are like.
+# What it is drawn as; heatmaps show tables of numbers, a case what readers do with an example, a profile corpora.
 Kind = Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"]
 
 PROFILE = ("sizes", "passage_lengths", "question_lengths", "question_words")
@@ -45,12 +45,13 @@ class RecordError(ValueError):
 
 
 class Printed(BaseModel):
-    """One number as the paper prints it."""
+    """One number of the paper's, and ``text``, where it prints that in another unit."""
 
     model_config = STRICT
     method: Name
     column: Name
     value: Value
+    text: str | None = optional(None)
     x: float | None = optional(None)
     metric: str | None = optional(None)
 
@@ -89,10 +90,11 @@ class Record(BaseModel):
     """One table, figure or case study.
 
     ``average`` says whether a mean over the columns means anything. ``baselines`` are methods that the others are
-    compared with, ``claims`` what the paper says. ``examples`` holds, for ``method|column|seed``, each example's score
-    in ``unit`` to one decimal, so that intervals can be over examples as well; the examples of a column stand in the
-    same order everywhere, and ``examples_of`` has the fingerprint of their ids. Where every seed draws examples of its
-    own, ``draws`` names them, by seed; where the test examples are among them, there are none of these two.
+    compared with, ``claims`` what the paper says, ``limits`` what was less because there was no GPU. ``examples``
+    holds, for ``method|column|seed``, each example's score in ``unit`` to one decimal, so that intervals can be over
+    examples as well; the examples of a column stand in the same order everywhere, and ``examples_of`` has the
+    fingerprint of their ids. Where every seed draws examples of its own, ``draws`` names them, by seed; where the test
+    examples are among them, there are none of these two.
     """
 
     model_config = STRICT
@@ -109,6 +111,7 @@ class Record(BaseModel):
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)
     run: Run
+    limits: list[Limit] = optional([])
     draws: dict[str, str] = optional({})
     examples_of: dict[str, str] = optional({})
     examples: dict[str, list[Tenth]] = optional({})
@@ -205,12 +208,13 @@ def scored(
 def printed(artefact: str) -> list[Printed]:
     """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
     table = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
-    return [
-        Printed(method=method, column=column, value=value, metric=part["metric"])
-        for part in (table if isinstance(table, list) else [table])
-        for method, values in part["rows"].items()
-        for column, value in zip(part["columns"], values, strict=True)
-    ]
+    found = []
+    for part in table if isinstance(table, list) else [table]:
+        for method, values in part["rows"].items():
+            texts = part.get("texts", {}).get(method, [None] * len(values))
+            for column, value, text in zip(part["columns"], values, texts, strict=True):
+                found.append(Printed(method=method, column=column, value=value, metric=part["metric"], text=text))
+    return found
 
 
 def write(record: Record) -> Path:

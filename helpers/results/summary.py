@@ -6,13 +6,14 @@ from html import escape
 from typing import Any, NamedTuple
 
 import pandas as pd
+from matplotlib.figure import Figure
 
-from helpers.results import claims, records, tables
+from helpers.results import canvas, claims, comparisons, dots, html, records, tables
 from helpers.results.claims import FAILS, HOLDS, OPEN, Judgement
 from helpers.results.records import Claim, Record
 
 PRESETS = ("study", "mini", "lab", "paper")
-WORDS = {HOLDS: "hold", FAILS: "do not", OPEN: "are open"}
+WORDS = {HOLDS: "hold", FAILS: "fail", OPEN: "open"}
 
 
 class Judged(NamedTuple):
@@ -23,24 +24,45 @@ class Judged(NamedTuple):
     judgement: Judgement
 
 
-def html(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
-    """How many claims of each paper hold, do not, or are open, by preset, and by name the primary ones of the preset
-    ``name``, whose records are there already."""
+def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
+    """A paper a line: how many of its claims hold, fail, or are open, by preset, and what its primary ones come to in
+    the preset ``name``, whose records are there already."""
     found = {name: judged(own)}
     found |= {other: judged(records.read_all(other, papers)) for other in PRESETS if other != name}
-    found = {preset: of_papers for preset, of_papers in found.items() if of_papers}
-    if name not in found:
+    lines = []
+    for paper in (paper for paper in papers if any(paper.key in of_papers for of_papers in found.values())):
+        counts = [f"{preset}: {count(said[paper.key])}" for preset, said in found.items() if said.get(paper.key)]
+        said = found[name].get(paper.key, [])
+        link = f'<a href="#{paper.key}">{escape(paper.title)}</a>'
+        headlines = html.listed([headline(each) for each in said if each.claim.primary])
+        lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{headlines}</li>")
+    few = fewest(own)
+    why = f"<p>{escape(few)}</p>" if few else ""
+    if (figure := forest(own)) is None:
         return ""
-    titles = {paper.key: paper.title for paper in papers}
-    counts = {
-        titles.get(key, key): {preset: count(of_papers.get(key, [])) for preset, of_papers in found.items()}
-        for key in dict.fromkeys(key for of_papers in found.values() for key in of_papers)
-    }
-    table = tables.html_table("Claims of each paper, by preset", pd.DataFrame.from_dict(counts, orient="index"))
-    said = (each for of_paper in found[name].values() for each in of_paper if each.claim.primary)
-    lines = "".join(f"<li>{escape(headline(each))}</li>" for each in said)
-    listed = f"<p>The papers' own headlines, preset {name}:</p>\n<ul>{lines}</ul>" if lines else ""
-    return f'<h2>What was found</h2>\n<div class="tables">{table}</div>\n{listed}'
+    text = " ".join(each.judgement.short for each in primary(found[name]))
+    return f"{why}{html.listed(lines)}{html.image(figure, f'Primary claims. {text}')}"
+
+
+def forest(own: Sequence[Record]) -> Figure | None:
+    """The primary claims of all papers: what we find and what the paper prints; None where there are none."""
+    if not (said := primary(judged(own))):
+        return None
+    shown = [dots.Dot(each.record.label, each.judgement.estimate, each.judgement.printed) for each in said]
+    with canvas.plain_style():
+        figure = canvas.Drawing(canvas.WIDTH, dots.LINE * len(shown) + 1.0)
+        ax = dots.forest(figure.subplots(), shown, dots.reach(shown))
+        canvas.finish(ax, "points above zero (95 % interval; cut where it is longer)", "", "").grid(
+            axis="x", color="0.9"
+        )
+        ax.grid(visible=False, axis="y")
+        dots.legend(ax, shown)
+    return figure
+
+
+def primary(of_papers: dict[str, list[Judged]]) -> list[Judged]:
+    """The headlines of all papers."""
+    return [each for of_paper in of_papers.values() for each in of_paper if each.claim.primary]
 
 
 def judged(known: Sequence[Record]) -> dict[str, list[Judged]]:
@@ -53,15 +75,47 @@ def judged(known: Sequence[Record]) -> dict[str, list[Judged]]:
 
 
 def count(said: Sequence[Judged]) -> str:
-    """Such as "3 hold, 1 do not, 5 are open"."""
+    """Such as "3 hold, 1 fails, 5 open"."""
     outcomes = Counter(each.judgement.outcome for each in said)
     words = [f"{outcomes[outcome]} {word}" for outcome, word in WORDS.items() if outcomes[outcome]]
     return ", ".join(words) or tables.NONE
 
 
+def fewest(own: Sequence[Record]) -> str:
+    """How many results have too few seeds for a verdict, in a sentence; empty where none has."""
+    claimed = [record for record in own if record.claims]
+    few = [record for record in claimed if len(comparisons.seeds(record)) < claims.SEEDS]
+    if not few:
+        return ""
+    share = "all" if len(few) == len(claimed) else f"{len(few)} of {len(claimed)}"
+    return (
+        f"A verdict needs {claims.SEEDS} seeds; {share} results with claims have fewer here, so their claims are open."
+    )
+
+
+def seeds(own: Sequence[Record]) -> str:
+    """How many seeds the results with claims have, such as "3 to 5 seeds"."""
+    numbers = sorted({len(comparisons.seeds(record)) for record in own if record.claims})
+    return " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]]))) + " seeds"
+
+
 def headline(said: Judged) -> str:
-    """A claim in a line, with the table or figure that it is of."""
-    (record, claim, judgement), digits = said, tables.decimals(said.record)
-    found = f"{tables.difference(judgement.estimate, digits)} {record.unit}"
-    printed = "" if judgement.printed is None else f", in the paper {tables.signed(judgement.printed, 2)}"
-    return f"{record.label}: {claim.text}: {judgement.outcome} ({found}{printed})"
+    """A primary claim as an item of a list, with a link to the table or figure that it is of."""
+    record = said.record
+    link = f'<a href="#{html.anchor(record.artefact)}">{escape(record.label.rpartition(", ")[2])}</a>'
+    return html.claim_item(said.judgement, f"{link}: {escape(said.judgement.short)}")
+
+
+def limits(own: Sequence[Record]) -> str:
+    """What was less because there was no GPU, by setting, as one table; empty where nothing was."""
+    rows: dict[tuple, set[str]] = {}
+    for record in own:
+        for limit in record.limits:
+            instead = f"{limit.instead_of:g}" if limit.instead_of else "all"
+            key = (limit.key, f"{limit.value:g}", instead, limit.why)
+            rows.setdefault(key, set()).add(record.artefact.partition("/")[0])
+    if not rows:
+        return ""
+    cells = [(*key, ", ".join(sorted(papers))) for key, papers in sorted(rows.items())]
+    frame = pd.DataFrame(cells, columns=["setting", "value", "instead of", "why", "papers"]).set_index("setting")
+    return html.table(("Numbers of this preset that are others without a GPU", frame))

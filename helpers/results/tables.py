@@ -1,34 +1,49 @@
-"""Numbers as text: methods × columns with intervals, the paper's numbers beside them, and differences, also as HTML.
+"""Numbers as text: methods × columns with intervals, the paper's numbers beside them, and differences.
 
-More is taken to be better, unless ``LESS_IS_BETTER``, ``COUNT`` or ``LENGTH`` says otherwise. But for ``html``, records
-are of one metric.
+More is taken to be better, unless ``LESS_IS_BETTER``, ``COUNT`` or ``LENGTH`` says otherwise. Records have
+one metric.
 """
-
-import re
-from html import escape
 
 import numpy as np
 import pandas as pd
 
 from helpers.results import comparisons
 from helpers.results.intervals import Estimate
-from helpers.results.records import Record
+from helpers.results.records import Record, row_label
 
 NONE = "–"  # a cell without a number
+BETWEEN = {"F1": (0, 100), "EM": (0, 100), "accuracy": (0, 100), "score": (-100, 100)}  # all that a unit can be
 LESS_IS_BETTER = ("seconds", "ms an example", "thousand parameters", "MB")  # how such units begin
 COUNT = "examples"  # a unit of whole numbers, none of which is better than another
 LENGTH = "% of the references' words"  # a unit of which neither more nor less is better
+ROUGH = 100  # last digits: an interval that is wider needs one digit less
+Part = tuple[str, pd.DataFrame]  # a caption and a table
 
 
 def frame(record: Record) -> pd.DataFrame:
-    """Our numbers as text: ``mean ± half the interval``, the best mean of a column between double asterisks."""
-    table = comparisons.estimates(record)
-    means = table.map(lambda cell: np.nan if cell is None else cell.mean).astype(float)
-    digits = decimals(record)
-    halves = table.map(
-        lambda cell: "" if cell is None or cell.low is None else f" ± {(cell.high - cell.low) / 2:,.{digits}f}"
-    )
-    return _texts(means, digits, record.unit) + halves
+    """Our numbers as text, such as "54.7 (45.2 to 64.2)": means with their intervals; between double asterisks the mean
+    that is best in its column, where intervals of its differences to all others tell it from them."""
+    table, digits = comparisons.estimates(record), decimals(record)
+    values = table.map(lambda cell: np.nan if cell is None else cell.mean).astype(float)
+    means = _texts(values, digits)
+    for column, columns in comparisons.groups(record).items():
+        if (best := _separate(record, columns, values[column].dropna())) is not None:
+            means.loc[best, column] = f"**{means.loc[best, column]}**"
+
+    def around(cell: Estimate | None) -> str:
+        if cell is None or cell.error is None:
+            return ""
+        low, high = ends(cell, record.unit)
+        fewer = max(0, digits - (high - low > ROUGH * 10**-digits))
+        return f" ({low:,.{fewer}f} to {high:,.{fewer}f})"
+
+    return means + table.map(around)
+
+
+def ends(cell: Estimate, unit: str) -> tuple[float, float]:
+    """The interval of a mean in a unit, as far as the unit goes."""
+    least, most = BETWEEN.get(unit, (-np.inf, np.inf))
+    return max(cell.low, least), min(cell.high, most)
 
 
 def printed_frame(record: Record) -> pd.DataFrame:
@@ -37,7 +52,10 @@ def printed_frame(record: Record) -> pd.DataFrame:
     digits = next((number for number in (0, 1) if means.round(number).equals(means)), 2)  # no more than it prints
     if record.average and len(means.columns) > 1 and comparisons.AVERAGE not in means:
         means[comparisons.AVERAGE] = means.mean(axis=1, skipna=False)
-    return _texts(means, digits, record.unit)
+    texts = _texts(means, digits)
+    for number in (number for number in record.paper if number.text):
+        texts.loc[row_label(number), number.column] = number.text
+    return texts
 
 
 def differences(record: Record, baseline: str) -> pd.DataFrame:
@@ -85,10 +103,11 @@ def chance(probability: float) -> str:
     return "<0.01" if probability < 0.005 else ">0.99" if probability > 0.995 else f"{probability:.2f}"
 
 
-def evidence(estimate: Estimate, what: str, digits: int = 1) -> str:
-    """A difference's interval and the probability of ``what``, such as "P(A > B)", that it is above zero."""
+def evidence(estimate: Estimate, digits: int = 1) -> str:
+    """A difference's interval, and the probability that it is above zero."""
     number = chance(estimate.above())
-    return f"95 % interval {interval(estimate, digits)}; {what} {'' if number[0] in '<>' else '= '}{number}"
+    number = f"{number[0]} {number[1:]}" if number[0] in "<>" else f"= {number}"
+    return f"{interval(estimate, digits)}, P(> 0) {number}"
 
 
 def share(found: tuple[float, float, float] | None) -> str:
@@ -108,45 +127,40 @@ def varying(estimates: pd.DataFrame) -> str:
     return kinds and f"95 % interval over {kinds}{beside}"
 
 
-def parts(record: Record) -> list[tuple[str, pd.DataFrame]]:
-    """Caption and table, in order: ours, the paper's if it has one, and differences to each baseline."""
+def parts(record: Record) -> tuple[list[Part], list[Part]]:
+    """Captions and tables: ours and the paper's, if it has one; and differences to each baseline."""
     over = varying(comparisons.estimates(record))
-    found = [(f"Ours, {record.unit}" + (over and f"; ± is half the {over}"), frame(record))]
+    numbers = [(f"Ours, {record.unit}" + (over and f"; in brackets {over}"), frame(record))]
     if not (theirs := printed_frame(record)).empty:
-        found.append((f"The paper's, {record.unit}, on its own corpora and models", theirs))
-    for baseline in (name for name in record.baselines if name in comparisons.rows(record)):
-        caption = f"Ours minus {baseline}, {record.unit}; in brackets P(method > {baseline})"
-        found.append((caption, differences(record, baseline)))
-    return found
+        numbers.append((f"The paper's, {record.unit}", theirs))
+    apart = [
+        (f"Ours minus {name}, {record.unit}; in brackets P(method > {name})", differences(record, name))
+        for name in baselines(record)
+    ]
+    return numbers, apart
 
 
-def html(record: Record) -> str:
-    """All tables of a record as HTML, those of a metric side by side where the page is wide enough; a matrix has its
-    numbers in the figure."""
-    if record.kind == "matrix":
-        return ""
-    groups = ("".join(html_table(*part) for part in parts(own)) for own in comparisons.by_metric(record))
-    return "\n".join(f'<div class="tables">{tables}</div>' for tables in groups)
+def baselines(record: Record) -> list[str]:
+    """Those that have scores."""
+    known = comparisons.rows(record)
+    return [name for name in record.baselines if name in known]
 
 
-def html_table(caption: str, table: pd.DataFrame) -> str:
-    """One table of texts as HTML; what stands between double asterisks is bold."""
-    head = "".join(f"<th>{escape(str(column))}</th>" for column in table.columns)
-    rows = []
-    for row in table.index:
-        cells = "".join(f"<td>{escape(str(cell))}</td>" for cell in table.loc[row])
-        cells = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", cells)
-        rows.append(f"<tr><th>{escape(str(row))}</th>{cells}</tr>")
-    return f"<table><caption>{escape(caption)}</caption><tr><th></th>{head}</tr>{''.join(rows)}</table>"
+def _texts(means: pd.DataFrame, digits: int) -> pd.DataFrame:
+    return means.map(lambda value: NONE if np.isnan(value) else f"{value:,.{digits}f}").astype(object)
 
 
-def _texts(means: pd.DataFrame, digits: int, unit: str) -> pd.DataFrame:
-    rounded = means.round(digits)
-    texts = means.map(lambda value: NONE if np.isnan(value) else f"{value:,.{digits}f}").astype(object)
-    if unit in (COUNT, LENGTH) or len(means) < 2:
-        return texts
-    best = rounded.min() if unit.startswith(LESS_IS_BETTER) else rounded.max()
-    return texts.where(rounded.ne(best), texts.map("**{}**".format))
+def _separate(record: Record, columns: list[str], means: pd.Series) -> str | None:
+    """The row that is best in some columns, where its difference to every other row is certainly not zero."""
+    if record.unit in (COUNT, LENGTH) or len(means) < 2:
+        return None
+    least = record.unit.startswith(LESS_IS_BETTER)
+    best = means.idxmin() if least else means.idxmax()
+    for row in means.index.drop(best):
+        found = comparisons.compare(record, *((row, best) if least else (best, row)), columns)
+        if found is None or found.error is None or found.low <= 0:
+            return None
+    return best
 
 
 def duration(seconds: float) -> str:

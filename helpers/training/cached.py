@@ -68,7 +68,7 @@ class Cached(pydantic.BaseModel):
 
 class CachedTraining(Cached):
     """A training. Its key holds what the weights depend on, so no test data; its result ``weights``, a digest of them,
-    ``best``, the best validation score, ``steps`` and ``seconds``."""
+    ``best``, the best validation score, ``curve``, the parts of the loss on the way, ``steps`` and ``seconds``."""
 
     seed: int
     steps: int
@@ -102,6 +102,7 @@ class CachedTraining(Cached):
         return {
             "best": done.best_score,
             "validation": done.history,
+            "curve": done.curve,
             "steps": done.steps,
             "seconds": done.seconds,
             "weights": weights_digest(folder / "model"),

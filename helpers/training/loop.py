@@ -23,6 +23,7 @@ from helpers.presets.schema import TrainingSettings
 from helpers.training.checkpoints import load_checkpoint, save_checkpoint, weights
 from helpers.training.optimizers import learning_rate, make_optimizer
 
+CURVE = 50  # points of a training's curve
 Batch = dict[str, Tensor]  # among them "window", the sequences' numbers; in batches of several tasks "task", a name
 # loss(output, batch, progress) -> named parts that add up to the loss; progress runs from 0 to 1 over the training
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
@@ -38,11 +39,12 @@ class BatchSource(Protocol):
 
 @dataclass
 class Fitted:
-    """What a training did: best validation score, [step, score] of each validation with what else it found, steps,
-    seconds."""
+    """What a training did: best validation score, [step, score] of each validation with what else it found, [step,
+    learning rate, mean of each part of the loss since the one before] at about ``CURVE`` steps, steps, seconds."""
 
     best_score: float = -math.inf
     history: list[list] = field(default_factory=list)  # lists, as in a checkpoint's JSON
+    curve: list[list] = field(default_factory=list)
     steps: int = 0
     seconds: float = 0.0
 
@@ -97,6 +99,9 @@ def fit(
     steps, parts = len(batches), processes * settings.accumulate
     evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}
 
+    curve_at = {math.ceil(steps * (i + 1) / CURVE) for i in range(CURVE)}
+    since: dict[str, list[Tensor]] = {}  # parts of the loss, on the device until a point of the curve
+
     # restore
     best, progress = (checkpoint and load_checkpoint(checkpoint, bare, optimizer)) or ({}, {})
     done, pending = Fitted(**progress), None
@@ -119,11 +124,20 @@ def fit(
                 accelerator.backward(share)
             whole = whole + share.detach()
         check_finite(pending)  # one step late, so that the device need not be waited for
-        pending = step, whole, {name: term.detach() for name, term in terms.items()}, batch["window"], batch.get("task")
+        terms = {name: term.detach() for name, term in terms.items()}
+        pending = step, whole, terms, batch["window"], batch.get("task")
         accelerator.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad()
         done.steps = step + 1
+
+        # curve
+        for name, term in terms.items():
+            since.setdefault(name, []).append(term)
+        if done.steps in curve_at:
+            parts_of_loss = {name: round(float(torch.stack(values).mean()), 6) for name, values in since.items()}
+            done.curve.append([done.steps, optimizer.param_groups[0]["lr"], parts_of_loss])
+            since = {}
 
         # validate
         if validate and done.steps in evaluate_at:

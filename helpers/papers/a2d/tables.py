@@ -15,6 +15,7 @@ from helpers.papers.a2d.algorithm import Distilled, Row, Rows, Runs, kinds_of, r
 from helpers.papers.a2d.trainings import A2dTraining, Kind
 from helpers.papers.reading import Answers
 from helpers.presets.schema import Preset
+from helpers.results import comparisons
 from helpers.results.records import Claim, Record
 from helpers.tasks import views
 from helpers.tasks.spans import budget
@@ -58,8 +59,8 @@ def scores(preset: Preset, answers: Answers, columns: list[str]) -> dict:
 def made(preset: Preset, runs: Runs) -> dict:
     """Baselines, notes and cost of what came of the runs, as parts of a record."""
     trained = [reader for run in runs.values() for reader in (*run.members, *run.stages, *run.students.values())]
-    cost = shared.seconds(trained)
-    return {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs), "training_seconds": cost}
+    parts = {"baselines": kinds_of(runs)[:1], "notes": notes(preset, runs)}
+    return {**parts, "training_seconds": shared.seconds(trained)}
 
 
 def table1(preset: Preset, runs: Runs, answers: Answers) -> dict:
@@ -78,7 +79,7 @@ def table3(preset: Preset, runs: Runs, answers: Answers) -> dict:
     said, parts = [], made(preset, runs)
     for number, kind in enumerate(kinds_of(runs)):
         said += [_beats(f"{kind} + A2D", kind, column, "in") for column in FREE]
-        said.append(_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in", primary=number == 0))
+        said += [_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in", primary=number == 0)]
     texts = {row: [of_reader["Test"] for of_reader in groups] for row, groups in answers.items()}
     measured = reading.free_answers(preset, "test", texts)
     return {**parts, **measured, "claims": said, "notes": [*parts["notes"], *measured["notes"]]}
@@ -200,7 +201,7 @@ def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:
     return {
         **table,
         "notes": [*parts["notes"], *table["notes"]],
-        "claims": [_beats(f"{kind} + A2D", kind, word, "with") for kind in kinds for word in words],
+        "claims": [_beats(f"{kind} + A2D", kind, word, "on questions with") for kind in kinds for word in words],
         "training_seconds": parts["training_seconds"],
     }
 
@@ -226,13 +227,13 @@ def claims(runs: Runs, columns: list[str]) -> list[Claim]:
 
 
 def _beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
-    return Claim(text=f"{above} beats {below} {on} {column}", above=above, below=below, columns=[column], **flags)
+    rows = {"above": above, "below": below, "columns": [column], **flags}
+    return Claim(text=f"{above} beats {shared.in_prose(below)} {on} {column}", **rows)
 
 
 def kept(record: Record) -> pd.DataFrame:
-    """How much of the ensemble's gain over a single reader the student has, by set of questions, with intervals."""
-    students = [row for row in dict.fromkeys(score.method for score in record.scores) if row.endswith(" + A2D")]
-    kinds = [row.removesuffix(" + A2D") for row in students]
+    """How much of the ensemble's gain over a single reader the student has, by set of questions."""
+    kinds = [row.removesuffix(" + A2D") for row in comparisons.rows(record) if row.endswith(" + A2D")]
     return shared.shares(record, {kind: (f"{kind} + A2D", f"{kind} (E)", kind) for kind in kinds})
 
 
@@ -241,10 +242,8 @@ def notes(preset: Preset, runs: Runs) -> list[str]:
     settings, steps = preset.a2d, []
     for kind in kinds_of(runs):
         own = algorithm.preset_for(preset, kind)
-        steps.append(
-            f"every {kind} reader, member or student, has {budget(own):,} steps of {own.training.batch_size} windows "
-            f"({own.training.epochs:g} epochs)"
-        )
+        amount = f"{budget(own):,} steps of {own.training.batch_size} windows ({own.training.epochs:g} epochs)"
+        steps.append(f"every {kind} reader, member or student, has {amount}")
         steps += ["no GloVe: RMR learns all its word vectors"] if kind == "RMR" and not preset.mnemonic.glove else []
     return [
         *steps,

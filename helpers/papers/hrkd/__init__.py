@@ -27,8 +27,8 @@ CARD = Paper(
         Artefact("table1", "HRKD, Table 1: texts of each domain", unit="examples", average=False),
         Artefact("table2", "HRKD, Table 2: accuracy on MNLI", unit="accuracy"),
         Artefact("table3", "HRKD, Table 3: accuracy on Amazon Reviews", unit="accuracy"),
-        Artefact("compression", "HRKD: what a student costs and keeps", unit="accuracy", average=False),
-        Artefact("sizes", "HRKD: accuracy against size", "curve", "accuracy", average=False),
+        Artefact("compression", "HRKD: what a student costs and keeps", unit="accuracy", average=False, ours=True),
+        Artefact("sizes", "HRKD: accuracy against size", "curve", "accuracy", average=False, ours=True),
         Artefact("figure2", "HRKD, Figure 2: few texts", "curve", GAIN, average=False),
         Artefact("table4", "HRKD, Table 4: what each part is worth", unit="accuracy"),
         *(
@@ -38,10 +38,10 @@ CARD = Paper(
                 "table6": "Table 6: two texts of each label",
             }.items()
         ),
+        Artefact("ratios", "HRKD: how far the ratios move", "curve", "% of the weight", average=False, ours=True),
         Artefact(
-            "ratios", "HRKD: how far the ratios move over the training", "curve", "% of the weight", average=False
+            "own", "Accuracy of each domain's teacher and student, and of a student alone", unit="accuracy", ours=True
         ),
-        Artefact("own", "Accuracy of each domain's teacher and student, and of a student alone", unit="accuracy"),
     ),
     notebooks=(
         Notebook(

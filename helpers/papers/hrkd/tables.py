@@ -102,7 +102,7 @@ def table4(trained: Trained) -> dict:
 
 
 def _better(above: str, below: str, **flags: bool) -> Claim:
-    return Claim(text=f"{above} is better than {below}", above=above, below=below, **flags)
+    return Claim(text=f"{above} is better than {shared.in_prose(below)}", above=above, below=below, **flags)
 
 
 def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after: After | None = None) -> dict:
@@ -151,10 +151,13 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
             values[GAIN].append(Score(**point, value=accuracy - found[SINGLE, seed], metric=GAIN))
             values["accuracy"].append(Score(**point, value=accuracy, metric="accuracy"))
     few, many = (f", {100 * share:g}" for share in (min(trained), max(trained)))
-    more = {"than": [OURS + many, SINGLE + many], "primary": True}
+    more, first = {"than": [OURS + many, SINGLE + many], "primary": True}, f"with {100 * min(trained):g} % of the texts"
     claims = [
         Claim(text="HRKD gains more with few texts than with many", above=OURS + few, below=SINGLE + few, **more),
-        *(_better(OURS + few, row + few) for row in (SINGLE, META)),
+        *(
+            Claim(text=f"{first} {OURS} is better than {row}", above=OURS + few, below=row + few)
+            for row in (SINGLE, META)
+        ),
     ]
     return {
         "scores": values[GAIN] + values["accuracy"],
@@ -253,5 +256,4 @@ def notes(preset: Preset, corpus: str) -> list[str]:
         f"epochs, {rate:g}; {training.batch_size} texts of every domain a step",
         f"students begin as {start.partition('@')[0]}",
         f"training texts: {sizes}",
-        *preset.without_gpu(),
     ]

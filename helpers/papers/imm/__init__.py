@@ -32,15 +32,29 @@ CARD = Paper(
     artefacts=(
         Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
         Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),
-        Artefact("table1_equal", "IMM, Table 1: F1 where every method has as many steps"),
+        Artefact("table1_equal", "IMM, Table 1: F1 where every method has as many steps", ours=True),
         Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
-        Artefact("acceptance", "IMM, Figure 3: domains that kept a round's new reader", unit="domains", average=False),
+        Artefact(
+            "acceptance",
+            "IMM, Figure 3: domains that kept a round's new reader",
+            unit="domains",
+            average=False,
+            ours=True,
+        ),
         Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
-        Artefact("table3_new", "IMM, Table 3: F1 of the last new readers, kept or not"),
-        Artefact("table3_kept", "IMM, Table 3: domains that kept a round's new reader", unit="domains", average=False),
-        Artefact("leads", "IMM, Table 3: what the divergence gains, by how good its teachers are", "scatter"),
-        Artefact("own", "F1 of each domain's reader, alone and with the others"),
+        Artefact("table3_new", "IMM, Table 3: F1 of the last new readers, kept or not", ours=True),
+        Artefact(
+            "table3_kept",
+            "IMM, Table 3: domains that kept a round's new reader",
+            unit="domains",
+            average=False,
+            ours=True,
+        ),
+        Artefact(
+            "leads", "IMM, Table 3: what the divergence gains, by how good its teachers are", "scatter", ours=True
+        ),
+        Artefact("own", "F1 of each domain's reader, alone and with the others", ours=True),
     ),
     notebooks=(
         Notebook("01_imm_similarity", SIZES[:2]),

@@ -65,7 +65,7 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
     """Single beside IMM as parts of a record, and each domain's reader that is best on validation, of all seeds."""
     seeds = range(preset.seeds)
     plans = {seed: rounds_of(preset.drawn(seed), seed) for seed in seeds}
-    trained, notes = Trained.of(preset, ROWS, rounds=preset.imm.rounds), preset.without_gpu()
+    trained, notes = Trained.of(preset, ROWS, rounds=preset.imm.rounds), []
     for seed, outcome in run_plans(plans, preset.engine, after=after).items():
         rounds, lead = outcome.value
         trained.add("Single", seed, rounds.theta[0], {})

@@ -103,19 +103,17 @@ def across(trained: Trained, row: str = "Single") -> pd.DataFrame:
 
 
 def notes(trained: Trained) -> list[str]:
-    """What one has to know about how the rows were made: budget, questions, and what there being no GPU changed."""
+    """What one has to know about how the rows were made: budget and questions."""
     settings, table = trained.preset.training, costs(trained)
     least, most = table["steps of a reader"].min(), table["steps of a reader"].max()
     steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     trainings = ", ".join(f"{row} {number}" for row, number in table["trainings"].items())
-    questions, *without_gpu = shared.notes(trained.preset)
     return [
         f"every reader has {steps} steps of {settings.batch_size} windows behind it "
         f"({settings.epochs:g} epochs over {OVER[trained.preset.imm.steps]})",
         f"trainings for one seed of a row by itself: {trainings}",
-        questions,
+        *shared.notes(trained.preset),
         f"IMM with at most {trained.rounds} round{'s' if trained.rounds > 1 else ''}",
-        *without_gpu,
     ]
 
 
@@ -145,7 +143,10 @@ def table(trained: Trained) -> dict:
     return {
         **scores_by_domain(trained),
         "baselines": list(trained.rows)[:1],
-        "claims": [Claim(text=f"IMM beats {row}", above="IMM", below=row, primary=row in HEADLINES) for row in beaten],
+        "claims": [
+            Claim(text=f"IMM beats {shared.in_prose(row)}", above="IMM", below=row, primary=row in HEADLINES)
+            for row in beaten
+        ],
         "notes": notes(trained),
         "training_seconds": trained.seconds,
     }
@@ -191,7 +192,7 @@ def figure3(trained: Trained) -> dict:
             scores.append(Score(method=method, column=column, seed=seed, value=float(np.mean(f1)), x=x))
     flat, last = (f"IMM, {k}" for k in (min(3, curve), curve))
     zero = {"below": "IMM, 0", "columns": ["test"]}
-    rises = Claim(text=f"{flat} rounds are better than none", above=flat, **zero, primary=True)
+    rises = Claim(text=f"{min(3, curve)} rounds of IMM are better than none", above=flat, **zero, primary=True)
     tail = {"above": last, "below": flat, "columns": ["test"], "within": FLAT}
     flattens = [Claim(text=f"later rounds change F1 by at most {FLAT:g}", **tail)] if last != flat else []
     stopped = [len(rounds.new) for rounds in trained.histories.values()]

@@ -27,8 +27,8 @@ CARD = Paper(
         Artefact("table2", "MtDNN, Table 2: which tasks help", average=False),
         Artefact("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
         Artefact("table3", "MtDNN, Table 3: a larger encoder", average=False),
-        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False),
-        Artefact("answers", "MtDNN, section 5: what changes in the answers", unit=QUESTIONS, average=False),
+        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False, ours=True),
+        Artefact("answers", "MtDNN, section 5: what changes in the answers", unit=QUESTIONS, average=False, ours=True),
     ),
     notebooks=(
         Notebook("15_mtdnn_main", PARAMETERS, lambda preset: _algorithm().plans(preset), _left_out),

@@ -9,7 +9,7 @@ from helpers.papers.mtdnn.trainings import questions
 from helpers.papers.rows import Trained
 from helpers.presets.schema import Preset
 from helpers.results import records
-from helpers.results.records import Claim, Score
+from helpers.results.records import Claim, Printed, Score
 from helpers.tasks import kinds, metrics
 from helpers.tasks.changes import KINDS, OUTCOMES, changes
 from helpers.tasks.kinds import Reply
@@ -86,7 +86,7 @@ def table1(trained: Trained, asked: Replies) -> dict:
         "baselines": ["QA(1.0)"],
         "claims": [
             Claim(
-                text=f"{known.weight:g} of the batches of questions is better than {name}",
+                text=f"taking {known.weight:g} of the batches from the questions is better than {name}",
                 **claim,
                 columns=[ALL],
                 primary=name != "all",
@@ -103,12 +103,16 @@ def table1(trained: Trained, asked: Replies) -> dict:
 def figure3(table: records.Record) -> dict:
     """Figure 3: the scores of Table 1 by the weight of the questions."""
     places = {row: float(row.partition("(")[2].partition(")")[0]) for row in {score.method for score in table.scores}}
-    values = [
-        Score(method=score.metric, column=ALL, seed=score.seed, value=score.value, x=places[score.method])
-        for score in table.scores
-        if score.column == ALL
-    ]
-    return {"scores": values, "unit": "score", "payload": {"x": "probability that a batch is of questions"}}
+
+    def placed(score: Score | Printed) -> dict:
+        return {"method": score.metric, "column": ALL, "value": score.value, "x": places[score.method]}
+
+    return {
+        "scores": [Score(**placed(score), seed=score.seed) for score in table.scores if score.column == ALL],
+        "paper": [Printed(**placed(score)) for score in table.paper if score.method in places],
+        "unit": "score",
+        "payload": {"x": "probability that a batch is of questions"},
+    }
 
 
 def table2(trained: Trained, asked: Replies) -> dict:
@@ -127,9 +131,9 @@ def table2(trained: Trained, asked: Replies) -> dict:
 
 
 def figure4(table: records.Record) -> dict:
-    """Figure 4: Table 2 as bars."""
-    scores = [score for score in table.scores if score.metric == "F1"]
-    return {"scores": scores, "examples": table.examples, "examples_of": table.examples_of}
+    """Figure 4: Table 2 drawn."""
+    scores, paper = ([score for score in known if score.metric == "F1"] for known in (table.scores, table.paper))
+    return {"scores": scores, "paper": paper, "examples": table.examples, "examples_of": table.examples_of}
 
 
 def table3(trained: Trained, asked: Replies) -> dict:
@@ -201,5 +205,4 @@ def notes(preset: Preset) -> list[str]:
         f"batches of {training.batch_size}, dropout {known.dropout:g}",
         "no answer is given above a threshold that was chosen on validation",
         f"training examples: {', '.join(f'{name} {size:,}' for name, size in sizes.items())}",
-        *preset.without_gpu(),
     ]

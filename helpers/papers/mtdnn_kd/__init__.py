@@ -26,7 +26,10 @@ CARD = Paper(
         Artefact("table2", "MT-DNN, Table 2: GLUE's score", unit="score"),
         Artefact("table3", "MT-DNN, Table 3: the students and the ensembles", unit="score", average=False),
         Artefact(
-            "own", "Score of each task's model: trained alone, with the other tasks, and by teachers", unit="score"
+            "own",
+            "Score of each task's model: trained alone, with the other tasks, and by teachers",
+            unit="score",
+            ours=True,
         ),
     ),
     notebooks=(

@@ -106,7 +106,6 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         "claims": [CLAIMS[row] for row in rows[1:]],
         "notes": [
             f"scores: {', '.join(f'{task} {scored_by(preset, task)}' for task in models)}",
-            *preset.without_gpu(),
         ],
         "training_seconds": seconds(trainings_of(task for outcome in done.values() for task in outcome.tasks).values()),
     }, models

@@ -76,11 +76,12 @@ def claims(preset: Preset) -> Iterator[Claim]:
     pair = {"above": STUDENT, "below": MTDNN}
     yield Claim(text=f"{STUDENT} is better than {MTDNN}", **pair, primary=True)
     if others := [task for task in tasks if task not in taught]:
-        yield Claim(text="also on tasks without a teacher", columns=others, **pair)
+        yield Claim(text=f"{STUDENT} is better than {MTDNN} on tasks without a teacher", columns=others, **pair)
     for few, many in PAIRS.items():
         if few in tasks and many in tasks:
             than = {"columns": [few], "than": [STUDENT, MTDNN], "than_columns": [many]}
-            yield Claim(text=f"more so with few examples: on {few} than on {many}", **pair, **than)
+            text = f"{STUDENT} gains more with few examples: on {few} than on {many}"
+            yield Claim(text=text, **pair, **than)
     yield Claim(text=f"{MTDNN} is better than {SINGLE}", above=MTDNN, below=SINGLE)
 
 
@@ -198,5 +199,4 @@ def notes(preset: Preset) -> list[str]:
         f"{training.learning_rate:g}, batches of {training.batch_size}; on one: {known.tuning_epochs:g} epochs",
         f"ensembles: the {known.members} of {known.models} models, of dropout {rates} in turns, that are best on "
         f"validation of {' and '.join(known.chosen_by)}; they teach {', '.join(algorithm.taught(preset))}",
-        *preset.without_gpu(),
     ]

@@ -1,0 +1,93 @@
+"""What a person sees: the report and JupyterLab in a real browser, skipped where there is none; screenshots are kept."""
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from nbformat import read
+
+from helpers import paths
+
+playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: make browser installs it")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install it (on Debian: apt install chromium)"),
+]
+SHOTS = paths.ROOT / "tests" / "screenshots"  # not in git
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    SHOTS.mkdir(exist_ok=True)
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, width, scheme):
+    page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+    page.goto(paths.report(paths.ROOT / "helpers/presets/mini.toml").as_uri())
+    page.screenshot(path=SHOTS / f"report-{width}-{scheme}.png")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("h2").first.inner_text().startswith("What was found")
+    dead = """[...document.querySelectorAll('a[href^="#"]')].map(link => link.getAttribute('href').slice(1))
+        .filter(name => !document.getElementById(name))"""
+    assert page.evaluate(dead) == []
+    assert page.evaluate("[...document.images].every(image => image.naturalWidth > 0 && image.alt.length > 20)")
+    paint = "getComputedStyle(document.body).backgroundColor"
+    red = int(re.search(r"\d+", page.evaluate(paint)).group())
+    assert red < 60 if scheme == "dark" else red > 200
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """JupyterLab on notebook 02, with preset smoke as its first parameter; its address."""
+    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
+    text = (paths.NOTEBOOKS / "02_imm_main.ipynb").read_text(encoding="utf-8")
+    assert 'preset: str = \\"mini\\"' in text
+    (tmp_path / "02.ipynb").write_text(text.replace('preset: str = \\"mini\\"', 'preset: str = \\"smoke\\"'))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    quiet = ["--no-browser", "--ServerApp.token=", "--allow-root", f"--port={port}", "--LabApp.news_url="]
+    server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *quiet, f"--notebook-dir={tmp_path}"])
+    address = f"http://127.0.0.1:{port}/lab"
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(address, timeout=5)
+                break
+            except OSError:
+                time.sleep(1)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def test_a_notebook_runs_from_jupyterlabs_menu(browser, lab, tmp_path):
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.goto(f"{lab}/tree/02.ipynb")
+    page.locator(".jp-Notebook").first.wait_for(timeout=120_000)
+    page.locator(".lm-MenuBar-item", has_text="Run").first.click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    # The last cell has a number once it is done. Cells out of sight are not on the page, so the file is read.
+    last = page.locator(".jp-InputPrompt").last
+    playwright.expect(last).to_have_text(re.compile(r"\[\d+\]"), timeout=500_000)
+    page.screenshot(path=SHOTS / "lab-02.png")
+    page.keyboard.press("Control+S")
+    page.wait_for_timeout(5_000)
+    outputs = [output for cell in read(tmp_path / "02.ipynb", 4).cells for output in cell.get("outputs", [])]
+    assert [output.evalue for output in outputs if output.output_type == "error"] == []
+    shown = "".join(str(output.get("data", "")) for output in outputs)
+    assert "Ours, F1" in shown and "image/png" in shown
