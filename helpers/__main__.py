@@ -1,5 +1,5 @@
 """Command line: ``python -m helpers run | figures | status | data | imm | compress | multitask | pretrain | answer |
-predict | glue-submission``."""
+predict | score | glue-submission``."""
 
 import argparse
 import ast
@@ -74,6 +74,9 @@ def build_parser() -> argparse.ArgumentParser:
     predict.add_argument("model", help="as for answer")
     predict.add_argument("questions", help="a file of questions, in any format that data knows")
     predict.add_argument("--out", type=Path, required=True, help="JSON file for the answers by question")
+    score = command("score", commands.score, "Exact match and F1 of answers, by the official rules.", preset="")
+    score.add_argument("questions", help="a file of questions with their answers, in any format that data knows")
+    score.add_argument("answers", help="JSON of the answers by question, as predict writes it")
     submission = command(
         "glue-submission", commands.glue_submission, "Predict GLUE's test texts, as its server takes them.", preset=""
     )

@@ -145,13 +145,13 @@ def pretrain(given: argparse.Namespace) -> int:
 
 
 def answer(given: argparse.Namespace) -> int:
-    from helpers.tasks.answering import answer as find
+    from helpers.tasks.answering import load_reader
 
     try:
         passage = sys.stdin.read() if given.passage == "-" else Path(given.passage).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{given.passage}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
-    best = find(given.model, given.question, passage)
+    best = load_reader(given.model).answer(given.question, passage)
     print(f"{best.text or '(no answer)'}\t{best.probability:.3f}")
     return 0
 
@@ -159,13 +159,23 @@ def answer(given: argparse.Namespace) -> int:
 def predict(given: argparse.Namespace) -> int:
     from helpers.data import questions
     from helpers.files import write_whole
-    from helpers.tasks.answering import answer_all
+    from helpers.tasks.answering import load_reader
 
     out = writable(given.out)
     examples = questions.read(given.questions, unanswerable=True).examples
-    answers = {prediction.id: prediction.text for prediction in answer_all(given.model, examples)}
+    answers = {prediction.id: prediction.text for prediction in load_reader(given.model).answer_all(examples)}
     write_whole(out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
     print(f"{len(answers):,} answers: {os.path.relpath(out)}")
+    return 0
+
+
+def score(given: argparse.Namespace) -> int:
+    from helpers.data import questions
+    from helpers.tasks import scoring
+
+    examples = questions.read(given.questions, unanswerable=True).examples
+    found = scoring.table(examples, scoring.read_answers(given.answers, examples))
+    print(found.to_string(float_format="{:.1f}".format))
     return 0
 
 
