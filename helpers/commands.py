@@ -86,12 +86,12 @@ def status(given: argparse.Namespace) -> int:
 
 def own_domains(given: argparse.Namespace) -> int:
     from helpers import own, own_files
-    from helpers.model_cards import compared
+    from helpers.model_cards import compared, overview
     from helpers.notebooks import session
     from helpers.tasks.pace import Pace, Speed
 
-    (paper,) = (paper for paper in papers.ALL if paper.own_domains and paper.own_domains.command == given.command)
-    method = paper.own_domains
+    method = given.method
+    (paper,) = (paper for paper in papers.ALL if paper.own_domains is method)
     domains: dict[str, str] = {}
     for text in given.domain:
         name, _, file = text.partition("=")
@@ -117,6 +117,7 @@ def own_domains(given: argparse.Namespace) -> int:
         return 0
     with own.progress(work, pace) as after:
         record = own.improve(paper, session.Session(preset, parameters), given.out, after)
+    print(overview(record, method), end="")
     for name in own_files.domains_of(method, preset):
         print(compared(record, name, method))
     print(f"{method.product}s: " + ", ".join(os.path.relpath(given.out / name) for name in folders))

@@ -95,7 +95,9 @@ def test_scores_by_domain_type_and_answerability():
     assert found["questions"].tolist() == [3, 2, 1, 2, 1, 2, 1]
     assert found["EM"].tolist() == pytest.approx([100 / 3, 0, 100, 0, 100, 50, 0])
     assert found["F1"].tolist() == pytest.approx([500 / 9, 100 / 3, 100, 100 / 3, 100, 250 / 3, 0])
-    apart = scoring.table([asked("1", "Who led Gamma?", "Ada Bell"), asked("2", "Where?", "Rome")], ["Bell", "Rome"])
+    apart = scoring.table(
+        [asked("a/1", "Who led Gamma?", "Ada Bell"), asked("a/2", "Where?", "Rome")], ["Bell", "Rome"]
+    )
     assert list(apart.index) == ["all", "type who", "type where"]
 
 

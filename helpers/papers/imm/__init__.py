@@ -40,7 +40,7 @@ CARD = Paper(
         Artefact("table3_new", "IMM, Table 3: F1 of the last new readers, kept or not"),
         Artefact("table3_kept", "IMM, Table 3: domains that kept a round's new reader", unit="domains", average=False),
         Artefact("leads", "IMM, Table 3: what the divergence gains, by how good its teachers are", "scatter"),
-        Artefact("own", "F1 of each domain's reader, alone and with the others"),
+        Artefact("own", "F1 of each domain's reader, by method"),
     ),
     notebooks=(
         Notebook("01_imm_similarity", SIZES[:2]),
@@ -53,8 +53,9 @@ CARD = Paper(
     regimes={"leads": "data"},
     settings=("imm",),
     own_domains=OwnDomains(
-        command="imm",
-        help="Train readers of your own domains that teach each other, and compare them with Single.",
+        command="improve",
+        alias="imm",
+        help="Train readers of your own domains by several methods, and hand out each domain's best on validation.",
         name="IMM",
         product="reader",
         examples="questions",
@@ -64,6 +65,14 @@ CARD = Paper(
         settings={"data.adversarial": None, "own_draws": False},
         flags=(
             Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),
+            Flag("methods", "imm.methods", 'to choose from, beside Single, such as "Mix FT IMM"'),
+            Flag("start", "imm.start", "trained reader to begin as, not an encoder", encoder=True),
+            Flag(
+                "general",
+                "imm.general",
+                "file of questions that all learn first",
+                encoder=True,
+            ),
             Flag("rounds", "imm.rounds", "largest number of rounds"),
         ),
     ),
