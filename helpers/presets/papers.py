@@ -59,6 +59,8 @@ class ImmSettings(Settings):
     )
     start: str = Field("", description="of one's own domains: a trained reader to begin as, not an encoder")
     general: str = Field("", description="of one's own domains: file of questions that all learn first")
+    teacher: str = Field("", description="of one's own domains: a trained reader, of any kind, to learn from as well")
+    temperature: float = Field(2.0, gt=0, description="of what that teacher says; its square weighs it")
     general_size: int = Field(0, ge=0, description="training questions of that file; 0: all")
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from helpers.batches.sequences import make_windows
+from helpers.batches.sequences import Windows, make_windows
 from helpers.data.examples import DataError, Example
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.files import fingerprint
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
 from helpers.presets.schema import AnswerSettings, DataSettings, Preset
 from helpers.tasks import decoding
-from helpers.tasks.decoding import Prediction
+from helpers.tasks.decoding import Logits, Prediction
 from helpers.tasks.spans import answers, joint_answers, predict, windows_over
 from helpers.training import engine
 from helpers.training.cached import Cached, CachedTraining
@@ -134,14 +134,17 @@ class Reader:
         """The answer to each question, in their order."""
         if not examples:
             return []
-        windows = make_windows(examples, self.tokenizer, **self.windows)
         return decoding.decode(
-            windows,
-            predict(self.model, windows, precision="fp32"),
+            *self.read(examples),
             n_best=self.answers.n_best,
             max_answer_tokens=self.answers.max_tokens,
             no_answer=self.unanswerable if no_answer is None else no_answer,
         )
+
+    def read(self, examples: list[Example], precision: str = "fp32") -> tuple[Windows, Logits]:
+        """The windows that the reader cuts questions and passages into, and its logits of their tokens."""
+        windows = make_windows(examples, self.tokenizer, **self.windows)
+        return windows, predict(self.model, windows, precision=precision)
 
 
 def load_reader(model: Path | str) -> Reader:

@@ -73,6 +73,7 @@ CARD = Paper(
                 "file of questions that all learn first",
                 encoder=True,
             ),
+            Flag("teacher", "imm.teacher", "trained reader of any kind that teaches another method", encoder=True),
             Flag("rounds", "imm.rounds", "largest number of rounds"),
         ),
     ),

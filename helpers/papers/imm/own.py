@@ -1,6 +1,7 @@
 """IMM and what it is compared with on somebody's own domains: what is trained, which is best, how fast that goes."""
 
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -16,14 +17,15 @@ from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.results.records import Cell, Claim
 from helpers.tasks import spans
-from helpers.tasks.answering import answering, ask
+from helpers.tasks.answering import answering, ask, load_reader
 from helpers.tasks.pace import Speed, Speeds, measured
+from helpers.tasks.soft_labels import SoftLabels, soft_labels
 from helpers.training.cached import Cached
 from helpers.training.engine import After, Outcome, Plan, is_done, replay, run, run_plans
 from helpers.training.loop import fit, training_device
 
-IMM, CHOSEN = "IMM", "Chosen"
-ROWS = {row: row for row in algorithm.METHODS} | {CHOSEN: "chosen"}
+IMM, TAUGHT, CHOSEN = "IMM", "Taught", "Chosen"
+ROWS = {row: row for row in (*algorithm.METHODS, TAUGHT)} | {CHOSEN: "chosen"}
 HISTORIES = {
     "Single": "trained on {domain} alone",
     "Mix": "trained on all domains together",
@@ -33,10 +35,12 @@ HISTORIES = {
     "MS-MFT": "trained on the other domain that is most similar, then on it and {domain} together",
     "BAM": "trained on all domains, taught by a reader of each, then on {domain} (born-again multi-task networks, "
     "Clark et al. 2019)",
+    TAUGHT: "trained on {domain} alone, by its answers and by what {teacher} says of its questions",
 }
 GENERAL = "general"  # the domain of questions that come before all others
 NO_SEED = 1_000_000
 WINDOWS = 64  # that the reading is measured on
+FEW = 16  # questions that a teacher's is
 
 
 def rounds_of(preset: Preset, seed: int) -> Plan:
@@ -64,7 +68,8 @@ def folders(preset: Preset) -> dict[str, list[str]]:
 
 def methods(preset: Preset) -> list[str]:
     """The methods that are compared, Single first."""
-    return [row for row in algorithm.METHODS if row in ("Single", *preset.imm.methods)]
+    asked = [row for row in algorithm.METHODS if row in ("Single", *preset.imm.methods)]
+    return asked + [TAUGHT] * bool(preset.imm.teacher)
 
 
 def begun(preset: Preset) -> tuple[Preset, ImmTraining | None]:
@@ -106,8 +111,16 @@ def tasks(preset: Preset) -> list[Cached]:
 
 
 def baselines(preset: Preset, seed: int) -> Plan:
-    """The methods but IMM."""
-    return algorithm.baselines(preset, seed, [row for row in methods(preset) if row != IMM])
+    """The readers of all methods but IMM, by row and domain; ours is that of ``imm.teacher``, Taught."""
+    rows = [row for row in methods(preset) if row not in (IMM, TAUGHT)]
+    readers, temperature = (yield from algorithm.baselines(preset, seed, rows)), preset.imm.temperature
+    if TAUGHT in methods(preset):
+        labels = {i: soft_labels(preset, i, preset.imm.teacher, temperature) for i in preset.data.domains}
+        yield labels.values()
+        parts = {i: {"soft": {i: labels[i].key}, "temperature": temperature} for i in labels}
+        readers[TAUGHT] = {i: training(preset, seed, f"{TAUGHT}, {i}", [i], [i], 1, **parts[i]) for i in labels}
+        yield readers[TAUGHT].values()
+    return readers
 
 
 def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
@@ -134,13 +147,15 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         row: mean(seconds_of(needed.values()) for needed in of_seeds.values())
         for row, of_seeds in trained.needs.items()
     }
-    valid, chosen, models = validation(trained, after), {}, {}
+    valid, chosen, models, teacher = validation(trained, after), {}, {}, public_name(preset.imm.teacher)
     for domain in preset.data.domains:  # of equal ones the one that stands first
         of_rows = {row: mean(valid[row, domain, seed] for seed in seeds) for row in trained.rows}
         row = chosen[domain] = max(of_rows, key=of_rows.__getitem__)
         best = max(seeds, key=lambda seed: valid[row, domain, seed])
         reader = trained.rows[row][best][domain]
-        history = imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(domain=domain)
+        history = (
+            imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(domain=domain, teacher=teacher)
+        )
         models[domain] = OwnModel(partial(shutil.copytree, reader.folder()), best, history)
     for seed in seeds:
         trained.rows.setdefault(CHOSEN, {})[seed] = {i: trained.rows[row][seed][i] for i, row in chosen.items()}
@@ -206,7 +221,13 @@ def speeds(preset: Preset) -> Speeds:
     speed: Speed = measured(
         steps, lambda: spans.predict(model, windows, precision=preset.training.precision), len(windows)
     )
-    return lambda task: speed
+    if not preset.imm.teacher:
+        return lambda task: speed
+    teacher, few = load_reader(preset.imm.teacher), spans.windows_of(preset, names[:1], "valid").examples[:FEW]
+    begun_at = time.perf_counter()
+    read, _ = teacher.read(few, preset.training.precision)
+    asked = Speed(0.0, (time.perf_counter() - begun_at) / len(read))
+    return lambda task: asked if isinstance(task, SoftLabels) else speed
 
 
 def facts(preset: Preset, domains: list[str]) -> dict[str, object]:
