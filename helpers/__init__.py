@@ -8,3 +8,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """``load_reader``, imported when it is asked for, as torch and transformers take seconds."""
+    if name != "load_reader":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from helpers.tasks.answering import load_reader
+
+    return load_reader

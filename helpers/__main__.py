@@ -1,5 +1,5 @@
-"""Command line: ``python -m helpers run | figures | status | data | imm | compress | multitask | pretrain | answer |
-predict | glue-submission``."""
+"""Command line: ``python -m helpers run | figures | status | data | improve | compress | multitask | pretrain |
+answer | predict | score | glue-submission``."""
 
 import argparse
 import ast
@@ -14,15 +14,16 @@ EPILOG = (
 )
 GOES_ON = "what is finished is kept: the same command goes on from there"
 
-RESUMED = ("run", *(paper.own_domains.command for paper in papers.ALL if paper.own_domains))
+RESUMED = (commands.run, commands.own_domains)
 
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m helpers", description=" ".join(__doc__.split()))
     kinds = parser.add_subparsers(dest="command", required=True, metavar="command")
 
-    def command(name: str, does: Callable, help: str, preset: str = "mini", parameters: bool = True):
-        added = kinds.add_parser(name, help=help, description=help, epilog=EPILOG.format(preset) if preset else None)
+    def command(name: str, does: Callable, help: str, preset: str = "mini", parameters: bool = True, alias: str = ""):
+        texts = {"help": help, "description": help, "epilog": EPILOG.format(preset) if preset else None}
+        added = kinds.add_parser(name, aliases=[alias] * bool(alias), **texts)
         added.set_defaults(does=does)
         if preset:
             added.add_argument("--preset", default=preset, help=f"preset name or TOML file (default: {preset})")
@@ -49,10 +50,11 @@ def build_parser() -> argparse.ArgumentParser:
     data.add_argument("--write-repaired", type=Path, metavar="OUT", help="write FILE mended, as SQuAD's JSON")
     data.add_argument("--drop-bad", action="store_true", help="leave out what cannot be mended, and list it")
     for method in (paper.own_domains for paper in papers.ALL if paper.own_domains):
-        own = command(method.command, commands.own_domains, method.help, preset="lab")
+        own = command(method.command, commands.own_domains, method.help, preset="lab", alias=method.alias)
         domain = {"action": "append", "required": True, "metavar": "NAME=FILE"}
         forms = "; before FILE questions: for questions about passages, or another format, such as codah:"
         help = f"one for each {method.option}, 2 to 16{forms * bool(method.questions)}"
+        own.set_defaults(method=method)
         own.add_argument(f"--{method.option}", dest="domain", **domain, help=help)
         for flag in method.flags:
             kind = {"action": "store_const", "const": flag.value} if flag.switch else {"type": as_value}
@@ -75,6 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     predict.add_argument("model", help="as for answer")
     predict.add_argument("questions", help="a file of questions, in any format that data knows")
     predict.add_argument("--out", type=Path, required=True, help="JSON file for the answers by question")
+    score = command("score", commands.score, "Exact match and F1 of answers, by the official rules.", preset="")
+    score.add_argument("questions", help="a file of questions with their answers, in any format that data knows")
+    score.add_argument("answers", help="JSON of the answers by question, as predict writes it")
     submission = command(
         "glue-submission", commands.glue_submission, "Predict GLUE's test texts, as its server takes them.", preset=""
     )
@@ -101,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return given.does(given)
     except KeyboardInterrupt:
-        print(f"\nstopped; {GOES_ON}" if given.command in RESUMED else "\nstopped", file=sys.stderr)
+        print(f"\nstopped; {GOES_ON}" if given.does in RESUMED else "\nstopped", file=sys.stderr)
         return 130
     except Exception as error:
         # Our own errors speak to the person at the keyboard; any other is a fault of ours and keeps its traceback.

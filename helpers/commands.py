@@ -106,8 +106,8 @@ def draw_curves(known: Inventory, labels: dict[str, str]) -> None:
 def own_domains(given: argparse.Namespace) -> int:
     from helpers.notebooks.parameters import of_the_preset, preset_for
 
-    (paper,) = (paper for paper in papers.ALL if paper.own_domains and paper.own_domains.command == given.command)
-    method = paper.own_domains
+    method = given.method
+    (paper,) = (paper for paper in papers.ALL if paper.own_domains is method)
     domains: dict[str, str] = {}
     for text in given.domain:
         name, _, file = text.partition("=")
@@ -118,7 +118,7 @@ def own_domains(given: argparse.Namespace) -> int:
     parameters = of_the_preset(given.parameters) | of_the_preset({"preset": given.preset, **flags})
 
     from helpers import own, own_files
-    from helpers.model_cards import compared
+    from helpers.model_cards import compared, overview
     from helpers.notebooks import session
     from helpers.tasks.pace import Pace, Speed
 
@@ -139,6 +139,7 @@ def own_domains(given: argparse.Namespace) -> int:
         return 0
     with own.progress(work, pace) as after:
         record = own.improve(paper, session.Session(preset, parameters), given.out, after)
+    print(overview(record, method), end="")
     for name in own_files.domains_of(method, preset):
         print(compared(record, name, method))
     print(f"{method.product}s: " + ", ".join(os.path.relpath(given.out / name) for name in folders))
@@ -167,13 +168,13 @@ def pretrain(given: argparse.Namespace) -> int:
 
 
 def answer(given: argparse.Namespace) -> int:
-    from helpers.tasks.answering import answer as find
+    from helpers.tasks.answering import load_reader
 
     try:
         passage = sys.stdin.read() if given.passage == "-" else Path(given.passage).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{given.passage}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
-    best = find(given.model, given.question, passage)
+    best = load_reader(given.model).answer(given.question, passage)
     print(f"{best.text or '(no answer)'}\t{best.probability:.3f}")
     return 0
 
@@ -181,13 +182,23 @@ def answer(given: argparse.Namespace) -> int:
 def predict(given: argparse.Namespace) -> int:
     from helpers.data import questions
     from helpers.files import write_whole
-    from helpers.tasks.answering import answer_all
+    from helpers.tasks.answering import load_reader
 
     out = writable(given.out)
     examples = questions.read(given.questions, unanswerable=True).examples
-    answers = {prediction.id: prediction.text for prediction in answer_all(given.model, examples)}
+    answers = {prediction.id: prediction.text for prediction in load_reader(given.model).answer_all(examples)}
     write_whole(out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
     print(f"{len(answers):,} answers: {os.path.relpath(out)}")
+    return 0
+
+
+def score(given: argparse.Namespace) -> int:
+    from helpers.data import questions
+    from helpers.tasks import scoring
+
+    examples = questions.read(given.questions, unanswerable=True).examples
+    found = scoring.table(examples, scoring.read_answers(given.answers, examples))
+    print(found.to_string(float_format="{:.1f}".format))
     return 0
 
 

@@ -1,5 +1,6 @@
 """Somebody's own domains in, better models out, by whichever paper has a command for it."""
 
+import hashlib
 import shutil
 import sys
 import threading
@@ -172,12 +173,18 @@ def improve(paper: Paper, session: Session, out: Path, after: Callable[[Cached],
 def identity(method: OwnDomains, preset: Preset) -> str:
     """Eight hex digits that stand for settings, data and encoders, these by their contents, wherever they lie."""
     keys = [flag.key for flag in method.flags if flag.encoder]
-    encoders = [place and encoder_fingerprint(place) for place in (reduce(getattr, k.split("."), preset) for k in keys)]
+    encoders = [place and content(place) for place in (reduce(getattr, key.split("."), preset) for key in keys)]
     left_out = {"limits": True, "engine": True, **elsewhere(method, preset)}
     for section, _, key in (key.rpartition(".") for key in keys):
         left_out |= {section: {key}} if section else {key: True}
     settings = preset.model_dump_json(exclude=left_out)
     return fingerprint(settings, fingerprints(method, preset), *encoders)[:8]
+
+
+def content(place: str) -> str:
+    """What stands for a file, or for an encoder, wherever it lies."""
+    file = Path(place).expanduser()
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file.is_file() else encoder_fingerprint(place)
 
 
 def check_place(method: OwnDomains, folders: Iterable[str], out: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees: the report and JupyterLab in a real browser, skipped where there is none; screenshots are kept."""
+"""The report and JupyterLab in a real browser, as a person sees them; skipped where there is none, with screenshots."""
 
 import re
 import shutil

@@ -30,7 +30,7 @@ from helpers.models.pretrained import (
 )
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks import choices, labels, spans
-from helpers.tasks.answering import answer
+from helpers.tasks.answering import load_reader
 from helpers.training.loop import fit
 
 ROOM = 128  # tokens
@@ -218,7 +218,7 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
     length = windows.lengths_W[0]
     assert np.allclose(logits.start[:length], output.start_logits[0].numpy(), atol=1e-5)
     assert np.allclose(logits.end[:length], output.end_logits[0].numpy(), atol=1e-5)
-    text = answer(str(tmp_path / "model"), questions[0].question, questions[0].context).text
+    text = load_reader(tmp_path / "model").answer(questions[0].question, questions[0].context).text
     assert text and text == text.strip() and text in questions[0].context
 
 

@@ -13,7 +13,7 @@ from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader
 from helpers.models.pretrained import inputs_of, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
 from helpers.tasks import decoding, metrics, spans
-from helpers.tasks.answering import answer
+from helpers.tasks.answering import load_reader
 from helpers.training.loop import fit
 
 
@@ -150,4 +150,4 @@ def test_once_saved_it_answers_a_question(tmp_path):
     example = domains.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=384)
     expected = decoding.decode(windows, spans.predict(model, windows, precision="fp32"))[0].text
-    assert expected and answer(str(tmp_path / "model"), example.question, example.context).text == expected
+    assert expected and load_reader(tmp_path / "model").answer(example.question, example.context).text == expected

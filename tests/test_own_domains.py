@@ -18,6 +18,8 @@ from helpers.notebooks.session import preset_for
 from helpers.results import records
 from helpers.tasks.pace import Pace, Speed
 
+METHODS = ("Single", "Mix", "FT", "BAM", "IMM")
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -30,7 +32,7 @@ def files(tmp_path):
 
 def arguments(files, out, *more):
     domains = [part for name, file in files.items() for part in ("--domain", f"{name}={file}")]
-    return ["imm", *domains, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more]
+    return ["improve", *domains, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more]
 
 
 def run(files, out, *more):
@@ -47,19 +49,19 @@ def test_readers_with_model_cards_and_a_record(results, files, tmp_path, capsys)
     assert (ROOT / place).resolve() == file.resolve() or os.path.samefile(place, file)
     record = records.read(file)
     assert {(s.method, s.column, s.seed) for s in record.scores} == {
-        (method, column, seed) for method in ("Single", "IMM") for column in files for seed in (0, 1)
+        (method, column, seed) for method in (*METHODS, "Chosen") for column in files for seed in (0, 1)
     }
     assert record.title.startswith("F1 of each domain's reader") and str(tmp_path) not in file.read_text()
-    # Two seeds of two domains: 4 trainings and 4 stored outputs, two stages of a round without teachers and of one with
-    # (16), 8 readers asked.
-    assert re.search(r"32 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", said)
+    # Two seeds of: Single 2, asked 2; Mix 1, asked 2 and on validation 2; FT 4, asked 2; outputs stored 2, BAM 3, asked
+    # 2; two stages of a round of IMM without teachers and of one with, 8, asked 2.
+    assert re.search(r"64 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", said)
     assert re.search(r"about \d+ s left; last done: nothing yet", captured.err)  # at once, by the measured pace
     assert re.search(r"100 %.*about \d+ s left; last done: answers of ", captured.err)
     for name in files:
-        assert f"{name}: Single " in said and "P(IMM > Single)" in said
+        assert f"{name}: Single " in said and "P(chosen > Single)" in said
         assert AutoModelForQuestionAnswering.from_pretrained(out / name).config.num_hidden_layers == 1
         card = (out / name / "README.md").read_text()
-        scored = [s.value for s in record.scores if (s.method, s.column) == ("IMM", name)]
+        scored = [s.value for s in record.scores if (s.method, s.column) == ("Chosen", name)]
         assert any(f"| this reader | {value:.1f} |" in card for value in scored) and "| Single, same seed | " in card
         assert "news 24, trivia 24" in card and str(tmp_path) not in card and "pipeline_tag: question-answering" in card
         assert f"| F1 on test questions | {name} (12) |" in card
@@ -115,7 +117,8 @@ def test_what_is_rehearsed_is_what_is_done_where_every_taught_reader_is_better(r
 
     monkeypatch.setattr(algorithm, "valid", valid)
     rehearsed = {task.key for task in method.work().tasks(preset)}
-    assert len(rehearsed) == 2 + (2 + 2) + 2 * (2 + 2 + 2) + 4  # Single, a round without teachers, two with, answers
+    # Single, Mix, FT, BAM with their answers, Mix's on validation too; a round without teachers, two with, answers.
+    assert len(rehearsed) == (2 + 2) + (1 + 2 + 2) + (4 + 2) + (3 + 2) + (2 + 2) + 2 * (2 + 2 + 2) + 2
     done = []
     with own.progress(own.Work.of(method, preset), Pace(lambda task: Speed(0.1, 0.01), 1)) as after:
         method.work().train(preset, lambda task: (done.append(task.key), after(task)))

@@ -76,7 +76,7 @@ def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, 
     monkeypatch.setattr(answering, "make_windows", lambda *a, **k: given.update(k) or make_windows(*a, **k))
     probability = {}
     for name in readers:
-        best = answering.answer(str(readers[name].folder()), asked[0].question, asked[0].context)
+        best = answering.load_reader(readers[name].folder()).answer(asked[0].question, asked[0].context)
         probability[name] = [candidate.text for candidate in best.n_best]
     assert given == {"max_length": 96, "stride": 32, "stride_is": "step", "max_question": 64}
     assert "" in probability["law"] and "" not in probability["news"]

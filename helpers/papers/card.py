@@ -52,8 +52,9 @@ class OwnModel(NamedTuple):
 
 class OwnWork(Protocol):
     """What a paper does with somebody's own domains, by its preset: a module. ``ROWS`` are the rows that a record may
-    have by name, with what a person calls them: the last that it has is the method's, the one before it what that has
-    to be better than."""
+    have by name, with what a person calls them: the last that it has is the method's, which has to be better than the
+    last of the record's baselines. Where rows are methods to choose from, the record's payload says of each domain
+    which is ``chosen``, and of each method its ``seconds`` of training."""
 
     ROWS: dict[str, str]
 
@@ -77,7 +78,7 @@ class OwnWork(Protocol):
 @dataclass(frozen=True)
 class Flag:
     """An option of a command, and the key of the preset that it sets. A switch has no value: it sets ``value``. The
-    folder of an ``encoder`` stands for what is in it."""
+    folder of an ``encoder``, or a file, stands for what is in it."""
 
     name: str
     key: str
@@ -91,7 +92,8 @@ class Flag:
 class OwnDomains:
     """A command that trains models on somebody's own domains, by ``name``: what one of them is called (``product``)
     and what its ``examples`` are. Its settings are those of one ``notebook``; the domains go into a ``section`` of the
-    preset, and ``settings`` are in force unless others are asked for. ``work`` imports what does it.
+    preset, and ``settings`` are in force unless others are asked for. ``work`` imports what does it, and ``alias`` is
+    another name of the command.
 
     An ``option`` gives a domain. Where that may be FORMAT:FILE, questions about passages go into the section
     ``questions``, and sections that ``also`` count then are read besides those of the notebook."""
@@ -109,6 +111,7 @@ class OwnDomains:
     option: str = "domain"
     questions: str = ""
     also: tuple[str, ...] = ()
+    alias: str = ""
 
 
 @dataclass(frozen=True)

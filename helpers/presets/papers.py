@@ -19,6 +19,13 @@ class Settings(pydantic.BaseModel):
         return hash(repr(self))  # domains are a dict, which has no hash of its own
 
 
+def _words(value: object) -> object:
+    return value.split() if isinstance(value, str) else value  # as on the command line
+
+
+Method = Literal["Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM"]
+
+
 class ImmSettings(Settings):
     """IMM's switches (Liu et al. 2020)."""
 
@@ -47,6 +54,14 @@ class ImmSettings(Settings):
     )
     teach_multi_domain: bool = Field(True, description="False: -KD1, Eq. 6 without its divergence")
     teach_target: bool = Field(True, description="False: -KD2, Eq. 11 without its divergence")
+    methods: Annotated[list[Method], pydantic.BeforeValidator(_words)] = Field(
+        ["Single", "Mix", "FT", "BAM", "IMM"], description="of one's own domains: methods to choose from, beside Single"
+    )
+    start: str = Field("", description="of one's own domains: a trained reader to begin as, not an encoder")
+    general: str = Field("", description="of one's own domains: file of questions that all learn first")
+    teacher: str = Field("", description="of one's own domains: a trained reader, of any kind, to learn from as well")
+    temperature: float = Field(2.0, gt=0, description="of what that teacher says; its square weighs it")
+    general_size: int = Field(0, ge=0, description="training questions of that file; 0: all")
 
 
 class MnemonicSettings(Settings):

@@ -1,22 +1,28 @@
-"""What trained readers answer: to sets of questions, once and for all, or to one question."""
+"""What trained readers answer: to sets of questions, once and for all, or to whatever they are asked."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import cache
+from pathlib import Path
 
 import exca
 import numpy as np
+from torch import nn
+from transformers import PreTrainedTokenizerFast
 
-from helpers.batches.sequences import make_windows
+from helpers.batches.sequences import Windows, make_windows
 from helpers.data.examples import DataError, Example
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.files import fingerprint
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
 from helpers.presets.schema import AnswerSettings, DataSettings, Preset
 from helpers.tasks import decoding
-from helpers.tasks.decoding import Prediction
+from helpers.tasks.decoding import Logits, Prediction
 from helpers.tasks.spans import answers, joint_answers, predict, windows_over
 from helpers.training import engine
 from helpers.training.cached import Cached, CachedTraining
+from helpers.training.loop import training_device
+
+LONGEST = 384  # tokens of a window, where neither model nor its configuration says fewer
 
 
 class Answering(Cached):
@@ -86,30 +92,62 @@ def _number_of_windows(preset: Preset, name: str) -> int:
     return len(windows_over(preset, question_set(preset.data, name)))
 
 
-def answer(model: str, question: str, passage: str, *, no_answer: bool | None = None) -> Prediction:
-    """The best span of ``passage`` with its probability among the 20 best; transformers 5 has no pipeline for this.
-    Otherwise as `answer_all`; raises DataError for an empty question or passage too."""
-    if not question.strip() or not passage.strip():
-        raise DataError("question and passage must not be empty")
-    example = Example("question", question, passage, (), None, "question")
-    return answer_all(model, [example], no_answer=no_answer)[0]
+class Reader:
+    """A trained reader, ready to be asked; `load_reader` makes one.
 
-
-def answer_all(model: str, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
-    """A reader's answer to each question.
-
-    ``model`` is a folder in Hugging Face format or a name on the Hub. It reads windows of the length and stride that
-    it was trained with, and answers are as long at most as they were then, where its configuration says so. With
-    ``no_answer`` the empty answer takes part; by default where it was trained on questions without an answer. Raises
-    EncoderError for a model that cannot be loaded.
+    It reads windows of the length and stride that it was trained with, and answers are as long at most as they were
+    then, where its configuration says so. The empty answer takes part (``no_answer``) where it was trained on questions
+    without an answer, unless one says otherwise.
     """
-    reader = load_saved(model)
-    longest = min(384, longest_input(reader))
-    settings = getattr(reader.config, "windows", None) or {"max_length": longest, "stride": longest // 3}
-    if no_answer is None:
-        no_answer = getattr(reader.config, "unanswerable", False)
-    decoded = AnswerSettings(**getattr(reader.config, "answers", {}))
-    windows = make_windows(examples, load_tokenizer(model), **settings)
-    logits = predict(reader, windows, precision="fp32")
-    n_best, longest = decoded.n_best, decoded.max_tokens
-    return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)
+
+    def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
+        self.model, self.tokenizer = model, tokenizer
+        known, longest = model.config, int(min(LONGEST, longest_input(model)))
+        self.windows = getattr(known, "windows", None) or {"max_length": longest, "stride": longest // 3}
+        self.answers = AnswerSettings(**getattr(known, "answers", {}))
+        self.unanswerable = bool(getattr(known, "unanswerable", False))
+
+    def answer(
+        self, question: str | Sequence[str], passage: str | Sequence[str], *, no_answer: bool | None = None
+    ) -> Prediction | list[Prediction]:
+        """The best span of a passage, or a list of them where questions or passages are lists: one passage may stand
+        for all questions, and one question for all passages.
+
+        A `Prediction` has the answer's ``text``, its ``span`` (half-open, in characters of the passage; None where the
+        text is ""), its ``probability`` among the ``n_best`` spans, and these, best first, with text, span, score and
+        probability each. Raises DataError for an empty question or passage and for lists of different lengths.
+        """
+        several = [texts for texts in (question, passage) if not isinstance(texts, str)]
+        number = len(several[0]) if several else 1
+        questions, passages = ([t] * number if isinstance(t, str) else list(t) for t in (question, passage))
+        if len(questions) != len(passages):
+            raise DataError(f"{len(questions)} questions for {len(passages)} passages; give one each, or one for all")
+        pairs = enumerate(zip(questions, passages, strict=True), 1)
+        examples = [Example(f"question {n}", asked, text, (), None, f"question {n}") for n, (asked, text) in pairs]
+        for example in examples:
+            if not example.question.strip() or not example.context.strip():
+                raise DataError(f"{example.id}: question and passage must not be empty")
+        found = self.answer_all(examples, no_answer=no_answer)
+        return found if several else found[0]
+
+    def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
+        """The answer to each question, in their order."""
+        if not examples:
+            return []
+        return decoding.decode(
+            *self.read(examples),
+            n_best=self.answers.n_best,
+            max_answer_tokens=self.answers.max_tokens,
+            no_answer=self.unanswerable if no_answer is None else no_answer,
+        )
+
+    def read(self, examples: list[Example], precision: str = "fp32") -> tuple[Windows, Logits]:
+        """The windows that the reader cuts questions and passages into, and its logits of their tokens."""
+        windows = make_windows(examples, self.tokenizer, **self.windows)
+        return windows, predict(self.model, windows, precision=precision)
+
+
+def load_reader(model: Path | str) -> Reader:
+    """The reader in a folder in Hugging Face format, or of a name on the Hub. Raises EncoderError where it cannot be
+    loaded or is no trained reader. transformers 5 has no pipeline for questions about passages."""
+    return Reader(load_saved(model).to(training_device()), load_tokenizer(str(model)))

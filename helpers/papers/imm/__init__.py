@@ -54,7 +54,7 @@ CARD = Paper(
         Artefact(
             "leads", "IMM, Table 3: what the divergence gains, by how good its teachers are", "scatter", ours=True
         ),
-        Artefact("own", "F1 of each domain's reader, alone and with the others", ours=True),
+        Artefact("own", "F1 of each domain's reader, by method", ours=True),
     ),
     notebooks=(
         Notebook("01_imm_similarity", SIZES[:2]),
@@ -67,8 +67,9 @@ CARD = Paper(
     regimes={"leads": "data"},
     settings=("imm",),
     own_domains=OwnDomains(
-        command="imm",
-        help="Train readers of your own domains that teach each other, and compare them with Single.",
+        command="improve",
+        alias="imm",
+        help="Train readers of your own domains by several methods, and hand out each domain's best on validation.",
         name="IMM",
         product="reader",
         examples="questions",
@@ -78,6 +79,15 @@ CARD = Paper(
         settings={"data.adversarial": None, "own_draws": False},
         flags=(
             Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),
+            Flag("methods", "imm.methods", 'to choose from, beside Single, such as "Mix FT IMM"'),
+            Flag("start", "imm.start", "trained reader to begin as, not an encoder", encoder=True),
+            Flag(
+                "general",
+                "imm.general",
+                "file of questions that all learn first",
+                encoder=True,
+            ),
+            Flag("teacher", "imm.teacher", "trained reader of any kind that teaches another method", encoder=True),
             Flag("rounds", "imm.rounds", "largest number of rounds"),
         ),
     ),

@@ -197,8 +197,8 @@ def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS[:-1], the
     }
     methods = {row: methods[row] for row in rows}
     models = [model for readers in methods.values() for model in readers.values()]
-    starts = {model.start for model in models}
-    yield [*theta.values(), mix, *(first for first in (*others.values(), *source.values()) if first.key in starts)]
+    starts = {model.start for model in models} | {model.key for model in models}
+    yield [*theta.values(), *(first for first in (mix, *others.values(), *source.values()) if first.key in starts)]
     if unified.key in starts:
         yield [teacher_logits(teachers[j], j) for j in names]
         yield [unified]

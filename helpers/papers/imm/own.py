@@ -1,26 +1,46 @@
-"""IMM on somebody's own domains: what is trained, what it is worth beside Single, and how fast that goes."""
+"""IMM and what it is compared with on somebody's own domains: what is trained, which is best, how fast that goes."""
 
 import shutil
+import time
 from functools import partial
+from pathlib import Path
 from statistics import mean
 
-from helpers.models.pretrained import load_encoder
+from helpers.models.pretrained import load_encoder, load_saved
 from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
 from helpers.papers.imm.tables import NOT_TAUGHT, add_imm, scores_by_domain
-from helpers.papers.imm.trainings import steps_of
-from helpers.papers.rows import Trained
+from helpers.papers.imm.trainings import ImmTraining, steps_of, training
+from helpers.papers.rows import Trained, scores_of
+from helpers.papers.rows import seconds as seconds_of
+from helpers.paths import public_name
 from helpers.presets.schema import Preset
-from helpers.results.records import Claim
+from helpers.results.records import Cell, Claim
 from helpers.tasks import spans
-from helpers.tasks.answering import answering
+from helpers.tasks.answering import answering, ask, load_reader
 from helpers.tasks.pace import Speed, Speeds, measured
+from helpers.tasks.soft_labels import SoftLabels, soft_labels
 from helpers.training.cached import Cached
-from helpers.training.engine import After, Outcome, Plan, replay, run_plans
+from helpers.training.engine import After, Outcome, Plan, is_done, replay, run, run_plans
 from helpers.training.loop import fit, training_device
 
-ROWS = {"Single": "Single", "IMM": "IMM"}
+IMM, TAUGHT, CHOSEN = "IMM", "Taught", "Chosen"
+ROWS = {row: row for row in (*algorithm.METHODS, TAUGHT)} | {CHOSEN: "chosen"}
+HISTORIES = {
+    "Single": "trained on {domain} alone",
+    "Mix": "trained on all domains together",
+    "FT": "trained on the other domains, then on {domain}",
+    "MS-FT": "trained on the other domain that is most similar, then on {domain}",
+    "MFT": "trained on the other domains, then on all together",
+    "MS-MFT": "trained on the other domain that is most similar, then on it and {domain} together",
+    "BAM": "trained on all domains, taught by a reader of each, then on {domain} (born-again multi-task networks, "
+    "Clark et al. 2019)",
+    TAUGHT: "trained on {domain} alone, by its answers and by what {teacher} says of its questions",
+}
+GENERAL = "general"  # the domain of questions that come before all others
+NO_SEED = 1_000_000
 WINDOWS = 64  # that the reading is measured on
+FEW = 16  # questions that a teacher's is
 
 
 def rounds_of(preset: Preset, seed: int) -> Plan:
@@ -46,56 +66,149 @@ def folders(preset: Preset) -> dict[str, list[str]]:
     return {name: [name] for name in preset.data.domains}
 
 
+def methods(preset: Preset) -> list[str]:
+    """The methods that are compared, Single first."""
+    asked = [row for row in algorithm.METHODS if row in ("Single", *preset.imm.methods)]
+    return asked + [TAUGHT] * bool(preset.imm.teacher)
+
+
+def begun(preset: Preset) -> tuple[Preset, ImmTraining | None]:
+    """The preset whose encoder is the reader that all others begin as: ``imm.start``, or what that, or the encoder,
+    became by ``imm.general``, as soon as that is trained; and this training, where there is one."""
+    if preset.imm.start:
+        preset = preset.model_copy(update={"encoder": preset.imm.start, "random_layers": 0})
+    if not preset.imm.general:
+        return preset, None
+    place = Path(preset.imm.general).expanduser().resolve()
+    data = {"domains": {GENERAL: str(place)}, "train_size": preset.imm.general_size}
+    general = training(preset.changed("data", **data), 0, "general reader", [GENERAL], [GENERAL], 1)
+    if is_done(general):
+        preset = preset.model_copy(update={"encoder": str(general.folder()), "random_layers": 0})
+    return preset, general
+
+
 def tasks(preset: Preset) -> list[Cached]:
-    """All that `train` did, or all that it can come to do: one round without teachers, and all rounds with them."""
-    found = []
-    for seed in range(preset.seeds):
+    """All that `train` did, or all that it can come to do: of IMM one round without teachers, and all rounds with them.
+    As long as a general reader is not trained, others stand for those that begin as it, with seeds that no run has."""
+    (preset, general), rows = begun(preset), methods(preset)
+    found = [general] if general else []
+    first = NO_SEED if general and not is_done(general) else 0
+    for seed in range(first, first + preset.seeds):
         own = preset.drawn(seed)
-        value, done = replay(rounds_of(own, seed))
-        if value is None:
-            first = not_taught(own).changed("imm", rounds=1)
-            untaught, taught = (replay(algorithm.rehearsal(p, seed), lambda task: True) for p in (first, own))
-            value, done = (taught.value, 0.0), [*untaught.tasks, *taught.tasks]
-        asked = (answering(r.preset, [r], [f"test/{i}"]) for at in (0, -1) for i, r in value[0].theta[at].items())
-        found += [*done, *asked]
+        readers, done = replay(baselines(own, seed), lambda task: True)
+        if IMM in rows:
+            value, of_imm = replay(rounds_of(own, seed))
+            if value is None:
+                once = not_taught(own).changed("imm", rounds=1)
+                untaught, taught = (replay(algorithm.rehearsal(p, seed), lambda task: True) for p in (once, own))
+                value, of_imm = (taught.value, 0.0), [*untaught.tasks, *taught.tasks]
+            readers, done = {**readers, IMM: value[0].theta[-1]}, [*done, *of_imm]
+        for i, reader in ((i, reader) for of_row in readers.values() for i, reader in of_row.items()):
+            parts = ("test",) if reader.target == [i] else ("test", "valid")
+            done += [answering(reader.preset, [reader], [f"{part}/{i}"]) for part in parts]
+        found += done
     return found
 
 
+def baselines(preset: Preset, seed: int) -> Plan:
+    """The readers of all methods but IMM, by row and domain; ours is that of ``imm.teacher``, Taught."""
+    rows = [row for row in methods(preset) if row not in (IMM, TAUGHT)]
+    readers, temperature = (yield from algorithm.baselines(preset, seed, rows)), preset.imm.temperature
+    if TAUGHT in methods(preset):
+        labels = {i: soft_labels(preset, i, preset.imm.teacher, temperature) for i in preset.data.domains}
+        yield labels.values()
+        parts = {i: {"soft": {i: labels[i].key}, "temperature": temperature} for i in labels}
+        readers[TAUGHT] = {i: training(preset, seed, f"{TAUGHT}, {i}", [i], [i], 1, **parts[i]) for i in labels}
+        yield readers[TAUGHT].values()
+    return readers
+
+
 def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
-    """Single beside IMM as parts of a record, and each domain's reader that is best on validation, of all seeds."""
-    seeds = range(preset.seeds)
-    plans = {seed: rounds_of(preset.drawn(seed), seed) for seed in seeds}
-    trained, notes = Trained.of(preset, ROWS, rounds=preset.imm.rounds), []
-    for seed, outcome in run_plans(plans, preset.engine, after=after).items():
+    """All methods as parts of a record, the last row each domain's chosen one; and of that each domain's reader that is
+    best on validation, of all seeds."""
+    asked, (preset, general) = preset, begun(preset)
+    if general:
+        run([general], preset.engine, after=after)
+        preset, _ = begun(asked)
+    seeds, notes = range(preset.seeds), []
+    plans = {("baselines", seed): baselines(preset.drawn(seed), seed) for seed in seeds}
+    if IMM in methods(preset):
+        plans |= {(IMM, seed): rounds_of(preset.drawn(seed), seed) for seed in seeds}
+    trained = Trained.of(preset, methods(preset), rounds=preset.imm.rounds)
+    for (kind, seed), outcome in run_plans(plans, preset.engine, after=after).items():
+        if kind != IMM:
+            trained.add_rows(seed, outcome)
+            continue
         rounds, lead = outcome.value
-        trained.add("Single", seed, rounds.theta[0], {})
-        add_imm(trained, "IMM", seed, Outcome(rounds, outcome.tasks))
+        add_imm(trained, IMM, seed, Outcome(rounds, outcome.tasks))
         tried = "so these are taught too" if lead > 0 else "so nobody is taught"
         notes.append(f"seed {seed}: {lead:+.1f} F1 from readers without a teacher to their possible teachers, {tried}")
-    models, readers = {}, trained.rows["IMM"]
-    for domain in preset.data.domains:
-        best = max(seeds, key=lambda seed: algorithm.valid(readers[seed][domain]))
-        made_in = next(
-            k for k, theta in enumerate(trained.histories["IMM", best].theta) if theta[domain] is readers[best][domain]
-        )
-        first, second = "taught by their readers, weighted by similarity", "taught by its predecessor"
-        if not readers[best][domain].teachers:
-            first, second = "weighted by similarity", "both without teachers, as these were no better"
+    spent = {
+        row: mean(seconds_of(needed.values()) for needed in of_seeds.values())
+        for row, of_seeds in trained.needs.items()
+    }
+    valid, chosen, models, teacher = validation(trained, after), {}, {}, public_name(preset.imm.teacher)
+    for domain in preset.data.domains:  # of equal ones the one that stands first
+        of_rows = {row: mean(valid[row, domain, seed] for seed in seeds) for row in trained.rows}
+        row = chosen[domain] = max(of_rows, key=of_rows.__getitem__)
+        best = max(seeds, key=lambda seed: valid[row, domain, seed])
+        reader = trained.rows[row][best][domain]
         history = (
-            f"of round {made_in} of IMM, of at most {trained.rounds}: trained on the other domains, {first} "
-            f"({preset.imm.similarity}), then on {domain}, {second} (iterative multi-source mutual knowledge transfer, "
-            "Liu et al. 2020)"
-            if made_in
-            else f"trained on {domain} alone: no round of IMM was better on its validation questions"
+            imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(domain=domain, teacher=teacher)
         )
-        models[domain] = OwnModel(partial(shutil.copytree, readers[best][domain].folder()), best, history)
-    beats = Claim(text="IMM beats Single", above="IMM", below="Single")
-    parts = {"baselines": ["Single"], "claims": [beats], "notes": notes, "training_seconds": trained.seconds}
-    return {**parts, **scores_by_domain(trained, after)}, models
+        models[domain] = OwnModel(partial(shutil.copytree, reader.folder()), best, history)
+    for seed in seeds:
+        trained.rows.setdefault(CHOSEN, {})[seed] = {i: trained.rows[row][seed][i] for i, row in chosen.items()}
+    beats = Claim(text="the readers chosen on validation are better than Single", above=CHOSEN, below="Single")
+    return {
+        **scores_by_domain(trained, after),
+        "baselines": ["Single"],
+        "claims": [beats],
+        "notes": notes,
+        "payload": {"seconds": spent, "chosen": chosen},
+        "training_seconds": trained.seconds + (seconds_of([general]) if general else 0),
+    }, models
+
+
+def validation(trained: Trained, after: After | None = None) -> dict[Cell, float]:
+    """F1 on validation questions by row, domain and seed; a reader that was selected by others as well is asked."""
+    readers = {(row, domain, seed): reader for row, seed, domain, reader in trained.models()}
+    asked = {
+        (row, domain, seed): answering(reader.preset, [reader], [f"valid/{domain}"])
+        for (row, domain, seed), reader in readers.items()
+        if reader.target != [domain]
+    }
+    said = ask(trained.preset, asked, after)
+    return {
+        cell: mean(scores_of(reader.preset.data, *next((n, [t]) for n, t in said[cell].items())).f1)
+        if cell in said
+        else algorithm.valid(reader)
+        for cell, reader in readers.items()
+    }
+
+
+def imm_history(trained: Trained, seed: int, domain: str) -> str:
+    """How a domain's reader of IMM came about."""
+    reader, rounds = trained.rows[IMM][seed][domain], trained.histories[IMM, seed].theta
+    made_in = next(k for k, theta in enumerate(rounds) if theta[domain] is reader)
+    if not made_in:
+        return f"trained on {domain} alone: no round of IMM was better on its validation questions"
+    first, second = "taught by their readers, weighted by similarity", "taught by its predecessor"
+    if not reader.teachers:
+        first, second = "weighted by similarity", "both without teachers, as these were no better"
+    return (
+        f"of round {made_in} of IMM, of at most {trained.rounds}: trained on the other domains, {first} "
+        f"({trained.preset.imm.similarity}), then on {domain}, {second} (iterative multi-source mutual knowledge "
+        "transfer, Liu et al. 2020)"
+    )
 
 
 def speeds(preset: Preset) -> Speeds:
-    """All steps are alike: those of a reader, whose teachers were asked before."""
+    """All steps are alike: those of a reader, whose teachers were asked before. Raises EncoderError, also where
+    ``imm.start`` is no reader."""
+    preset, _ = begun(preset)
+    if preset.imm.start:
+        load_saved(preset.imm.start)  # without a head it would be an encoder
     names, longest = list(preset.data.domains), preset.windows.max_length
     model = load_encoder(preset.encoder, seed=0, random_layers=preset.random_layers, max_length=longest)
     model.to(device := training_device())
@@ -108,15 +221,25 @@ def speeds(preset: Preset) -> Speeds:
     speed: Speed = measured(
         steps, lambda: spans.predict(model, windows, precision=preset.training.precision), len(windows)
     )
-    return lambda task: speed
+    if not preset.imm.teacher:
+        return lambda task: speed
+    teacher, few = load_reader(preset.imm.teacher), spans.windows_of(preset, names[:1], "valid").examples[:FEW]
+    begun_at = time.perf_counter()
+    read, _ = teacher.read(few, preset.training.precision)
+    asked = Speed(0.0, (time.perf_counter() - begun_at) / len(read))
+    return lambda task: asked if isinstance(task, SoftLabels) else speed
 
 
 def facts(preset: Preset, domains: list[str]) -> dict[str, object]:
     """How a reader of these domains reads, and how long it was trained, for its card."""
-    cut = preset.windows
+    cut, (own, general) = preset.windows, begun(preset)
+    base = public_name(preset.imm.start or preset.encoder)
+    learnt = f", trained on {GENERAL} questions first ({public_name(preset.imm.general)})" if general else ""
     return {
+        "base": base.partition("@")[0],
+        "begins": f"{'the reader' if preset.imm.start else 'the encoder'} {base}{learnt}",
         "stride": f"each {cut.stride} tokens on" if cut.stride_is == "step" else f"which share {cut.stride} tokens",
         "unanswerable": ". Where the passage holds no answer it says nothing"
         * any(map(preset.data.may_be_unanswerable, domains)),
-        "steps": steps_of(preset, domains[:1], 1),
+        "steps": steps_of(own, domains[:1], 1),
     }

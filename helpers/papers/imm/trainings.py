@@ -16,6 +16,7 @@ from helpers.models.pretrained import load_encoder
 from helpers.presets.papers import ImmSettings
 from helpers.presets.schema import Preset
 from helpers.tasks import spans
+from helpers.tasks.soft_labels import SIDES, stored_labels, taught
 from helpers.tasks.spans import windows_of
 from helpers.training import losses
 from helpers.training.cached import Cached, CachedTraining, load_outputs
@@ -28,7 +29,6 @@ DIVERGENCES: dict[str, Callable] = {
     "probabilities": losses.probability_divergence,
     "logits": losses.logit_divergence,
 }
-SIDES = ("start", "end")
 Readers = dict[str, "ImmTraining"]  # by domain
 Teachers = dict[str, list["ImmTraining"]]  # by domain; several where they were cross-fitted
 ORDERS = 1000  # more than there are seeds, which make the orders of the first round
@@ -50,6 +50,8 @@ class ImmTraining(CachedTraining):
     order: int = 0  # of the questions; each round has one of its own
     kd_space: Literal["gold", "probabilities", "logits"] = "gold"
     annealing: Literal["linear", "half", "constant"] = "linear"
+    soft: dict[str, str] = pydantic.Field(default_factory=dict)  # by domain, key of soft labels to learn as well
+    temperature: float = 1.0  # of these
     infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="4")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
@@ -59,7 +61,7 @@ class ImmTraining(CachedTraining):
         done = fit(
             model := self._initial(),
             self._batches(training_device()),
-            joint_loss(self.kd_space, self.annealing) if self.teachers else spans.loss,
+            self._loss(),
             preset.training,
             seed=self.seed,
             validate=spans.validation(preset, self.target) if self.target else None,
@@ -97,7 +99,15 @@ class ImmTraining(CachedTraining):
             stored = [self._teacher(name).stored() for name in self.domains]
             logits = {side: torch.cat([outputs[side] for outputs in stored]).to(device) for side in SIDES}
             batches.teachers.append(StoredTeacher(batches.tensors, of_tokens=logits))
+        if self.soft:
+            stored = [stored_labels(self.infra.folder, self.soft[name], self.preset, name) for name in self.domains]
+            soft = {side: torch.cat([labels[side] for labels in stored]).to(device) for side in SIDES}
+            batches.teachers.append(StoredTeacher(batches.tensors, of_tokens=soft, prefix="soft_"))
         return batches
+
+    def _loss(self) -> Loss:
+        loss = joint_loss(self.kd_space, self.annealing) if self.teachers else spans.loss
+        return taught(loss, self.temperature) if self.soft else loss
 
     def _teacher(self, domain: str) -> TeacherLogits:
         known = {"reader": self.teachers[domain], "folds": self.folds.get(domain, [])}
