@@ -14,7 +14,7 @@ from helpers.notebooks.inventory import Inventory, Training
 
 ENOUGH = 10  # trainings that tell how much of the time is none of them
 BREAK = 120.0  # seconds without a training, after which a run is taken for another one
-BAR = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} so far, {postfix}"
+BAR = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} so far{postfix}"
 EVERY = 2.0  # seconds between two looks
 PATIENCE = 20  # times as long as plans took to be looked at, before they are again
 
