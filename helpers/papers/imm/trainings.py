@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.batches.plans import Batches
+from helpers.errors import UserError
 from helpers.models.pretrained import load_encoder
 from helpers.presets.papers import ImmSettings
 from helpers.presets.schema import Preset
@@ -34,7 +35,7 @@ Teachers = dict[str, list["ImmTraining"]]  # by domain; several where they were 
 ORDERS = 1000  # more than there are seeds, which make the orders of the first round
 
 
-class SwitchError(ValueError):
+class SwitchError(UserError):
     """A switch of IMM that does not fit the domains."""
 
 
