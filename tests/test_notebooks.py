@@ -205,15 +205,18 @@ def test_form(path):
     assert f'start("{path.stem}", globals())' in code[1].source
 
 
-def lines_of(card):
-    """The lines of a cell of parameters for the keys of the preset that a card names, from the preset's schema."""
-    for key in card.parameters:
-        model, *_, name = Preset, *key.split(".")
-        for section in key.split(".")[:-1]:
-            model = model.model_fields[section].annotation
-        known = model.model_fields[name]
-        kind = known.annotation.__name__ if isinstance(known.annotation, type) else "str"
-        yield f"{papers.parameter_name(key)}: {kind} = None  # {known.description}"
+FIRST = "# What to change first (None: as the preset has it)"
+REST = "# The rest: settings of the method, and which parts of it are run"
+
+
+def line_of(key):
+    """The line of a cell of parameters for a key of the preset, from the preset's schema."""
+    model, *_, name = Preset, *key.split(".")
+    for section in key.split(".")[:-1]:
+        model = model.model_fields[section].annotation
+    known = model.model_fields[name]
+    kind = known.annotation.__name__ if isinstance(known.annotation, type) else "str"
+    return f"{papers.parameter_name(key)}: {kind} = None  # {known.description}"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -223,7 +226,11 @@ def test_parameters_are_those_of_the_card_as_the_schema_has_them(path):
     assert paper is not None or path.stem == "99_report"
     usual = "mini" if not card.left_out(load("mini")) else "study"
     names = f'preset: str = "{usual}"  # smoke, mini, study, lab or paper, or the path of a TOML file'
-    expected = [names, *lines_of(card)]
+    general = ("encoder", "seeds", "data", *papers.BESIDE)
+    of_all, of_method = ([k for k in card.parameters if (k.partition(".")[0] in general) == g] for g in (True, False))
+    expected = [names, *map(line_of, of_all)]
+    if of_method:
+        expected = [FIRST, *expected, REST, *map(line_of, of_method)]
     assert cell[: len(expected)] == expected, "write the cell anew:\n" + "\n".join(expected)
     own = [line.partition(":")[0] for line in cell[len(expected) :]]
     assert not set(own) & set(papers.parameters()) and len(own) <= 2
