@@ -187,8 +187,8 @@ def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
     assert len({student.result()["weights"] for student in stored.done.students.values()}) == len(ROWS)
     first = next(task for task in stored.tasks if "first stage" in task.label)
     assert first.result()["validation"] == []  # nothing to select by
-    staged, other = (stored.done.students[row]._batches(["encyclopedia"]) for row in ("- Joint Training", "A2D"))
-    halves = [*first._batches(["encyclopedia"]).plan, *staged.plan]  # the second goes on where the first ended
+    staged, other = (stored.done.students[row].batches(["encyclopedia"]) for row in ("- Joint Training", "A2D"))
+    halves = [*first.batches(["encyclopedia"]).plan, *staged.plan]  # the second goes on where the first ended
     assert [index.tolist() for index in halves] == [index.tolist() for index in other.plan]
     before = times(stored.folder)
     assert len([path for path in before if path.name == "model.safetensors"]) == members + 1 + len(ROWS)
