@@ -1,6 +1,8 @@
 import ast
 import json
 import os
+import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -203,6 +205,29 @@ def test_form(path):
         assert not any(isinstance(node, kinds) for node in ast.walk(ast.parse(cell.source))), "define it in helpers"
     assert all(parameter.help for parameter in parameters_of(path).values())
     assert f'start("{path.stem}", globals())' in code[1].source
+
+
+ASKS = ("08_a2d_attention",)  # a notebook of a paper that has no loss or rule of its own
+OF_PAPERS = [card.name for paper in papers.ALL[1:] for card in paper.notebooks if card.name not in ASKS]
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
+    first = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4).cells[0].source
+    for part in ("**Idea.** ", "$", "`helpers.", "**What is shown.** ", "| preset | cost |"):
+        assert part in first, part
+    assert re.search(r"([Ss]ections? \d|Eqs?\. \d|Table \d|Algorithm 1|official evaluation)", first)
+    idea = first.partition("**Idea.** ")[2].partition("\n\n")[0]
+    earlier = [number for number in re.findall(r"notebook (\d\d)", idea) if number < name[:2]]
+    assert first.count("\n```\n") == 2 or earlier, "a diagram, or the notebook of the same idea that has it"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_notebooks_name_is_there(path):
+    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    for name in re.findall(r"`(helpers\.[\w.]+)`", text):
+        assert pkgutil.resolve_name(name) is not None  # raises where there is none
+    assert set(re.findall(r"[Nn]otebook (\d\d)", text)) <= {path.stem[:2] for path in NOTEBOOKS}
 
 
 FIRST = "# What to change first (None: as the preset has it)"
