@@ -19,6 +19,7 @@ from helpers.training.checkpoints import DamagedFile, load_tensors, save_tensors
 
 SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1, "data.narrative": ""}
 ROWS = tuple(algorithm.ABLATIONS)
+SIDES = ("start", "end")
 
 
 def small(**changes):
@@ -187,13 +188,33 @@ def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
     assert len({student.result()["weights"] for student in stored.done.students.values()}) == len(ROWS)
     first = next(task for task in stored.tasks if "first stage" in task.label)
     assert first.result()["validation"] == []  # nothing to select by
-    staged, other = (stored.done.students[row]._batches(["encyclopedia"]) for row in ("- Joint Training", "A2D"))
-    halves = [*first._batches(["encyclopedia"]).plan, *staged.plan]  # the second goes on where the first ended
+    staged, other = (stored.done.students[row].batches(["encyclopedia"]) for row in ("- Joint Training", "A2D"))
+    halves = [*first.batches(["encyclopedia"]).plan, *staged.plan]  # the second goes on where the first ended
     assert [index.tolist() for index in halves] == [index.tolist() for index in other.plan]
     before = times(stored.folder)
     assert len([path for path in before if path.name == "model.safetensors"]) == members + 1 + len(ROWS)
     again = engine.run_plans({0: algorithm.distillation(stored.preset, "RMR", 0, ROWS)}, stored.preset.engine)[0]
     assert times(stored.folder) == before and len(again.tasks) == len(stored.tasks)
+
+
+def test_an_example_has_the_probabilities_and_terms_of_its_students_loss(stored):
+    students, preset = stored.done.students, stored.done.students["A2D"].preset
+    known = trainings.stored_knowledge(students["A2D"].infra.folder, students["A2D"].teacher, preset)
+    windows = trainings.training_windows(preset)
+    row = int(np.flatnonzero(known["confusing_start"])[0])
+    first = int(windows.lengths_W[:row].sum())
+    places = [windows.labels["start"][row], windows.labels["end"][row], *(known[f"confusing_{s}"][row] for s in SIDES)]
+    expected = [float(known[side][first + int(at)]) for side, at in zip([*SIDES, *SIDES], places, strict=True)]
+    table = trainings.example(students["A2D"]).data
+    assert table.loc["teacher"].iloc[:4].tolist() == pytest.approx(expected)
+    assert list(table.columns[4:]) == ["CE", "KD", "ANS", "ATT"] and table.iloc[1:].notna().all(axis=None)
+    logits, _ = read(students["A2D"].load(key(students["A2D"])), windows, preset.training.precision)
+    sides = zip(distributions(windows, logits), places[:2], strict=True)
+    likelihood = -sum(np.log(side[first + int(at)]) for side, at in sides)
+    assert table.loc["student after", "CE"] == pytest.approx(likelihood, abs=2e-3)
+    assert table.loc["student before", "CE"] != pytest.approx(likelihood, abs=2e-3)
+    assert list(trainings.example(students["- ATT"]).data.columns[4:]) == ["CE", "KD", "ANS"]
+    assert list(trainings.example(students["- ANS"]).data.columns[2:]) == ["CE", "KD", "ATT"]
 
 
 def test_what_is_stored_is_what_the_members_say(stored):

@@ -176,7 +176,7 @@ def test_each_round_has_an_order_of_its_own_or_all_the_same(monkeypatch, preset)
 
     assert [reader.order for reader in orders(True)] == [0, 0, 1, 1] and not any(one.order for one in orders(False))
     *_, first, second, _ = orders(True)
-    plans = [reader.model_copy(update={"teachers": {}})._batches("cpu").plan for reader in (first, second)]
+    plans = [reader.model_copy(update={"teachers": {}}).batches("cpu").plan for reader in (first, second)]
     assert any(a.tolist() != b.tolist() for a, b in zip(*plans, strict=True))
 
 
@@ -227,7 +227,7 @@ def test_cross_fitted_teachers_say_nothing_of_what_they_saw(preset):
     windows = windows_of(preset, ["news"], "train")
     own = fold_of(windows)[windows.example_W]
     for fold, reader in folds.items():
-        read = {row for batch in reader._batches("cpu").plan for row in batch.tolist()}
+        read = {row for batch in reader.batches("cpu").plan for row in batch.tolist()}
         assert {own[row] for row in read} == {1 - fold}
         contexts = {windows.examples[windows.example_W[row]].context for row in read}
         held = [e for e, of in zip(windows.examples, fold_of(windows), strict=True) if of == fold]

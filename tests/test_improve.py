@@ -120,10 +120,10 @@ def test_a_reader_to_start_from_keeps_its_head(results, files, reader, tmp_path,
     assert general is None
     saved = AutoModelForQuestionAnswering.from_pretrained(reader).state_dict()
     for seed in (0, 1):
-        single = trainings.singles(begun, seed)["news"]._initial().state_dict()
+        single = trainings.singles(begun, seed)["news"].initial().state_dict()
         assert all(torch.equal(single[name], saved[name]) for name in saved)
     without, _ = own.begun(preset_for({"preset": "smoke"}, METHOD.notebook, **given))
-    fresh = trainings.singles(without, 0)["news"]._initial().state_dict()
+    fresh = trainings.singles(without, 0)["news"].initial().state_dict()
     assert not torch.equal(fresh["qa_outputs.weight"], saved["qa_outputs.weight"])
 
 

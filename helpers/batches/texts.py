@@ -16,13 +16,14 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from helpers.data.examples import Choice, Example, Pair
+from helpers.errors import UserError
 
 CHUNK = 2000  # texts tokenised together; what the tokenizer returns is many times larger than its ids
 ROW = ("first_text_W", "first_count_W", "second_text_W", "first_W", "count_W")
 POOL = {"first_text_W": "first_texts", "second_text_W": "second_texts", "example_W": "examples"}  # what they number
 
 
-class EncoderError(ValueError):
+class EncoderError(UserError):
     """An encoder or tokenizer that cannot be used; the message says which and what to do."""
 
 

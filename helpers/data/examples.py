@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from helpers.errors import UserError
 
-class DataError(ValueError):
+
+class DataError(UserError):
     """Data that cannot be used as it is; the message names file and record and says what to do."""
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from helpers import papers, paths
+from helpers.errors import UserError
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset
 
 REPORT = "99_report"
 
 
-class ParameterError(ValueError):
+class ParameterError(UserError):
     """A parameter that a notebook does not know, or of the wrong type."""
 
 

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import question_set
@@ -50,6 +51,16 @@ def tested(preset: Preset, readers: dict[tuple[Any, str], CachedTraining]) -> di
         for key, answers in ask(preset, asked).items()
         for name, texts in answers.items()
     }
+
+
+def across(trained: shared.Trained, row: str) -> pd.DataFrame:
+    """F1 of a row's reader of each domain (a line) on every domain's test questions, means over seeds."""
+    names, seeds = trained.preset.data.domains, trained.rows[row]
+    readers = {((i, seed), j): of_seed[i] for seed, of_seed in seeds.items() for i in names for j in names}
+    table: dict[str, dict[str, list[float]]] = {}
+    for ((i, _), j), f1 in tested(trained.preset, readers).items():
+        table.setdefault(j, {}).setdefault(i, []).append(f1)
+    return pd.DataFrame(table).map(np.mean).round(1)
 
 
 def free_answers(preset: Preset, name: str, said: Said) -> dict:

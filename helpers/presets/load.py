@@ -8,13 +8,14 @@ from pathlib import Path
 import pydantic
 
 from helpers import paths
+from helpers.errors import UserError
 from helpers.presets.papers import Settings
 from helpers.presets.schema import Limit, Preset
 
 NAMES = ("smoke", "mini", "study", "study-small", "study-large", "lab", "paper")
 
 
-class PresetError(ValueError):
+class PresetError(UserError):
     """A preset that cannot be used; the message names file and key."""
 
 

@@ -79,6 +79,10 @@ class CachedTraining(Cached):
         """The keys of the trainings that it starts from or learns from."""
         return [self.start] if self.start else []
 
+    def initial(self) -> torch.nn.Module:
+        """The model as its training begins."""
+        raise NotImplementedError
+
     def folder(self) -> Path:
         """Where the model lies once it is trained."""
         return self.folder_of(self.key)

@@ -12,6 +12,7 @@ from statistics import mean
 import pandas as pd
 
 from helpers.data import domains
+from helpers.errors import UserError
 from helpers.models.glove import glove_digest
 from helpers.papers.a2d.trainings import (
     A2dTraining,
@@ -40,7 +41,7 @@ WEIGHTS = "temperature {0.temperature:g}, gamma {0.answer_weight:g}, delta {0.at
 SMOOTHING = 0.1  # of labels (Szegedy et al. 2016, section 7)
 
 
-class ChoiceError(ValueError):
+class ChoiceError(UserError):
     """A parameter of a notebook with a value that means nothing."""
 
 

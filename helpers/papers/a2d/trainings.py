@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pydantic
 import torch
+from pandas.io.formats.style import Styler
 from torch import Tensor, nn
 
 from helpers import paths
@@ -20,6 +21,7 @@ from helpers.batches.sequences import Windows
 from helpers.models.attention import attention_of, keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_encoder, load_saved, load_tokenizer
+from helpers.papers import examples
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import AnswerSettings, Preset
 from helpers.tasks import decoding, spans
@@ -51,10 +53,10 @@ class A2dTraining(CachedTraining):
         """Train, select (without CE, as in a first stage, keep the last weights), save; returns the best validation
         F1, all of them, steps, seconds, the number of trained parameters and the weights' digest."""
         preset, domains = self.preset, sorted(self.preset.data.domains)
-        model = self._initial()
+        model = self.initial()
         done = fit(
             model,
-            self._batches(domains),
+            self.batches(domains),
             joint_loss(self.terms, self.temperature, self.smoothing),
             preset.training,
             seed=self.seed,
@@ -65,7 +67,8 @@ class A2dTraining(CachedTraining):
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}
 
-    def _initial(self) -> nn.Module:
+    def initial(self) -> nn.Module:
+        """The reader as its training begins."""
         preset = self.preset
         if self.start:
             folder = self.folder_of(self.start)
@@ -75,7 +78,8 @@ class A2dTraining(CachedTraining):
         attention_of(model)  # an ensemble of readers without is of no use, so say so before it is trained
         return keep_attention(model) if "ATT" in self.terms else model
 
-    def _batches(self, domains: list[str]) -> Batches:
+    def batches(self, domains: list[str]) -> Batches:
+        """Its training batches, with what the teacher says of them."""
         last = self.first_step + self.steps
         batches = spans.training_batches(self.preset, domains, last, self.seed, training_device())
         del batches.plan[: self.first_step]
@@ -204,6 +208,21 @@ def knowledge_bytes(windows: Windows) -> int:
     question token, and two of four bytes a window."""
     pairs = int((windows.first_count_W.astype(np.int64) * windows.count_W).sum())
     return 4 * int(windows.lengths_W.sum()) + 2 * pairs + 8 * len(windows)
+
+
+def example(student: A2dTraining, number: int = 0) -> Styler:
+    """A training question, the ``number``-th that has a confusing answer, on its way through a student's loss: the
+    terms of Eq. 1, none weighted. Where none has one, that whose window holds its answer."""
+    windows, batches = training_windows(student.preset), student.batches(sorted(student.preset.data.domains))
+    confusing = batches.teachers[0].of_sequences.get("confusing_start", torch.zeros(1)).cpu().numpy()
+    loss = joint_loss(dict.fromkeys(student.terms, 1.0), student.temperature)
+    return examples.of_question(
+        *(student, windows, int(np.flatnonzero(confusing if confusing.any() else windows.labels["start"])[number])),
+        *(batches, lambda output, batch: loss(output, batch, 1.0)),
+        answers={"right": "", **({"confusing": "teacher_confusing_"} if confusing.any() else {})},
+        temperature=student.temperature,
+        prepare=keep_attention if "ATT" in student.terms else lambda model: model,
+    )
 
 
 def storage(preset: Preset) -> pd.DataFrame:

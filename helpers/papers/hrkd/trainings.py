@@ -110,10 +110,14 @@ class StudentTraining(ClassifierTraining):
             save_tensors(self.beside()[-1], weights(learner.relations), {}, "relations")
         return {**result, "parameters": size_of(student)}
 
+    def initial(self) -> nn.Module:
+        """The student as its training begins."""
+        return student_of(self.preset, self.seed, self.classes * len(self.heads), self.texts.max_length)
+
     def lesson(self, teacher: nn.Module, view: DomainView | None = None) -> tuple[Distilled, Batches, Loss]:
         """What learns, from which batches, and by which loss, where this is the teacher (with the ``view`` of
         Meta-KD's). Raises EncoderError where attention cannot be read, or the student cannot be had."""
-        student = student_of(self.preset, self.seed, self.classes * len(self.heads), self.texts.max_length)
+        student = self.initial()
         learner = self.learner(student, teacher.config.hidden_size)
         keep_levels(teacher, self.matching["attention"])
         batches = self.batches()

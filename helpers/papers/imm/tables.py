@@ -5,19 +5,24 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from pandas.io.formats.style import Styler
 
 from helpers.data.adversarial import SETS
 from helpers.data.examples import Example
 from helpers.data.sets import question_set
 from helpers.data.similarity import question_similarity
+from helpers.papers import examples
 from helpers.papers import rows as shared
 from helpers.papers.imm import algorithm
+from helpers.papers.imm.trainings import ImmTraining, joint_loss
 from helpers.papers.reading import tested
 from helpers.papers.rows import Trained, costs, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.tasks.answering import answering, ask
+from helpers.tasks.spans import windows_of
 from helpers.training.engine import After, Outcome, run_plans
+from helpers.training.loop import training_device
 
 NOT_TAUGHT = "-KD1, KD2"
 HEADLINES = ("BAM", NOT_TAUGHT)  # the best earlier method of Table 1; of Table 3 the row without any distillation
@@ -92,14 +97,16 @@ def leads(trained: Trained) -> dict:
     return {"scores": values, "notes": notes(trained)}
 
 
-def across(trained: Trained, row: str = "Single") -> pd.DataFrame:
-    """F1 of a row's reader of each domain (a line) on every domain's test questions, means over seeds."""
-    names, seeds = trained.preset.data.domains, trained.rows[row]
-    readers = {((i, seed), j): of_seed[i] for seed, of_seed in seeds.items() for i in names for j in names}
-    table: dict[str, dict[str, list[float]]] = {}
-    for ((i, _), j), f1 in tested(trained.preset, readers).items():
-        table.setdefault(j, {}).setdefault(i, []).append(f1)
-    return pd.DataFrame(table).map(np.mean).round(1)
+def example(student: ImmTraining, domain: str, number: int = 0) -> Styler:
+    """The ``number``-th training question of a domain in a student's loss: the errors of Eqs. 6 and 11, unweighted."""
+    windows, loss = windows_of(student.preset, [domain], "train"), joint_loss(student.kd_space, "linear")
+    alone = student.model_copy(update={"domains": [domain], "weights": {}}).batches(training_device())
+    return examples.of_question(
+        *(student, windows, int(np.flatnonzero(windows.labels["start"])[number]), alone),
+        lambda output, batch: loss(output, batch, 1.0) | {"divergence": loss(output, batch, 0.0)["divergence"]},
+        answers={"right": ""},
+        logits=True,
+    )
 
 
 def notes(trained: Trained) -> list[str]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.batches.plans import Batches
+from helpers.errors import UserError
 from helpers.models.pretrained import load_encoder
 from helpers.presets.papers import ImmSettings
 from helpers.presets.schema import Preset
@@ -34,7 +35,7 @@ Teachers = dict[str, list["ImmTraining"]]  # by domain; several where they were 
 ORDERS = 1000  # more than there are seeds, which make the orders of the first round
 
 
-class SwitchError(ValueError):
+class SwitchError(UserError):
     """A switch of IMM that does not fit the domains."""
 
 
@@ -59,8 +60,8 @@ class ImmTraining(CachedTraining):
         """Train, select, save; returns the best validation F1, all of them, steps, seconds and the weights' digest."""
         preset = self.preset
         done = fit(
-            model := self._initial(),
-            self._batches(training_device()),
+            model := self.initial(),
+            self.batches(training_device()),
             self._loss(),
             preset.training,
             seed=self.seed,
@@ -79,7 +80,8 @@ class ImmTraining(CachedTraining):
         """The keys of the readers that it starts from or learns from."""
         return [*super().parents(), *self.teachers.values(), *(key for keys in self.folds.values() for key in keys)]
 
-    def _initial(self) -> nn.Module:
+    def initial(self) -> nn.Module:
+        """The reader as its training begins."""
         preset = self.preset
         return load_encoder(
             str(self.folder_of(self.start)) if self.start else preset.encoder,
@@ -88,7 +90,8 @@ class ImmTraining(CachedTraining):
             max_length=preset.windows.max_length,
         )
 
-    def _batches(self, device: torch.device) -> Batches:
+    def batches(self, device: torch.device) -> Batches:
+        """Its training batches, with what the teachers say of them."""
         seed = self.seed + ORDERS * self.order
         batches = spans.training_batches(self.preset, self.domains, self.steps, seed, device, self.held_out)
         if self.weights:

@@ -1,6 +1,8 @@
 """MtDNN's tables and figures: what they need trained, as records, with the paper's claims."""
 
 import numpy as np
+import pandas as pd
+from scipy.special import expit
 
 from helpers.data.examples import Example
 from helpers.papers.mtdnn import algorithm
@@ -163,6 +165,37 @@ def thresholds(trained: Trained, asked: Replies) -> dict:
         "payload": {"x": "% of the questions left without an answer"},
         "notes": [f"{np.mean(shares):.0f} % of the questions have none"],
     }
+
+
+def example(trained: Trained, asked: Replies) -> pd.DataFrame:
+    """How the threshold decides (section 3.1.5), by the first seed's reader: the first test question with an answer,
+    the first without, and the first whose reply it changes, where there is one.
+
+    The probability of no answer is that of the null answer where it and the best span are all there is; after the
+    threshold, that with the null score lowered by it.
+    """
+    row, preset = BOTH if BOTH in trained.rows else QA, trained.preset.drawn(0)
+    examples, said = test_questions(trained.preset, 0), asked[row, 0]
+    limit = kinds.threshold(preset, questions(preset), said["valid"])
+    differences = np.array([reply.null_difference for reply in said["test"]])
+    has_answer, before, after = np.array([bool(e.answers) for e in examples]), differences > 0, differences > limit
+    table = {}
+    for name, fits in {
+        "first with an answer": has_answer,
+        "first without": ~has_answer,
+        "first that the threshold changes": before != after,
+    }.items():
+        for n in np.flatnonzero(fits)[:1]:
+            table[name] = {
+                "question": examples[n].question,
+                "expected": " / ".join(dict.fromkeys(examples[n].answers)) or "no answer",
+                "best span": said["test"][n].best_text,
+                "probability of no answer": expit(differences[n]).round(3),
+                "threshold": round(limit, 2),
+                "after the threshold": expit(differences[n] - limit).round(3),
+                "reply": "no answer" if after[n] else said["test"][n].best_text,
+            }
+    return pd.DataFrame.from_dict(table, orient="index")
 
 
 def changed(trained: Trained, asked: Replies) -> dict:

@@ -5,17 +5,21 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+from pandas.io.formats.style import Styler
 
 from helpers.data.tasks import load_tasks
+from helpers.models.multitask import load_multitask
+from helpers.papers import examples
 from helpers.papers.mtdnn_kd import algorithm
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT
 from helpers.papers.rows import Trained, ancestry, seconds, trainings_of
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Score
-from helpers.tasks import kinds
+from helpers.tasks import kinds, labels
 from helpers.tasks.multitask import MultiTaskTraining, Predictions
 from helpers.training.engine import After, run, run_plans
+from helpers.training.loop import training_device
 
 NEARLY_ALL = 0.8  # of the ensembles' gain, as the paper's "nearly all" is read here
 PAIRS = {"RTE": "MNLI", "MRPC": "QQP"}  # tasks of one type, the smaller first (section 4.2)
@@ -150,6 +154,25 @@ def sureness(trained: Trained) -> pd.DataFrame:
                 {f"% right, {name}": 100 * right.mean(), f"probability of the label, {name}": own.mean()}
             )
     return pd.DataFrame.from_dict(table, orient="index").round(2)
+
+
+def example(trained: Trained, number: int = 0) -> Styler | None:
+    """The ``number``-th training text of the first task of classes that has a teacher, in the loss of the first seed's
+    student (Eqs. 2 to 4); None where there is no such task."""
+    tasks = [task for task in algorithm.taught(trained.preset) if kinds.task_of(trained.preset, task).labels]
+    if not tasks:
+        return None
+    task, of_task = tasks[0], trained.rows[STUDENT][0][tasks[0]]
+    student = trained.needs[STUDENT][0][of_task.start]
+    preset, sequences = student.preset, kinds.sequences_of(student.preset, task, "train").select(np.array([number]))
+    said = {examples.TEACHER: Predictions.of(preset, student.teachers, "train").values()[task][number]}
+    for name, model in {
+        examples.BEFORE: student.initial().eval(),
+        examples.AFTER: load_multitask(student.folder(), [task]),
+    }.items():
+        said[name] = labels.predict(model.tasks[task].to(training_device()), sequences, preset.training.precision)[0]
+    text = kinds.examples_of(preset, task, "train")[number]
+    return examples.compared(kinds.task_of(preset, task).labels, text, said)
 
 
 def predictions(trained: Trained, rows: Iterable[str], part: str = "test", tasks: Iterable[str] = ()) -> Asked:
