@@ -74,13 +74,14 @@ def test_a_run_that_finds_all_done_keeps_the_first_cost(results):
     preset = session.preset_for({"preset": "smoke"}, "02_imm_main")
     score = {"method": "IMM", "column": "news", "seed": 0, "value": 50.0}
 
-    def seconds(begun, **changes):
+    def seconds(begun, note="", **changes):
         made = session.Session(preset, {}, started=begun)
-        return made.save("imm/table1", scores=[records.Score(**score | changes)], claims=[]).run.seconds
+        parts = {"scores": [records.Score(**score | changes)], "claims": [], "notes": [note]}
+        return made.save("imm/table1", **parts).run.seconds
 
     now = time.perf_counter()
     first = seconds(now - 300)
-    assert first >= 300 and seconds(now) == first
+    assert first >= 300 and seconds(now, "in other words") == first
     assert seconds(now, value=51.0) < 300
     paths.record("smoke", "imm/table1").write_text("{")  # which cannot be read, and does not keep a run from its own
     assert seconds(now - 400) >= 400

@@ -63,12 +63,12 @@ class Session:
 
 
 def _with_first_cost(record: records.Record) -> records.Record:
-    """A record with the seconds that it took first, where it says what it said before: then all was there already."""
+    """A record with the seconds that it took first, where its scores are what they were: then all was there already."""
     try:
         before = records.read(paths.record(record.preset, record.artefact))
     except records.RecordError:  # there is none, or none that can be read
         return record
-    if before.model_dump(exclude={"run"}) != record.model_dump(exclude={"run"}):
+    if (before.scores, before.payload, before.draws) != (record.scores, record.payload, record.draws):
         return record
     seconds = max(before.run.seconds, record.run.seconds)
     return record.model_copy(update={"run": record.run.model_copy(update={"seconds": seconds})})
