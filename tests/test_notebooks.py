@@ -208,6 +208,7 @@ def test_form(path):
 
 
 ASKS = ("08_a2d_attention",)  # a notebook of a paper that has no loss or rule of its own
+WIDEST = 90  # characters of a diagram, which a cell of JupyterLab shows unbroken in a window of 1280 pixels
 OF_PAPERS = [card.name for paper in papers.ALL[1:] for card in paper.notebooks if card.name not in ASKS]
 
 
@@ -219,7 +220,9 @@ def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
     assert re.search(r"([Ss]ections? \d|Eqs?\. \d|Table \d|Algorithm 1|official evaluation)", first)
     idea = first.partition("**Idea.** ")[2].partition("\n\n")[0]
     earlier = [number for number in re.findall(r"notebook (\d\d)", idea) if number < name[:2]]
-    assert first.count("\n```\n") == 2 or earlier, "a diagram, or the notebook of the same idea that has it"
+    diagram = first.split("\n```\n")[1:2]
+    assert diagram or earlier, "a diagram, or the notebook of the same idea that has it"
+    assert all(len(line) <= WIDEST for line in "".join(diagram).splitlines())
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -107,9 +107,8 @@ def compared(classes: Sequence[str], text: Pair, said: Mapping[str, np.ndarray])
 
 def captioned(table: pd.DataFrame, facts: Mapping[str, str]) -> Styler:
     """A table of an example below the ``facts`` that are not empty."""
-    lines = [f"<b>{name}</b>: {escape(fact)}" for name, fact in facts.items() if fact]
-    left = {"selector": "caption", "props": "caption-side: top; text-align: left"}
-    return table.style.format("{:.3g}", na_rep="").set_caption("<br>".join(lines)).set_table_styles([left])
+    lines = "<br>".join(f"<b>{name}</b>: {escape(fact)}" for name, fact in facts.items() if fact)
+    return table.style.format("{:.3g}", na_rep="").set_caption(f'<div style="text-align: left">{lines}</div>')
 
 
 def _passage(example: Example) -> str:
