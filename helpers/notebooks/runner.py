@@ -30,7 +30,7 @@ from helpers.results import report, summary
 
 DONE = "done before"
 WIDGET = "application/vnd.jupyter.widget-view+json"
-QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel's warnings are not about our notebooks
+QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
 
 
 def key_of(name: str, parameters: dict[str, object]) -> str:
