@@ -9,6 +9,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from helpers import paths
 from helpers.results import claims, dots, figures, heatmaps, methods
 from helpers.results.dots import Dot
 from helpers.results.intervals import estimate
@@ -139,7 +140,10 @@ def test_levels_are_drawn_by_column_and_end_where_the_unit_does():
 
 def test_a_table_without_anything_to_compare_with_has_no_picture():
     assert not figures.drawable(record("a2d/table4", [("A", "x", 0, 1.0)]))
-    assert figures.save(record("a2d/table4", [("A", "x", 0, 1.0)]), "mini") == []
+    old = paths.record("mini", "a2d/table4", "png")
+    old.parent.mkdir(parents=True)
+    old.write_text("of earlier days")
+    assert figures.save(record("a2d/table4", [("A", "x", 0, 1.0)]), "mini") == [] and not old.exists()
 
 
 def test_a_method_has_one_colour_everywhere():

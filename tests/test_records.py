@@ -295,6 +295,10 @@ def test_table_of_means_and_intervals():
     }
 
 
+def test_numbers_have_a_real_minus_and_zero_has_none():
+    assert [tables.number(value, 1) for value in (-1234.56, -0.04, 0.04, 2)] == ["−1,234.6", "0.0", "0.0", "2.0"]
+
+
 def test_differences_to_a_baseline():
     table = tables.differences(small(), "Single")
     assert list(table.index) == ["Mix"]
@@ -318,7 +322,7 @@ def test_intervals_over_examples_where_there_is_one_seed():
     record = small(scores=scores, baselines=[], examples=examples, examples_of={"a": "1"})
     [(caption, table)], [] = tables.parts(record.model_copy(update={"unit": "points"}))
     assert caption == "Ours, points; in brackets 95 % interval over examples, one seed"
-    assert table.loc["Mix", "a"] == "50.0 (-585 to 685)"  # an error of 50
+    assert table.loc["Mix", "a"] == "50.0 (−585 to 685)"  # an error of 50
     [(caption, table)], [] = tables.parts(small(scores=scores, baselines=[]))
     assert (caption, table.loc["Mix", "a"]) == ("Ours, F1", "50.0")
 

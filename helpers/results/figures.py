@@ -39,9 +39,14 @@ def drawable(record: Record) -> bool:
 
 
 def save(record: Record, preset: str | Path) -> list[Path]:
-    """Draw a record and save PNG and SVG beside it; returns the paths written, none where there is nothing to draw."""
-    figure = draw(record) if drawable(record) else None
-    files = {paths.record(preset, record.artefact, suffix): suffix for suffix in ("png", "svg") if figure}
+    """Draw a record and save PNG and SVG beside it; returns the paths written. Where there is nothing to draw, none is
+    left."""
+    files = {paths.record(preset, record.artefact, suffix): suffix for suffix in ("png", "svg")}
+    if not drawable(record):
+        for path in files:
+            path.unlink(missing_ok=True)
+        return []
+    figure = draw(record)
     for path, suffix in files.items():
         write_whole(path, canvas.content(figure, suffix))
     return list(files)

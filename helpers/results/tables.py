@@ -35,7 +35,7 @@ def frame(record: Record) -> pd.DataFrame:
             return ""
         low, high = ends(cell, record.unit)
         fewer = max(0, digits - (high - low > ROUGH * 10**-digits))
-        return f" ({low:,.{fewer}f} to {high:,.{fewer}f})"
+        return f" ({number(low, fewer)} to {number(high, fewer)})"
 
     return means + table.map(around)
 
@@ -53,8 +53,8 @@ def printed_frame(record: Record) -> pd.DataFrame:
     if record.average and len(means.columns) > 1 and comparisons.AVERAGE not in means:
         means[comparisons.AVERAGE] = means.mean(axis=1, skipna=False)
     texts = _texts(means, digits)
-    for number in (number for number in record.paper if number.text):
-        texts.loc[row_label(number), number.column] = number.text
+    for printed in (printed for printed in record.paper if printed.text):
+        texts.loc[row_label(printed), printed.column] = printed.text
     return texts
 
 
@@ -74,6 +74,12 @@ def decimals(record: Record) -> int:
     """How many to show: one for percentages, three for shares and coefficients, none for counts and thousands."""
     largest = max((abs(score.value) for score in record.scores), default=0)
     return 0 if record.unit == COUNT or largest >= 1000 else 1 if largest > 1 else 3
+
+
+def number(value: float, digits: int) -> str:
+    """A number with a real minus, where it has one and does not round to zero."""
+    text = f"{abs(value):,.{digits}f}"
+    return "\N{MINUS SIGN}" * (value < 0 and float(text.replace(",", "")) != 0) + text
 
 
 def signed(value: float, digits: int = 1) -> str:
@@ -147,7 +153,7 @@ def baselines(record: Record) -> list[str]:
 
 
 def _texts(means: pd.DataFrame, digits: int) -> pd.DataFrame:
-    return means.map(lambda value: NONE if np.isnan(value) else f"{value:,.{digits}f}").astype(object)
+    return means.map(lambda value: NONE if np.isnan(value) else number(value, digits)).astype(object)
 
 
 def _separate(record: Record, columns: list[str], means: pd.Series) -> str | None:
