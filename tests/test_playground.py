@@ -11,7 +11,7 @@ from helpers.papers.imm import algorithm as imm
 from helpers.papers.mtdnn.trainings import reader
 from helpers.presets.load import load
 from helpers.tasks import asking
-from helpers.tasks.answering import answer as answer_by_folder
+from helpers.tasks.answering import load_reader
 from helpers.training import engine
 
 PASSAGE = "Ann Lee leads Gamma.  Bob leads Delta, and Cora leads Omega. " * 6  # several windows
@@ -50,7 +50,7 @@ def test_a_model_is_asked_by_each_of_its_heads(trained):
 def test_a_reader_answers_as_its_folder_does(trained):
     (model,) = asking.models_of(trained[0])
     said = asking.answer(model, QUESTION, PASSAGE)
-    by_folder = answer_by_folder(str(trained[0].folder()), QUESTION, PASSAGE)
+    by_folder = load_reader(str(trained[0].folder())).answer(QUESTION, PASSAGE)
     assert said.prediction.span == by_folder.span
     assert said.prediction.probability == pytest.approx(by_folder.probability, abs=1e-5) and said.attention is None
     with pytest.raises(DataError, match="must not be empty"):
