@@ -78,7 +78,7 @@ def differences(record: Record) -> Figure:
     if not record.average and len(groups) > MOST_PANELS:
         return grouped(record, found, baseline).figure
     shown = [list(groups)[-1]] if record.average else list(groups)
-    figure = Drawing(WIDTH, LINE * len(found) + 1.15)
+    figure = Drawing(WIDTH, LINE * len(found) + 1.4)
     panels = np.atleast_1d(figure.subplots(1, len(shown), sharex=True, sharey=True))
     dots = {column: [_dot(record, baseline, found, row, column) for row in found.index] for column in shown}
     every = [dot for of_column in dots.values() for dot in of_column]
