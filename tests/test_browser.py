@@ -79,10 +79,11 @@ def test_a_notebook_runs_from_jupyterlabs_menu(browser, lab, tmp_path):
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.goto(f"{lab}/tree/02.ipynb")
     page.locator(".jp-Notebook").first.wait_for(timeout=120_000)
+    page.get_by_text("| Idle").first.wait_for(timeout=120_000)  # or nothing would run the cells
     page.locator(".lm-MenuBar-item", has_text="Run").first.click()
     page.get_by_text("Run All Cells", exact=True).click()
     # Cells out of sight are not on the page, so the file says how far it is.
-    for _ in range(100):
+    for _ in range(60):
         page.wait_for_timeout(5_000)
         page.keyboard.press("Control+S")
         cells = read(tmp_path / "02.ipynb", 4).cells
