@@ -166,7 +166,7 @@ class EngineSettings(Settings):
     """How trainings run here. 0 processes: as many as there are cores for, with ``threads`` each; one on a GPU."""
 
     processes: int = Field(0, ge=0)
-    threads: int = Field(1, ge=0, description="of each process; 0 takes all cores")
+    threads: int = Field(1, ge=0, description="of each training; 0: those that run at once share all cores")
 
 
 class Limit(Settings):

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
@@ -27,12 +27,16 @@ class TrainingsFailed(RuntimeError):
 
 
 def processes(engine: EngineSettings) -> int:
-    """How many trainings run at once: one on a GPU, on a CPU as many as the cores allow with their threads."""
+    """How many trainings run at once, at most: one on a GPU, on a CPU as many as the cores allow with their threads."""
     if engine.processes:
         return engine.processes
-    if torch.cuda.is_available() or engine.threads == 0:
-        return 1
-    return max(1, cores() // engine.threads)
+    return 1 if torch.cuda.is_available() else max(1, cores() // max(1, engine.threads))
+
+
+def threads(engine: EngineSettings, waiting: int) -> int:
+    """How many threads each of ``waiting`` trainings has where the engine says none: all that run at once share the
+    cores, which takes these better than one training on all of them."""
+    return engine.threads or max(1, cores() // min(processes(engine), waiting))
 
 
 def cores() -> int:
@@ -134,12 +138,16 @@ def in_this_process(engine: EngineSettings) -> Iterator[None]:
 def _fit_there(tasks: list, engine: EngineSettings, wait: bool) -> Iterator[tuple]:
     """The same from worker processes, in the order in which they end."""
     set_forkserver_preload(sorted({type(task).__module__ for task in tasks}))
-    sizes = processes(engine), engine.threads or max(1, cores() // processes(engine))
+
+    def submit() -> dict[Future, Any]:
+        pool, each = _pool(processes(engine)), threads(engine, len(tasks))
+        return {pool.submit(_fit_with, each, task, wait): task for task in tasks}
+
     try:
-        futures = {_pool(*sizes).submit(_fit, task, wait): task for task in tasks}
+        futures = submit()
     except BrokenProcessPool:  # a worker died since the last wave
         _pool.cache_clear()
-        futures = {_pool(*sizes).submit(_fit, task, wait): task for task in tasks}
+        futures = submit()
     for future in as_completed(futures):
         error = future.exception() or future.result()
         if isinstance(error, BrokenProcessPool):  # killed, often for memory
@@ -199,16 +207,20 @@ def _fit(task, wait: bool = True) -> Exception | None:
     return None
 
 
+def _fit_with(number: int, task, wait: bool) -> Exception | None:
+    torch.set_num_threads(number)
+    return _fit(task, wait)
+
+
 @cache
-def _pool(workers: int, threads: int) -> ProcessPoolExecutor:
+def _pool(workers: int) -> ProcessPoolExecutor:
     """Worker processes that stay until this process ends, so that corpora are tokenised once in each."""
     # A fork server imports torch and the first tasks' modules once for all workers; Windows has only spawn.
     context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
-    return ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(threads,))
+    return ProcessPoolExecutor(workers, context, initializer=_start_worker)
 
 
-def _start_worker(threads: int) -> None:
-    torch.set_num_threads(threads)
+def _start_worker() -> None:
     tqdm.set_lock(threading.RLock())  # not one that several processes share: it would be left behind by an interrupt
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # an interrupt ends it at once and without a traceback
 
