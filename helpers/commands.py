@@ -94,8 +94,8 @@ def status(given: argparse.Namespace) -> int:
 def draw_curves(known: Inventory, labels: dict[str, str]) -> None:
     """A picture beside each trained model, by cache key and label; says where."""
     from helpers.files import write_whole
-    from helpers.notebooks.inventory import result_in
     from helpers.results import canvas, curves
+    from helpers.training.jobs import result_in
 
     for key, label in labels.items():
         folder = known.model(key).parent
@@ -168,12 +168,10 @@ def pretrain(given: argparse.Namespace) -> int:
 
 
 def answer(given: argparse.Namespace) -> int:
+    from helpers.data.formats.text import text_of
     from helpers.tasks.answering import load_reader
 
-    try:
-        passage = sys.stdin.read() if given.passage == "-" else Path(given.passage).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{given.passage}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    passage = sys.stdin.read() if given.passage == "-" else text_of(Path(given.passage))
     best = load_reader(given.model).answer(given.question, passage)
     print(f"{best.text or '(no answer)'}\t{best.probability:.3f}")
     return 0

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, JSON that reads well, and fingerprints of texts."""
+"""Files that are written whole or not at all, JSON that reads well, and fingerprints of texts and files."""
 
 import hashlib
 import json
@@ -38,6 +38,12 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 def fingerprint(*texts: object) -> str:
     """Sixteen hex digits that stand for these texts, or what prints as them, in this order."""
     return hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:16]
+
+
+def file_fingerprint(path: str | Path) -> str:
+    """Sixteen hex digits that stand for a file's content. Raises OSError."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def json_rows(value: Any, indent: int = 0, row: bool = False) -> str:

@@ -1,6 +1,5 @@
 """Somebody's own domains in, better models out, by whichever paper has a command for it."""
 
-import hashlib
 import shutil
 import sys
 import threading
@@ -16,7 +15,7 @@ from tqdm.auto import tqdm
 
 from helpers import papers
 from helpers.data.examples import DataError
-from helpers.files import fingerprint
+from helpers.files import file_fingerprint, fingerprint
 from helpers.model_cards import card
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.notebooks.session import Session
@@ -184,7 +183,7 @@ def identity(method: OwnDomains, preset: Preset) -> str:
 def content(place: str) -> str:
     """What stands for a file, or for an encoder, wherever it lies."""
     file = Path(place).expanduser()
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file.is_file() else encoder_fingerprint(place)
+    return file_fingerprint(file) if file.is_file() else encoder_fingerprint(place)
 
 
 def check_place(method: OwnDomains, folders: Iterable[str], out: Path) -> None:

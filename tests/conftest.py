@@ -37,6 +37,23 @@ def write_squad(path: Path, examples) -> None:
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
 
 
+@pytest.fixture
+def files(tmp_path) -> dict[str, Path]:
+    """Two miniature domains as SQuAD files."""
+    from helpers.data.mini import domains
+
+    files = {name: tmp_path / f"{name}.json" for name in ("news", "trivia")}
+    for name, file in files.items():
+        write_squad(file, domains.load_domain(name, train_size=60).train)
+    return files
+
+
+def arguments(files: dict[str, Path], out: Path, *more: str) -> list[str]:
+    """Arguments of the command that makes readers of some files, small."""
+    named = [part for name, file in files.items() for part in ("--domain", f"{name}={file}")]
+    return ["improve", *named, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more]
+
+
 def answer_of(example) -> dict:
     return {"text": example.answers[0], "answer_start": example.span[0]}
 

@@ -273,8 +273,8 @@ def test_a_missing_payload_is_named():
 
 
 def test_verdicts_are_computed():
-    assert claims.verdict(similarity()) == [
+    assert claims.facts(similarity()) == [
         "Nearest to news: stories (0.90), to stories: web (0.90), to web: news (0.90)."
     ]
-    assert claims.verdict(case()) == []  # a case has no scores to compare
-    assert claims.verdict(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")
+    assert claims.facts(case()) == []  # a case has no scores to compare
+    assert claims.facts(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")

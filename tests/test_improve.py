@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from conftest import write_squad
+from conftest import arguments, write_squad
 from transformers import AutoModelForQuestionAnswering
 
 from helpers import __main__ as cli
@@ -16,17 +16,8 @@ from helpers.results import provenance, records
 METHOD = papers.load("imm").own_domains
 
 
-@pytest.fixture
-def files(tmp_path):
-    files = {name: tmp_path / f"{name}.json" for name in ("news", "trivia")}
-    for name, file in files.items():
-        write_squad(file, mini.load_domain(name, train_size=60).train)
-    return files
-
-
 def improve(files, out, *more):
-    domains = [part for name, file in files.items() for part in ("--domain", f"{name}={file}")]
-    return cli.main(["improve", *domains, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more])
+    return cli.main(arguments(files, out, *more))
 
 
 def record_of(results):

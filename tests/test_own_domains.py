@@ -8,31 +8,16 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, write_squad
+from conftest import ROOT, arguments
 from transformers import AutoModelForQuestionAnswering
 
 from helpers import __main__ as cli
 from helpers import own, papers, paths
-from helpers.data.mini import domains as mini
 from helpers.notebooks.session import preset_for
 from helpers.results import records
 from helpers.tasks.pace import Pace, Speed
 
 METHODS = ("Single", "Mix", "FT", "BAM", "IMM")
-
-
-@pytest.fixture
-def files(tmp_path):
-    """Two miniature domains as SQuAD files."""
-    files = {name: tmp_path / f"{name}.json" for name in ("news", "trivia")}
-    for name, file in files.items():
-        write_squad(file, mini.load_domain(name, train_size=60).train)
-    return files
-
-
-def arguments(files, out, *more):
-    domains = [part for name, file in files.items() for part in ("--domain", f"{name}={file}")]
-    return ["improve", *domains, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more]
 
 
 def run(files, out, *more):

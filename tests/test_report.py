@@ -132,4 +132,4 @@ def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
     assert "Ours, F1" in tables.data and "B beats A" in sentences.data
     assert all(isinstance(drawn, Figure) for drawn in (dots, matrix, picture))
     assert "Nearest to news" in nearest.data
-    assert claims.verdict(case()) == []
+    assert claims.facts(case()) == []

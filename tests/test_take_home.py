@@ -116,7 +116,7 @@ def test_an_adversarial_question_counts_by_its_worst_variant():
         ('{"1": "Ada", "2": null}', "the answer to '2' has to be a text"),
         ('{"1": "Ada"}', "no answer to '2', of 2 questions"),
         ('{"1": "Ada", "2": "", "3": "x", "4": "x", "5": "x", "6": "x"}', "is not asked: '3', '4', '5' and 1 more"),
-        ('{"1": "Ada", "1": "Bell", "2": ""}', "'1' is answered twice"),
+        ('{"1": "Ada", "1": "Bell", "2": ""}', "has the key '1' twice"),
     ],
 )
 def test_wrong_answers_files_are_named(tmp_path, capsys, content, says):

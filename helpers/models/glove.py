@@ -1,6 +1,5 @@
 """GloVe's word vectors, read from their text file: of all its words only those that are wanted."""
 
-import hashlib
 from collections.abc import Sequence
 from functools import cache
 from os import PathLike
@@ -11,6 +10,7 @@ import torch
 from helpers import paths
 from helpers.data.examples import DataError
 from helpers.data.formats.text import lines
+from helpers.files import file_fingerprint
 
 LARGEST = torch.finfo(torch.float32).max
 
@@ -27,10 +27,7 @@ def locate_glove(path: str | PathLike) -> Path:
 def glove_digest(path: str) -> str:
     """Sixteen hex digits that stand for the content of a file of vectors; empty where none is named. Raises
     DataError where it is missing."""
-    if not path:
-        return ""
-    with open(locate_glove(path), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return file_fingerprint(locate_glove(path)) if path else ""
 
 
 def read_glove(path: str | PathLike, words: Sequence[str], width: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,7 +4,6 @@ plans, to look what was done since takes a moment, and no torch."""
 import dataclasses
 import json
 import os
-import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,8 +12,7 @@ from pathlib import Path
 from helpers import papers, paths
 from helpers.files import fingerprint, write_whole
 from helpers.notebooks.parameters import preset_for
-
-JOB = "job.pkl"  # what exca leaves of a task that has ended
+from helpers.training.jobs import JOB, result_in
 
 
 @dataclass
@@ -116,13 +114,13 @@ def _begun(parameters: dict[str, object]) -> Inventory:
 
 def survey(known: Inventory, parameters: dict[str, object], notebooks: Iterable[str]) -> None:
     """Replay the plans of some notebooks."""
+    from helpers.notebooks import session
     from helpers.papers.rows import trainings_of
     from helpers.training import engine
 
     for name in notebooks:
         preset, (_, card) = preset_for(parameters, name), papers.card_of(name)
-        plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
-        replayed = [engine.replay(plan) for plan in plans.values()]
+        replayed = session.replayed(card, preset)
         trainings = trainings_of(task for outcome in replayed for task in outcome.tasks)
         waits = ([task.key for task in outcome.tasks if not engine.is_done(task)] for outcome in replayed)
         known.notebooks[name], known.waiting[name] = list(trainings), [keys for keys in waits if keys]
@@ -143,12 +141,6 @@ def ended(training: Training, folder: Path) -> Training:
         return training
     when = (folder / JOB).stat().st_mtime
     return dataclasses.replace(training, seconds=seconds, ended=when, stamp=stamp(folder))
-
-
-def result_in(folder: Path) -> dict:
-    """What a training returned that lies there. Raises what the training did, or anything where the file is damaged."""
-    with (folder / JOB).open("rb") as file:
-        return pickle.load(file).result()
 
 
 def stamp(folder: Path) -> list[int]:

@@ -186,6 +186,8 @@ def _execute(name: str, parameters: dict[str, object], output: Path) -> None:
         executed.metadata.pop(key, None)
     for cell in executed.cells:
         cell.metadata.pop("papermill", None)
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.id = "injected"  # papermill's is another each time
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
     nbformat.write(executed, output)

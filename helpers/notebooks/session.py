@@ -101,10 +101,15 @@ def place(parameters: dict[str, object], notebook: str) -> str:
     return f"{own.name}+{text}" if text else own.name
 
 
+def replayed(card: Notebook, preset: Preset) -> list[engine.Outcome]:
+    """Every plan of one notebook, as far as it is done."""
+    plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
+    return [engine.replay(plan) for plan in plans.values()]
+
+
 def needed_by(card: Notebook, preset: Preset) -> dict[str, CachedTraining]:
     """The trainings of one notebook, as far as they are known, by cache key."""
-    plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
-    return trainings_of(task for plan in plans.values() for task in engine.replay(plan).tasks)
+    return trainings_of(task for outcome in replayed(card, preset) for task in outcome.tasks)
 
 
 def limits(parameters: dict[str, object], *notebooks: str, sections: Container[str] = (), **overrides: object) -> str:
@@ -116,11 +121,7 @@ def limits(parameters: dict[str, object], *notebooks: str, sections: Container[s
         shown |= dict.fromkeys(limit for limit in preset.limits if notebook or limit.key.partition(".")[0] in sections)
     if not shown:
         return ""
-    rows = [
-        (limit.key, f"{limit.value:g}", f"{limit.instead_of:g}" if limit.instead_of else "all", limit.why)
-        for limit in shown
-    ]
-    table = pd.DataFrame(rows, columns=["setting", "value", "instead of", "why"])
+    table = pd.DataFrame(limit.in_words() for limit in shown)
     name = parameters["preset"]
     head = f"no GPU, hence these limits of preset {name}; ask for a value, or use a copy of it, to have another:"
     return f"{head}\n{table.to_string(index=False)}\n"

@@ -177,6 +177,11 @@ class Limit(Settings):
     instead_of: int | float
     why: str
 
+    def in_words(self) -> dict[str, str]:
+        """A row of a table."""
+        instead = f"{self.instead_of:g}" if self.instead_of else "all"
+        return {"setting": self.key, "value": f"{self.value:g}", "instead of": instead, "why": self.why}
+
 
 class Preset(Settings):
     """All settings of one run. ``limits`` are in force already, and no part of a file."""

@@ -38,8 +38,8 @@ class Test(NamedTuple):
     share: str = ""
 
 
-def verdict(record: Record) -> list[str]:
-    """What a record shows: sizes of a profile, nearest domains of a matrix, or whether the paper's claims hold."""
+def facts(record: Record) -> list[str]:
+    """What a record without claims shows: sizes of a profile, nearest domains of a matrix; of others nothing."""
     if record.kind == "profile":
         sizes = {name: counts.get("train", 0) for name, counts in record.payload["sizes"].items()}
         listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
@@ -50,7 +50,7 @@ def verdict(record: Record) -> list[str]:
         order = dict.fromkeys(score.method for score in others)
         pairs = [f"{row}: {nearest[row].column} ({nearest[row].value:.2f})" for row in order]
         return [f"Nearest to {', to '.join(pairs)}."]
-    return [judgement.sentence for judgement in judge(record)]
+    return []
 
 
 def judge(record: Record) -> list[Judgement]:

@@ -76,7 +76,7 @@ def differences(record: Record) -> Figure:
     found = comparisons.differences(record, baseline)
     groups = comparisons.groups(record)
     if not record.average and len(groups) > MOST_PANELS:
-        return grouped(record, found, baseline).figure
+        return grouped(record, found, baseline)
     shown = [list(groups)[-1]] if record.average else list(groups)
     figure = Drawing(WIDTH, LINE * len(found) + 1.4)
     panels = np.atleast_1d(figure.subplots(1, len(shown), sharex=True, sharey=True))
@@ -101,13 +101,14 @@ def _dot(record: Record, baseline: str, found: pd.DataFrame, row: str, column: s
 
 def levels(record: Record) -> Figure:
     """The scores of a table themselves, its columns below each other."""
-    return grouped(record, comparisons.estimates(record), "").figure
+    return grouped(record, comparisons.estimates(record), "")
 
 
-def grouped(record: Record, table: pd.DataFrame, baseline: str, ax: Axes | None = None) -> Axes:
+def grouped(record: Record, table: pd.DataFrame, baseline: str) -> Figure:
     """A table with a group of lines for each column, and a colour for each row."""
     rows, colors = list(table.index), methods.colors(record, list(table.index))
-    ax = canvas.axes(ax, WIDTH, (0.16 * len(rows) + 0.12) * len(table.columns) + 1.1)
+    figure = Drawing(WIDTH, (0.16 * len(rows) + 0.12) * len(table.columns) + 1.1)
+    ax = figure.subplots()
     means = comparisons.paper_means(record)
     for index, (row, color) in enumerate(zip(rows, colors, strict=True)):
         shift = (index - (len(rows) - 1) / 2) * 0.8 / len(rows)
@@ -132,4 +133,4 @@ def grouped(record: Record, table: pd.DataFrame, baseline: str, ax: Axes | None 
     unit = f"{record.unit} above {baseline}" if baseline else record.unit
     finish(ax, f"{unit} ({tables.varying(table) or canvas.ONE_RUN})", "", record.title).grid(axis="x", color="0.9")
     ax.grid(visible=False, axis="y")
-    return ax
+    return figure

@@ -10,10 +10,12 @@ from helpers import paths
 from helpers.files import write_whole
 from helpers.results import canvas, records, summary
 from helpers.results.records import Record
+from helpers.results.summary import Judged
 
 PRESETS = ("study", "mini")  # the first that has records
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
+FINDINGS = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 
 
 def update(papers: Sequence[Any]) -> list[Path]:
@@ -22,9 +24,10 @@ def update(papers: Sequence[Any]) -> list[Path]:
     preset, found = newest(papers)
     if not found:
         return []
-    write_whole(path := picture(preset), canvas.content(summary.forest(found), "png"))
+    said = summary.judged(found)
+    write_whole(path := picture(preset), canvas.content(summary.forest(summary.primary(said)), "png"))
     text = README.read_text(encoding="utf-8")
-    write_whole(README, re.sub(f"{BEGIN}.*{END}", lambda _: block(preset, found), text, flags=re.DOTALL))
+    write_whole(README, FINDINGS.sub(lambda _: block(preset, found, said), text))
     return [path, README]
 
 
@@ -38,11 +41,11 @@ def picture(preset: str) -> Path:
     return paths.results(preset) / "findings.png"
 
 
-def block(preset: str, found: Sequence[Record]) -> str:
+def block(preset: str, found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
     """README's findings: of every paper the first headline, and how many of its claims hold, fail, or are open."""
     place = picture(preset).relative_to(paths.results(preset).parent.parent).as_posix()
     lines = [BEGIN, f"![Every headline claim of the five papers, ours and as printed]({place})", ""]
-    for said in summary.judged(found).values():
+    for said in claimed.values():
         first = next((each for each in said if each.claim.primary), said[0])
         method, _, number = first.record.label.partition(", ")
         lines.append(f"- **{method}**, {number}: {first.judgement.short} Claims: {summary.count(said)}.")

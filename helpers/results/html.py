@@ -30,7 +30,7 @@ def sentences(record: Record) -> str:
     """What the record shows, as a list; a claim is marked by whether it holds, does not, or is open, and those that are
     neither primary nor decided are folded."""
     if not record.claims:
-        return listed([f"<li>{escape(sentence)}</li>" for sentence in claims.verdict(record)])
+        return listed([f"<li>{escape(sentence)}</li>" for sentence in claims.facts(record)])
     shown, folded = [], []
     for claim, judgement in zip(record.claims, claims.judge(record), strict=True):
         first = claim.primary or judgement.outcome != claims.OPEN

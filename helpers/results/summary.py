@@ -28,26 +28,24 @@ def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
     """A paper a line: how many of its claims hold, fail, or are open, by preset, and what its primary ones come to in
     the preset ``name``, whose records are there already."""
     found = {name: judged(own)}
+    if not (headlines := primary(found[name])):
+        return ""
     found |= {other: judged(records.read_all(other, papers)) for other in PRESETS if other != name}
     lines = []
     for paper in (paper for paper in papers if any(paper.key in of_papers for of_papers in found.values())):
         counts = [f"{preset}: {count(said[paper.key])}" for preset, said in found.items() if said.get(paper.key)]
         said = found[name].get(paper.key, [])
         link = f'<a href="#{paper.key}">{escape(paper.title)}</a>'
-        headlines = html.listed([headline(each) for each in said if each.claim.primary])
-        lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{headlines}</li>")
+        own_headlines = html.listed([headline(each) for each in said if each.claim.primary])
+        lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{own_headlines}</li>")
     few = fewest(own)
     why = f"<p>{escape(few)}</p>" if few else ""
-    if (figure := forest(own)) is None:
-        return ""
-    text = " ".join(each.judgement.short for each in primary(found[name]))
-    return f"{why}{html.listed(lines)}{html.image(figure, f'Primary claims. {text}')}"
+    text = " ".join(each.judgement.short for each in headlines)
+    return f"{why}{html.listed(lines)}{html.image(forest(headlines), f'Primary claims. {text}')}"
 
 
-def forest(own: Sequence[Record]) -> Figure | None:
-    """The primary claims of all papers: what we find and what the paper prints; None where there are none."""
-    if not (said := primary(judged(own))):
-        return None
+def forest(said: Sequence[Judged]) -> Figure:
+    """Claims of all papers: what we find and what the paper prints."""
     shown = [dots.Dot(each.record.label, each.judgement.estimate, each.judgement.printed) for each in said]
     with canvas.plain_style():
         figure = canvas.Drawing(canvas.WIDTH, dots.LINE * len(shown) + 1.0)
@@ -108,14 +106,11 @@ def headline(said: Judged) -> str:
 
 def limits(own: Sequence[Record]) -> str:
     """What was less because there was no GPU, by setting, as one table; empty where nothing was."""
-    rows: dict[tuple, set[str]] = {}
-    for record in own:
-        for limit in record.limits:
-            instead = f"{limit.instead_of:g}" if limit.instead_of else "all"
-            key = (limit.key, f"{limit.value:g}", instead, limit.why)
-            rows.setdefault(key, set()).add(record.artefact.partition("/")[0])
-    if not rows:
+    shown = [
+        {**limit.in_words(), "papers": record.artefact.partition("/")[0]} for record in own for limit in record.limits
+    ]
+    if not shown:
         return ""
-    cells = [(*key, ", ".join(sorted(papers))) for key, papers in sorted(rows.items())]
-    frame = pd.DataFrame(cells, columns=["setting", "value", "instead of", "why", "papers"]).set_index("setting")
+    frame = pd.DataFrame(shown).drop_duplicates()
+    frame = frame.groupby(list(frame.columns[:-1]), as_index=False).agg(", ".join).set_index("setting")
     return html.table(("Numbers of this preset that are others without a GPU", frame))

@@ -14,7 +14,7 @@ from helpers.data.texts import load_texts
 from helpers.models.attention import keep_attention
 from helpers.models.multitask import Head, load_multitask
 from helpers.models.pretrained import load_tokenizer
-from helpers.tasks import decoding, kinds, labels, spans
+from helpers.tasks import kinds, labels, spans
 from helpers.tasks.classifiers import ClassifierTraining
 from helpers.tasks.decoding import Logits, Prediction
 from helpers.tasks.multitask import MultiTaskTraining
@@ -85,13 +85,9 @@ def answer(model: Model, question: str, passage: str, *, attention: bool = False
         logits, flat = read(keep_attention(reader), windows, preset.training.precision)
     else:
         logits = spans.predict(reader, windows, precision=preset.training.precision)
-    (prediction,) = decoding.decode(
-        windows,
-        logits,
-        n_best=preset.answers.n_best,
-        max_answer_tokens=preset.answers.max_tokens,
-        no_answer=any(map(preset.data.may_be_unanswerable, [model.head] if model.head else preset.data.domains)),
-    )
+    domains = [model.head] if model.head else preset.data.domains
+    no_answer = any(map(preset.data.may_be_unanswerable, domains))
+    (prediction,) = spans.decoded(preset, windows, logits, no_answer)
     words = words_of(windows, logits)
     if not attention:
         return Answer(prediction, words)

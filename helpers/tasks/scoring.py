@@ -1,6 +1,5 @@
 """Answers in a file, as SQuAD's evaluation takes them, and what they score: in all, by domain, by type of question."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from helpers.data.examples import DataError, Example
+from helpers.data.formats.text import parse_json, text_of
 from helpers.data.question_types import by_type
 from helpers.tasks import metrics
 
@@ -18,12 +18,8 @@ SHOWN = 3  # ids that a message names
 def read_answers(path: Path | str, examples: Sequence[Example]) -> list[str]:
     """The answer to each question from JSON that has them by the questions' ids, "" for no answer. Raises DataError
     where it is not such JSON, an answer is no text, or the questions are others."""
-    try:
-        answers = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=lambda pairs: _once(path, pairs))
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}: not valid JSON at line {error.lineno}: {error.msg}") from None
+    path = Path(path)
+    answers = parse_json(text_of(path), path)
     if not isinstance(answers, dict):
         raise DataError(f'{path}: expected answers by question, {{"id": "text"}}, found a {type(answers).__name__}')
     for name, text in answers.items():
@@ -42,15 +38,6 @@ def read_answers(path: Path | str, examples: Sequence[Example]) -> list[str]:
                 'file that these answers are of, and an answer to each ("" for none)'
             )
     return [answers[example.id] for example in examples]
-
-
-def _once(path: Path | str, pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise DataError(f"{path}: {name!r} is answered twice; leave one of the two")
-        found[name] = value
-    return found
 
 
 def table(examples: Sequence[Example], answers: Sequence[str]) -> pd.DataFrame:

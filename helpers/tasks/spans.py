@@ -135,7 +135,7 @@ def answers(
     preset: Preset, model: nn.Module, windows: Windows, no_answer: bool | np.ndarray = False
 ) -> list[Prediction]:
     """The reader's answer to every example of ``windows``; ``no_answer`` as in `decoding.decode`."""
-    return _decode(preset, windows, predict(model, windows, precision=preset.training.precision), no_answer)
+    return decoded(preset, windows, predict(model, windows, precision=preset.training.precision), no_answer)
 
 
 def joint_answers(
@@ -146,7 +146,7 @@ def joint_answers(
     precision = preset.training.precision
     sides = [distributions(windows, predict(model, windows, precision=precision)) for model in members]
     means = np.mean(sides, axis=0)
-    return _decode(preset, windows, Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny))), no_answer)
+    return decoded(preset, windows, Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny))), no_answer)
 
 
 def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -184,6 +184,7 @@ def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], 
     return validate
 
 
-def _decode(preset: Preset, windows: Windows, logits: Logits, no_answer: bool | np.ndarray) -> list[Prediction]:
+def decoded(preset: Preset, windows: Windows, logits: Logits, no_answer: bool | np.ndarray) -> list[Prediction]:
+    """The answers that logits come to, by the preset's rules; ``no_answer`` as in `decoding.decode`."""
     n_best, longest = preset.answers.n_best, preset.answers.max_tokens
     return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)

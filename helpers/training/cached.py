@@ -4,7 +4,6 @@ Configs are flat: one that builds on trained models names them by their cache ke
 same way is trained once, and what changes upstream changes the key.
 """
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from helpers import paths
 from helpers.models.pretrained import load_saved, load_tokenizer, save_encoder, weights_digest
 from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
+from helpers.training.jobs import result_in
 from helpers.training.loop import Fitted, training_device
 
 
@@ -46,9 +46,7 @@ class Cached(pydantic.BaseModel):
         """What the finished work returned. Raises NotDone; it never starts any work."""
         if self.infra.status() != "completed":
             raise NotDone(f"{self.label} is not done; run its plan first")
-        # Not by exca's job(), which compares the configuration with its files each time: that takes 30 ms.
-        with (self.infra.uid_folder() / "job.pkl").open("rb") as file:
-            return pickle.load(file).result()
+        return result_in(self.infra.uid_folder())
 
     def windows_read(self) -> int:
         """How many windows it reads without training on them, about; for estimates of time."""
@@ -78,10 +76,6 @@ class CachedTraining(Cached):
     def parents(self) -> list[str]:
         """The keys of the trainings that it starts from or learns from."""
         return [self.start] if self.start else []
-
-    def initial(self) -> torch.nn.Module:
-        """The model as its training begins."""
-        raise NotImplementedError
 
     def folder(self) -> Path:
         """Where the model lies once it is trained."""

@@ -98,7 +98,6 @@ def fit(
     bare.train()
     steps, parts = len(batches), processes * settings.accumulate
     evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}
-
     curve_at = {math.ceil(steps * (i + 1) / CURVE) for i in range(CURVE)}
     since: dict[str, list[Tensor]] = {}  # parts of the loss, on the device until a point of the curve
 

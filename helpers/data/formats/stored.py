@@ -7,7 +7,7 @@ from helpers.data.examples import DataError
 from helpers.data.formats.arrow import whole
 from helpers.data.formats.files import head_of, listing, refuse_foreign
 from helpers.data.formats.rows import found
-from helpers.data.formats.text import lines, parse_json, table
+from helpers.data.formats.text import lines, parse_json, table, text_of
 
 EXPECTED = "expected rows of texts and labels as JSON, lines of JSON, CSV, TSV or Parquet, text may be gzipped"
 Rows = list[tuple[str, object]]  # place and content of each; the content of one that cannot be read is its `DataError`
@@ -29,7 +29,7 @@ def stored_rows(path: Path, known: Collection[str]) -> tuple[list[str], Rows]:
     if first == b"{":
         rows: Rows = [(f"line {n}", parse_json(text, path, n)) for n, text in lines(path) if text.strip()]
     elif first == b"[":
-        value = parse_json("".join(text for _, text in lines(path)), path)
+        value = parse_json(text_of(path), path)
         rows = [(f"row {number}", row) for number, row in enumerate(value if isinstance(value, list) else [], 1)]
     else:
         rows = list(table(path, ()))

@@ -41,6 +41,11 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             raise DataError(f"{path}: reading stopped at byte {offset:,} ({error}); fetch the file again") from None
 
 
+def text_of(path: Path) -> str:
+    """The text of such a file."""
+    return "".join(text for _, text in lines(path))
+
+
 def parse_json(text: str, path: Path, line: int = 1) -> object:
     """``text`` as JSON; ``line`` is the line of the file where it starts."""
     try:
