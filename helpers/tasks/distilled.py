@@ -1,13 +1,14 @@
 """Readers that learn what an ensemble knows: attention-guided answer distillation (Hu et al. 2018, section 3)."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 import exca
 import torch
 from torch import Tensor, nn
 
 from helpers.batches.plans import Batches
-from helpers.data.unlabelled import unlabelled_fingerprint
+from helpers.data.unlabelled import load_unlabelled, unlabelled_fingerprint
 from helpers.models.attention import attention_of, keep_attention
 from helpers.models.pretrained import EncoderError, load_encoder
 from helpers.presets.schema import Preset
@@ -64,12 +65,14 @@ class DistilledReader(CachedTraining):
 
     def outputs(self) -> list[EnsembleOutputs]:
         """What the ensemble has to be asked before: the domains' questions, then those without answers."""
-        known = {"members": self.members, "temperature": self.temperature, "top_k": self.top_k}
-        known |= {"preset": self.preset, "attention": "ATT" in self.terms, "label": f"what teaches {self.label}"}
-        others = {"unlabelled": self.unlabelled, "place": self.place, "domains": []}
-        return [EnsembleOutputs(domains=self.domains, **known)] + (
-            [EnsembleOutputs(**others, **known)] if self.unlabelled else []
-        )
+        known = {"preset": self.preset, "members": self.members, "attention": "ATT" in self.terms}
+        known |= {"temperature": self.temperature, "top_k": self.top_k}
+        label = f"outputs of the ensemble, seed {self.seed}"
+        outputs = [EnsembleOutputs(domains=self.domains, label=label, **known)]
+        if self.unlabelled:
+            others = {"unlabelled": self.unlabelled, "place": self.place, "label": f"{label}, on more"}
+            outputs.append(EnsembleOutputs(domains=[], **others, **known))
+        return outputs
 
     def initial(self) -> nn.Module:
         """The reader as its training begins."""
@@ -97,14 +100,24 @@ def student(
     members: list[CachedTraining],
     *,
     steps: int,
-    terms: dict[str, float],
+    temperature: float,
+    top_k: int,
+    answer_weight: float,
+    attention_weight: float,
     place: str = "",
-    **parts,
 ) -> DistilledReader:
-    """The config of a reader of all of a preset's domains that learns from an ensemble; with a ``place`` from what that
-    says of the questions in this file too."""
-    domains = list(preset.data.domains)
-    others = {"unlabelled": unlabelled_fingerprint(preset.data, place), "place": place} if place else {}
+    """The config of a reader of all of a preset's domains that learns from an ensemble by Eq. 1, with gamma and delta;
+    its term of attention is left out where that cannot be read.
+
+    With the ``place`` of a file it learns what the ensemble says of the questions there too, in as many steps more as
+    ``training.epochs`` over these take. Raises DataError.
+    """
+    domains, others = list(preset.data.domains), {}
+    if place:
+        others = {"unlabelled": unlabelled_fingerprint(preset.data, place), "place": place}
+        windows = len(spans.windows_over(preset, load_unlabelled(preset.data, place).examples))
+        steps += round(preset.training.epochs * windows / preset.training.batch_size)
+    delta = attention_weight if attention_weight and has_attention(preset) else 0.0
     return DistilledReader(
         preset=preset,
         label=f"{label}, seed {seed}",
@@ -113,12 +126,14 @@ def student(
         seed=seed,
         steps=steps,
         settings=spans.fit_settings(preset, domains),
-        terms=terms,
+        temperature=temperature,
+        top_k=top_k,
+        terms=term_weights(temperature, answer_weight, delta),
         **others,
-        **parts,
     )
 
 
+@cache
 def has_attention(preset: Preset) -> bool:
     """Whether the attention of the preset's readers can be matched. Raises EncoderError where these cannot be made."""
     model = new_reader(preset, 0)

@@ -7,11 +7,13 @@ from typing import NamedTuple, Self
 from helpers.models.pretrained import load_encoder
 from helpers.presets.schema import Preset
 from helpers.tasks import spans
+from helpers.tasks.answering import Reader
 from helpers.training import engine
 from helpers.training.cached import Cached
 from helpers.training.loop import fit, training_device
 
 WINDOWS = 64  # that a reader's reading is measured on
+FEW = 16  # questions that a teacher's is
 STEPS = 3  # that are measured, after one that is not
 
 
@@ -73,3 +75,11 @@ def reader_speed(preset: Preset) -> Speed:
 
     windows = spans.windows_over(preset, spans.windows_of(preset, names[:1], "valid").examples[:WINDOWS])
     return measured(steps, lambda: spans.predict(model, windows, precision=preset.training.precision), len(windows))
+
+
+def asking_speed(preset: Preset, reader: Reader) -> Speed:
+    """The speed of a trained reader of any kind, which is asked the preset's questions and trained no more."""
+    few = spans.windows_of(preset, list(preset.data.domains)[:1], "valid").examples[:FEW]
+    begun = time.perf_counter()
+    read, _ = reader.read(few, preset.training.precision)
+    return Speed(0.0, (time.perf_counter() - begun) / len(read))
