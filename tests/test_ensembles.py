@@ -12,7 +12,6 @@ from helpers import __main__ as cli
 from helpers import own as own_domains
 from helpers import papers, paths
 from helpers.data.mini import domains as mini
-from helpers.models import attention
 from helpers.models.pretrained import EncoderError, weights_digest
 from helpers.notebooks.session import preset_for
 from helpers.papers.imm import own
@@ -136,7 +135,7 @@ def test_where_attention_cannot_be_read_it_is_left_out(preset, monkeypatch):
     *waves, students = waves_of(own.baselines(preset, 0))[0]
     distilled.has_attention.cache_clear()
     assert [set(student.terms) for student in students] == [{"CE", "KD", "ANS"}] * 2
-    monkeypatch.setattr(ensembles, "keep_attention", attention.attention_of)  # of None nobody could be asked
+    monkeypatch.setattr(ensembles, "keep_attention", unreadable)
     for wave in [*waves, students[:1]]:
         engine.run(wave, preset.engine)
     outputs = students[0].outputs()[0]

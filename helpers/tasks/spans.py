@@ -82,8 +82,9 @@ def training_batches(
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
     if held_out is not None:
         domain_of_example[fold_of(windows) == held_out] = -1
-    others = sum(len(other.examples) for other in beside)
-    windows, domain_of_example = Windows.concatenate([windows, *beside]), np.append(domain_of_example, [ONCE] * others)
+    others = np.full(sum(len(other.examples) for other in beside), ONCE)
+    windows = Windows.concatenate([windows, *beside])
+    domain_of_example = np.concatenate([domain_of_example, others])
     epochs = epochs_of(windows, domain_of_example, batch_size=preset.training.batch_size, seed=seed)
     return Batches(SequenceTensors(windows, device), plan_steps(epochs, steps))
 
