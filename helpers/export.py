@@ -73,8 +73,8 @@ def export(place: str, out: Path, int8: bool = False) -> Exported:
         if int8:
             (new / onnx.FILE).rename(new / "float.onnx")
             onnx.quantise(new / "float.onnx", new / onnx.FILE)
-            for file in new.glob("float.onnx*"):
-                file.unlink()
+            for file in (new / "float.onnx", new / f"{onnx.FILE}.data"):  # the latter where it is above 2 GB
+                file.unlink(missing_ok=True)
             difference, alike = compare(model, written := onnx.OnnxModel(new), windows)
         size = sum(file.stat().st_size for file in new.glob(f"{onnx.FILE}*"))
         faster = times_as_fast(written, model, windows)

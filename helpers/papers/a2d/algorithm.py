@@ -3,7 +3,7 @@
 An ensemble of readers that differ in their initial weights is asked once about all training questions. Its mean
 distributions of the answer's start and end, its mean attention and its most confusing answers are stored, and one
 reader learns from them (Eq. 1). ``distillation`` is section 3.4, as a plan of trainings; the losses of its students are
-in ``helpers.papers.a2d.trainings``.
+in ``helpers.papers.a2d.trainings`` and ``helpers.tasks.distilled``.
 """
 
 from dataclasses import dataclass
