@@ -14,7 +14,7 @@ from helpers.batches.tensors import SequenceTensors
 from helpers.data.examples import DataError, Example
 from helpers.data.mini import domains as mini
 from helpers.models import onnx
-from helpers.models.pretrained import load_config, load_saved, load_tokenizer
+from helpers.models.pretrained import EncoderError, load_config, load_saved, load_tokenizer
 from helpers.tasks.answering import Reader
 from helpers.training.loop import outputs
 
@@ -63,8 +63,15 @@ def export(place: str, out: Path, int8: bool = False) -> Exported:
     try:
         model.config.save_pretrained(new)
         tokenizer.save_pretrained(new)
-        onnx.write(model, SequenceTensors(windows).gather(np.arange(2)), new / onnx.FILE)
-        exact, alike = compare(model, written := onnx.OnnxModel(new), windows)
+        example = SequenceTensors(windows).gather(np.arange(2))
+        for operators in onnx.OPERATORS:
+            onnx.write(model, example, new / onnx.FILE, operators)
+            try:
+                exact, alike = compare(model, written := onnx.OnnxModel(new), windows)
+                break
+            except (onnx.OnnxError, EncoderError):
+                if operators == onnx.OPERATORS[-1]:
+                    raise
         if not exact <= CLOSE:
             raise onnx.OnnxError(
                 f"{place} as ONNX differs from torch by {exact:.2g} on {len(windows)} windows: not kept"

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import are_alike
+from test_encoders import make_tokenizer
+from transformers import AutoModelForQuestionAnswering, ModernBertConfig
 
 import helpers
 from helpers import __main__ as cli
@@ -95,6 +97,17 @@ def test_a_classifier(installed, tmp_path):
     written = onnx.OnnxModel(tmp_path / "out")
     assert said.exact < 1e-3 and written.fields == ["logits"]
     assert written.config.windows["max_length"] == 160  # as the encoder's table of positions, which is not there
+
+
+def test_what_onnxruntime_cannot_compute_is_written_in_older_operators(installed, tmp_path):
+    tokenizer = make_tokenizer("bert", [example.context for example in export.questions()[:4]])
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
+    special = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 0)
+    config = ModernBertConfig(vocab_size=len(tokenizer), max_position_embeddings=130, **sizes, **special)
+    model = AutoModelForQuestionAnswering.from_config(config)
+    model.config.update({"windows": {"max_length": 64, "stride": 32}})
+    save_encoder(model, tokenizer, tmp_path / "modern")
+    assert export.export(str(tmp_path / "modern"), tmp_path / "out").exact < 1e-3
 
 
 def test_what_differs_is_not_kept(installed, reader, tmp_path, monkeypatch):

@@ -16,7 +16,9 @@ from helpers.errors import UserError
 from helpers.models.pretrained import EncoderError, inputs_of, load_config, locate
 
 FILE = "model.onnx"
-OPERATORS = 23  # version; the first with attention as one operator, a fifth faster than its parts
+# Versions of its operators, best first: 23 has attention as one, a fifth faster than its parts, and rotary positions as
+# one that onnxruntime 1.32 refuses for ModernBERT.
+OPERATORS = (23, 20)
 ROUNDED = ["MatMul", "Gemm", "Gather"]  # the operators with weights: linear layers and embeddings
 WRITING = ("onnx", "onnxruntime", "onnxscript")  # what the extra installs
 
@@ -39,6 +41,7 @@ class OnnxModel(nn.Module):
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 4  # what goes wrong is raised
         try:
             self.session = onnxruntime.InferenceSession(folder / FILE, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's have no class of their own
@@ -50,8 +53,12 @@ class OnnxModel(nn.Module):
         self.eval()
 
     def forward(self, **inputs: Tensor) -> SimpleNamespace:
-        """What the model makes of ``inputs``, B×L each: its output's tensors by name."""
-        found = self.session.run(self.fields, {name: values.numpy() for name, values in inputs.items()})
+        """What the model makes of ``inputs``, B×L each: the output's tensors by name. Raises OnnxError where that
+        cannot be computed."""
+        try:
+            found = self.session.run(self.fields, {name: values.numpy() for name, values in inputs.items()})
+        except Exception as error:  # as above
+            raise OnnxError(f"onnxruntime cannot compute this model: {str(error).splitlines()[0]:.200}") from error
         return SimpleNamespace(**dict(zip(self.fields, map(torch.from_numpy, found), strict=True)))
 
 
@@ -67,8 +74,9 @@ def need(*packages: str) -> None:
         raise OnnxError(f"ONNX needs {', '.join(missing)}, which the extra onnx has: pip install {' '.join(WRITING)}")
 
 
-def write(model: nn.Module, batch: Mapping[str, Tensor], file: Path) -> None:
-    """Write a model, float32, as ONNX; it takes any number of rows of any length that the model does.
+def write(model: nn.Module, batch: Mapping[str, Tensor], file: Path, operators: int = OPERATORS[0]) -> None:
+    """Write a model, float32, as ONNX, in this version of its operators; it takes any number of rows of any length that
+    the model does.
 
     ``batch`` is an example of at least two rows. Above 2 GB the weights lie beside the file. Raises OnnxError where the
     packages are missing, or where the model's steps depend on the values that it computes, as RMR's do.
@@ -84,7 +92,7 @@ def write(model: nn.Module, batch: Mapping[str, Tensor], file: Path) -> None:
                 kwargs=given,
                 dynamic_shapes={name: {0: "batch", 1: "length"} for name in given},
                 output_names=fields,
-                opset_version=OPERATORS,
+                opset_version=operators,
                 dynamo=True,
                 verbose=False,
             ).save(file)
