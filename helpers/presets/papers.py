@@ -94,6 +94,7 @@ class MnemonicSettings(Settings):
 class A2dSettings(Settings):
     """A2D's settings (Hu et al. 2018, section 4.2)."""
 
+    rmr: bool = Field(True, description="whether RMR is trained; without it BERT stands in its place")
     members: int = Field(12, ge=2, description="readers of an ensemble")
     temperature: float = Field(2.0, gt=0, description="tau; its square weighs L_KD")
     answer_weight: float = Field(0.3, ge=0, description="gamma, the weight of the answer loss L_ANS")
