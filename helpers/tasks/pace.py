@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 from helpers.presets.schema import Preset
 from helpers.training import engine
 from helpers.training.cached import Cached
+from helpers.training.local import in_this_process
 
 STEPS = 3  # that are measured, after one that is not
 
@@ -44,7 +45,7 @@ class Pace(NamedTuple):
     @classmethod
     def of(cls, speeds: Callable[[Preset], Speeds], preset: Preset) -> Self:
         """As ``speeds`` measures it, as the preset's trainings run. Nothing is kept."""
-        with engine.in_this_process(preset.engine):
+        with in_this_process(preset.engine):
             return cls(speeds(preset), engine.processes(preset.engine))
 
     def seconds(self, tasks: Iterable[Cached]) -> float:

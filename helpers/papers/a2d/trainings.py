@@ -1,7 +1,6 @@
 """The cached work of A2D: training a reader by Eq. 1, and what an ensemble knows of its training questions."""
 
 import dataclasses
-import hashlib
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -67,6 +66,10 @@ class A2dTraining(CachedTraining):
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}
 
+    def builds_on(self) -> list[str]:
+        """The keys of the reader that it goes on from, and of the knowledge."""
+        return [*super().builds_on(), *[self.teacher] * bool(self.teacher)]
+
     def initial(self) -> nn.Module:
         """The reader as its training begins."""
         preset = self.preset
@@ -116,6 +119,10 @@ class EnsembleKnowledge(Cached):
         save_tensors(folder / "knowledge.safetensors", tensors, facts, "ensemble's outputs")
         confused = int((tensors["confusing_start"] > 0).sum())
         return {"windows": len(windows), "confused": confused, "bytes": needed}
+
+    def builds_on(self) -> list[str]:
+        """The keys of its members."""
+        return self.members
 
     def check(self) -> None:
         """Raises DamagedFile where what is stored is not what was computed."""
@@ -250,9 +257,3 @@ def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
 def training_windows(preset: Preset) -> Windows:
     """The windows that readers are trained on and an ensemble is asked about."""
     return spans.windows_of(preset, sorted(preset.data.domains), "train")
-
-
-def vocabulary(preset: Preset) -> str:
-    """Names the word pieces that are read."""
-    pieces = load_tokenizer(preset.encoder).get_vocab()
-    return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]

@@ -116,10 +116,9 @@ def baselines(preset: Preset, seed: int) -> Plan:
     readers, temperature = (yield from algorithm.baselines(preset, seed, rows)), preset.imm.temperature
     if TAUGHT in methods(preset):
         labels = {i: soft_labels(preset, i, preset.imm.teacher, temperature) for i in preset.data.domains}
-        yield labels.values()
         parts = {i: {"soft": {i: labels[i].key}, "temperature": temperature} for i in labels}
         readers[TAUGHT] = {i: training(preset, seed, f"{TAUGHT}, {i}", [i], [i], 1, **parts[i]) for i in labels}
-        yield readers[TAUGHT].values()
+        yield [*labels.values(), *readers[TAUGHT].values()]
     return readers
 
 
