@@ -38,6 +38,7 @@ class ImmSettings(Settings):
     similarity: Literal["tf-idf", "uniform", "equal", "measured", "released"] = Field(
         "tf-idf", description="s_ij of Eq. 7: tf-idf, uniform (1), equal (1/(N - 1)), measured or released"
     )
+    sources: int = Field(0, ge=0, description="the most similar domains, which phi learns from; 0: all")
     annealing: Literal["linear", "half", "constant"] = Field(
         "linear", description="lambda of Eqs. 6 and 11: linear (0 to 1), half (1/2 to 1) or constant (1/2)"
     )
