@@ -39,7 +39,8 @@ def preset(results, files, more):
 
 
 def test_the_ensemble_first_then_what_it_says_then_its_students(preset):
-    (*_, members, outputs, students), readers = waves_of(own.baselines(preset, 3))
+    (*_, wave), readers = waves_of(own.baselines(preset, 3))
+    members, outputs, students = wave[:2], wave[2:-2], wave[-2:]
     mix, (plain, with_more) = readers["Mix"]["news"], students
     assert [member.seed for member in members] == [103, 203]
     same = set(type(mix).model_fields) - {"seed", "label", "infra"}
@@ -54,6 +55,8 @@ def test_the_ensemble_first_then_what_it_says_then_its_students(preset):
     assert (
         readers["Distilled"] == {"news": plain, "trivia": plain} and readers["Distilled with more"]["news"] is with_more
     )
+    assert set(with_more.builds_on()) == {*with_more.members, *(one.key for one in with_more.outputs())}
+    assert all(one.builds_on() == with_more.members for one in outputs)
     # what it costs by itself: its ensemble and its own training, but not the row Mix
     known = trainings_of([*members, *students, mix])
     assert set(ancestry([plain], known)) == {plain.key, *plain.members}
@@ -72,11 +75,8 @@ def test_where_the_questions_lie_is_not_part_of_the_key_and_what_they_are_is(pre
 
 
 def test_questions_without_answers_have_what_the_ensemble_says_and_no_label(preset):
-    *_, students = waves_of(own.baselines(preset, 0))[0]
-    *waves, _ = waves_of(own.baselines(preset, 0))[0]
-    for wave in waves:
-        engine.run(wave, preset.engine)
-    student = students[1]
+    *_, (*ensemble, _, student) = waves_of(own.baselines(preset, 0))[0]
+    engine.run(ensemble, preset.engine)
     asked, others = (one.windows() for one in student.outputs())
     batches, loss = student.batches(), distilled.joint_loss(student.terms, student.temperature)
     numbers = torch.cat([torch.as_tensor(rows) for rows in batches.plan])
@@ -132,12 +132,12 @@ def test_where_attention_cannot_be_read_it_is_left_out(preset, monkeypatch):
 
     monkeypatch.setattr(distilled, "attention_of", unreadable)
     distilled.has_attention.cache_clear()
-    *waves, students = waves_of(own.baselines(preset, 0))[0]
+    *_, wave = waves_of(own.baselines(preset, 0))[0]
+    students = wave[-2:]
     distilled.has_attention.cache_clear()
     assert [set(student.terms) for student in students] == [{"CE", "KD", "ANS"}] * 2
     monkeypatch.setattr(ensembles, "keep_attention", unreadable)
-    for wave in [*waves, students[:1]]:
-        engine.run(wave, preset.engine)
+    engine.run(wave, preset.engine)
     outputs = students[0].outputs()[0]
     assert set(outputs.stored()) == {"start", "end", "confusing_start", "confusing_end"}
     size = sum(values.numel() * values.element_size() for values in outputs.stored().values())

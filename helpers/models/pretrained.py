@@ -145,6 +145,12 @@ def encoder_fingerprint(encoder: str) -> str:
     return digest.hexdigest()[:16]
 
 
+def vocabulary_fingerprint(encoder: str) -> str:
+    """What stands for the word pieces that an encoder reads, in their order."""
+    pieces = load_tokenizer(encoder).get_vocab()
+    return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]
+
+
 def save_encoder(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Save in Hugging Face format; ``AutoModelForQuestionAnswering.from_pretrained(folder)``, or that of its head,
     loads it. Raises OSError on a full disk."""

@@ -50,6 +50,10 @@ class Answering(Cached):
         texts = {key: prediction.text for key, prediction in zip(distinct, predictions, strict=True)}
         return {name: [texts[key] for key in keys] for name, keys in asked.items()}
 
+    def builds_on(self) -> list[str]:
+        """The keys of its readers."""
+        return self.readers
+
     def windows_read(self) -> int:
         """Those of all questions, once a reader."""
         return sum(_number_of_windows(self.preset, name) for name in self.questions) * len(self.readers)

@@ -63,6 +63,10 @@ class DistilledReader(CachedTraining):
         """The keys of the readers that it learns from."""
         return [*super().parents(), *self.members]
 
+    def builds_on(self) -> list[str]:
+        """The keys of its parents, and of what the ensemble says."""
+        return [*super().builds_on(), *(one.key for one in self.outputs())]
+
     def outputs(self) -> list[EnsembleOutputs]:
         """What the ensemble has to be asked before: the domains' questions, then those without answers."""
         known = {"preset": self.preset, "members": self.members, "attention": "ATT" in self.terms}

@@ -42,6 +42,10 @@ class EnsembleOutputs(Cached):
         """Compute and store, as `store` does."""
         return store(self, self.windows(), self.members, self.temperature, self.top_k, self.attention)
 
+    def builds_on(self) -> list[str]:
+        """The keys of its members."""
+        return self.members
+
     def windows(self) -> Windows:
         """What the ensemble is asked about."""
         if self.unlabelled:

@@ -10,6 +10,7 @@ from helpers.tasks import spans
 from helpers.tasks.answering import Reader
 from helpers.training import engine
 from helpers.training.cached import Cached
+from helpers.training.local import in_this_process
 from helpers.training.loop import fit, training_device
 
 WINDOWS = 64  # that a reader's reading is measured on
@@ -50,7 +51,7 @@ class Pace(NamedTuple):
     @classmethod
     def of(cls, speeds: Callable[[Preset], Speeds], preset: Preset) -> Self:
         """As ``speeds`` measures it, as the preset's trainings run. Nothing is kept."""
-        with engine.in_this_process(preset.engine):
+        with in_this_process(preset.engine):
             return cls(speeds(preset), engine.processes(preset.engine))
 
     def seconds(self, tasks: Iterable[Cached]) -> float:

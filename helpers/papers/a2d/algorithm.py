@@ -14,11 +14,11 @@ import pandas as pd
 from helpers.data import domains
 from helpers.errors import UserError
 from helpers.models.glove import glove_digest
+from helpers.models.pretrained import vocabulary_fingerprint
 from helpers.papers.a2d.trainings import (
     A2dTraining,
     EnsembleKnowledge,
     Kind,
-    vocabulary,
 )
 from helpers.papers.reading import Row
 from helpers.presets.papers import A2dSettings
@@ -65,19 +65,20 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
     preset = preset_for(preset, kind)
     settings = preset.a2d
     numbers = range(1, settings.members + 1)
+    # step 1
     members = [reader(preset, kind, seed + 100 * number, f"{kind}, member {number}") for number in numbers]
-    yield members  # step 1
+    # steps 2 and 3
     knowledge = knowledge_of(preset, members, f"what the ensemble of {kind} knows, seed {seed}")
-    yield [knowledge]  # steps 2 and 3
     taught = {"teacher": knowledge.key, "temperature": settings.temperature}
     whole, stages, staged = budget(preset), [], {}
     half = whole // 2
     if {STAGED, STAGED_WHOLE} & {*rows}:  # Romero et al. 2015: first the attention alone
         weight = {"ATT": settings.attention_weight or 1.0}
         first = reader(preset, kind, seed, f"{kind}, {STAGED}, first stage", steps=half, terms=weight, **taught)
-        yield (stages := [first])
+        stages = [first]
         goes_on = {"start": first.key, "first_step": half}
         staged = {STAGED: {"steps": whole - half, **goes_on}, STAGED_WHOLE: {"steps": whole, **goes_on}}
+    # step 4
     students = {
         row: reader(
             preset,
@@ -90,7 +91,7 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
         )
         for row in rows
     }
-    yield students.values()  # step 4
+    yield [*members, knowledge, *stages, *students.values()]
     return Distilled(members, knowledge, students, stages)
 
 
@@ -109,7 +110,6 @@ def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
     distilled = yield from distillation(preset, kind, seed, ("A2D",))
     preset, (member, *_), student = preset_for(preset, kind), distilled.members, distilled.students["A2D"]
     alone = knowledge_of(preset, [member], f"what {member.label} knows")
-    yield [alone]
     taught = {"temperature": student.temperature, "terms": student.terms}
     lines = {
         kind: {"seed": member.seed},
@@ -125,7 +125,7 @@ def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
         for line, parts in lines.items()
         for times in sorted({*preset.a2d.lengths})
     }
-    yield readers.values()
+    yield [alone, *readers.values()]
     return readers
 
 
@@ -141,7 +141,7 @@ def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **
     settings = fit_settings(preset, names)
     if kind == "RMR":  # reads no more of the encoder than its vocabulary
         own = preset.mnemonic.model() | {"glove": glove_digest(preset.mnemonic.glove)}
-        settings |= {"encoder": vocabulary(preset), "mnemonic": own}
+        settings |= {"encoder": vocabulary_fingerprint(preset.encoder), "mnemonic": own}
     label += f", {names[0]}" if len(names) == 1 else ""
     return A2dTraining(
         preset=preset,
@@ -166,16 +166,22 @@ def plans(
 ) -> dict[tuple[Kind, int], Plan]:
     """A distillation for every kind of reader ("RMR", "BERT" or "RMR BERT") and seed. Raises ChoiceError for another
     kind."""
-    kinds = tuple(readers.split())
+    seeds, kinds = range(preset.seeds), trained(preset, readers)
+    return {(kind, seed): distillation(preset.drawn(seed), kind, seed, rows) for kind in kinds for seed in seeds}
+
+
+def trained(preset: Preset, readers: str) -> list[Kind]:
+    """The kinds of readers that are asked for. A preset without RMR has BERT in its place. Raises ChoiceError."""
+    kinds = readers.split()
     if not kinds or set(kinds) - set(KINDS):
         raise ChoiceError(f"readers is {readers!r}; write {' or '.join(KINDS)}, or several with a space between")
-    seeds = range(preset.seeds)
-    return {(kind, seed): distillation(preset.drawn(seed), kind, seed, rows) for kind in kinds for seed in seeds}
+    return list(dict.fromkeys(kind if preset.a2d.rmr else "BERT" for kind in kinds))
 
 
 def all_plans(preset: Preset, readers: str) -> dict[tuple, Plan]:
     """What Table 5, our curves and section 4.2 need."""
-    return plans(preset, readers, tuple(ABLATIONS)) | longer_plans(preset, readers) | weight_plans(preset, readers)
+    kind, *_ = trained(preset, readers)
+    return plans(preset, readers, tuple(ABLATIONS)) | longer_plans(preset, kind) | weight_plans(preset, kind)
 
 
 def longer_plans(preset: Preset, kind: Kind) -> dict[tuple[str, int], Plan]:

@@ -1,6 +1,5 @@
 """The cached work of A2D: training a reader by Eq. 1, and what an ensemble knows of its training questions."""
 
-import hashlib
 import shutil
 from pathlib import Path
 from typing import Literal
@@ -60,6 +59,10 @@ class A2dTraining(CachedTraining):
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}
 
+    def builds_on(self) -> list[str]:
+        """The keys of the reader that it goes on from, and of the knowledge."""
+        return [*super().builds_on(), *[self.teacher] * bool(self.teacher)]
+
     def initial(self) -> nn.Module:
         """The reader as its training begins."""
         preset = self.preset
@@ -94,6 +97,10 @@ class EnsembleKnowledge(Cached):
     def fit(self) -> dict:
         """Compute and store, as `ensembles.store` does."""
         return ensembles.store(self, training_windows(self.preset), self.members, self.temperature, self.top_k)
+
+    def builds_on(self) -> list[str]:
+        """The keys of its members."""
+        return self.members
 
     def check(self) -> None:
         """Raises DamagedFile where what is stored is not what was computed."""
@@ -139,9 +146,3 @@ def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
 def training_windows(preset: Preset) -> Windows:
     """The windows that readers are trained on and an ensemble is asked about."""
     return spans.windows_of(preset, sorted(preset.data.domains), "train")
-
-
-def vocabulary(preset: Preset) -> str:
-    """Names the word pieces that are read."""
-    pieces = load_tokenizer(preset.encoder).get_vocab()
-    return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]

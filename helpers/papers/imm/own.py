@@ -122,10 +122,9 @@ def baselines(preset: Preset, seed: int) -> Plan:
     readers, temperature = (yield from algorithm.baselines(preset, seed, rows)), preset.imm.temperature
     if TAUGHT in methods(preset):
         labels = {i: soft_labels(preset, i, preset.imm.teacher, temperature) for i in preset.data.domains}
-        yield labels.values()
         parts = {i: {"soft": {i: labels[i].key}, "temperature": temperature} for i in labels}
         readers[TAUGHT] = {i: training(preset, seed, f"{TAUGHT}, {i}", [i], [i], 1, **parts[i]) for i in labels}
-        yield readers[TAUGHT].values()
+        yield [*labels.values(), *readers[TAUGHT].values()]
     if preset.imm.ensemble:
         readers |= yield from distillation(preset, seed)
     return readers
@@ -137,13 +136,12 @@ def distillation(preset: Preset, seed: int) -> Plan:
     and their order are those of the row Mix."""
     names, known, rows = list(preset.data.domains), preset.imm, methods(preset)
     seeds = [seed + algorithm.RUNS * number for number in range(1, known.ensemble + 1)]
-    yield (members := [training(preset, each, "Mix", names, names, 1) for each in seeds])
+    members = [training(preset, each, "Mix", names, names, 1) for each in seeds]
     parts = known.model_dump(include={"temperature", "top_k", "answer_weight", "attention_weight"})
     places = {row: place for row, place in {DISTILLED: "", UNLABELLED: known.unlabelled}.items() if row in rows}
     parts["steps"] = steps_of(preset, names, 1)
     students = {row: student(preset, seed, row, members, place=place, **parts) for row, place in places.items()}
-    yield [outputs for one in students.values() for outputs in one.outputs()]
-    yield students.values()
+    yield [*members, *(said for one in students.values() for said in one.outputs()), *students.values()]
     return {row: dict.fromkeys(names, one) for row, one in students.items()}
 
 
