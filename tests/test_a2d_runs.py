@@ -11,6 +11,7 @@ from helpers.data.sets import question_set
 from helpers.papers.a2d import algorithm, trainings
 from helpers.presets.load import PresetError, load
 from helpers.results import records
+from helpers.tasks import ensembles
 from helpers.tasks.answering import answering
 from helpers.tasks.spans import budget, distributions
 from helpers.tasks.views import read
@@ -278,11 +279,11 @@ def test_damaged_knowledge_is_named_and_made_again(stored, capsys, damage, said)
 
 def test_a_disk_that_is_too_small_is_named_before_anything_is_computed(preset, monkeypatch):
     knowledge = waves(preset)[1].knowledge  # its members are not trained, and not asked for
-    needed = trainings.knowledge_bytes(trainings.training_windows(preset))
-    monkeypatch.setattr(trainings.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
+    needed = ensembles.knowledge_bytes(trainings.training_windows(preset))
+    monkeypatch.setattr(ensembles.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
     with pytest.raises(OSError, match=r"the ensemble's outputs on \d+ windows take \d+ MB, .* has \d+ MB: free some"):
         knowledge.fit()
-    monkeypatch.setattr(trainings.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
+    monkeypatch.setattr(ensembles.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
     with pytest.raises(Exception, match="cannot be loaded"):
         engine.run([knowledge], preset.engine)
 

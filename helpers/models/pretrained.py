@@ -33,7 +33,7 @@ HEADS = {
     "choices": AutoModelForMultipleChoice,
 }
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
-WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model")
+WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model", ".onnx", ".data")
 
 
 def locate(encoder: str) -> dict[str, str]:

@@ -185,7 +185,8 @@ def outputs(
     Raises ValueError where it is not in evaluation mode."""
     if model.training:
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
-    tensors = SequenceTensors(sequences, next(model.parameters()).device)
+    weights_on = (weight.device for weight in model.parameters())
+    tensors = SequenceTensors(sequences, next(weights_on, "cpu"))  # ONNX files hide theirs, and are read on the CPU
     order = np.argsort(sequences.lengths_W, kind="stable")
     for begin in range(0, len(order), batch_size):
         index = order[begin : begin + batch_size]

@@ -3,7 +3,7 @@
 An ensemble of readers that differ in their initial weights is asked once about all training questions. Its mean
 distributions of the answer's start and end, its mean attention and its most confusing answers are stored, and one
 reader learns from them (Eq. 1). ``distillation`` is section 3.4, as a plan of trainings; the losses of its students are
-in ``helpers.papers.a2d.trainings``.
+in ``helpers.papers.a2d.trainings`` and ``helpers.tasks.distilled``.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from helpers.papers.a2d.trainings import (
 from helpers.papers.reading import Row
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import Preset
+from helpers.tasks.distilled import term_weights
 from helpers.tasks.spans import budget, fit_settings
 from helpers.training.engine import Plan
 
@@ -129,15 +130,9 @@ def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
 
 
 def weights_of_terms(settings: A2dSettings, row: str = "A2D") -> dict[str, float]:
-    """The weights of the terms of Eq. 1 that a row of Table 5 has: lambda is tau squared, to scale the gradients
-    (section 2.2)."""
-    weights = {
-        "CE": 1.0,
-        "KD": settings.temperature**2,
-        "ANS": settings.answer_weight,
-        "ATT": settings.attention_weight,
-    }
-    return {name: weight for name, weight in weights.items() if weight and name not in ABLATIONS[row]}
+    """The weights of the terms of Eq. 1 that a row of Table 5 has."""
+    weights = term_weights(settings.temperature, settings.answer_weight, settings.attention_weight)
+    return {name: weight for name, weight in weights.items() if name not in ABLATIONS[row]}
 
 
 def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **parts) -> A2dTraining:
