@@ -7,27 +7,27 @@ import sys
 import time
 
 import pytest
-import test_engine
+import test_imm
 
 from helpers import paths
 from helpers.papers.imm import algorithm
-from helpers.papers.imm.trainings import TeacherLogits
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
-from helpers.training import engine
+from helpers.training import cluster, engine, once
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 pytestmark = pytest.mark.slow
 
 MEMORY = 80_000_000  # bytes of a node's store
-LONG = {"training.epochs": 40.0, "training.checkpoint_minutes": 0.0}
+ATTENTIVE = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 10}
+LONG = {"training.epochs": 12.0}
 
 
 @pytest.fixture(scope="module")
 def nodes():
     node = {"num_cpus": 1, "object_store_memory": MEMORY}
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**node, "_system_config": ATTENTIVE})
     for _ in range(2):
         cluster.add_node(**node)
     yield cluster
@@ -61,3 +61,96 @@ def test_trainings_are_those_of_this_machine_to_the_last_digit(nodes, results, m
     monkeypatch.setenv("HELPERS_RESULTS", str(results.with_name("here")))
     assert trained(EngineSettings(processes=1, threads=1)) == there and len(there) == 4 * 2
     assert files(results.with_name("here")) == left
+
+
+def test_what_comes_back_is_checked_and_a_failure_stops_nothing_else(nodes, results, monkeypatch):
+    news, encyclopedia = algorithm.singles(smoke(), 0).values()
+    other = algorithm.reader(news, "of nobody", ["news"], ["news"], start="nobody")
+    monkeypatch.setattr(cluster, "_unpack", spoil(cluster._unpack, encyclopedia.folder()))
+    with pytest.raises(engine.TrainingsFailed, match="2 of 3 trainings failed") as error:
+        engine.run([other, news, encyclopedia], on(nodes, shared=False))
+    assert "of nobody, seed 0: EncoderError" in str(error.value) and "model is damaged or gone" in str(error.value)
+    assert [once.is_done(task) for task in (other, news, encyclopedia)] == [False, True, False]
+    monkeypatch.undo()
+    monkeypatch.setenv("HELPERS_RESULTS", str(results))
+    engine.run([encyclopedia], on(nodes, shared=False))
+    assert once.is_done(encyclopedia)
+
+
+def spoil(unpack, folder):
+    """``unpack``, and a byte of the model in ``folder`` another one."""
+
+    def unpacked(files, into):
+        unpack(files, into)
+        if into == folder.parent:
+            test_imm.flip(folder / "model.safetensors")
+
+    return unpacked
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one folder", "folders of their own"])
+def test_nodes_that_die_in_the_middle_are_done_without(nodes, results, monkeypatch, shared):
+    preset, ended = smoke(**LONG), []
+    tasks = [task for seed in range(2) for task in algorithm.singles(preset, seed).values()]
+
+    def end_two(task):
+        ended.append((task.infra.uid_folder() / "job.pkl").stat())
+        if len(ended) == 1:
+            assert ray.cluster_resources()["CPU"] == 3
+            for node in list(nodes.worker_nodes):
+                nodes.remove_node(node, allow_graceful=False)
+
+    try:
+        engine.run(tasks, on(nodes, shared=shared), after=end_two)
+        assert ray.cluster_resources()["CPU"] == 1 and len(ended) == len(tasks) == 4
+    finally:
+        for _ in range(2 - len(nodes.worker_nodes)):
+            nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
+    left = [(task.infra.uid_folder() / "job.pkl").stat() for task in tasks]
+    assert ended[0] in left  # what was done is not done again
+    there = [task.result()["weights"] for task in tasks]
+    monkeypatch.setenv("HELPERS_RESULTS", str(results.with_name("here")))
+    here = [task for seed in range(2) for task in algorithm.singles(preset, seed).values()]
+    engine.run(here, EngineSettings(processes=1, threads=1))
+    assert [task.result()["weights"] for task in here] == there
+
+
+DRIVER = """
+import sys, test_cluster
+from helpers.presets.schema import EngineSettings
+if __name__ == "__main__":
+    settings = EngineSettings(kind="ray", address=sys.argv[1], threads=1, processes=1, shared=sys.argv[2] == "True")
+    print("started", flush=True)
+    print(test_cluster.trained(settings, **test_cluster.LONG), flush=True)
+"""
+
+
+def start(nodes, results, shared):
+    path = os.pathsep.join(map(str, (paths.ROOT, paths.ROOT / "tests")))
+    environment = {**os.environ, "HELPERS_RESULTS": str(results), "PYTHONPATH": path}
+    command = [sys.executable, "-c", DRIVER, nodes.address, str(shared)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout.readline() == "started\n"
+    return process
+
+
+def done(results):
+    return {path: path.stat().st_mtime_ns for path in results.rglob("job.pkl")}
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one folder", "folders of their own"])
+def test_a_killed_run_is_gone_on_with_by_two_at_once(nodes, results, monkeypatch, shared):
+    first, deadline = start(nodes, results, shared), time.time() + 60
+    while not done(results) and time.time() < deadline:
+        time.sleep(0.05)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    finished = done(results)
+    assert 0 < len(finished) < 8
+    other = start(nodes, results, shared)
+    here = trained(on(nodes, shared=shared, processes=1), **LONG)
+    said, _ = other.communicate(timeout=60)
+    assert said == f"{here}\n" and len(here) == 8
+    assert {path: time for path, time in done(results).items() if path in finished} == finished
+    monkeypatch.setenv("HELPERS_RESULTS", str(results.with_name("here")))
+    assert trained(EngineSettings(processes=1, threads=1), **LONG) == here
