@@ -54,6 +54,12 @@ def files(results):
     return {path.relative_to(results).as_posix() for path in results.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "nowhere.invalid:6379"])
+def test_an_address_where_nobody_answers_is_named(results, address):
+    with pytest.raises(cluster.ClusterError, match=f"no Ray answers at engine.address = '{address}'; give HOST:PORT"):
+        trained(EngineSettings(kind="ray", address=address))
+
+
 @pytest.mark.parametrize("shared", [True, False], ids=["one folder", "folders of their own"])
 def test_trainings_are_those_of_this_machine_to_the_last_digit(nodes, results, monkeypatch, shared):
     there = trained(on(nodes, shared=shared))

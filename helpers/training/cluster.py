@@ -6,6 +6,7 @@ leaves comes back and is checked before it counts.
 """
 
 import os
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -30,6 +31,7 @@ except ModuleNotFoundError:
     ray = None
 
 RETRIES = 3  # of a task, each time that the node or the process under it dies
+PATIENCE = 20.0  # seconds until a cluster answers
 KEPT = 16  # parents that stay in Ray's store after those who asked for them have them
 Files = dict[str, bytes]  # by path in a task's folder
 
@@ -88,11 +90,13 @@ def connect(engine: EngineSettings) -> None:
     if ray.is_initialized():
         return
     try:
+        if engine.address:  # Ray itself would try for minutes
+            host, _, port = engine.address.rpartition(":")
+            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
         ray.init(address=engine.address or None, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ClusterError(
-            f"no Ray answers at engine.address = {engine.address!r} ({error}); ray start says where"
-        ) from None
+    except (OSError, ValueError, RuntimeError) as error:
+        where = f"engine.address = {engine.address!r}; give HOST:PORT, as ray start --head says it"
+        raise ClusterError(f"no Ray answers at {where} ({error})") from None
 
 
 def _threads(engine: EngineSettings) -> int:
