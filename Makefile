@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
-TABLES := 02_imm_main 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
+TABLES := 02_imm_main 04_imm_ablations 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
 
 .PHONY: reproduce study test browser lab figures lint lock clean
 
@@ -15,7 +15,7 @@ study: $(STAMP)
 	for size in study-small study study-large; do \
 		$(RUN) -m helpers run --preset $$size $(TABLES) || exit 1; \
 	done
-	$(RUN) -m helpers run --preset study 04_imm_ablations 18_growth
+	$(RUN) -m helpers run --preset study 18_growth
 
 test: $(STAMP)
 	$(RUN) -m pytest

@@ -273,6 +273,13 @@ def test_a_case_without_a_gold_answer_is_drawn():
     assert attention.draw({**case, "readers": {"before": view, "after": view}}).axes
 
 
+def test_a_preset_without_rmr_has_bert_in_its_place():
+    without = load("smoke", "a2d", **{"a2d.rmr": False})
+    assert [algorithm.trained(without, asked) for asked in ("RMR BERT", "RMR")] == [["BERT"], ["BERT"]]
+    assert {kind for kind, _ in algorithm.plans(without, "RMR")} == {"BERT"}
+    assert algorithm.trained(load("smoke", "a2d"), "RMR BERT") == ["RMR", "BERT"]
+
+
 def test_another_kind_of_reader_is_refused(preset):
     with pytest.raises(algorithm.ChoiceError, match="readers is 'QANet'; write RMR or BERT"):
         algorithm.plans(preset, "QANet")

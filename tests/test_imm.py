@@ -213,6 +213,19 @@ def test_controls_of_the_similarities_and_of_lambda(monkeypatch, preset):
     }
 
 
+def test_phi_learns_from_the_most_similar_sources_alone(monkeypatch, preset):
+    switches = preset.imm.model_copy(update={"sources": 1})
+    waves, _ = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 1), better_every_round)
+    weights = algorithm.tfidf(preset)
+    phi = [one for wave in waves for one in wave if "IMM phi" in one.label]
+    assert len(phi) == 3
+    for reader in phi:
+        (near,) = reader.domains
+        own = weights[reader.label.split(", ")[1]]
+        assert own[near] == max(own.values()) and reader.weights[near] == pytest.approx(1.0, abs=1e-5)
+        assert list(reader.teachers) == [near]
+
+
 def test_teachers_of_round_0_teach_in_every_round(monkeypatch, preset):
     switches = preset.imm.model_copy(update={"taught_by": "first"})
     waves, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 2), better_every_round)

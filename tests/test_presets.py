@@ -84,7 +84,7 @@ def test_limits_change_these_numbers_of_shipped_presets_and_nothing_else(no_gpu,
             own = presets._flat(plain)
             expected = {key: value for key, value in expected.items() if value != own[key]}
             changed = {key: value for key, value in presets._flat(limited).items() if own[key] != value}
-            assert changed == expected and all(type(value) in (int, float) for value in expected.values())
+            assert changed == expected and all(type(value) in (bool, int, float) for value in expected.values())
 
 
 def test_a_papers_domains_and_tasks_replace_those_of_the_others(tmp_path):

@@ -125,9 +125,9 @@ def test_the_first_screen_is_of_the_records():
     changed = subprocess.run(["git", "status", "--porcelain", "results"], capture_output=True, text=True, cwd=ROOT)
     if changed.returncode or changed.stdout:
         pytest.skip("results have been run anew; python -m helpers figures writes them into README.md")
-    preset, found = front.newest(papers.ALL)
+    found = front.decisive(papers.ALL)
     text = front.README.read_text(encoding="utf-8")
-    assert front.block(preset, found, summary.judged(found)) in text and front.picture(preset).exists()
+    assert front.block(found, summary.judged(found)) in text and front.picture().exists()
     assert len(text.split()) <= 700
 
 

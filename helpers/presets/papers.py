@@ -38,6 +38,7 @@ class ImmSettings(Settings):
     similarity: Literal["tf-idf", "uniform", "equal", "measured", "released"] = Field(
         "tf-idf", description="s_ij of Eq. 7: tf-idf, uniform (1), equal (1/(N - 1)), measured or released"
     )
+    sources: int = Field(0, ge=0, description="the most similar domains, which phi learns from; 0: all")
     annealing: Literal["linear", "half", "constant"] = Field(
         "linear", description="lambda of Eqs. 6 and 11: linear (0 to 1), half (1/2 to 1) or constant (1/2)"
     )
@@ -94,6 +95,7 @@ class MnemonicSettings(Settings):
 class A2dSettings(Settings):
     """A2D's settings (Hu et al. 2018, section 4.2)."""
 
+    rmr: bool = Field(True, description="whether RMR is trained; without it BERT stands in its place")
     members: int = Field(12, ge=2, description="readers of an ensemble")
     temperature: float = Field(2.0, gt=0, description="tau; its square weighs L_KD")
     answer_weight: float = Field(0.3, ge=0, description="gamma, the weight of the answer loss L_ANS")

@@ -175,17 +175,20 @@ class EngineSettings(Settings):
 
 
 class Limit(Settings):
-    """A number of a shipped preset that is another one where there is no GPU, and why."""
+    """A number or switch of a shipped preset that is another one where there is no GPU, and why."""
 
     key: str
-    value: int | float
-    instead_of: int | float
+    value: bool | int | float
+    instead_of: bool | int | float
     why: str
 
     def in_words(self) -> dict[str, str]:
         """A row of a table."""
-        instead = f"{self.instead_of:g}" if self.instead_of else "all"
-        return {"setting": self.key, "value": f"{self.value:g}", "instead of": instead, "why": self.why}
+        if isinstance(self.value, bool):
+            value, instead = str(self.value), str(self.instead_of)
+        else:
+            value, instead = f"{self.value:g}", f"{self.instead_of:g}" if self.instead_of else "all"
+        return {"setting": self.key, "value": value, "instead of": instead, "why": self.why}
 
 
 class Preset(Settings):

@@ -1,4 +1,4 @@
-"""The findings on README.md's first screen: a picture and a line a paper, from the records of the preset that decides
+"""The findings on README.md's first screen: a picture and a line a paper, every table of the preset that decides
 most."""
 
 import re
@@ -12,7 +12,7 @@ from helpers.results import canvas, records, summary
 from helpers.results.records import Record
 from helpers.results.summary import Judged
 
-PRESETS = ("study", "mini")  # the first that has records
+PRESETS = ("study", "mini")  # of a table the first that has it
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 FINDINGS = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
@@ -21,34 +21,37 @@ FINDINGS = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 def update(papers: Sequence[Any]) -> list[Path]:
     """Draw the picture, and put it and the findings into README.md; returns what was written: nothing where there are
     no records."""
-    preset, found = newest(papers)
-    if not found:
+    if not (found := decisive(papers)):
         return []
     said = summary.judged(found)
-    write_whole(path := picture(preset), canvas.content(summary.forest(summary.primary(said)), "png"))
+    write_whole(path := picture(), canvas.content(summary.forest(summary.primary(said)), "png"))
     text = README.read_text(encoding="utf-8")
-    write_whole(README, FINDINGS.sub(lambda _: block(preset, found, said), text))
+    write_whole(README, FINDINGS.sub(lambda _: block(found, said), text))
     return [path, README]
 
 
-def newest(papers: Sequence[Any]) -> tuple[str, list[Record]]:
-    """The preset that README is about, and its records."""
-    return next(((name, found) for name in PRESETS if (found := records.read_all(name, papers))), ("", []))
+def decisive(papers: Sequence[Any]) -> list[Record]:
+    """Of every table and figure the record that decides most."""
+    known = [record for name in reversed(PRESETS) for record in records.read_all(name, papers)]
+    return list({record.artefact: record for record in known}.values())  # in the order of the last preset
 
 
-def picture(preset: str) -> Path:
+def picture() -> Path:
     """Where the picture lies."""
-    return paths.results(preset) / "findings.png"
+    return paths.results(PRESETS[0]).parent / "findings.png"
 
 
-def block(preset: str, found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
+def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
     """README's findings: of every paper the first headline, and how many of its claims hold, fail, or are open."""
-    place = picture(preset).relative_to(paths.results(preset).parent.parent).as_posix()
+    place = picture().relative_to(picture().parents[1]).as_posix()
     lines = [BEGIN, f"![Every headline claim of the five papers, ours and as printed]({place})", ""]
     for said in claimed.values():
         first = next((each for each in said if each.claim.primary), said[0])
         method, _, number = first.record.label.partition(", ")
         lines.append(f"- **{method}**, {number}: {first.judgement.short} Claims: {summary.count(said)}.")
+    claims = [record for record in found if record.claims]
+    of_preset = {name: [record for record in claims if record.preset == name] for name in PRESETS}
+    seeds = [f"preset `{name}` ({summary.seeds(own)})" for name, own in of_preset.items() if own]
     few = summary.fewest(found)
-    lines += ["", f"Preset `{preset}`, {summary.seeds(found)}." + f" {few}" * bool(few), END]
+    lines += ["", f"From {' and '.join(seeds)}." + f" {few}" * bool(few), END]
     return "\n".join(lines)

@@ -171,16 +171,22 @@ def plans(
 ) -> dict[tuple[Kind, int], Plan]:
     """A distillation for every kind of reader ("RMR", "BERT" or "RMR BERT") and seed. Raises ChoiceError for another
     kind."""
-    kinds = tuple(readers.split())
+    seeds, kinds = range(preset.seeds), trained(preset, readers)
+    return {(kind, seed): distillation(preset.drawn(seed), kind, seed, rows) for kind in kinds for seed in seeds}
+
+
+def trained(preset: Preset, readers: str) -> list[Kind]:
+    """The kinds of readers that are asked for. A preset without RMR has BERT in its place. Raises ChoiceError."""
+    kinds = readers.split()
     if not kinds or set(kinds) - set(KINDS):
         raise ChoiceError(f"readers is {readers!r}; write {' or '.join(KINDS)}, or several with a space between")
-    seeds = range(preset.seeds)
-    return {(kind, seed): distillation(preset.drawn(seed), kind, seed, rows) for kind in kinds for seed in seeds}
+    return list(dict.fromkeys(kind if preset.a2d.rmr else "BERT" for kind in kinds))
 
 
 def all_plans(preset: Preset, readers: str) -> dict[tuple, Plan]:
     """What Table 5, our curves and section 4.2 need."""
-    return plans(preset, readers, tuple(ABLATIONS)) | longer_plans(preset, readers) | weight_plans(preset, readers)
+    kind, *_ = trained(preset, readers)
+    return plans(preset, readers, tuple(ABLATIONS)) | longer_plans(preset, kind) | weight_plans(preset, kind)
 
 
 def longer_plans(preset: Preset, kind: Kind) -> dict[tuple[str, int], Plan]:

@@ -76,7 +76,7 @@ CARD = Paper(
         notebook="02_imm_main",
         section="data",
         work=partial(import_module, f"{__name__}.own"),
-        settings={"data.adversarial": None, "own_draws": False},
+        settings={"data.adversarial": None, "own_draws": False, "seeds": 1},
         flags=(
             Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),
             Flag("methods", "imm.methods", 'to choose from, beside Single, such as "Mix FT IMM"'),

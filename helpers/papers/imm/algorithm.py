@@ -1,7 +1,6 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020).
 
-Algorithm 1 and the methods it is compared with, as plans: each yields waves of trainings, parents first, and goes on
-when they are done (``helpers.training.engine.run_plans``).
+Algorithm 1 and the methods it is compared with, as plans of trainings (``helpers.training.engine.run_plans``).
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 from helpers.data.domains import load_domains
 from helpers.data.sets import question_set
-from helpers.data.similarity import question_similarity
+from helpers.data.similarity import nearest, question_similarity
 from helpers.papers.imm.trainings import (
     ImmTraining,
     Readers,
@@ -53,6 +52,7 @@ CONTROLS = {
     "λ constant": {"annealing": "constant"},
     "teachers of round 0": {"taught_by": "first"},
     "cross-fitted teachers": {"taught_by": "cross-fitted"},
+    "two nearest sources": {"sources": 2},
 }
 OURS = ("all probabilities", "raw logits", *CONTROLS)  # which the paper does not have
 RUNS = 100  # seeds from one run to the next
@@ -113,10 +113,11 @@ def multi_domain_reader(
     i: str, theta: Readers, teachers: Teachers, s: Weights, switches: ImmSettings, k: int
 ) -> ImmTraining:
     """phi_i^(k): trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
-    others = [j for j in theta if j != i]
+    weights = nearest(s[i], switches.sources)
+    others = [j for j in theta if j in weights]
     taught = lessons(teachers, others, switches) if switches.teach_multi_domain else {}
     start = theta[i].key if switches.multi_domain_start == "theta" else ""
-    parts = {"start": start, "weights": s[i], "order": k if switches.new_order else 0}
+    parts = {"start": start, "weights": weights, "order": k if switches.new_order else 0}
     return reader(theta[i], f"IMM phi, {i}, round {k + 1}", others, **parts, **taught)
 
 
