@@ -83,6 +83,17 @@ def test_what_comes_back_is_checked_and_a_failure_stops_nothing_else(nodes, resu
     assert once.is_done(encyclopedia)
 
 
+def test_a_node_with_another_version_is_named(results, monkeypatch):
+    single = algorithm.singles(smoke(), 0)["news"]
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    for error in (
+        cluster._fit_in_place(single, f"{single.key}, of version 1", str(results), 1, False),
+        cluster._fit_apart(single, f"{single.key}, of version 1", 1, []),
+    ):
+        assert isinstance(error, cluster.ClusterError) and "has another version of this package" in str(error)
+    assert not files(results)
+
+
 def spoil(unpack, folder):
     """``unpack``, and a byte of the model in ``folder`` another one."""
 

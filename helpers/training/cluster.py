@@ -6,6 +6,7 @@ leaves comes back and is checked before it counts.
 """
 
 import os
+import platform
 import socket
 import threading
 from collections.abc import Callable
@@ -37,7 +38,7 @@ Files = dict[str, bytes]  # by path in a task's folder
 
 
 class ClusterError(UserError):
-    """Ray is not installed, or none answers at ``engine.address``."""
+    """Ray is not installed, none answers at ``engine.address``, or a node has another version of this package."""
 
 
 def starter(engine: EngineSettings) -> Start:
@@ -48,7 +49,7 @@ def starter(engine: EngineSettings) -> Start:
     in_place, apart = (ray.remote(**options)(function) for function in (_fit_in_place, _fit_apart))
 
     def start_in_place(task: Any, wait: bool, at_once: int) -> Future:
-        return in_place.remote(task, _root(task), threads, wait).future()
+        return in_place.remote(task, task.key, _root(task), threads, wait).future()
 
     # A model is put into Ray's store once for all who build on it, and not kept there for those who come much later.
     stored = lru_cache(KEPT)(lambda folder: ray.put(_packed(folder)))
@@ -56,7 +57,7 @@ def starter(engine: EngineSettings) -> Start:
     def fetch(task: Any) -> None:
         folder, needed = task.infra.uid_folder(create=True), task.builds_on()
         parents = [stored(Path(task.infra.folder) / key) for key in needed]
-        made = ray.get(apart.remote(task, threads, needed, *parents))
+        made = ray.get(apart.remote(task, task.key, threads, needed, *parents))
         if isinstance(made, Exception):
             raise made
         _unpack(made, folder)
@@ -108,23 +109,33 @@ def _root(task: Any) -> str:
     return str(Path(task.infra.folder).resolve().parents[1])
 
 
-def _below(task: Any, root: str) -> Any:
-    """The task as it is where results lie below ``root``, in this process from now on."""
+def _below(root: str, task: Any, key: str) -> Any:
+    """The task as it is where results lie below ``root``, in this process from now on. Raises ClusterError where it has
+    another key than there where it comes from."""
     os.environ["HELPERS_RESULTS"] = root
-    return type(task)(**{name: getattr(task, name) for name in type(task).model_fields if name != "infra"})
+    made = type(task)(**{name: getattr(task, name) for name in type(task).model_fields if name != "infra"})
+    if made.key != key:
+        raise ClusterError(f"{platform.node()} has another version of this package; install the same on all nodes")
+    return made
 
 
-def _fit_in_place(task: Any, root: str, threads: int, wait: bool) -> Exception | None:
+def _fit_in_place(task: Any, key: str, root: str, threads: int, wait: bool) -> Exception | None:
     torch.set_num_threads(threads)
-    return once.fit(_below(task, root), wait)
+    try:
+        return once.fit(_below(root, task, key), wait)
+    except ClusterError as error:
+        return error
 
 
-def _fit_apart(task: Any, threads: int, needed: list[str], *parents: Files) -> Files | Exception:
+def _fit_apart(task: Any, key: str, threads: int, needed: list[str], *parents: Files) -> Files | Exception:
     torch.set_num_threads(threads)
     with TemporaryDirectory() as root:
-        task = _below(task, root)
-        for key, files in zip(needed, parents, strict=True):
-            _unpack(files, Path(task.infra.folder) / key)
+        try:
+            task = _below(root, task, key)
+        except ClusterError as error:
+            return error
+        for parent, files in zip(needed, parents, strict=True):
+            _unpack(files, Path(task.infra.folder) / parent)
         return once.fit(task) or _packed(task.infra.uid_folder())
 
 
