@@ -111,19 +111,19 @@ def test_nodes_that_die_in_the_middle_are_done_without(nodes, results, monkeypat
     tasks = [task for seed in range(2) for task in algorithm.singles(preset, seed).values()]
 
     def end_two(task):
-        ended.append((task.infra.uid_folder() / "job.pkl").stat())
+        ended.append((task.infra.uid_folder() / "job.pkl").stat().st_mtime_ns)
         if len(ended) == 1:
-            assert ray.cluster_resources()["CPU"] == 3
+            assert len(nodes.worker_nodes) == 2
             for node in list(nodes.worker_nodes):
                 nodes.remove_node(node, allow_graceful=False)
 
     try:
         engine.run(tasks, on(nodes, shared=shared), after=end_two)
-        assert ray.cluster_resources()["CPU"] == 1 and len(ended) == len(tasks) == 4
+        assert not nodes.worker_nodes and len(ended) == len(tasks) == 4
     finally:
         for _ in range(2 - len(nodes.worker_nodes)):
             nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
-    left = [(task.infra.uid_folder() / "job.pkl").stat() for task in tasks]
+    left = [(task.infra.uid_folder() / "job.pkl").stat().st_mtime_ns for task in tasks]
     assert ended[0] in left  # what was done is not done again
     there = [task.result()["weights"] for task in tasks]
     monkeypatch.setenv("HELPERS_RESULTS", str(results.with_name("here")))
