@@ -71,7 +71,7 @@ def without_waiting(notebooks: Notebooks, workers: int) -> float:
     for plans in notebooks:
         plans_by_number = {number: iter(waves) for number, waves in enumerate(plans)}
         schedule = Schedule(plans_by_number, lambda task, known=frozenset(done): task.key in known)
-        for _ in carry_out(schedule, clock.start, workers, clock.wait):
+        for _ in carry_out(schedule, clock.start, lambda: workers, clock.wait):
             pass
         done |= schedule.done
     return clock.now

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from helpers import paths
+from helpers.errors import UserError
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
@@ -88,6 +89,8 @@ def test_a_setting_that_changes_changes_the_key(results, preset):
 
     same = key()
     assert key() == same == key(**{"training.checkpoint_minutes": 1.0}) == key(**{"engine.threads": 2})
+    engines = [{"engine.kind": "ray", "engine.gpus": 0.5}, {"engine.address": "a:1", "engine.shared": False}]
+    assert {key(**settings) for settings in engines} == {same}
     assert key(**{"imm.rounds": 2}) == key(**{"imm.kd_space": "logits"}) == same  # of no concern to a Single reader
     different = [
         key(**{"training.epochs": 2.0}),
@@ -96,6 +99,16 @@ def test_a_setting_that_changes_changes_the_key(results, preset):
         key(random_layers=2),
     ]
     assert len({same, *different}) == 5
+
+
+def test_ray_that_is_not_there_is_one_sentence(results, preset, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "helpers.training.cluster", raising=False)
+    with pytest.raises(UserError, match="'ray', which is not installed: pip install ray, or set it to 'local'"):
+        run(preset, kind="ray")
+    monkeypatch.delitem(sys.modules, "helpers.training.cluster")
+    run(preset, processes=1)
+    run(preset, kind="ray")  # nothing is left, so nobody is asked
 
 
 def test_one_failure_does_not_stop_the_others(results, preset, monkeypatch):

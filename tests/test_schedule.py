@@ -58,7 +58,7 @@ class Clock:
 
 def carried_out(plans, clock, room=9, cached=()):
     schedule = Schedule(plans, lambda task: task.key in cached)
-    ended = [(task.key, error) for task, error in carry_out(schedule, clock.start, room, clock.wait)]
+    ended = [(task.key, error) for task, error in carry_out(schedule, clock.start, lambda: room, clock.wait)]
     return schedule, ended
 
 
@@ -140,7 +140,7 @@ def test_the_error_names_all_that_failed_and_what_was_not_begun(monkeypatch):
         return future
 
     monkeypatch.setattr(engine, "is_done", lambda task: False)
-    monkeypatch.setattr(engine, "starter", lambda settings: start)
+    monkeypatch.setattr(engine, "workers", lambda settings: (start, lambda: 2))
     wave = [Task("x"), Task("y"), Task("z"), Task("xy", ("x", "y"))]
     with pytest.raises(engine.TrainingsFailed) as error:
         engine.run_plans({1: iter([wave]), 2: iter([wave])}, EngineSettings(), after=told.append)

@@ -1,14 +1,16 @@
 """Run many trainings, of one plan or several: cached ones are skipped, and none waits for what it does not need."""
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from helpers.presets.schema import EngineSettings
-from helpers.training.local import processes, starter
+from helpers.training import local
+from helpers.training.local import processes
 from helpers.training.once import is_done
-from helpers.training.schedule import Outcome, Plan, Schedule, carry_out
+from helpers.training.schedule import Outcome, Plan, Schedule, Start, carry_out
 
 After = Callable[[Any], None]  # is told of every task that is done, as soon as it is
 
@@ -16,6 +18,15 @@ After = Callable[[Any], None]  # is told of every task that is done, as soon as 
 class TrainingsFailed(RuntimeError):
     """Some trainings failed; all that does not build on them is done and kept. The message names each with its error,
     and what was not begun."""
+
+
+def workers(engine: EngineSettings) -> tuple[Start, Callable[[], int]]:
+    """What begins a task, and how many there is room for. Raises ClusterError where Ray is asked for and not there."""
+    if engine.kind == "local":
+        return local.starter(engine), partial(processes, engine)
+    from helpers.training import cluster  # imports ray, which takes a second
+
+    return cluster.starter(engine), partial(cluster.room, engine)
 
 
 def run_plans(
@@ -38,10 +49,10 @@ def run_plans(
         show()
         if schedule.ready:
             bar.refresh()
-        for task, error in carry_out(schedule, starter(engine), processes(engine)):
-            show()
-            if after and error is None:
-                after(task)
+            for task, error in carry_out(schedule, *workers(engine)):
+                show()
+                if after and error is None:
+                    after(task)
     if schedule.failed:
         raise TrainingsFailed(_failures(schedule))
     return schedule.outcomes()

@@ -1,11 +1,13 @@
 """Work is done once: whether a task is done and whole, and doing it where no other run does."""
 
+from collections.abc import Callable
 from typing import Any
 
 from filelock import FileLock
 
 from helpers.training.checkpoints import DamagedFile
 
+LOCK = "lock"  # a file in a task's folder
 _checked: set[str] = set()  # folders whose content was looked at by this process
 
 
@@ -25,15 +27,15 @@ def is_done(task: Any, say: bool = True) -> bool:
     return True
 
 
-def fit(task: Any, wait: bool = True) -> Exception | None:
-    """Do a task that is not done, and return what went wrong: Timeout where another run is at it and this one is not to
-    ``wait``."""
+def fit(task: Any, wait: bool = True, do: Callable[[Any], object] = lambda task: task.fit()) -> Exception | None:
+    """``do`` a task that is not done, and return what went wrong: Timeout where another run is at it and this one is
+    not to ``wait``."""
     try:
         # Two runs of one preset at once share the work.
-        with FileLock(task.infra.uid_folder(create=True) / "lock", timeout=-1 if wait else 0):
+        with FileLock(task.infra.uid_folder(create=True) / LOCK, timeout=-1 if wait else 0):
             if not is_done(task, say=False):  # it may have been looked at before another run mended it
                 task.infra.clear_job()
-                task.fit()
+                do(task)
     except Exception as error:  # reported for all tasks together
         return error
     return None

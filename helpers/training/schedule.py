@@ -85,14 +85,15 @@ class Schedule:
             then()
 
 
-def carry_out(schedule: Schedule, start: Start, room: int, wait: Callable = wait) -> Iterator[tuple]:
-    """Begin what is ready, at most ``room`` tasks at once, until nothing is left that can be done; yields each task as
-    it ends, with what went wrong or None. ``wait`` is that of futures, or a clock of its own."""
+def carry_out(schedule: Schedule, start: Start, room: Callable[[], int], wait: Callable = wait) -> Iterator[tuple]:
+    """Begin what is ready, as much at once as there is ``room`` for, until nothing is left that can be done; yields
+    each task as it ends, with what went wrong or None. ``wait`` is that of futures, or a clock of its own."""
     running: dict[Future, Any] = {}
     again: deque = deque()  # what another run was training, or a worker died of: once more, when nothing else is ready
     second: set[str] = set()
     while running or schedule.ready or again:
-        while len(running) < room and (schedule.ready or again):
+        there = room()
+        while len(running) < there and (schedule.ready or again):
             at_once = len(running) + len(schedule.ready) + len(again)
             task = schedule.ready.popleft() if schedule.ready else again.popleft()
             running[start(task, task.key in second, at_once)] = task
