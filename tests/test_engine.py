@@ -106,7 +106,7 @@ def test_ray_that_is_not_there_is_one_sentence(results, preset, monkeypatch):
     monkeypatch.delitem(sys.modules, "helpers.training.cluster", raising=False)
     with pytest.raises(UserError, match="'ray', which is not installed: pip install ray, or set it to 'local'"):
         run(preset, kind="ray")
-    monkeypatch.delitem(sys.modules, "helpers.training.cluster")
+    monkeypatch.delitem(sys.modules, "helpers.training.cluster", raising=False)
     run(preset, processes=1)
     run(preset, kind="ray")  # nothing is left, so nobody is asked
 
