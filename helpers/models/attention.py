@@ -3,7 +3,7 @@
 from torch import nn
 
 from helpers.batches.tensors import rows_of
-from helpers.models import dropout
+from helpers.models import dropout, unpadded
 from helpers.models.pretrained import EncoderError
 
 
@@ -17,6 +17,7 @@ def keep_attention(model: nn.Module) -> nn.Module:
     if layer is None or getattr(model, "keeps_attention", False):
         return model
     model.set_attn_implementation(dropout.NAME)
+    unpadded.skip_padding(model, False)  # what is kept has the shape of a padded batch
     layer.keeps = "probabilities"  # for helpers.models.dropout.attention, which leaves them there as ``kept``
     model.register_forward_pre_hook(_take_segments, with_kwargs=True)
     model.register_forward_hook(_add_attention)
@@ -31,6 +32,7 @@ def keep_levels(model: nn.Module, what: str) -> nn.Module:
     layers = attention_layers(model, of_all=True)
     is_kept = any(hasattr(layer, "keeps") for layer in layers)
     model.set_attn_implementation(dropout.NAME)
+    unpadded.skip_padding(model, False)
     for layer in layers:
         layer.keeps = what
     if is_kept:
