@@ -121,7 +121,7 @@ def main() -> None:
         "Trainer at its best": lambda seed: with_trainer(windows, tokenizer, given.encoder, False, seed),
         "ours": lambda seed: with_ours(windows, given.encoder, seed),
     }
-    with_ours(windows.select(np.arange(32)), given.encoder, 0)  # imports, thread pools, caches
+    with_ours(windows.select(np.arange(min(32, len(windows)))), given.encoder, 0)  # imports, thread pools, caches
     seconds, losses = {name: [] for name in ways}, {name: [] for name in ways}
     for turn in range(given.turns):
         for name, way in ways.items():
