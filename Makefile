@@ -29,7 +29,7 @@ lab: $(STAMP)
 	$(VENV)/bin/jupyter lab notebooks
 
 # On a machine with a GPU: its tests, benchmarks, and IMM's Table 1 with preset lab.
-#   make gpu DATA=path/to/domains ENCODER=path/to/encoder [TRAIN_SIZE=0] [SEEDS=3] [PROCESSES=4]
+#   make gpu DATA=path/to/domains ENCODER=path/to/encoder [TRAIN_SIZE=0] [SEEDS=3]
 gpu: $(STAMP)
 	PYTHON=$(RUN) sh benchmarks/gpu.sh "$(DATA)" "$(ENCODER)"
 

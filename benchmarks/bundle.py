@@ -4,9 +4,9 @@
 
 The machine has Python 3.12 and the packages that `benchmarks/torch_image.txt` names, PyTorch among them. The folder
 gets the project as it is committed, without its results, and the name of the commit; wheels of what the project needs
-besides, in the versions that are installed here; of the data what preset lab trains on and asks; the encoder in float16;
-and ``run.sh``, which unpacks them there and takes the words that `benchmarks/gpu.sh` takes. A folder larger than --most
-megabytes is an error.
+besides, in the versions that are installed here; of the data what preset lab trains on and asks; the encoder in
+float16; and ``run.sh``, which unpacks them there and takes the words that `benchmarks/gpu.sh` takes. A folder larger
+than --most megabytes is an error.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ ROOT = Path(__file__).parents[1]
 PYTHON = {"python_version": "3.12", "python_full_version": "3.12.0"}
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (39, 35, 34, 31, 28, 27, 24, 17, 12, 5)]
 PLATFORMS += ["manylinux2014_x86_64", "manylinux1_x86_64"]
-# JupyterLab and widgets are for a person, rouge-score is for free answers, debuggers for bugs
-SKIPPED = {"jupyterlab", "ipywidgets", "rouge-score", "debugpy"}
+# JupyterLab, widgets and completion are for a person, debuggers for bugs, rouge-score for free answers
+SKIPPED = {"jupyterlab", "ipywidgets", "jedi", "debugpy", "rouge-score"}
 RUN = """#!/bin/sh
-# Unpack what lies beside this file into $WORK, run benchmarks/gpu.sh there on it with the words given, and leave the log
-# and the records in $OUT. Records made there do not know their commit; it stands in commit.txt.
+# Unpack what lies beside this file into $WORK, run benchmarks/gpu.sh there on it with the words given, and leave the
+# log and the records in $OUT. Records made there do not know their commit; it stands in commit.txt.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=${WORK:-${TMPDIR:-/tmp}/reading-distillation}
