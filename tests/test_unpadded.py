@@ -250,3 +250,14 @@ def test_a_classifiers_step_does_not_wait_either(windows):
     plan = plan_steps(bucketed(sequences.lengths_W, batch_size=4, seed=1), 5)
     model = load_encoder("data/mini", "labels", seed=0, random_layers=1)
     assert steps_that_wait(Batches(SequenceTensors(sequences), plan), labels.loss, model) == [0] * 4
+
+
+def test_kept_attention_and_answer_networks_know_the_longest_texts_beforehand(windows):
+    def attended(output, batch, progress):
+        return {"mean": output.attention.square().mean()}
+
+    assert steps_that_wait(batches_of(windows, 5), attended, keep_attention(reader())) == [1] * 4  # the mask, on a CPU
+    tensors = {"pairs": SequenceTensors(sequences_of("labels", windows))}
+    model = new_multitask("data/mini", {"pairs": Head("labels", san=True)}, seed=0, random_layers=1)
+    plan = [("pairs", np.arange(4) + step) for step in range(5)]
+    assert steps_that_wait(TaskBatches(tensors, plan), labels.loss, model) == [0] * 4

@@ -47,9 +47,9 @@ class SequenceTensors:
 
     def gather(self, index: np.ndarray) -> dict[str, Tensor]:
         """Padded batch of the rows ``index``: input_ids, attention_mask, token_type_ids and segment_ids (0 special or
-        padding, 1 first text, 2 second text), B×L, the labels by name (B), and ``lengths``, each row's number of
-        tokens, on the host. With C choices ``index`` counts examples, the inputs are B×C×L, and of lengths there are
-        B·C.
+        padding, 1 first text, 2 second text), B×L, the labels by name (B), and on the host ``lengths``, each row's
+        number of tokens (B), and ``text_lengths``, those of its two texts (B×2). With C choices ``index`` counts
+        examples, the inputs are B×C×L, and of lengths there are B·C.
 
         L is the longest row's length, rounded up to a multiple of 8.
         """
@@ -68,9 +68,10 @@ class SequenceTensors:
         }
         if self.choices > 1:
             inputs = {name: values.view(-1, self.choices, length) for name, values in inputs.items()}
-        lengths = self.row_lengths.reshape(-1, self.choices)[index].ravel()
+        lengths = self.counts.reshape(-1, self.choices, 5)[index].reshape(-1, 5)
+        known = {"lengths": torch.from_numpy(lengths.sum(1)), "text_lengths": torch.from_numpy(lengths[:, [1, 3]])}
         labels = {name: values[chosen] for name, values in self.labels.items()}
-        return {**inputs, **labels, "lengths": torch.from_numpy(lengths)}
+        return {**inputs, **labels, **known}
 
     def gather_sequences(self, values: Tensor, index: np.ndarray) -> Tensor:
         """The rows of ``values``, one a sequence, on the device of the pools. ``values`` may lie elsewhere."""
@@ -96,13 +97,14 @@ class SequenceTensors:
         return upload(torch.where(mask, flat[torch.where(mask, start + p * asked + q, 0)], 0), self.pool.device)
 
 
-def rows_of(segment_ids: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def rows_of(segment_ids: Tensor, text_lengths: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Positions (B×Q) of the first texts' tokens in a batch (B×L) and which are real, and the same (B×P) of the second
-    texts'. Positions that are not real are 0."""
+    texts'. Positions that are not real are 0. Without ``text_lengths`` (B×2, on the host) it waits for the device."""
     found = []
     for segment in (1, 2):
         is_text = segment_ids == segment
         count, offset = is_text.sum(1, keepdim=True), is_text.int().argmax(1, keepdim=True)
-        step = torch.arange(max(1, int(count.max())), device=segment_ids.device)
+        longest = int(count.max()) if text_lengths is None else max(text_lengths[:, segment - 1].tolist())
+        step = torch.arange(max(1, longest), device=segment_ids.device)
         found += [torch.where(step < count, offset + step, 0), step < count]
     return tuple(found)

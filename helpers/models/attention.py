@@ -73,14 +73,14 @@ def attention_layers(model: nn.Module, of_all: bool = False) -> list[nn.Module]:
 
 
 def _take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
-    model.segment_ids = inputs.pop("segment_ids")  # the encoder itself does not know them
+    model.segments = inputs.pop("segment_ids"), inputs.pop("text_lengths", None)  # which the encoder does not know
     return arguments, inputs
 
 
 def _add_attention(model: nn.Module, _: tuple, output) -> None:
     layer = attention_of(model)
     weights, layer.kept = layer.kept, None
-    at_q, q, at_p, p = rows_of(model.segment_ids)
+    at_q, q, at_p, p = rows_of(*model.segments)
     weights = weights.float().mean(1).gather(1, at_p[:, :, None].expand(-1, -1, weights.shape[-1]))
     block = weights.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
     output.attention = block / block.sum(-1, keepdim=True).clamp_min(1e-9)

@@ -46,7 +46,7 @@ class MultiTask(nn.Module):
         """The output of one task's model. ``packing`` is for the encoder (``helpers.models.unpadded``)."""
         model = self.tasks[task]
         packed = {} if packing is None else {"packing": packing}
-        return model(**{name: inputs[name] for name in inputs_of(model)}, **packed)
+        return model(**{name: inputs[name] for name in inputs_of(model) if name in inputs}, **packed)
 
     @property
     def base_model(self) -> nn.Module:
