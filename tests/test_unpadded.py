@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -98,6 +100,29 @@ def test_attention_stays_within_each_row():
         alone = [each[:, :, begin:end] for each in (query, key, value)]
         expected = torch.nn.functional.scaled_dot_product_attention(*alone, scale=0.5).transpose(1, 2)
         assert torch.allclose(found[:, begin:end], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_a_kernel_is_tried_before_it_is_trusted(mode):
+    cpu = torch.device("cpu")
+
+    def leaks(query, key, value, edges, longest, dropout, scaling):
+        return varlen.spelt_out(query, key, value, edges[[0, -1]], longest, dropout, scaling)
+
+    def stands_still(query, *others):
+        return varlen.spelt_out(query.detach(), *others)
+
+    with mode(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert varlen.is_right(varlen.spelt_out, cpu) and not varlen.has_kernel(cpu)
+    with mode():
+        for function, said in (
+            (leaks, "is off here"),
+            (stands_still, "does not work here"),
+            (varlen.fused, "does not work"),
+        ):
+            with pytest.warns(UserWarning, match=said):
+                assert not varlen.is_right(function, cpu)
 
 
 @pytest.mark.parametrize("head", ["spans", "labels", "choices"])

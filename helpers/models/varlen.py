@@ -2,6 +2,7 @@
 that PyTorch has, with its own dropout; elsewhere a slow reference with the same result, for tests."""
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -35,25 +36,30 @@ def spelt_out(query, key, value, edges: Tensor, longest: int, dropout: float, sc
 
 @cache
 def has_kernel(device: torch.device) -> bool:
-    """Whether the kernel gives on this device what the reference does, gradients too. Warns where it does not."""
-    if device.type != "cuda":
-        return False
+    """Whether the kernel works on this device. Warns where a GPU's does not."""
+    return device.type == "cuda" and is_right(fused, device)
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def is_right(function: Callable[..., Tensor], device: torch.device) -> bool:
+    """Whether ``function`` gives in bfloat16 what the reference does, gradients too. Warns where it does not."""
     generator = torch.Generator().manual_seed(0)
     edges = torch.tensor([0, 5, 70, 128], dtype=torch.int32, device=device)
     drawn = [torch.randn(128, 2, 64, generator=generator).to(device, torch.bfloat16) for _ in range(4)]
 
-    def run(function, dtype: torch.dtype) -> list[Tensor]:
-        inputs = [each.to(dtype).requires_grad_() for each in drawn[:3]]
+    def run(function: Callable[..., Tensor], dtype: torch.dtype) -> list[Tensor]:
+        inputs = [each.to(dtype, copy=True).requires_grad_() for each in drawn[:3]]
         output = function(*inputs, edges, 65, 0.0, 0.125)
-        return [output, *torch.autograd.grad(output, inputs, drawn[3].to(dtype))]
+        return [output.detach(), *torch.autograd.grad(output, inputs, drawn[3].to(dtype))]
 
     try:
-        pairs = zip(run(fused, torch.bfloat16), run(spelt_out, torch.float32), strict=True)
+        pairs = zip(run(function, torch.bfloat16), run(spelt_out, torch.float32), strict=True)
         gaps = [float((found.float() - expected).norm() / expected.norm()) for found, expected in pairs]
     except (AttributeError, NotImplementedError, RuntimeError, TypeError) as error:
         warnings.warn(f"variable-length attention does not work here, batches stay padded: {error}", stacklevel=2)
         return False
-    if is_right := all(gap < TOLERANCE for gap in gaps):
-        return is_right
-    warnings.warn(f"variable-length attention is off here, batches stay padded: {gaps}", stacklevel=2)
-    return False
+    if not all(gap < TOLERANCE for gap in gaps):
+        warnings.warn(f"variable-length attention is off here, batches stay padded: {gaps}", stacklevel=2)
+        return False
+    return True
