@@ -34,6 +34,7 @@ PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (39, 35, 34, 31, 28, 27,
 PLATFORMS += ["manylinux2014_x86_64", "manylinux1_x86_64"]
 # JupyterLab, widgets and completion are for a person, debuggers for bugs, rouge-score for free answers
 SKIPPED = {"jupyterlab", "ipywidgets", "jedi", "debugpy", "rouge-score"}
+BESIDE = ["ipykernel"]  # which JupyterLab brings along otherwise
 RUN = """#!/bin/sh
 # Unpack what lies beside this file into $WORK, run benchmarks/gpu.sh there on it with the words given, and leave the
 # log and the records in $OUT. Records made there do not know their commit; it stands in commit.txt.
@@ -62,7 +63,7 @@ def lacking() -> dict[str, str]:
     """By name the version here of every package that the project needs and the image has not."""
     has = set((ROOT / "benchmarks/torch_image.txt").read_text().split())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    left, found = [Requirement(each) for each in project["dependencies"]], {}
+    left, found = [Requirement(each) for each in [*project["dependencies"], *BESIDE]], {}
     while left:
         needed = left.pop()
         name = re.sub(r"[-_.]+", "-", needed.name).lower()
