@@ -27,9 +27,11 @@ from torch import Tensor
 from helpers.batches.plans import Batches
 from helpers.models.attention import keep_attention
 from helpers.papers.a2d import algorithm
-from helpers.papers.a2d.trainings import joint_loss, knowledge_of, new_reader, teacher_of, training_windows
+from helpers.papers.a2d.trainings import new_reader, training_windows
 from helpers.presets.load import load
 from helpers.presets.schema import Preset
+from helpers.tasks.distilled import joint_loss, teacher_of
+from helpers.tasks.ensembles import knowledge_of
 from helpers.tasks.spans import training_batches
 from helpers.training.checkpoints import load_tensors, save_tensors
 from helpers.training.loop import fit, is_bf16, training_device
@@ -43,7 +45,9 @@ def fill_store(path: Path, preset: Preset, kind: str) -> dict[str, Tensor]:
     windows = training_windows(preset)
     members = [keep_attention(new_reader(preset, kind, 90 + m)).to(training_device()).eval() for m in range(2)]
     begun = time.perf_counter()
-    tensors = knowledge_of(members, windows, preset.a2d, preset.answers, preset.training.precision)
+    tensors = knowledge_of(
+        members, windows, preset.a2d.temperature, preset.a2d.top_k, preset.answers, preset.training.precision
+    )
     computed = time.perf_counter()
     save_tensors(path, tensors, {}, "ensemble's outputs")
     written = time.perf_counter()

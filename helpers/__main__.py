@@ -1,5 +1,5 @@
 """Command line: ``python -m helpers run | figures | status | data | improve | compress | multitask | pretrain |
-answer | predict | score | glue-submission``."""
+answer | predict | export | score | glue-submission``."""
 
 import argparse
 import ast
@@ -77,6 +77,12 @@ def build_parser() -> argparse.ArgumentParser:
     predict.add_argument("model", help="as for answer")
     predict.add_argument("questions", help="a file of questions, in any format that data knows")
     predict.add_argument("--out", type=Path, required=True, help="JSON file for the answers by question")
+    export = command("export", commands.export, "Write a trained reader or classifier as ONNX, and time it.", preset="")
+    export.add_argument("model", help="as for answer; or a classifier's folder")
+    export.add_argument("--out", type=Path, required=True, help="folder for it, which answer and predict take as well")
+    precision = export.add_mutually_exclusive_group()
+    precision.add_argument("--onnx", action="store_true", help="as it is, in float32 (the default)")
+    precision.add_argument("--int8", action="store_true", help="with weights of 8 bits: smaller, and faster")
     score = command("score", commands.score, "Exact match and F1 of answers, by the official rules.", preset="")
     score.add_argument("questions", help="a file of questions with their answers, in any format that data knows")
     score.add_argument("answers", help="JSON of the answers by question, as predict writes it")

@@ -190,6 +190,20 @@ def predict(given: argparse.Namespace) -> int:
     return 0
 
 
+def export(given: argparse.Namespace) -> int:
+    from helpers.export import export
+
+    done = export(given.model, given.out, given.int8)
+    asked = f"{done.questions} questions in {done.windows} windows of {done.tokens[0]} to {done.tokens[1]} tokens"
+    print(f"compared with torch on {asked}: the largest difference of a logit is {done.exact:.1g}")
+    if given.int8:
+        print(f"with weights of 8 bits it is {done.difference:.2g}, and {done.alike:.1%} of windows are answered alike")
+    print(
+        f"{os.path.relpath(given.out)}: {done.size / 1e6:.1f} MB, {done.faster:.1f} times as fast as torch on this CPU"
+    )
+    return 0
+
+
 def score(given: argparse.Namespace) -> int:
     from helpers.data import questions
     from helpers.tasks import scoring

@@ -12,9 +12,10 @@ from transformers import PreTrainedTokenizerFast
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
 from helpers.models.mnemonic import NEVER
-from helpers.papers.a2d import algorithm, trainings
+from helpers.papers.a2d import algorithm
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import AnswerSettings
+from helpers.tasks import distilled, ensembles
 from helpers.tasks.decoding import Logits
 from helpers.tasks.spans import distributions
 from helpers.training import losses
@@ -89,7 +90,7 @@ BATCH = {
 def test_joint_loss_by_hand():
     weights = algorithm.weights_of_terms(A2dSettings(temperature=2.0, answer_weight=0.3, attention_weight=0.1))
     assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
-    terms = {name: float(term) for name, term in trainings.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0).items()}
+    terms = {name: float(term) for name, term in distilled.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0).items()}
     assert terms == pytest.approx(
         {
             "CE": -math.log(0.9) - math.log(0.5),
@@ -106,16 +107,16 @@ def test_smoothed_labels_are_of_the_tokens_that_may_be_answers():
     output = SimpleNamespace(start_logits=logits, end_logits=never)
     batch = {"attention_mask": torch.ones(1, 4), "segment_ids": torch.tensor([[0, 1, 2, 2]])}
     batch |= {side: torch.tensor([3]) for side in ("start", "end")}
-    terms = trainings.joint_loss({"CE": 1.0}, 1.0, 0.3)(output, batch, 0.0)
+    terms = distilled.joint_loss({"CE": 1.0}, 1.0, 0.3)(output, batch, 0.0)
     # start: 1/4, 1/4, 1/2 with labels of 1/10, 1/10, 8/10; end: 1/3 each
     assert float(terms["CE"]) == pytest.approx(0.2 * math.log(4) + 0.8 * math.log(2) + LN3)
-    assert float(trainings.joint_loss({"CE": 1.0}, 1.0)(output, batch, 0.0)["CE"]) == pytest.approx(math.log(2) + LN3)
+    assert float(distilled.joint_loss({"CE": 1.0}, 1.0)(output, batch, 0.0)["CE"]) == pytest.approx(math.log(2) + LN3)
 
 
 @pytest.mark.parametrize("left_out", ["CE", "KD", "ANS", "ATT"])
 def test_a_term_without_a_weight_is_left_out_and_asks_for_nothing(left_out):
     weights = algorithm.weights_of_terms(A2dSettings())
-    whole = trainings.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0)
+    whole = distilled.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0)
     del weights[left_out]
     asked = {
         "CE": (),
@@ -123,7 +124,7 @@ def test_a_term_without_a_weight_is_left_out_and_asks_for_nothing(left_out):
         "ANS": ("teacher_confusing_start", "teacher_confusing_end"),
     }
     batch = {key: v for key, v in BATCH.items() if key not in asked.get(left_out, ("teacher_attention",))}
-    terms = trainings.joint_loss(weights, 2.0)(OUTPUT, batch, 0.0)
+    terms = distilled.joint_loss(weights, 2.0)(OUTPUT, batch, 0.0)
     assert terms == {name: whole[name] for name in ("CE", "KD", "ANS", "ATT") if name != left_out}
 
 
@@ -164,7 +165,7 @@ SPREAD = {"ann": 0.1, "bob": 0.6, "rome": 0.3}, {"bob": 0.6, "rome": 0.4}
 
 
 def confusing(windows, *sides, top_k=4):
-    found, confidence = trainings.confusing_answers(windows, probabilities(windows, *sides), top_k, AnswerSettings())
+    found, confidence = ensembles.confusing_answers(windows, probabilities(windows, *sides), top_k, AnswerSettings())
     return found.tolist(), confidence.tolist()
 
 
@@ -219,8 +220,9 @@ def known(monkeypatch, windows, settings, *members):
         found = (np.log(np.maximum(side, 1e-30)) + shift for side in probabilities(windows, sides))
         return Logits(*found), np.full(5, attention, np.float32)
 
-    monkeypatch.setattr(trainings, "read", said)
-    return trainings.knowledge_of(range(len(members)), windows, settings, AnswerSettings(), "fp32")
+    monkeypatch.setattr(ensembles, "read", said)
+    temperature, top_k = settings.temperature, settings.top_k
+    return ensembles.knowledge_of(range(len(members)), windows, temperature, top_k, AnswerSettings(), "fp32")
 
 
 def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch, tokenizer):
@@ -239,7 +241,7 @@ def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch
     assert again["confusing_start"].tolist() == [3]
     halves = {name for name, values in found.items() if values.dtype == torch.float16}
     assert halves == {"start", "end", "attention"} and found["confusing_end"].dtype == torch.int32
-    assert sum(values.numel() * values.element_size() for values in found.values()) == trainings.knowledge_bytes(
+    assert sum(values.numel() * values.element_size() for values in found.values()) == ensembles.knowledge_bytes(
         windows
     )
 

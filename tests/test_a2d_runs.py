@@ -11,10 +11,11 @@ from helpers.data.sets import question_set
 from helpers.papers.a2d import algorithm, trainings
 from helpers.presets.load import PresetError, load
 from helpers.results import records
+from helpers.tasks import ensembles
 from helpers.tasks.answering import answering
 from helpers.tasks.spans import budget, distributions
 from helpers.tasks.views import read
-from helpers.training import engine
+from helpers.training import engine, once
 from helpers.training.checkpoints import DamagedFile, load_tensors, save_tensors
 
 SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1, "data.narrative": ""}
@@ -28,7 +29,7 @@ def small(**changes):
 
 @pytest.fixture
 def preset(results, monkeypatch):
-    monkeypatch.setattr(engine, "_checked", set())
+    monkeypatch.setattr(once, "_checked", set())
     return small()
 
 
@@ -43,7 +44,8 @@ def key(task):
 
 def test_the_rows_of_table_5(results):
     preset = small(**{"training.epochs": 4.0})
-    (members, (knowledge,), (first,), students), done = waves(preset)
+    [tasks], done = waves(preset)
+    members, knowledge, first, students = tasks[:-8], *tasks[-8:-6], tasks[-6:]
     assert len({key(one) for one in members}) == preset.a2d.members and members == done.members
     assert knowledge.members == [key(one) for one in members]
     assert all(one.terms == {"CE": 1.0} and one.teacher == "" for one in members)
@@ -103,7 +105,7 @@ def test_what_a_notebook_needs_counts_both_stages(stored):
 
 def test_longer_trainings_and_other_teachers(results):
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
-    (members, (knowledge,), (student,), (alone,), readers), done = waves_of(algorithm.longer(preset, "RMR", 0))
+    ((*members, knowledge, student), (alone, *readers)), done = waves_of(algorithm.longer(preset, "RMR", 0))
     assert list(done.values()) == list(readers) and len(readers) == 4 * 3
     whole = budget(preset)
     assert {times: reader.steps for (_, times), reader in done.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
@@ -132,7 +134,8 @@ def test_without_lengths_nothing_is_longer(results):
 
 def test_an_odd_budget_is_divided_without_loss(preset):
     odd = next(p for e in (1.0, 1.2, 1.4, 1.6) if budget(p := small(**{"training.epochs": e})) % 2)
-    (*_, (first,), _), done = waves(odd)
+    _, done = waves(odd)
+    (first,) = done.stages
     assert first.steps + 1 == done.students["- Joint Training"].steps and first.steps * 2 + 1 == budget(odd)
 
 
@@ -170,7 +173,7 @@ def trained(tmp_path_factory):
 def stored(trained, monkeypatch):
     """The same, with its results folder in place and nothing looked at yet."""
     monkeypatch.setenv("HELPERS_RESULTS", str(trained.folder))
-    monkeypatch.setattr(engine, "_checked", set())
+    monkeypatch.setattr(once, "_checked", set())
     return trained
 
 
@@ -263,7 +266,7 @@ def test_damaged_knowledge_is_named_and_made_again(stored, capsys, damage, said)
     whole = {name: values.clone() for name, values in load_tensors(path)[0].items()}  # not the file's own memory
     assert engine.is_done(knowledge)
     damage(path)
-    engine._checked.clear()
+    once._checked.clear()
     with pytest.raises(DamagedFile, match=rf"knowledge\.safetensors {said}"):
         knowledge.check()
     assert not engine.is_done(knowledge)
@@ -275,12 +278,12 @@ def test_damaged_knowledge_is_named_and_made_again(stored, capsys, damage, said)
 
 
 def test_a_disk_that_is_too_small_is_named_before_anything_is_computed(preset, monkeypatch):
-    (_, (knowledge,), *_), _ = waves(preset)  # its members are not trained, and not asked for
-    needed = trainings.knowledge_bytes(trainings.training_windows(preset))
-    monkeypatch.setattr(trainings.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
+    knowledge = waves(preset)[1].knowledge  # its members are not trained, and not asked for
+    needed = ensembles.knowledge_bytes(trainings.training_windows(preset))
+    monkeypatch.setattr(ensembles.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed - 1))
     with pytest.raises(OSError, match=r"the ensemble's outputs on \d+ windows take \d+ MB, .* has \d+ MB: free some"):
         knowledge.fit()
-    monkeypatch.setattr(trainings.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
+    monkeypatch.setattr(ensembles.shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
     with pytest.raises(Exception, match="cannot be loaded"):
         engine.run([knowledge], preset.engine)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.batches.plans import (
+    ONCE,
     Batches,
     TaskBatches,
     bucketed,
@@ -74,6 +75,16 @@ def test_parts_of_a_batch_are_the_batch(windows):
     batches = Batches(SequenceTensors(windows), [np.arange(7)])
     parts = [batches.at(0, part, 3)["window"].tolist() for part in range(3)]
     assert sorted(number for part in parts for number in part) == list(range(7)) and batches.size(0) == 7
+
+
+def test_examples_of_no_domain_come_once_an_epoch_or_never(windows):
+    domain = np.asarray([0] * 20 + [1] * 10 + [ONCE] * 15 + [-1] * 5)
+    for plan in (whole_epochs(windows, domain, epochs=1, batch_size=8, seed=seed) for seed in (1, 2)):
+        asked, times = np.unique(windows.example_W[np.concatenate(plan)], return_counts=True)
+        counts = dict(zip(asked.tolist(), (times // np.bincount(windows.example_W)[asked]).tolist(), strict=True))
+        assert counts == dict.fromkeys(range(20), 1) | dict.fromkeys(range(20, 30), 2) | dict.fromkeys(range(30, 45), 1)
+    without = whole_epochs(windows, np.where(domain == ONCE, -1, domain), epochs=1, batch_size=8, seed=2)
+    assert sum(map(len, plan)) == sum(map(len, without)) + np.isin(windows.example_W, range(30, 45)).sum()
 
 
 def steps_of(windows, domain, *, steps, batch_size, seed):

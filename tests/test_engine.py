@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from helpers import paths
+from helpers.errors import UserError
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
-from helpers.training import cached, engine
+from helpers.training import cached, engine, local, once
 
 
 @pytest.fixture
@@ -45,23 +46,23 @@ def test_trainings_are_cached_and_shared(results, preset):
 
 
 def test_trainings_that_run_at_once_share_the_cores(monkeypatch):
-    monkeypatch.setattr(engine, "cores", lambda: 8)
+    monkeypatch.setattr(local, "cores", lambda: 8)
     share, two, fixed = EngineSettings(threads=0), EngineSettings(threads=0, processes=2), EngineSettings(threads=3)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert [engine.processes(each) for each in (share, two, fixed)] == [8, 2, 2]
-    assert [engine.threads(share, waiting) for waiting in (1, 3, 20)] == [8, 2, 1]
-    assert [engine.threads(two, waiting) for waiting in (1, 3, 20)] == [8, 4, 4]
-    assert [engine.threads(fixed, waiting) for waiting in (1, 20)] == [3, 3]
+    assert [local.processes(each) for each in (share, two, fixed)] == [8, 2, 2]
+    assert [local.threads(share, at_once) for at_once in (1, 3, 20)] == [8, 2, 1]
+    assert [local.threads(two, at_once) for at_once in (1, 3, 20)] == [8, 4, 4]
+    assert [local.threads(fixed, at_once) for at_once in (1, 20)] == [3, 3]
 
 
 def test_workers_train_with_their_share_of_the_threads(results, preset, monkeypatch):
-    monkeypatch.setattr(engine, "cores", lambda: 4)
-    monkeypatch.setattr(engine, "_fit", lambda task, wait: str(torch.get_num_threads()))
-    monkeypatch.setattr(engine, "_pool", lambda workers: ThreadPoolExecutor(1))  # which sees these
+    monkeypatch.setattr(local, "cores", lambda: 4)
+    monkeypatch.setattr(once, "fit", lambda task, wait: torch.get_num_threads())
+    monkeypatch.setattr(local, "_pool", lambda workers: ThreadPoolExecutor(1))  # which sees these
     before = torch.get_num_threads()
-    told = [error for _, error in engine._fit_there(tasks(preset)[:2], EngineSettings(threads=0), True)]
+    start, (task, *_) = local.starter(EngineSettings(threads=0)), tasks(preset)
+    assert [start(task, True, at_once).result() for at_once in (2, 3, 1)] == [2, 1, 4]
     torch.set_num_threads(before)
-    assert told == ["2", "2"]
 
 
 def test_a_result_is_read_without_a_look_at_the_configuration(results, preset, monkeypatch):
@@ -88,6 +89,8 @@ def test_a_setting_that_changes_changes_the_key(results, preset):
 
     same = key()
     assert key() == same == key(**{"training.checkpoint_minutes": 1.0}) == key(**{"engine.threads": 2})
+    engines = [{"engine.kind": "ray", "engine.gpus": 0.5}, {"engine.address": "a:1", "engine.shared": False}]
+    assert {key(**settings) for settings in engines} == {same}
     assert key(**{"imm.rounds": 2}) == key(**{"imm.kd_space": "logits"}) == same  # of no concern to a Single reader
     different = [
         key(**{"training.epochs": 2.0}),
@@ -96,6 +99,16 @@ def test_a_setting_that_changes_changes_the_key(results, preset):
         key(random_layers=2),
     ]
     assert len({same, *different}) == 5
+
+
+def test_ray_that_is_not_there_is_one_sentence(results, preset, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "helpers.training.cluster", raising=False)
+    with pytest.raises(UserError, match="'ray', which is not installed: pip install ray, or set it to 'local'"):
+        run(preset, kind="ray")
+    monkeypatch.delitem(sys.modules, "helpers.training.cluster")
+    run(preset, processes=1)
+    run(preset, kind="ray")  # nothing is left, so nobody is asked
 
 
 def test_one_failure_does_not_stop_the_others(results, preset, monkeypatch):
@@ -134,7 +147,7 @@ def test_plans_go_side_by_side_and_a_replay_stops_where_it_is_not_done(results, 
 @pytest.mark.slow
 def test_workers_that_died_are_replaced(results, preset):
     run(preset, processes=2)
-    pool = engine._pool(2)
+    pool = local._pool(2)
     for process in list(pool._processes.values()):
         process.kill()
     other = load("smoke", "imm", seeds=1, **{"data.domains": preset.data.domains, "training.epochs": 2.0})
@@ -226,8 +239,8 @@ def marked(value):
 
 def test_waiting_threads_sleep_in_this_process_and_in_workers():
     code = (
-        "import helpers.training.engine as engine, os\n"
-        "print(engine._pool(1).submit(os.getenv, 'OMP_WAIT_POLICY').result())"
+        "import helpers.training.local as local, os\n"
+        "print(local._pool(1).submit(os.getenv, 'OMP_WAIT_POLICY').result())"
     )
     unset = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "KMP_BLOCKTIME")}
     shown = {**unset, "OMP_DISPLAY_ENV": "TRUE"}  # the runtime then says what it goes by, once it is loaded

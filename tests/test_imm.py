@@ -13,7 +13,7 @@ from helpers.papers.imm import algorithm, own, tables, trainings
 from helpers.presets.load import load
 from helpers.tasks.answering import Answering, answering
 from helpers.tasks.spans import budget, fold_of, windows_of
-from helpers.training import cached, checkpoints, engine
+from helpers.training import cached, checkpoints, engine, once
 
 NAMES = ["encyclopedia", "news", "search"]
 
@@ -39,7 +39,9 @@ def key(reader):
 
 def test_a_round_of_algorithm_1(monkeypatch, preset):
     waves, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 2), better_every_round)
-    singles, outputs, phi, theta, outputs2, phi2, theta2 = waves
+    of_rounds = [wave[place : place + 3] for wave in waves for place in range(0, len(wave), 3)]
+    singles, outputs, phi, theta, outputs2, phi2, theta2 = of_rounds
+    assert len(waves) == 2  # whether a reader is kept has to be known before the next round, and nothing else has
     assert [one.domains for one in singles] == [[name] for name in NAMES] == [one.target for one in singles]
     assert [(one.reader, one.domain) for one in outputs] == [(key(s), s.domains[0]) for s in singles]
     old = dict(zip(NAMES, map(key, singles), strict=True))
@@ -93,7 +95,7 @@ def test_what_the_switches_change(monkeypatch, preset):
     unchanged, without, _ = first(teach_target=False)
     assert without.teachers == {} and key(unchanged) == key(phi) and without.start == theta.start
     _, _, waves = first(teach_multi_domain=False, teach_target=False)
-    assert len(waves) == 3  # nobody has to be asked
+    assert len(waves[0]) == 3 * 3  # nobody has to be asked
     assert first(kd_space="logits")[0].kd_space == "logits" and first(annealing="constant")[1].annealing == "constant"
     single = algorithm.singles(preset, 0)["encyclopedia"]
     assert first(multi_domain_start="theta")[0].start == key(single)
@@ -115,7 +117,7 @@ def test_measured_similarities_follow_how_readers_do_elsewhere(monkeypatch, pres
     monkeypatch.setattr(algorithm, "answering", answering)
 
     waves, s = drive(monkeypatch, algorithm.similarities(preset, 0, "measured"), better_every_round)
-    assert len(waves[0]) == 6
+    assert len(waves[0]) == 3 + 6
     assert s["encyclopedia"] == {"news": 0.75, "search": 0.25}
     assert s["news"] == {"encyclopedia": 0.5, "search": 0.5}  # where nobody scores, all are alike
 
@@ -172,7 +174,7 @@ def test_each_round_has_an_order_of_its_own_or_all_the_same(monkeypatch, preset)
     def orders(new):
         switches = preset.imm.model_copy(update={"new_order": new})
         waves, _ = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 2), better_every_round)
-        return [wave[0] for wave in waves if wave[0].label.startswith("IMM")]
+        return [one for wave in waves for one in wave if one.label.startswith("IMM") and ", encyclopedia," in one.label]
 
     assert [reader.order for reader in orders(True)] == [0, 0, 1, 1] and not any(one.order for one in orders(False))
     *_, first, second, _ = orders(True)
@@ -209,6 +211,19 @@ def test_controls_of_the_similarities_and_of_lambda(monkeypatch, preset):
         "likelihood": round(1.5 * math.log(2), 4),  # lambda is 3/4, and the likelihood 2 ln 2
         "divergence": 0.045,
     }
+
+
+def test_phi_learns_from_the_most_similar_sources_alone(monkeypatch, preset):
+    switches = preset.imm.model_copy(update={"sources": 1})
+    waves, _ = drive(monkeypatch, algorithm.algorithm1(preset, 0, switches, 1), better_every_round)
+    weights = algorithm.tfidf(preset)
+    phi = [one for wave in waves for one in wave if "IMM phi" in one.label]
+    assert len(phi) == 3
+    for reader in phi:
+        (near,) = reader.domains
+        own = weights[reader.label.split(", ")[1]]
+        assert own[near] == max(own.values()) and reader.weights[near] == pytest.approx(1.0, abs=1e-5)
+        assert list(reader.teachers) == [near]
 
 
 def test_teachers_of_round_0_teach_in_every_round(monkeypatch, preset):
@@ -302,7 +317,7 @@ def test_joint_loss_by_hand():
 
 def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypatch, preset, capsys):
     preset = preset.model_copy(update={"imm": preset.imm.model_copy(update={"rounds": 1})})
-    monkeypatch.setattr(engine, "_checked", set())
+    monkeypatch.setattr(once, "_checked", set())
     done = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
     before = {i: reader.result() for i, reader in done.value.theta[-1].items()}
     single = done.tasks[0]
@@ -312,7 +327,7 @@ def test_a_damaged_reader_and_a_damaged_store_are_named_and_made_again(monkeypat
     phi = next(task for task in done.tasks if "phi" in task.label)
     cut = phi.infra.uid_folder() / "job.pkl"
     cut.write_bytes(cut.read_bytes()[:40])
-    engine._checked.clear()
+    once._checked.clear()
     capsys.readouterr()
     again = engine.run_plans({0: algorithm.algorithm1(preset, 0, preset.imm, 1)}, preset.engine)[0]
     said = capsys.readouterr().out

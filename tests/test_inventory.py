@@ -45,7 +45,8 @@ def test_plans_are_replayed_where_a_wave_is_done_and_where_sources_change(result
     known = inventory.of(SMOKE)
     keys = set(known.trainings)
     preset = load("smoke", "imm", "imm_main").drawn(0)
-    engine.run(algorithm.singles(preset, 0).values(), preset.engine)
+    first_wave = next(algorithm.algorithm1(preset, 0, preset.imm, 1))
+    engine.run(first_wave, preset.engine)
     again = inventory.kept(SMOKE)
     assert again.look() == [one_paper]  # Algorithm 1 goes on after its first wave
     waited = {key for plan in inventory.of(SMOKE).waiting[one_paper] for key in plan}

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.data.examples import DataError
 from helpers.data.questions import read
-from helpers.data.similarity import question_similarity
+from helpers.data.similarity import nearest, question_similarity
 
 
 def test_worked_by_hand():
@@ -53,3 +53,11 @@ def test_real_domains(shared):
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     assert (np.diag(weights) == 0).all() and np.allclose(cosines, cosines.T)
     assert cosines[0, 1] > cosines[0, 2]  # reviews and forum posts are closer than reviews and privacy policies
+
+
+def test_the_nearest_keep_their_order_and_the_sum():
+    weights = {"a": 0.2, "b": 0.5, "c": 0.3}
+    assert nearest(weights, 0) == nearest(weights, 3) == weights
+    assert nearest(weights, 2) == pytest.approx({"b": 0.625, "c": 0.375}) and list(nearest(weights, 2)) == ["b", "c"]
+    assert nearest({"a": 1.0, "b": 1.0, "c": 1.0}, 1) == {"a": 3.0}
+    assert nearest({"a": 0.0, "b": 0.0}, 1) == {"a": 0.0}

@@ -15,6 +15,7 @@ from torch import Tensor
 from helpers.batches.sequences import Windows
 from helpers.batches.tensors import SequenceTensors
 
+ONCE = -2  # the domain of examples that are not up-sampled
 POOL = 50  # batches sorted by length together; more leaves less padding and less chance
 
 Epochs = Iterator[list[np.ndarray]]  # epoch after epoch, without end, the batches of each
@@ -62,17 +63,18 @@ def bucketed(lengths: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
 def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
     """The batches of one pass an epoch over all questions, domains up-sampled to equal size.
 
-    ``domain_of_example`` numbers the domain of each example, which is left out where that is below 0. Up-sampling
-    counts questions, as the paper's instances; all windows of a question come along.
+    ``domain_of_example`` numbers the domain of each example; one of domain ``ONCE`` comes once an epoch, as it is, and
+    any other below 0 is left out. Up-sampling counts questions, as the paper's instances; all windows of a question
+    come along.
     """
     counts = np.bincount(windows.example_W, minlength=len(windows.examples))
     windows_of = np.split(np.argsort(windows.example_W, kind="stable"), np.cumsum(counts)[:-1])
     members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example) if d >= 0]
-    lengths = windows.lengths_W
+    lengths, once = windows.lengths_W, np.flatnonzero(domain_of_example == ONCE)
     for epoch in count():
         rng = np.random.default_rng([seed, epoch])
         rows = upsample([len(m) for m in members], rng)
-        asked = np.concatenate([m[r] for m, r in zip(members, rows, strict=True)])
+        asked = np.concatenate([*(m[r] for m, r in zip(members, rows, strict=True)), once])
         picked = np.concatenate([windows_of[e] for e in asked])
         yield [picked[b] for b in length_buckets(lengths[picked], batch_size, rng)]
 

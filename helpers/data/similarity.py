@@ -30,6 +30,15 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
     return cosines, np.divide(others, sums, out=off_diagonal / (count - 1), where=sums > 0)
 
 
+def nearest(weights: dict[str, float], number: int) -> dict[str, float]:
+    """The ``number`` largest weights of a domain's others (0: all), in their order, scaled to the same sum."""
+    if not 0 < number < len(weights):
+        return weights
+    kept = sorted(weights, key=weights.get, reverse=True)[:number]
+    scale = sum(weights.values()) / (sum(weights[name] for name in kept) or 1.0)
+    return {name: scale * weight for name, weight in weights.items() if name in kept}
+
+
 def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> dict[str, dict[str, str]]:
     """For every two domains the words that add most to their cosine, most first; empty where they share none."""
     vectors, words = _vectors(questions_by_domain)

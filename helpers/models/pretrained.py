@@ -34,7 +34,7 @@ HEADS = {
 }
 SEGMENTS = ("segment_ids", "text_lengths")
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", *SEGMENTS)
-WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model")
+WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model", ".onnx", ".data")
 
 
 def locate(encoder: str) -> dict[str, str]:
@@ -144,6 +144,12 @@ def encoder_fingerprint(encoder: str) -> str:
         if file.suffix in WEIGHTS_AND_VOCABULARY and file.name != "pretraining.json":
             digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
+
+
+def vocabulary_fingerprint(encoder: str) -> str:
+    """What stands for the word pieces that an encoder reads, in their order."""
+    pieces = load_tokenizer(encoder).get_vocab()
+    return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]
 
 
 def save_encoder(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

@@ -19,7 +19,7 @@ def can_skip_padding(model: nn.Module) -> bool:
     """Whether ``skip_padding`` is for this model: of a known type, with heads as wide as kernels take them (a multiple
     of 8), and nothing of its attention kept (``helpers.models.attention``)."""
     encoder = getattr(model, "base_model", None)
-    if encoder is None or encoder.config.model_type not in STACKS:
+    if encoder is None or not hasattr(encoder, STACKS.get(encoder.config.model_type, "")):
         return False
     width = encoder.config.hidden_size // encoder.config.num_attention_heads
     return width % 8 == 0 and width <= 256 and not any(getattr(module, "keeps", "") for module in encoder.modules())

@@ -45,7 +45,7 @@ class Session:
         """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
         card's, unless ``parts`` have others. A ``variant`` of an artefact has a record of its own."""
         downloads = {section: {"downloads"} for section in ("data", *papers.BESIDE)}
-        settings = self.preset.model_dump(mode="json", exclude={"limits": True, **downloads})
+        settings = self.preset.model_dump(mode="json", exclude={"limits": True, "engine": {"address"}, **downloads})
         given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
         seeds = sorted({score.seed for score in parts.get("scores", [])})
         record = records.Record(

@@ -1,7 +1,7 @@
 """What the papers' methods can be told: one section of a preset each. Defaults are the papers', or those of released
 code where a paper is silent."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import pydantic
 from pydantic import Field
@@ -38,6 +38,7 @@ class ImmSettings(Settings):
     similarity: Literal["tf-idf", "uniform", "equal", "measured", "released"] = Field(
         "tf-idf", description="s_ij of Eq. 7: tf-idf, uniform (1), equal (1/(N - 1)), measured or released"
     )
+    sources: int = Field(0, ge=0, description="the most similar domains, which phi learns from; 0: all")
     annealing: Literal["linear", "half", "constant"] = Field(
         "linear", description="lambda of Eqs. 6 and 11: linear (0 to 1), half (1/2 to 1) or constant (1/2)"
     )
@@ -60,8 +61,19 @@ class ImmSettings(Settings):
     start: str = Field("", description="of one's own domains: a trained reader to begin as, not an encoder")
     general: str = Field("", description="of one's own domains: file of questions that all learn first")
     teacher: str = Field("", description="of one's own domains: a trained reader, of any kind, to learn from as well")
-    temperature: float = Field(2.0, gt=0, description="of what that teacher says; its square weighs it")
+    temperature: float = Field(2.0, gt=0, description="of what teachers of one's own domains say; its square weighs it")
+    ensemble: int = Field(0, ge=0, description="of one's own domains: readers of all that teach another one; 0: none")
+    unlabelled: str = Field("", description="of one's own domains: file of questions that the ensemble answers")
+    answer_weight: float = Field(0.3, ge=0, description="of the ensemble's confusing answers")
+    attention_weight: float = Field(0.1, ge=0, description="of the ensemble's attention")
+    top_k: int = Field(4, ge=1, description="answers of its readers among which the confusing one is looked for")
     general_size: int = Field(0, ge=0, description="training questions of that file; 0: all")
+
+    @pydantic.model_validator(mode="after")
+    def _somebody_answers(self) -> Self:
+        if self.unlabelled and not self.ensemble:
+            raise ValueError("unlabelled needs readers that answer its questions: give ensemble too (--ensemble 4)")
+        return self
 
 
 class MnemonicSettings(Settings):

@@ -163,10 +163,15 @@ class AnswerSettings(Settings):
 
 
 class EngineSettings(Settings):
-    """How trainings run here. 0 processes: as many as there are cores for, with ``threads`` each; one on a GPU."""
+    """How and where trainings run: in processes here, or on the nodes of a Ray cluster. 0 processes: as many as there
+    are cores for, with ``threads`` each; one on a GPU here. None of it is part of a cache key."""
 
+    kind: Literal["local", "ray"] = "local"
     processes: int = Field(0, ge=0)
-    threads: int = Field(1, ge=0, description="of each training; 0: those that run at once share all cores")
+    threads: int = Field(1, ge=0, description="of each training; 0: those that run at once share all cores; on Ray one")
+    address: str = Field("", description="of the Ray cluster; empty: Ray on this machine")
+    shared: bool = Field(True, description="whether all of Ray's nodes see the folder of results, at the same path")
+    gpus: float = Field(0.0, ge=0, description="of each training on Ray, such as 0.5")
 
 
 class Limit(Settings):

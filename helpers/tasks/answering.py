@@ -13,6 +13,7 @@ from helpers.batches.sequences import Windows, make_windows
 from helpers.data.examples import DataError, Example
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.files import fingerprint
+from helpers.models.onnx import OnnxModel, exported_folder
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
 from helpers.presets.schema import AnswerSettings, DataSettings, Preset
 from helpers.tasks import decoding
@@ -48,6 +49,10 @@ class Answering(Cached):
             predictions = answers(self.preset, *models, windows, no_answer)
         texts = {key: prediction.text for key, prediction in zip(distinct, predictions, strict=True)}
         return {name: [texts[key] for key in keys] for name, keys in asked.items()}
+
+    def builds_on(self) -> list[str]:
+        """The keys of its readers."""
+        return self.readers
 
     def windows_read(self) -> int:
         """Those of all questions, once a reader."""
@@ -148,6 +153,9 @@ class Reader:
 
 
 def load_reader(model: Path | str) -> Reader:
-    """The reader in a folder in Hugging Face format, or of a name on the Hub. Raises EncoderError where it cannot be
-    loaded or is no trained reader. transformers 5 has no pipeline for questions about passages."""
-    return Reader(load_saved(model).to(training_device()), load_tokenizer(str(model)))
+    """The reader in a folder in Hugging Face format, or of a name on the Hub; from a folder that holds it as ONNX
+    onnxruntime computes its logits, on the CPU. Raises EncoderError where it cannot be loaded or is no trained reader,
+    OnnxError where onnxruntime is missing. transformers 5 has no pipeline for questions about passages."""
+    folder = exported_folder(model)
+    known = OnnxModel(folder) if folder else load_saved(model).to(training_device())
+    return Reader(known, load_tokenizer(str(model)))

@@ -164,6 +164,10 @@ class Labelling(Cached):
             found[name] = said.argmax(1).tolist()
         return found
 
+    def builds_on(self) -> list[str]:
+        """The key of its model."""
+        return [self.training]
+
     def windows_read(self) -> int:
         """The texts of the part."""
         domains = load_texts(getattr(self.preset, self.corpus))

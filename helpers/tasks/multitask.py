@@ -73,6 +73,10 @@ class MultiTaskTraining(CachedTraining):
         """The keys of the model it starts from and of its teachers."""
         return [*super().parents(), *(key for keys in self.teachers.values() for key in keys)]
 
+    def builds_on(self) -> list[str]:
+        """The keys of its parents, and of what its teachers predict."""
+        return [*super().builds_on(), *(said.key for said in self._said().values())]
+
     def heads(self) -> dict[str, kinds.Head]:
         """What its tasks' heads give."""
         return {task: kinds.head_of(self.preset, task, self.san) for task in self.tasks}
@@ -99,14 +103,17 @@ class MultiTaskTraining(CachedTraining):
         known, size = self.sequences(), self.settings["training"]["batch_size"]
         turns = turns_of(known, size, self.seed, self.weights, self.epoch_of)
         tensors = {task: SequenceTensors(sequences, training_device()) for task, sequences in known.items()}
-        parts = {part for task in self.teachers for part in self.parts(task)}
-        said = {part: Predictions.of(self.preset, self.teachers, part).values() for part in parts}
+        said = {part: predictions.values() for part, predictions in self._said().items()}
         teachers = {}
         for task in self.teachers:
             probabilities = np.concatenate([said[part][task] for part in self.parts(task)])
             stored = {"probabilities": torch.from_numpy(probabilities)}
             teachers[task] = [StoredTeacher(tensors[task], stored)]
         return TaskBatches(tensors, plan_steps(turns, self.steps), teachers)
+
+    def _said(self) -> dict[str, Predictions]:
+        parts = sorted({part for task in self.teachers for part in self.parts(task)})
+        return {part: Predictions.of(self.preset, self.teachers, part) for part in parts}
 
     def validate(self, model: MultiTask) -> tuple[float, dict]:
         """The mean of the scores by which it is selected, and each task's."""
@@ -163,6 +170,10 @@ class Predictions(Cached):
     def _predict(self, key: str, task: str) -> Predicted:
         model = load_multitask(self.folder_of(key), [task]).to(training_device())
         return kinds.predict(self.preset, model.tasks[task], task, self.part)
+
+    def builds_on(self) -> list[str]:
+        """The keys of its models."""
+        return [key for keys in self.models.values() for key in keys]
 
     def values(self) -> dict[str, Predicted]:
         """What was predicted, by task, stored by then. Raises DamagedFile."""

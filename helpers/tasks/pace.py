@@ -4,10 +4,17 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Self
 
+from helpers.models.pretrained import load_encoder
 from helpers.presets.schema import Preset
+from helpers.tasks import spans
+from helpers.tasks.answering import Reader
 from helpers.training import engine
 from helpers.training.cached import Cached
+from helpers.training.local import in_this_process
+from helpers.training.loop import fit, training_device
 
+WINDOWS = 64  # that a reader's reading is measured on
+FEW = 16  # questions that a teacher's is
 STEPS = 3  # that are measured, after one that is not
 
 
@@ -44,7 +51,7 @@ class Pace(NamedTuple):
     @classmethod
     def of(cls, speeds: Callable[[Preset], Speeds], preset: Preset) -> Self:
         """As ``speeds`` measures it, as the preset's trainings run. Nothing is kept."""
-        with engine.in_this_process(preset.engine):
+        with in_this_process(preset.engine):
             return cls(speeds(preset), engine.processes(preset.engine))
 
     def seconds(self, tasks: Iterable[Cached]) -> float:
@@ -55,3 +62,25 @@ class Pace(NamedTuple):
         """Seconds of the fastest step and of the slowest, one number where they are alike."""
         seconds = [self.speeds(task).step for task in tasks if getattr(task, "steps", 0)]
         return sorted({min(seconds), max(seconds)}) if seconds else []
+
+
+def reader_speed(preset: Preset) -> Speed:
+    """The speed of a reader of the preset's domains. Raises EncoderError where it cannot be made."""
+    names, device = list(preset.data.domains), training_device()
+    longest = preset.windows.max_length
+    model = load_encoder(preset.encoder, seed=0, random_layers=preset.random_layers, max_length=longest).to(device)
+
+    def steps(number: int) -> float:
+        batches = spans.training_batches(preset, names, number, 0, device)
+        return fit(model, batches, spans.loss, preset.training, seed=0, label="measuring").seconds
+
+    windows = spans.windows_over(preset, spans.windows_of(preset, names[:1], "valid").examples[:WINDOWS])
+    return measured(steps, lambda: spans.predict(model, windows, precision=preset.training.precision), len(windows))
+
+
+def asking_speed(preset: Preset, reader: Reader) -> Speed:
+    """The speed of a trained reader of any kind, which is asked the preset's questions and trained no more."""
+    few = spans.windows_of(preset, list(preset.data.domains)[:1], "valid").examples[:FEW]
+    begun = time.perf_counter()
+    read, _ = reader.read(few, preset.training.precision)
+    return Speed(0.0, (time.perf_counter() - begun) / len(read))

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 import numpy as np
 from torch import Tensor, nn
 
-from helpers.batches.plans import Batches, epochs_of, plan_steps
+from helpers.batches.plans import ONCE, Batches, epochs_of, plan_steps
 from helpers.batches.sequences import Windows, make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.domains import fingerprint, load_one
@@ -66,15 +66,25 @@ def fold_of(windows: Windows) -> np.ndarray:
 
 
 def training_batches(
-    preset: Preset, domains: Sequence[str], steps: int, seed: int, device, held_out: int | None = None
+    preset: Preset,
+    domains: Sequence[str],
+    steps: int,
+    seed: int,
+    device,
+    held_out: int | None = None,
+    beside: Sequence[Windows] = (),
 ) -> Batches:
     """Training batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``;
-    without the questions of the fold that is ``held_out``."""
+    without the questions of the fold that is ``held_out``. Windows of other questions, which are not up-sampled, stand
+    ``beside``, behind those of the domains."""
     windows = windows_of(preset, domains, "train")
     sizes = [len(load_one(preset.data, name).train) for name in domains]
     domain_of_example = np.repeat(np.arange(len(domains)), sizes)
     if held_out is not None:
         domain_of_example[fold_of(windows) == held_out] = -1
+    others = np.full(sum(len(other.examples) for other in beside), ONCE)
+    windows = Windows.concatenate([windows, *beside])
+    domain_of_example = np.concatenate([domain_of_example, others])
     epochs = epochs_of(windows, domain_of_example, batch_size=preset.training.batch_size, seed=seed)
     return Batches(SequenceTensors(windows, device), plan_steps(epochs, steps))
 

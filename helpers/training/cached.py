@@ -48,6 +48,10 @@ class Cached(pydantic.BaseModel):
             raise NotDone(f"{self.label} is not done; run its plan first")
         return result_in(self.infra.uid_folder())
 
+    def builds_on(self) -> list[str]:
+        """The keys of the work that it reads; it cannot begin before that is done."""
+        return []
+
     def windows_read(self) -> int:
         """How many windows it reads without training on them, about; for estimates of time."""
         return 0
@@ -76,6 +80,10 @@ class CachedTraining(Cached):
     def parents(self) -> list[str]:
         """The keys of the trainings that it starts from or learns from."""
         return [self.start] if self.start else []
+
+    def builds_on(self) -> list[str]:
+        """The keys of its parents, and of what was stored of them."""
+        return self.parents()
 
     def folder(self) -> Path:
         """Where the model lies once it is trained."""

@@ -186,7 +186,8 @@ def outputs(
     Raises ValueError where it is not in evaluation mode."""
     if model.training:
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
-    device = next(model.parameters()).device
+    weights_on = (weight.device for weight in model.parameters())
+    device = next(weights_on, torch.device("cpu"))  # ONNX files hide theirs, and are read on the CPU
     if skips_padding(model) is None:
         choose_padding(model, precision, device)
     tensors = SequenceTensors(sequences, device)

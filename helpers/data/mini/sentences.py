@@ -203,5 +203,16 @@ def _like(rng: np.random.Generator, name: str, kind: str) -> str:
 
 @cache
 def _others(name: str, kind: str) -> list[str]:
-    others = [other for other in pools(pretraining=False)[kind] if other != name]
-    return [other for other in others if other[:3] == name[:3] or other[-3:] == name[-3:]] or others
+    pool, alike = pools(pretraining=False)[kind], _by_ends(kind)
+    numbers = sorted({*alike.get((name[:3], ""), ()), *alike.get(("", name[-3:]), ())})
+    return [pool[number] for number in numbers if pool[number] != name] or [one for one in pool if one != name]
+
+
+@cache
+def _by_ends(kind: str) -> dict[tuple[str, str], list[int]]:
+    """Which names of a type begin, or end, with these three letters."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for number, name in enumerate(pools(pretraining=False)[kind]):
+        for ends in ((name[:3], ""), ("", name[-3:])):
+            found.setdefault(ends, []).append(number)
+    return found

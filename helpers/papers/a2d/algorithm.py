@@ -3,7 +3,7 @@
 An ensemble of readers that differ in their initial weights is asked once about all training questions. Its mean
 distributions of the answer's start and end, its mean attention and its most confusing answers are stored, and one
 reader learns from them (Eq. 1). ``distillation`` is section 3.4, as a plan of trainings; the losses of its students are
-in ``helpers.papers.a2d.trainings``.
+in ``helpers.papers.a2d.trainings`` and ``helpers.tasks.distilled``.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ import pandas as pd
 from helpers.data import domains
 from helpers.errors import UserError
 from helpers.models.glove import glove_digest
+from helpers.models.pretrained import vocabulary_fingerprint
 from helpers.papers.a2d.trainings import (
     A2dTraining,
     EnsembleKnowledge,
     Kind,
-    vocabulary,
 )
 from helpers.papers.reading import Row
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import Preset
+from helpers.tasks.distilled import term_weights
 from helpers.tasks.spans import budget, fit_settings
 from helpers.training.engine import Plan
 
@@ -64,19 +65,20 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
     preset = preset_for(preset, kind)
     settings = preset.a2d
     numbers = range(1, settings.members + 1)
+    # step 1
     members = [reader(preset, kind, seed + 100 * number, f"{kind}, member {number}") for number in numbers]
-    yield members  # step 1
+    # steps 2 and 3
     knowledge = knowledge_of(preset, members, f"what the ensemble of {kind} knows, seed {seed}")
-    yield [knowledge]  # steps 2 and 3
     taught = {"teacher": knowledge.key, "temperature": settings.temperature}
     whole, stages, staged = budget(preset), [], {}
     half = whole // 2
     if {STAGED, STAGED_WHOLE} & {*rows}:  # Romero et al. 2015: first the attention alone
         weight = {"ATT": settings.attention_weight or 1.0}
         first = reader(preset, kind, seed, f"{kind}, {STAGED}, first stage", steps=half, terms=weight, **taught)
-        yield (stages := [first])
+        stages = [first]
         goes_on = {"start": first.key, "first_step": half}
         staged = {STAGED: {"steps": whole - half, **goes_on}, STAGED_WHOLE: {"steps": whole, **goes_on}}
+    # step 4
     students = {
         row: reader(
             preset,
@@ -89,7 +91,7 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
         )
         for row in rows
     }
-    yield students.values()  # step 4
+    yield [*members, knowledge, *stages, *students.values()]
     return Distilled(members, knowledge, students, stages)
 
 
@@ -108,7 +110,6 @@ def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
     distilled = yield from distillation(preset, kind, seed, ("A2D",))
     preset, (member, *_), student = preset_for(preset, kind), distilled.members, distilled.students["A2D"]
     alone = knowledge_of(preset, [member], f"what {member.label} knows")
-    yield [alone]
     taught = {"temperature": student.temperature, "terms": student.terms}
     lines = {
         kind: {"seed": member.seed},
@@ -124,20 +125,14 @@ def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
         for line, parts in lines.items()
         for times in sorted({*preset.a2d.lengths})
     }
-    yield readers.values()
+    yield [alone, *readers.values()]
     return readers
 
 
 def weights_of_terms(settings: A2dSettings, row: str = "A2D") -> dict[str, float]:
-    """The weights of the terms of Eq. 1 that a row of Table 5 has: lambda is tau squared, to scale the gradients
-    (section 2.2)."""
-    weights = {
-        "CE": 1.0,
-        "KD": settings.temperature**2,
-        "ANS": settings.answer_weight,
-        "ATT": settings.attention_weight,
-    }
-    return {name: weight for name, weight in weights.items() if weight and name not in ABLATIONS[row]}
+    """The weights of the terms of Eq. 1 that a row of Table 5 has."""
+    weights = term_weights(settings.temperature, settings.answer_weight, settings.attention_weight)
+    return {name: weight for name, weight in weights.items() if name not in ABLATIONS[row]}
 
 
 def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **parts) -> A2dTraining:
@@ -146,7 +141,7 @@ def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **
     settings = fit_settings(preset, names)
     if kind == "RMR":  # reads no more of the encoder than its vocabulary
         own = preset.mnemonic.model() | {"glove": glove_digest(preset.mnemonic.glove)}
-        settings |= {"encoder": vocabulary(preset), "mnemonic": own}
+        settings |= {"encoder": vocabulary_fingerprint(preset.encoder), "mnemonic": own}
     label += f", {names[0]}" if len(names) == 1 else ""
     return A2dTraining(
         preset=preset,

@@ -1,9 +1,6 @@
 """The cached work of A2D: training a reader by Eq. 1, and what an ensemble knows of its training questions."""
 
-import dataclasses
-import hashlib
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -22,17 +19,12 @@ from helpers.models.attention import attention_of, keep_attention
 from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_encoder, load_saved, load_tokenizer
 from helpers.papers import examples
-from helpers.presets.papers import A2dSettings
-from helpers.presets.schema import AnswerSettings, Preset
-from helpers.tasks import decoding, spans
-from helpers.tasks.decoding import Logits
-from helpers.tasks.metrics import f1
-from helpers.tasks.views import read
-from helpers.training import losses
-from helpers.training.cached import Cached, CachedTraining, load_outputs
-from helpers.training.checkpoints import save_tensors
-from helpers.training.loop import Batch, Loss, fit, training_device
-from helpers.training.teachers import StoredTeacher
+from helpers.presets.schema import Preset
+from helpers.tasks import distilled, ensembles, spans
+from helpers.tasks.distilled import joint_loss, teacher_of
+from helpers.tasks.ensembles import knowledge_bytes
+from helpers.training.cached import Cached, CachedTraining
+from helpers.training.loop import fit, training_device
 
 Kind = Literal["RMR", "BERT"]
 
@@ -67,6 +59,10 @@ class A2dTraining(CachedTraining):
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}
 
+    def builds_on(self) -> list[str]:
+        """The keys of the reader that it goes on from, and of the knowledge."""
+        return [*super().builds_on(), *[self.teacher] * bool(self.teacher)]
+
     def initial(self) -> nn.Module:
         """The reader as its training begins."""
         preset = self.preset
@@ -99,114 +95,16 @@ class EnsembleKnowledge(Cached):
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
-        """Compute and store; returns the number of windows, of those with a confusing answer, and of bytes. Raises
-        OSError before anything is computed where the disk cannot hold it."""
-        preset, windows = self.preset, training_windows(self.preset)
-        folder = self.infra.uid_folder(create=True)
-        needed, free = knowledge_bytes(windows), shutil.disk_usage(folder).free
-        if needed > free:
-            raise OSError(
-                f"the ensemble's outputs on {len(windows):,} windows take {needed / 1e6:,.0f} MB, the disk of "
-                f"{folder} has {free / 1e6:,.0f} MB: free some space, or set HELPERS_RESULTS to another disk"
-            )
-        settings = preset.a2d.model_copy(update={"temperature": self.temperature, "top_k": self.top_k})
-        members = map(keep_attention, map(self.load, self.members))
-        tensors = knowledge_of(members, windows, settings, preset.answers, preset.training.precision)
-        facts = {"teacher": self.key, "windows": windows.fingerprint()}
-        save_tensors(folder / "knowledge.safetensors", tensors, facts, "ensemble's outputs")
-        confused = int((tensors["confusing_start"] > 0).sum())
-        return {"windows": len(windows), "confused": confused, "bytes": needed}
+        """Compute and store, as `ensembles.store` does."""
+        return ensembles.store(self, training_windows(self.preset), self.members, self.temperature, self.top_k)
+
+    def builds_on(self) -> list[str]:
+        """The keys of its members."""
+        return self.members
 
     def check(self) -> None:
         """Raises DamagedFile where what is stored is not what was computed."""
         stored_knowledge(self.infra.folder, self.key, self.preset)
-
-
-def joint_loss(weights: dict[str, float], temperature: float, smoothing: float = 0.0) -> Loss:
-    """Eq. 1, with those of its terms CE, KD, ANS and ATT that have a weight; each a mean over the windows. CE may be of
-    smoothed labels."""
-
-    def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        student = output.start_logits, output.end_logits
-        terms = {}
-        if "CE" in weights:
-            terms["CE"] = spans.loss(output, batch, progress, smoothing)["likelihood"]
-        if "KD" in weights:
-            teacher = batch["teacher_start"], batch["teacher_end"]
-            terms["KD"] = losses.soft_cross_entropy(student, teacher, batch["attention_mask"], temperature).mean()
-        if "ANS" in weights:
-            gold, confusing = ((batch[f"{which}start"], batch[f"{which}end"]) for which in ("", "teacher_confusing_"))
-            terms["ANS"] = losses.confusion_margin(student, gold, confusing).mean()
-        if "ATT" in weights:
-            terms["ATT"] = losses.attention_distance(output.attention, batch["teacher_attention"]).mean()
-        return {name: weights[name] * term for name, term in terms.items()}
-
-    return loss
-
-
-def teacher_of(batches: Batches, stored: dict[str, Tensor], terms: Iterable[str]) -> StoredTeacher:
-    """A teacher that says what the terms of Eq. 1 read of an ensemble's knowledge."""
-    sides = ("start", "end")
-    softened = {side: stored[side] for side in sides if "KD" in terms}
-    confusing = {f"confusing_{side}": stored[f"confusing_{side}"].long() for side in sides if "ANS" in terms}
-    attention = {"attention": stored["attention"]} if "ATT" in terms else {}
-    return StoredTeacher(batches.tensors, of_sequences=confusing, of_tokens=softened, of_pairs=attention)
-
-
-def confusing_answers(
-    windows: Windows, probabilities: tuple[np.ndarray, np.ndarray], top_k: int, answers: AnswerSettings
-) -> tuple[np.ndarray, np.ndarray]:
-    """One reader's confusing answer in every window (section 3.2): among its ``top_k`` answers the most confident
-    that shares no word with a gold answer.
-
-    Returns first and last position (W×2, 0 where there is none, as where the window does not hold the gold answer) and
-    the confidence p1(k) p2(l | k) (W).
-    """
-    alone = dataclasses.replace(
-        windows,
-        examples=[windows.examples[example] for example in windows.example_W],
-        example_W=np.arange(len(windows)),
-    )
-    tiny = np.finfo(np.float32).tiny
-    logs = Logits(*(np.log(np.maximum(side, tiny)) for side in probabilities))
-    best = decoding.decode(alone, logs, n_best=max(top_k, answers.n_best), max_answer_tokens=answers.max_tokens)
-    positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
-    for window in np.flatnonzero(windows.labels["start"]):
-        gold = alone.examples[window].answers
-        for candidate in best[window].n_best[:top_k]:
-            if candidate.span is not None and f1(candidate.text, gold) == 0:
-                positions[window] = windows.positions(window, candidate.span)
-                confidence[window] = np.exp(candidate.score)
-                break
-    return positions, confidence
-
-
-def knowledge_of(
-    members: Iterable[nn.Module], windows: Windows, settings: A2dSettings, answers: AnswerSettings, precision: str
-) -> dict[str, Tensor]:
-    """What an ensemble knows of its training windows (section 3.4): the arithmetic means of its members' softened
-    distributions and of their attention (float16), and the confusing answer that any of them is surest of."""
-    number, sums = 0, {}
-    best, positions = np.zeros(len(windows), np.float32), np.zeros((len(windows), 2), np.int32)
-    for model in members:
-        number += 1
-        logits, attention = read(model, windows, precision)
-        start, end = spans.distributions(windows, logits, settings.temperature)
-        for name, values in (("start", start), ("end", end), ("attention", attention)):
-            sums[name] = sums[name] + values if name in sums else values
-        own, confidence = confusing_answers(windows, spans.distributions(windows, logits), settings.top_k, answers)
-        surer = confidence > best
-        positions[surer], best[surer] = own[surer], confidence[surer]
-    means = {name: torch.from_numpy(total / number).half() for name, total in sums.items()}
-    sides = {f"confusing_{side}": torch.from_numpy(positions[:, i].copy()) for i, side in enumerate(("start", "end"))}
-    return means | sides
-
-
-def knowledge_bytes(windows: Windows) -> int:
-    """How much of the disk ``knowledge_of`` takes: two numbers of two bytes a token, one a pair of a passage and a
-    question token, and two of four bytes a window."""
-    pairs = int((windows.first_count_W.astype(np.int64) * windows.count_W).sum())
-    return 4 * int(windows.lengths_W.sum()) + 2 * pairs + 8 * len(windows)
 
 
 def example(student: A2dTraining, number: int = 0) -> Styler:
@@ -235,23 +133,16 @@ def storage(preset: Preset) -> pd.DataFrame:
 
 def stored_knowledge(folder: Path | str, key: str, preset: Preset) -> dict[str, Tensor]:
     """What the ``EnsembleKnowledge`` with this key stored. Raises DamagedFile."""
-    return load_outputs(Path(folder) / key / "knowledge.safetensors", key, training_windows(preset).fingerprint())
+    return ensembles.stored(folder, key, training_windows(preset))
 
 
 def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
     """A reader that is not trained yet."""
     if kind == "RMR":
         return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model())
-    longest = preset.windows.max_length
-    return load_encoder(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
+    return distilled.new_reader(preset, seed)
 
 
 def training_windows(preset: Preset) -> Windows:
     """The windows that readers are trained on and an ensemble is asked about."""
     return spans.windows_of(preset, sorted(preset.data.domains), "train")
-
-
-def vocabulary(preset: Preset) -> str:
-    """Names the word pieces that are read."""
-    pieces = load_tokenizer(preset.encoder).get_vocab()
-    return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]

@@ -52,7 +52,6 @@ def compared(preset: Preset, corpus: str, seed: int, rows: tuple[str, ...]) -> P
     wanted = {name: name in rows or any(row.startswith(f"{name} →") for row in rows) for name in TEACHERS}
     teachers = {name: make(preset, corpus, seed, domains) for name, make in MAKERS.items() if wanted[name]}
     alone = {ALONE: student_alone(preset, corpus, seed, domains)} if ALONE in rows else {}
-    yield [model for models in (*teachers.values(), *alone.values()) for model in models.values()]
     students = {}
     for name in (name for name in rows if "→" in name):
         teacher = teachers[name.split(" → ")[0]]
@@ -62,8 +61,9 @@ def compared(preset: Preset, corpus: str, seed: int, rows: tuple[str, ...]) -> P
             students[name] = alike(together(preset, corpus, seed, name, teacher, {}), domains)
         else:
             students[name] = {d: student(preset, corpus, seed, name, [d], teacher[d]) for d in domains}
-    yield [model for models in students.values() for model in models.values()]
-    return {name: models for name, models in {**teachers, **students, **alone}.items() if name in rows}
+    made = {**teachers, **students, **alone}
+    yield [model for models in made.values() for model in models.values()]
+    return {name: models for name, models in made.items() if name in rows}
 
 
 def together(
@@ -148,9 +148,8 @@ def ablations(preset: Preset, corpus: str = "reviews") -> dict[tuple[str, int], 
         drawn = preset.drawn(seed)
         switched = drawn.changed("hrkd", **VARIANTS.get(row, {}))
         teacher = hrkd_teacher(drawn, corpus, seed, domains)
-        yield teacher.values()
         made = together(switched, corpus, seed, row, teacher, ABLATIONS.get(row, {}))
-        yield [made]
+        yield [*teacher.values(), made]
         return made
 
     return {(row, seed): plan(row, seed) for row in (*ABLATIONS, *VARIANTS) for seed in range(preset.seeds)}

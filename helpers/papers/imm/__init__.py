@@ -88,6 +88,8 @@ CARD = Paper(
                 encoder=True,
             ),
             Flag("teacher", "imm.teacher", "trained reader of any kind that teaches another method", encoder=True),
+            Flag("ensemble", "imm.ensemble", "number of readers of all domains that teach another method together"),
+            Flag("unlabelled", "imm.unlabelled", "file of questions that these answer for it", encoder=True),
             Flag("rounds", "imm.rounds", "largest number of rounds"),
         ),
     ),

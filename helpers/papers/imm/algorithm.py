@@ -1,7 +1,6 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020).
 
-Algorithm 1 and the methods it is compared with, as plans: each yields waves of trainings, parents first, and goes on
-when they are done (``helpers.training.engine.run_plans``).
+Algorithm 1 and the methods it is compared with, as plans of trainings (``helpers.training.engine.run_plans``).
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 from helpers.data.domains import load_domains
 from helpers.data.sets import question_set
-from helpers.data.similarity import question_similarity
+from helpers.data.similarity import nearest, question_similarity
 from helpers.papers.imm.trainings import (
     ImmTraining,
     Readers,
@@ -53,6 +52,7 @@ CONTROLS = {
     "λ constant": {"annealing": "constant"},
     "teachers of round 0": {"taught_by": "first"},
     "cross-fitted teachers": {"taught_by": "cross-fitted"},
+    "two nearest sources": {"sources": 2},
 }
 OURS = ("all probabilities", "raw logits", *CONTROLS)  # which the paper does not have
 RUNS = 100  # seeds from one run to the next
@@ -90,17 +90,17 @@ def algorithm1(
     check_similarity(preset, switches)
     theta = singles(preset, seed)  # line 1
     done, folds = Rounds([theta], [], []), cross_fitted(theta) if switches.taught_by == "cross-fitted" else {}
-    yield [*theta.values(), *(reader for readers in folds.values() for reader in readers)]
+    wave = [*theta.values(), *(reader for readers in folds.values() for reader in readers)]
     s = yield from similarities(preset, seed, switches.similarity)  # line 2
     for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
         taught_by = done.theta[0] if switches.taught_by == "first" else theta
         teachers = folds or {j: [reader] for j, reader in taught_by.items()}
         if switches.teach_multi_domain or switches.teach_target:
-            yield [teacher_logits(teachers[j], j) for j in theta]  # once for all targets
+            wave += [teacher_logits(teachers[j], j) for j in theta]  # once for all targets
         phi = {i: multi_domain_reader(i, theta, teachers, s, switches, k) for i in theta}  # lines 5, 6
-        yield phi.values()
-        yield (new := {i: fine_tuned(i, phi[i], theta, teachers, switches, k) for i in theta}).values()  # lines 7, 8
-        gains = {i: gain(new[i], theta[i]) for i in theta}
+        new = {i: fine_tuned(i, phi[i], theta, teachers, switches, k) for i in theta}  # lines 7, 8
+        yield [*wave, *phi.values(), *new.values()]
+        wave, gains = [], {i: gain(new[i], theta[i]) for i in theta}
         theta = {i: theta[i] if gains[i] < 0 else new[i] for i in theta}  # lines 9 to 11
         for kept, of_round in zip(done, (theta, new, teachers), strict=True):
             kept.append(of_round)
@@ -113,10 +113,11 @@ def multi_domain_reader(
     i: str, theta: Readers, teachers: Teachers, s: Weights, switches: ImmSettings, k: int
 ) -> ImmTraining:
     """phi_i^(k): trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
-    others = [j for j in theta if j != i]
+    weights = nearest(s[i], switches.sources)
+    others = [j for j in theta if j in weights]
     taught = lessons(teachers, others, switches) if switches.teach_multi_domain else {}
     start = theta[i].key if switches.multi_domain_start == "theta" else ""
-    parts = {"start": start, "weights": s[i], "order": k if switches.new_order else 0}
+    parts = {"start": start, "weights": weights, "order": k if switches.new_order else 0}
     return reader(theta[i], f"IMM phi, {i}, round {k + 1}", others, **parts, **taught)
 
 
@@ -198,11 +199,10 @@ def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS[:-1], the
     methods = {row: methods[row] for row in rows}
     models = [model for readers in methods.values() for model in readers.values()]
     starts = {model.start for model in models} | {model.key for model in models}
-    yield [*theta.values(), *(first for first in (mix, *others.values(), *source.values()) if first.key in starts)]
+    firsts = [first for first in (mix, *others.values(), *source.values()) if first.key in starts]
     if unified.key in starts:
-        yield [teacher_logits(teachers[j], j) for j in names]
-        yield [unified]
-    yield models
+        firsts += [*(teacher_logits(teachers[j], j) for j in names), unified]
+    yield [*theta.values(), *firsts, *models]
     return methods
 
 
@@ -241,7 +241,7 @@ def similarities(preset: Preset, seed: int, which: str) -> Plan:
         return {i: {j: RELEASED[i][j] for j in names if j != i} for i in names}
     theta = singles(preset, seed)
     asked = {(i, j): answering(preset, [theta[j]], [f"valid/{i}"]) for i in names for j in names if i != j}
-    yield asked.values()
+    yield [*theta.values(), *asked.values()]
     weights: Weights = {i: {} for i in names}
     for (i, j), task in asked.items():
         examples = question_set(preset.data, f"valid/{i}")

@@ -1,12 +1,12 @@
 """IMM and what it is compared with on somebody's own domains: what is trained, which is best, how fast that goes."""
 
 import shutil
-import time
 from functools import partial
 from pathlib import Path
 from statistics import mean
 
-from helpers.models.pretrained import load_encoder, load_saved
+from helpers.data.unlabelled import unlabelled_notes
+from helpers.models.pretrained import load_saved
 from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
 from helpers.papers.imm.tables import NOT_TAUGHT, add_imm, scores_by_domain
@@ -16,16 +16,16 @@ from helpers.papers.rows import seconds as seconds_of
 from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.results.records import Cell, Claim
-from helpers.tasks import spans
 from helpers.tasks.answering import answering, ask, load_reader
-from helpers.tasks.pace import Speed, Speeds, measured
+from helpers.tasks.distilled import student
+from helpers.tasks.pace import Speeds, asking_speed, reader_speed
 from helpers.tasks.soft_labels import SoftLabels, soft_labels
 from helpers.training.cached import Cached
 from helpers.training.engine import After, Outcome, Plan, is_done, replay, run, run_plans
-from helpers.training.loop import fit, training_device
 
-IMM, TAUGHT, CHOSEN = "IMM", "Taught", "Chosen"
-ROWS = {row: row for row in (*algorithm.METHODS, TAUGHT)} | {CHOSEN: "chosen"}
+IMM, TAUGHT, DISTILLED, CHOSEN = "IMM", "Taught", "Distilled", "Chosen"
+UNLABELLED = f"{DISTILLED} with more"
+ROWS = {row: row for row in (*algorithm.METHODS, TAUGHT, DISTILLED, UNLABELLED)} | {CHOSEN: "chosen"}
 HISTORIES = {
     "Single": "trained on {domain} alone",
     "Mix": "trained on all domains together",
@@ -36,11 +36,15 @@ HISTORIES = {
     "BAM": "trained on all domains, taught by a reader of each, then on {domain} (born-again multi-task networks, "
     "Clark et al. 2019)",
     TAUGHT: "trained on {domain} alone, by its answers and by what {teacher} says of its questions",
+    **dict.fromkeys(
+        (DISTILLED, UNLABELLED),
+        "trained on all domains together, by their answers and by what {members} such readers say together of their "
+        "questions{more} (attention-guided answer distillation, Hu et al. 2018)",
+    ),
 }
+MORE = " and of others without answers"
 GENERAL = "general"  # the domain of questions that come before all others
 NO_SEED = 1_000_000
-WINDOWS = 64  # that the reading is measured on
-FEW = 16  # questions that a teacher's is
 
 
 def rounds_of(preset: Preset, seed: int) -> Plan:
@@ -68,8 +72,10 @@ def folders(preset: Preset) -> dict[str, list[str]]:
 
 def methods(preset: Preset) -> list[str]:
     """The methods that are compared, Single first."""
-    asked = [row for row in algorithm.METHODS if row in ("Single", *preset.imm.methods)]
-    return asked + [TAUGHT] * bool(preset.imm.teacher)
+    known = preset.imm
+    ours = {TAUGHT: known.teacher, DISTILLED: known.ensemble, UNLABELLED: known.unlabelled}
+    asked = [row for row in algorithm.METHODS if row in ("Single", *known.methods)]
+    return asked + [row for row, given in ours.items() if given]
 
 
 def begun(preset: Preset) -> tuple[Preset, ImmTraining | None]:
@@ -111,16 +117,32 @@ def tasks(preset: Preset) -> list[Cached]:
 
 
 def baselines(preset: Preset, seed: int) -> Plan:
-    """The readers of all methods but IMM, by row and domain; ours is that of ``imm.teacher``, Taught."""
-    rows = [row for row in methods(preset) if row not in (IMM, TAUGHT)]
+    """The readers of all methods but IMM, by row and domain; ours are Taught, by ``imm.teacher``, and Distilled."""
+    rows = [row for row in methods(preset) if row in algorithm.METHODS and row != IMM]
     readers, temperature = (yield from algorithm.baselines(preset, seed, rows)), preset.imm.temperature
     if TAUGHT in methods(preset):
         labels = {i: soft_labels(preset, i, preset.imm.teacher, temperature) for i in preset.data.domains}
-        yield labels.values()
         parts = {i: {"soft": {i: labels[i].key}, "temperature": temperature} for i in labels}
         readers[TAUGHT] = {i: training(preset, seed, f"{TAUGHT}, {i}", [i], [i], 1, **parts[i]) for i in labels}
-        yield readers[TAUGHT].values()
+        yield [*labels.values(), *readers[TAUGHT].values()]
+    if preset.imm.ensemble:
+        readers |= yield from distillation(preset, seed)
     return readers
+
+
+def distillation(preset: Preset, seed: int) -> Plan:
+    """Readers of all domains that an ensemble of such readers, with other seeds, teaches (Hu et al. 2018, section 3.4),
+    by row and domain: on the domains' questions, and on those without answers too. The weights that they begin with
+    and their order are those of the row Mix."""
+    names, known, rows = list(preset.data.domains), preset.imm, methods(preset)
+    seeds = [seed + algorithm.RUNS * number for number in range(1, known.ensemble + 1)]
+    members = [training(preset, each, "Mix", names, names, 1) for each in seeds]
+    parts = known.model_dump(include={"temperature", "top_k", "answer_weight", "attention_weight"})
+    places = {row: place for row, place in {DISTILLED: "", UNLABELLED: known.unlabelled}.items() if row in rows}
+    parts["steps"] = steps_of(preset, names, 1)
+    students = {row: student(preset, seed, row, members, place=place, **parts) for row, place in places.items()}
+    yield [*members, *(said for one in students.values() for said in one.outputs()), *students.values()]
+    return {row: dict.fromkeys(names, one) for row, one in students.items()}
 
 
 def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
@@ -130,7 +152,7 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
     if general:
         run([general], preset.engine, after=after)
         preset, _ = begun(asked)
-    seeds, notes = range(preset.seeds), []
+    seeds, notes = range(preset.seeds), unlabelled_notes(preset.data, preset.imm.unlabelled)
     plans = {("baselines", seed): baselines(preset.drawn(seed), seed) for seed in seeds}
     if IMM in methods(preset):
         plans |= {(IMM, seed): rounds_of(preset.drawn(seed), seed) for seed in seeds}
@@ -153,9 +175,13 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         row = chosen[domain] = max(of_rows, key=of_rows.__getitem__)
         best = max(seeds, key=lambda seed: valid[row, domain, seed])
         reader = trained.rows[row][best][domain]
-        history = (
-            imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(domain=domain, teacher=teacher)
-        )
+        told = {
+            "domain": domain,
+            "teacher": teacher,
+            "members": preset.imm.ensemble,
+            "more": MORE * (row == UNLABELLED),
+        }
+        history = imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(**told)
         models[domain] = OwnModel(partial(shutil.copytree, reader.folder()), best, history)
     for seed in seeds:
         trained.rows.setdefault(CHOSEN, {})[seed] = {i: trained.rows[row][seed][i] for i, row in chosen.items()}
@@ -209,24 +235,10 @@ def speeds(preset: Preset) -> Speeds:
     preset, _ = begun(preset)
     if preset.imm.start:
         load_saved(preset.imm.start)  # without a head it would be an encoder
-    names, longest = list(preset.data.domains), preset.windows.max_length
-    model = load_encoder(preset.encoder, seed=0, random_layers=preset.random_layers, max_length=longest)
-    model.to(device := training_device())
-
-    def steps(number: int) -> float:
-        batches = spans.training_batches(preset, names, number, 0, device)
-        return fit(model, batches, spans.loss, preset.training, seed=0, label="measuring").seconds
-
-    windows = spans.windows_over(preset, spans.windows_of(preset, names[:1], "valid").examples[:WINDOWS])
-    speed: Speed = measured(
-        steps, lambda: spans.predict(model, windows, precision=preset.training.precision), len(windows)
-    )
+    speed = reader_speed(preset)
     if not preset.imm.teacher:
         return lambda task: speed
-    teacher, few = load_reader(preset.imm.teacher), spans.windows_of(preset, names[:1], "valid").examples[:FEW]
-    begun_at = time.perf_counter()
-    read, _ = teacher.read(few, preset.training.precision)
-    asked = Speed(0.0, (time.perf_counter() - begun_at) / len(read))
+    asked = asking_speed(preset, load_reader(preset.imm.teacher))
     return lambda task: asked if isinstance(task, SoftLabels) else speed
 
 

@@ -80,6 +80,10 @@ class ImmTraining(CachedTraining):
         """The keys of the readers that it starts from or learns from."""
         return [*super().parents(), *self.teachers.values(), *(key for keys in self.folds.values() for key in keys)]
 
+    def builds_on(self) -> list[str]:
+        """The keys of its parents, of what its teachers say, and of soft labels."""
+        return [*super().builds_on(), *(self._teacher(name).key for name in self.teachers), *self.soft.values()]
+
     def initial(self) -> nn.Module:
         """The reader as its training begins."""
         preset = self.preset
@@ -149,6 +153,10 @@ class TeacherLogits(Cached):
     def windows_read(self) -> int:
         """Those of its training questions, once."""
         return len(windows_of(self.preset, [self.domain], "train"))
+
+    def builds_on(self) -> list[str]:
+        """The keys of its teachers."""
+        return self.folds or [self.reader]
 
     def stored(self) -> dict[str, Tensor]:
         """The stored logits, ``start`` and ``end``. Raises DamagedFile."""
@@ -248,9 +256,5 @@ def lessons(teachers: Teachers, domains: list[str], switches: ImmSettings) -> di
     """What a training is told of the teachers of some domains, and of what the losses of Eqs. 5, 6, 9 and 11 match."""
     folds = {j: [teacher.key for teacher in teachers[j]] for j in domains if len(teachers[j]) > 1}
     own = {"folds": folds} if folds else {}
-    return {
-        "teachers": {j: teachers[j][0].key for j in domains},
-        **own,
-        "kd_space": switches.kd_space,
-        "annealing": switches.annealing,
-    }
+    matched = switches.model_dump(include={"kd_space", "annealing"})
+    return {"teachers": {j: teachers[j][0].key for j in domains}, **own, **matched}

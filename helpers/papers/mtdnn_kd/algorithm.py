@@ -27,27 +27,29 @@ def distilled(
     # BERT on each task by itself, and six MT-DNNs with different dropout (section 4.1)
     alone = {task: single(preset, seed, SINGLE, task) for task in tasks}
     models = [mt_dnn(preset, seed, number, tasks=tasks) for number in range(known.models if shown else 1)]
-    yield [*alone.values(), *models]
 
-    # fine-tuned on each task; and the best on MNLI and RTE, with a new head: the task's ensemble
+    # fine-tuned on each task
     def on_each(row: str, model: MultiTaskTraining) -> dict[str, MultiTaskTraining]:
         return {task: tuned(preset, seed, f"{row} fine-tuned", task, model) for task in tasks}
 
+    rows = {SINGLE: alone, MTDNN: on_each(MTDNN, models[0])}
+    yield [*alone.values(), *models, *rows[MTDNN].values()]
+
+    # the best on MNLI and RTE, fine-tuned with a new head: the task's ensemble
     members = best(models, chosen_by(preset, tasks))[: known.members]
     ensembles = {task: [tuned(preset, seed, ENSEMBLE, task, model, fresh=True) for model in members] for task in shown}
-    rows = {SINGLE: alone, MTDNN: on_each(MTDNN, models[0])}
-    yield [*rows[MTDNN].values(), *(model for ensemble in ensembles.values() for model in ensemble)]
+    of_ensembles = [model for ensemble in ensembles.values() for model in ensemble]
 
     # their soft targets (Eq. 3), for the tasks that have a teacher
     teachers = {task: [model.key for model in ensembles[task]] for task in pupils}
     parts = ["train", *["unlabelled"] * (UNLABELLED in students)]
-    yield [Predictions.of(preset, teachers, part, "soft targets") for part in parts if students]
+    targets = [Predictions.of(preset, teachers, part, "soft targets") for part in parts if students]
 
     # the students by Algorithm 1, with the loss of section 3, and fine-tuned on each task
     taught_by = {row: mt_dnn(preset, seed, 0, row, teachers, tasks=tasks, **STUDENTS[row]) for row in students}
-    yield taught_by.values()
     rows |= {row: on_each(row, model) for row, model in taught_by.items()}
-    yield [model for row in taught_by for model in rows[row].values()]
+    tuned_students = [model for row in taught_by for model in rows[row].values()]
+    yield [*of_ensembles, *targets, *taught_by.values(), *tuned_students]
     return rows | ({ENSEMBLE: ensembles} if shown else {})
 
 

@@ -1,0 +1,192 @@
+"""Readers that learn what an ensemble knows: attention-guided answer distillation (Hu et al. 2018, section 3)."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+import exca
+import torch
+from torch import Tensor, nn
+
+from helpers.batches.plans import Batches
+from helpers.data.unlabelled import load_unlabelled, unlabelled_fingerprint
+from helpers.models.attention import attention_of, keep_attention
+from helpers.models.pretrained import EncoderError, load_encoder
+from helpers.presets.schema import Preset
+from helpers.tasks import spans
+from helpers.tasks.ensembles import EnsembleOutputs
+from helpers.training import losses
+from helpers.training.cached import CachedTraining
+from helpers.training.loop import Batch, Loss, fit, training_device
+from helpers.training.teachers import StoredTeacher
+
+
+class DistilledReader(CachedTraining):
+    """A reader of some domains that learns their answers and, by Eq. 1, what an ensemble knows of their questions, and
+    of others without answers."""
+
+    domains: list[str]  # trained on, and selected by
+    members: list[str]  # keys of the ensemble's readers, which learnt from the same domains
+    unlabelled: str = ""  # fingerprint of the questions without answers
+    place: str = ""  # of these
+    temperature: float
+    top_k: int
+    terms: dict[str, float]  # of Eq. 1, with their weights
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+
+    @infra.apply(exclude_from_cache_uid=("preset", "label", "place"))
+    def fit(self) -> dict:
+        """Train, select, save; returns the best validation F1, all of them, steps, seconds and the weights' digest."""
+        preset, domains = self.preset, self.domains
+        done = fit(
+            model := self.initial(),
+            self.batches(),
+            joint_loss(self.terms, self.temperature),
+            preset.training,
+            seed=self.seed,
+            validate=spans.validation(preset, domains),
+            checkpoint=self.checkpoint(),
+            label=self.label,
+        )
+        return self.keep(model.eval(), done, spans.reading(preset, domains))
+
+    @property
+    def target(self) -> list[str]:
+        """The domains that it is selected by."""
+        return self.domains
+
+    def windows_read(self) -> int:
+        """Those of its validation questions, at every evaluation."""
+        once = sum(len(spans.windows_of(self.preset, [name], "valid")) for name in self.domains)
+        return self.preset.training.evaluations * once
+
+    def parents(self) -> list[str]:
+        """The keys of the readers that it learns from."""
+        return [*super().parents(), *self.members]
+
+    def builds_on(self) -> list[str]:
+        """The keys of its parents, and of what the ensemble says."""
+        return [*super().builds_on(), *(one.key for one in self.outputs())]
+
+    def outputs(self) -> list[EnsembleOutputs]:
+        """What the ensemble has to be asked before: the domains' questions, then those without answers."""
+        known = {"preset": self.preset, "members": self.members, "attention": "ATT" in self.terms}
+        known |= {"temperature": self.temperature, "top_k": self.top_k}
+        label = f"outputs of the ensemble, seed {self.seed}"
+        outputs = [EnsembleOutputs(domains=self.domains, label=label, **known)]
+        if self.unlabelled:
+            others = {"unlabelled": self.unlabelled, "place": self.place, "label": f"{label}, on more"}
+            outputs.append(EnsembleOutputs(domains=[], **others, **known))
+        return outputs
+
+    def initial(self) -> nn.Module:
+        """The reader as its training begins."""
+        model = new_reader(self.preset, self.seed)
+        return keep_attention(model) if "ATT" in self.terms else model
+
+    def batches(self) -> Batches:
+        """Its training batches, with what the ensemble says of them. Questions without answers have no weight in the
+        loss that compares with these."""
+        _, *others = outputs = self.outputs()
+        beside, device = [one.windows() for one in others], training_device()
+        batches = spans.training_batches(self.preset, self.domains, self.steps, self.seed, device, beside=beside)
+        has_answer = [torch.full((len(one.windows()),), float(not one.unlabelled), device=device) for one in outputs]
+        batches.tensors.labels["weight"] = torch.cat(has_answer)
+        said = [one.stored() for one in outputs]
+        known = {name: torch.cat([values[name] for values in said]) for name in said[0]}
+        batches.teachers.append(teacher_of(batches, known, self.terms))
+        return batches
+
+
+def student(
+    preset: Preset,
+    seed: int,
+    label: str,
+    members: list[CachedTraining],
+    *,
+    steps: int,
+    temperature: float,
+    top_k: int,
+    answer_weight: float,
+    attention_weight: float,
+    place: str = "",
+) -> DistilledReader:
+    """The config of a reader of all of a preset's domains that learns from an ensemble by Eq. 1, with gamma and delta;
+    its term of attention is left out where that cannot be read.
+
+    With the ``place`` of a file it learns what the ensemble says of the questions there too, in as many steps more as
+    ``training.epochs`` over these take. Raises DataError.
+    """
+    domains, others = list(preset.data.domains), {}
+    if place:
+        others = {"unlabelled": unlabelled_fingerprint(preset.data, place), "place": place}
+        windows = len(spans.windows_over(preset, load_unlabelled(preset.data, place).examples))
+        steps += round(preset.training.epochs * windows / preset.training.batch_size)
+    delta = attention_weight if attention_weight and has_attention(preset) else 0.0
+    return DistilledReader(
+        preset=preset,
+        label=f"{label}, seed {seed}",
+        domains=domains,
+        members=[member.key for member in members],
+        seed=seed,
+        steps=steps,
+        settings=spans.fit_settings(preset, domains),
+        temperature=temperature,
+        top_k=top_k,
+        terms=term_weights(temperature, answer_weight, delta),
+        **others,
+    )
+
+
+@cache
+def has_attention(preset: Preset) -> bool:
+    """Whether the attention of the preset's readers can be matched. Raises EncoderError where these cannot be made."""
+    model = new_reader(preset, 0)
+    try:
+        attention_of(model)
+    except EncoderError:
+        return False
+    return True
+
+
+def new_reader(preset: Preset, seed: int) -> nn.Module:
+    """A reader that is not trained yet."""
+    longest = preset.windows.max_length
+    return load_encoder(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
+
+
+def term_weights(temperature: float, answer: float, attention: float) -> dict[str, float]:
+    """The terms of Eq. 1 with their weights, those above 0: CE; KD, whose lambda is tau squared, to scale the gradients
+    (section 2.2); ANS, gamma; ATT, delta."""
+    weights = {"CE": 1.0, "KD": temperature**2, "ANS": answer, "ATT": attention}
+    return {name: weight for name, weight in weights.items() if weight}
+
+
+def joint_loss(weights: Mapping[str, float], temperature: float, smoothing: float = 0.0) -> Loss:
+    """Eq. 1, with those of its terms CE, KD, ANS and ATT that have a weight; each a mean over the windows. CE may be of
+    smoothed labels."""
+
+    def loss(output, batch: Batch, progress: float) -> dict[str, Tensor]:
+        student = output.start_logits, output.end_logits
+        terms = {}
+        if "CE" in weights:
+            terms["CE"] = spans.loss(output, batch, progress, smoothing)["likelihood"]
+        if "KD" in weights:
+            teacher = batch["teacher_start"], batch["teacher_end"]
+            terms["KD"] = losses.soft_cross_entropy(student, teacher, batch["attention_mask"], temperature).mean()
+        if "ANS" in weights:
+            gold, confusing = ((batch[f"{which}start"], batch[f"{which}end"]) for which in ("", "teacher_confusing_"))
+            terms["ANS"] = losses.confusion_margin(student, gold, confusing).mean()
+        if "ATT" in weights:
+            terms["ATT"] = losses.attention_distance(output.attention, batch["teacher_attention"]).mean()
+        return {name: weights[name] * term for name, term in terms.items()}
+
+    return loss
+
+
+def teacher_of(batches: Batches, stored: Mapping[str, Tensor], terms: Iterable[str]) -> StoredTeacher:
+    """A teacher that says what the terms of Eq. 1 read of an ensemble's knowledge."""
+    sides = ("start", "end")
+    softened = {side: stored[side] for side in sides if "KD" in terms}
+    confusing = {f"confusing_{side}": stored[f"confusing_{side}"].long() for side in sides if "ANS" in terms}
+    attention = {"attention": stored["attention"]} if "ATT" in terms else {}
+    return StoredTeacher(batches.tensors, of_sequences=confusing, of_tokens=softened, of_pairs=attention)
