@@ -1,11 +1,11 @@
-# make reproduce | study | test | browser | lab | figures | lint. Every target sets up what it needs first.
+# make reproduce | study | test | browser | lab | gpu | figures | lint. Every target sets up what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 TABLES := 02_imm_main 04_imm_ablations 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
 
-.PHONY: reproduce study test browser lab figures lint lock clean
+.PHONY: reproduce study test browser lab gpu gpu-bundle figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
@@ -27,6 +27,17 @@ browser: $(STAMP)
 
 lab: $(STAMP)
 	$(VENV)/bin/jupyter lab notebooks
+
+# On a machine with a GPU: its tests, benchmarks, and IMM's Table 1 with preset lab.
+#   make gpu DATA=path/to/domains ENCODER=path/to/encoder [TRAIN_SIZE=0] [SEEDS=3]
+gpu: $(STAMP)
+	PYTHON=$(RUN) sh benchmarks/gpu.sh "$(DATA)" "$(ENCODER)"
+
+# What that needs on a machine without a network, in one folder (benchmarks/bundle.py says what it has to have).
+#   make gpu-bundle DATA=path/to/domains ENCODER=path/to/encoder [BUNDLE=path/to/folder]
+BUNDLE ?= bundle
+gpu-bundle: $(STAMP)
+	$(RUN) benchmarks/bundle.py --data "$(DATA)" --encoder "$(ENCODER)" --out "$(BUNDLE)"
 
 figures: $(STAMP)
 	$(RUN) -m helpers figures --preset mini

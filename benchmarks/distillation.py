@@ -87,7 +87,7 @@ def main() -> None:
     )  # imports, thread pools, caches
     with tempfile.TemporaryDirectory() as folder:
         stored = fill_store(Path(folder) / "outputs.safetensors", teacher, windows)
-    store = StoredTeacher(tensors, of_tokens={name: flat.to(device) for name, flat in stored.items()})
+    store = StoredTeacher(tensors, of_tokens=stored)
     live = LiveTeacher(teacher, {"start": "start_logits", "end": "end_logits"}, precision=SETTINGS.precision)
     ways = {PLAIN: (spans.loss, [])}
     ways |= {f"stored, {space}": (joint_loss(space, "linear"), [store]) for space in given.spaces}

@@ -85,7 +85,12 @@ SMOKE = pytest.StashKey()  # the folder, and the processes that fill it
 
 
 def pytest_collection_modifyitems(session, items):
-    """Tests that look at the notebooks run on preset smoke come last, as others can run meanwhile."""
+    """Tests that look at the notebooks run on preset smoke come last, as others can run meanwhile; those of a GPU are
+    skipped where there is none."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a GPU, and PyTorch sees none"))
     items.sort(key=lambda item: "smoke" in getattr(item, "fixturenames", ()))
 
 

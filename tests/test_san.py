@@ -117,7 +117,7 @@ def test_the_state_begins_with_the_second_text():
 
 def test_a_saved_classifier_loads_bit_for_bit(tmp_path):
     model, batch = classifier(), batch_of(*PAIRS)
-    assert inputs_of(model) == ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
+    assert inputs_of(model) == ("input_ids", "attention_mask", "token_type_ids", "segment_ids", "text_lengths")
     save_encoder(model, load_tokenizer("data/mini"), tmp_path)
     again = load_saved(tmp_path, "labels")
     assert again.config.num_labels == 3 and torch.equal(logits_of(again, batch), logits_of(model, batch))

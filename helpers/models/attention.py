@@ -3,7 +3,7 @@
 from torch import nn
 
 from helpers.batches.tensors import rows_of
-from helpers.models import dropout
+from helpers.models import dropout, unpadded
 from helpers.models.pretrained import EncoderError
 
 
@@ -17,6 +17,7 @@ def keep_attention(model: nn.Module) -> nn.Module:
     if layer is None or getattr(model, "keeps_attention", False):
         return model
     model.set_attn_implementation(dropout.NAME)
+    unpadded.skip_padding(model, False)  # what is kept has the shape of a padded batch
     layer.keeps = "probabilities"  # for helpers.models.dropout.attention, which leaves them there as ``kept``
     model.register_forward_pre_hook(_take_segments, with_kwargs=True)
     model.register_forward_hook(_add_attention)
@@ -31,6 +32,7 @@ def keep_levels(model: nn.Module, what: str) -> nn.Module:
     layers = attention_layers(model, of_all=True)
     is_kept = any(hasattr(layer, "keeps") for layer in layers)
     model.set_attn_implementation(dropout.NAME)
+    unpadded.skip_padding(model, False)
     for layer in layers:
         layer.keeps = what
     if is_kept:
@@ -71,14 +73,14 @@ def attention_layers(model: nn.Module, of_all: bool = False) -> list[nn.Module]:
 
 
 def _take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
-    model.segment_ids = inputs.pop("segment_ids")  # the encoder itself does not know them
+    model.segments = inputs.pop("segment_ids"), inputs.pop("text_lengths", None)  # which the encoder does not know
     return arguments, inputs
 
 
 def _add_attention(model: nn.Module, _: tuple, output) -> None:
     layer = attention_of(model)
     weights, layer.kept = layer.kept, None
-    at_q, q, at_p, p = rows_of(model.segment_ids)
+    at_q, q, at_p, p = rows_of(*model.segments)
     weights = weights.float().mean(1).gather(1, at_p[:, :, None].expand(-1, -1, weights.shape[-1]))
     block = weights.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
     output.attention = block / block.sum(-1, keepdim=True).clamp_min(1e-9)

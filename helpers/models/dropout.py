@@ -10,6 +10,8 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from helpers.models import varlen
+
 NAME = "quick_dropout"
 
 
@@ -39,7 +41,11 @@ def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=No
     query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that ``keeps`` its
     "probabilities" (``helpers.models.attention``) is spelt out too, and left them as ``kept``, B×H×L×L; one that keeps
     its "scores" is left the two factors that they are the product of, scaled queries and keys, B×H×L×D each.
+
+    With a ``packing`` among the others the batch is packed, 1×H×T×D, and each row's tokens attend to its own.
     """
+    if (packing := others.get("packing")) is not None:
+        return varlen.attention(query, key, value, packing, dropout, scaling), None
     keeps = getattr(module, "keeps", "")
     is_fused = keeps != "probabilities" and (dropout == 0.0 or query.device.type != "cpu")
     if keeps or not is_fused:
@@ -58,8 +64,17 @@ def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=No
     return (drop(weights, dropout).to(value.dtype) @ value).transpose(1, 2).contiguous(), None
 
 
+def mask(**arguments) -> Tensor | None:
+    """transformers' mask for SDPA. On a GPU it is made even where nothing is padding, since the host would have to wait
+    for the device to know."""
+    padding = arguments.get("attention_mask")
+    if padding is not None and padding.device.type == "cuda":
+        arguments["allow_is_bidirectional_skip"] = False
+    return sdpa_mask(**arguments)
+
+
 AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, sdpa_mask)
+AttentionMaskInterface.register(NAME, mask)
 
 
 def quicken(model: nn.Module) -> nn.Module:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from helpers.batches.packed import Packing
 from helpers.batches.texts import EncoderError
 from helpers.models.heads import is_of_encoder, linear_layers
 from helpers.models.pretrained import INPUTS, inputs_of, load_config, load_encoder
@@ -41,10 +42,16 @@ class MultiTask(nn.Module):
             setattr(model, model.base_model_prefix, self.shared)
         self.tasks = nn.ModuleDict(models)
 
-    def forward(self, task: str, **inputs):
-        """The output of one task's model."""
+    def forward(self, task: str, packing: Packing | None = None, **inputs):
+        """The output of one task's model. ``packing`` is for the encoder (``helpers.models.unpadded``)."""
         model = self.tasks[task]
-        return model(**{name: inputs[name] for name in inputs_of(model)})
+        packed = {} if packing is None else {"packing": packing}
+        return model(**{name: inputs[name] for name in inputs_of(model) if name in inputs}, **packed)
+
+    @property
+    def base_model(self) -> nn.Module:
+        """The encoder, as transformers' models call theirs."""
+        return self.shared
 
     @property
     def config(self):

@@ -32,7 +32,8 @@ HEADS = {
     "labels": AutoModelForSequenceClassification,
     "choices": AutoModelForMultipleChoice,
 }
-INPUTS = ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
+SEGMENTS = ("segment_ids", "text_lengths")
+INPUTS = ("input_ids", "attention_mask", "token_type_ids", *SEGMENTS)
 WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model", ".onnx", ".data")
 
 
@@ -108,10 +109,10 @@ def longest_input(model: torch.nn.Module) -> float:
 
 
 def inputs_of(model: torch.nn.Module) -> tuple[str, ...]:
-    """Which of a batch's ``INPUTS`` the model takes, or those that it names as ``inputs`` itself; segment_ids too where
-    it keeps its attention (``helpers.models.attention``)."""
+    """Which of a batch's ``INPUTS`` the model takes, or those that it names as ``inputs`` itself; ``SEGMENTS`` too
+    where it keeps its attention (``helpers.models.attention``)."""
     names = getattr(model, "inputs", None) or _inputs_of(type(model))
-    return (*names, "segment_ids") if getattr(model, "keeps_attention", False) else names
+    return (*names, *SEGMENTS) if getattr(model, "keeps_attention", False) else names
 
 
 @cache

@@ -102,12 +102,13 @@ class SanClassifier(PreTrainedModel):
         attention_mask: Tensor,
         segment_ids: Tensor,
         token_type_ids: Tensor | None = None,
+        text_lengths: Tensor | None = None,
         **arguments: object,
     ) -> SequenceClassifierOutput:
-        """Padded pairs B×L, and which of their tokens are the first text's (1) and the second's (2). ``arguments`` go
-        to the encoder. Raises EncoderError where a text stands alone."""
-        at_p, p, at_q, q = rows_of(segment_ids)
-        if not (p.any(1) & q.any(1)).all():
+        """Padded pairs B×L, which of their tokens are the first text's (1) and the second's (2), and how many that are
+        (B×2, on the host). ``arguments`` go to the encoder. Raises EncoderError where a text stands alone."""
+        at_p, p, at_q, q = rows_of(segment_ids, text_lengths)
+        if not (p.any(1) & q.any(1)).all() if text_lengths is None else 0 in text_lengths.flatten().tolist():
             raise EncoderError(
                 "a stochastic answer network compares two texts, and a text of this batch stands alone; give pairs, or "
                 "classify single texts with the encoder's own head"

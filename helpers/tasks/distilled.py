@@ -185,9 +185,8 @@ def joint_loss(weights: Mapping[str, float], temperature: float, smoothing: floa
 
 def teacher_of(batches: Batches, stored: Mapping[str, Tensor], terms: Iterable[str]) -> StoredTeacher:
     """A teacher that says what the terms of Eq. 1 read of an ensemble's knowledge."""
-    device = training_device()
     sides = ("start", "end")
-    softened = {side: stored[side].to(device) for side in sides if "KD" in terms}
-    confusing = {f"confusing_{side}": stored[f"confusing_{side}"].long().to(device) for side in sides if "ANS" in terms}
-    attention = {"attention": stored["attention"].to(device)} if "ATT" in terms else {}
+    softened = {side: stored[side] for side in sides if "KD" in terms}
+    confusing = {f"confusing_{side}": stored[f"confusing_{side}"].long() for side in sides if "ANS" in terms}
+    attention = {"attention": stored["attention"]} if "ATT" in terms else {}
     return StoredTeacher(batches.tensors, of_sequences=confusing, of_tokens=softened, of_pairs=attention)

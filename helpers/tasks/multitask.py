@@ -107,7 +107,7 @@ class MultiTaskTraining(CachedTraining):
         teachers = {}
         for task in self.teachers:
             probabilities = np.concatenate([said[part][task] for part in self.parts(task)])
-            stored = {"probabilities": torch.from_numpy(probabilities).to(training_device())}
+            stored = {"probabilities": torch.from_numpy(probabilities)}
             teachers[task] = [StoredTeacher(tensors[task], stored)]
         return TaskBatches(tensors, plan_steps(turns, self.steps), teachers)
 

@@ -16,15 +16,20 @@ from accelerate.utils import extract_model_from_parallel
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from helpers.batches.packed import packing
 from helpers.batches.tensors import SequenceTensors
 from helpers.batches.texts import Sequences
 from helpers.models.pretrained import inputs_of
+from helpers.models.unpadded import can_skip_padding, skip_padding, skips_padding
+from helpers.models.varlen import has_kernel
 from helpers.presets.schema import TrainingSettings
 from helpers.training.checkpoints import load_checkpoint, save_checkpoint, weights
 from helpers.training.optimizers import learning_rate, make_optimizer
+from helpers.training.trace import Step, Trace
 
 CURVE = 50  # points of a training's curve
-Batch = dict[str, Tensor]  # among them "window", the sequences' numbers; in batches of several tasks "task", a name
+# among them, on the host, "window", the sequences' numbers, and "lengths"; in batches of several tasks "task", a name
+Batch = dict[str, Tensor]
 # loss(output, batch, progress) -> named parts that add up to the loss; progress runs from 0 to 1 over the training
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
 
@@ -64,10 +69,21 @@ def is_bf16(precision: str, device: torch.device) -> bool:
 
 
 def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
-    """The model's output for a batch, computed in the precision asked for. ``arguments`` go to the model as well."""
-    device = batch["input_ids"].device
-    with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16(precision, device)):
-        return model(**{name: batch[name] for name in inputs_of(extract_model_from_parallel(model))}, **arguments)
+    """The model's output for a batch, computed in the precision asked for. ``arguments`` go to the model as well, which
+    then sees all of the padding: they ask for what is inside."""
+    bare, ids = extract_model_from_parallel(model), batch["input_ids"]
+    inputs, is_short = {name: batch[name] for name in inputs_of(bare)}, is_bf16(precision, ids.device)
+    if skips_padding(bare) and not arguments and (is_short or ids.device.type == "cpu"):  # as kernels take it
+        inputs["packing"] = packing(batch["lengths"], ids.shape[-1], ids.device)
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=is_short):
+        return model(**inputs, **arguments)
+
+
+def choose_padding(model: nn.Module, precision: str, device: torch.device, padding_free: bool | None = None) -> None:
+    """Let ``model`` leave out padding, where it can and that is wanted; None: where the device has a kernel for it."""
+    if can_skip_padding(model):
+        has_means = is_bf16(precision, device) and has_kernel(device)
+        skip_padding(model, has_means if padding_free is None else padding_free)
 
 
 def fit(
@@ -80,6 +96,7 @@ def fit(
     validate: Callable[[nn.Module], float | tuple[float, dict]] | None = None,
     checkpoint: Path | None = None,
     label: str = "training",
+    padding_free: bool | None = None,
 ) -> Fitted:
     """Train ``model`` in place and leave it at its best validation score, or at the end without ``validate``, which
     returns a score, or one with what is to stand beside it in the history.
@@ -87,23 +104,26 @@ def fit(
     Dropout follows ``seed``; the batches bring their own order. With ``checkpoint`` the state is stored every
     ``settings.checkpoint_minutes`` and a killed training goes on exactly where it was stored (with several
     processes but for dropout, since one process's random state is kept). Raises
-    FloatingPointError at the first loss that is not finite, with its step, windows and parts.
+    FloatingPointError at the first loss that is not finite, with its step, windows and parts, some steps later: no
+    step waits for the device. ``padding_free`` says whether the encoder is to leave out padding where it can (None:
+    where the device is quick at it).
     """
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)  # such as the heads of other tasks
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available(), kwargs_handlers=[unused])
     processes, rank = accelerator.num_processes, accelerator.process_index
     torch.manual_seed(seed + rank)
+    choose_padding(model, settings.precision, accelerator.device, padding_free)
     model, optimizer = accelerator.prepare(model, make_optimizer(model, settings))
     bare = accelerator.unwrap_model(model)
     bare.train()
     steps, parts = len(batches), processes * settings.accumulate
     evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}
     curve_at = {math.ceil(steps * (i + 1) / CURVE) for i in range(CURVE)}
-    since: dict[str, list[Tensor]] = {}  # parts of the loss, on the device until a point of the curve
 
     # restore
     best, progress = (checkpoint and load_checkpoint(checkpoint, bare, optimizer)) or ({}, {})
-    done, pending = Fitted(**progress), None
+    done = Fitted(**progress)
+    trace = Trace(done.curve)
     saved_at = time.perf_counter()
     begun = saved_at - done.seconds
 
@@ -122,25 +142,19 @@ def fit(
                 share = sum(terms.values()) * (rows * processes / size)
                 accelerator.backward(share)
             whole = whole + share.detach()
-        check_finite(pending)  # one step late, so that the device need not be waited for
         terms = {name: term.detach() for name, term in terms.items()}
-        pending = step, whole, terms, batch["window"], batch.get("task")
+        trace.add(Step(step, whole, terms, batch["window"], batch.get("task")))
         accelerator.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad()
         done.steps = step + 1
 
-        # curve
-        for name, term in terms.items():
-            since.setdefault(name, []).append(term)
         if done.steps in curve_at:
-            parts_of_loss = {name: round(float(torch.stack(values).mean()), 6) for name, values in since.items()}
-            done.curve.append([done.steps, optimizer.param_groups[0]["lr"], parts_of_loss])
-            since = {}
+            trace.mark(done.steps, optimizer.param_groups[0]["lr"])
 
         # validate
         if validate and done.steps in evaluate_at:
-            check_finite(pending)
+            trace.read()
             score, *details = found if isinstance(found := validate(bare), tuple) else (found,)
             bare.train()
             done.history.append([done.steps, score, *details])
@@ -152,29 +166,16 @@ def fit(
         # checkpoint
         minutes = (time.perf_counter() - saved_at) / 60
         if checkpoint and rank == 0 and done.steps < steps and minutes > settings.checkpoint_minutes:
-            check_finite(pending)
+            trace.read()
             done.seconds = time.perf_counter() - begun
             save_checkpoint(checkpoint, bare, optimizer, best, vars(done))
             saved_at = time.perf_counter()
-    check_finite(pending)
+    trace.read()
     if best:
         bare.load_state_dict(best, strict=False)
     done.seconds = time.perf_counter() - begun
     bare.eval()
     return done
-
-
-def check_finite(pending: tuple[int, Tensor, dict[str, Tensor], Tensor, str | None] | None) -> None:
-    """Raises FloatingPointError where a loss is not finite, given its step, it, its parts, and its windows and task."""
-    if pending is None or math.isfinite(float(pending[1])):
-        return
-    step, whole, terms, window, task = pending
-    values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
-    of_task = f" of task {task!r}" if task else ""
-    raise FloatingPointError(
-        f"the loss is {float(whole)} at step {step} ({values}); the batch{of_task} holds windows {window.tolist()}. "
-        "Lower learning_rate, or set precision to 'fp32' if it is bf16"
-    )
 
 
 @torch.inference_mode()
@@ -186,7 +187,10 @@ def outputs(
     if model.training:
         raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
     weights_on = (weight.device for weight in model.parameters())
-    tensors = SequenceTensors(sequences, next(weights_on, "cpu"))  # ONNX files hide theirs, and are read on the CPU
+    device = next(weights_on, torch.device("cpu"))  # ONNX files hide theirs, and are read on the CPU
+    if skips_padding(model) is None:
+        choose_padding(model, precision, device)
+    tensors = SequenceTensors(sequences, device)
     order = np.argsort(sequences.lengths_W, kind="stable")
     for begin in range(0, len(order), batch_size):
         index = order[begin : begin + batch_size]

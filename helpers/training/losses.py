@@ -164,8 +164,11 @@ def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: f
 
 def of_domains(values_B: Tensor, domain_B: Tensor, domains: int) -> Tensor:
     """Mean over the examples of each of the domains, shape D; 0 for a domain without."""
-    sums_D = values_B.new_zeros(domains).index_add(0, domain_B, values_B)
-    return sums_D / torch.bincount(domain_B, minlength=domains).clamp_min(1)
+    sums_D, counts_D = (
+        values.new_zeros(domains).index_add(0, domain_B, values)
+        for values in (values_B, torch.ones_like(domain_B))  # not bincount, for which the host waits
+    )
+    return sums_D / counts_D.clamp_min(1)
 
 
 def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:

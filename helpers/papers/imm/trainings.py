@@ -104,11 +104,11 @@ class ImmTraining(CachedTraining):
             batches.tensors.labels["weight"] = torch.as_tensor(weights, device=device)
         if self.teachers:
             stored = [self._teacher(name).stored() for name in self.domains]
-            logits = {side: torch.cat([outputs[side] for outputs in stored]).to(device) for side in SIDES}
+            logits = {side: torch.cat([outputs[side] for outputs in stored]) for side in SIDES}
             batches.teachers.append(StoredTeacher(batches.tensors, of_tokens=logits))
         if self.soft:
             stored = [stored_labels(self.infra.folder, self.soft[name], self.preset, name) for name in self.domains]
-            soft = {side: torch.cat([labels[side] for labels in stored]).to(device) for side in SIDES}
+            soft = {side: torch.cat([labels[side] for labels in stored]) for side in SIDES}
             batches.teachers.append(StoredTeacher(batches.tensors, of_tokens=soft, prefix="soft_"))
         return batches
 
