@@ -36,3 +36,14 @@ def training_flops(model: nn.Module, lengths: np.ndarray) -> float:
     lengths, config = lengths.astype(float), model.config
     attention = 4 * config.num_hidden_layers * config.hidden_size * (lengths**2).sum()
     return 3 * (2 * weights * lengths.sum() + attention)
+
+
+def main() -> None:
+    """Print the peak of the device that trainings run on."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    for dtype in (torch.float32, torch.bfloat16):
+        print(f"{device.type}, {dtype}: {matmul_peak(device, dtype) / 1e12:.2f} TFLOP/s in products of matrices")
+
+
+if __name__ == "__main__":
+    main()
