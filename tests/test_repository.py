@@ -103,7 +103,8 @@ def test_data_prints_sizes_and_fails_on_bad_data(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
-def test_benchmarks_find_what_they_import(path):
+def test_benchmarks_find_what_they_import(path, monkeypatch):
+    monkeypatch.syspath_prepend(path.parent)  # as for a program
     assert runpy.run_path(str(path), run_name="looked at")["main"]
 
 
