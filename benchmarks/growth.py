@@ -27,6 +27,7 @@ import psutil
 import torch
 
 from helpers.data.domains import load_domains
+from helpers.data.formats.squad import write_squad
 from helpers.data.mini.domains import DOMAINS, load_domain
 from helpers.data.similarity import question_similarity
 from helpers.models.pretrained import load_tokenizer
@@ -41,25 +42,11 @@ TIMES = ["load", "windows", "similarity", "plan", "store"]
 
 
 def write(folder: Path, domains: int, questions: int) -> None:
-    """A SQuAD file a domain, each question with a passage of its own."""
+    """A SQuAD file a domain."""
     for number in range(domains):
         style, seed = DOMAINS[number % len(DOMAINS)], 100 + number
         known = load_domain(style, seed=seed, train_size=questions // domains, valid_size=0, test_size=0).train
-        paragraphs = [
-            {
-                "context": example.context,
-                "qas": [
-                    {
-                        "id": example.id,
-                        "question": example.question,
-                        "answers": [{"text": example.answers[0], "answer_start": example.span[0]}],
-                    }
-                ],
-            }
-            for example in known
-        ]
-        content = {"data": [{"title": style, "paragraphs": paragraphs}]}
-        (folder / f"domain{number}.json").write_text(json.dumps(content))
+        write_squad(known, folder / f"domain{number}.json")
 
 
 def timed(work: Callable[[], object]) -> tuple[float, object]:

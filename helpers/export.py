@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,10 +52,8 @@ def export(place: str, out: Path, int8: bool = False) -> Exported:
     if out.exists() and not (out / onnx.FILE).is_file():
         raise DataError(f"{out} holds something that is no exported model; give another folder by --out")
     kind = str(load_config(place).architectures)
-    model, tokenizer = (
-        load_saved(place, "labels" if "SequenceClassification" in kind else "spans"),
-        load_tokenizer(place),
-    )
+    model = load_saved(place, "labels" if "SequenceClassification" in kind else "spans")
+    tokenizer = load_tokenizer(place)
     model.config.update({"windows": Reader(model, tokenizer).windows})  # an ONNX file does not say what it can read
     windows = make_windows(questions(), tokenizer, **model.config.windows)
     new = out.with_name(f".{out.name}.new")
@@ -63,15 +62,7 @@ def export(place: str, out: Path, int8: bool = False) -> Exported:
     try:
         model.config.save_pretrained(new)
         tokenizer.save_pretrained(new)
-        example = SequenceTensors(windows).gather(np.arange(2))
-        for operators in onnx.OPERATORS:
-            onnx.write(model, example, new / onnx.FILE, operators)
-            try:
-                exact, alike = compare(model, written := onnx.OnnxModel(new), windows)
-                break
-            except (onnx.OnnxError, EncoderError):
-                if operators == onnx.OPERATORS[-1]:
-                    raise
+        written, exact, alike = first_that_runs(model, windows, new)
         if not exact <= CLOSE:
             raise onnx.OnnxError(
                 f"{place} as ONNX differs from torch by {exact:.2g} on {len(windows)} windows: not kept"
@@ -92,6 +83,19 @@ def export(place: str, out: Path, int8: bool = False) -> Exported:
     lengths = windows.lengths_W
     asked, tokens = len(windows.examples), (int(lengths.min()), int(lengths.max()))
     return Exported(size, asked, len(windows), tokens, exact, difference, alike, faster)
+
+
+def first_that_runs(model: nn.Module, windows: Windows, folder: Path) -> tuple[onnx.OnnxModel, float, float]:
+    """The model written into a folder by the newest operators that onnxruntime can compute, and how it does in
+    `compare`. Raises OnnxError or EncoderError where it can compute none."""
+    example = SequenceTensors(windows).gather(np.arange(2))
+    *newer, oldest = onnx.OPERATORS
+    for operators in newer:
+        onnx.write(model, example, folder / onnx.FILE, operators)
+        with suppress(onnx.OnnxError, EncoderError):
+            return (written := onnx.OnnxModel(folder)), *compare(model, written, windows)
+    onnx.write(model, example, folder / onnx.FILE, oldest)
+    return (written := onnx.OnnxModel(folder)), *compare(model, written, windows)
 
 
 def questions() -> list[Example]:

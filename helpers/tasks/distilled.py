@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from helpers.batches.plans import Batches
 from helpers.data.unlabelled import load_unlabelled, unlabelled_fingerprint
 from helpers.models.attention import attention_of, keep_attention
-from helpers.models.pretrained import EncoderError, load_encoder
+from helpers.models.pretrained import EncoderError
 from helpers.presets.schema import Preset
 from helpers.tasks import spans
 from helpers.tasks.ensembles import EnsembleOutputs
@@ -80,7 +80,7 @@ class DistilledReader(CachedTraining):
 
     def initial(self) -> nn.Module:
         """The reader as its training begins."""
-        model = new_reader(self.preset, self.seed)
+        model = spans.new_reader(self.preset, self.seed)
         return keep_attention(model) if "ATT" in self.terms else model
 
     def batches(self) -> Batches:
@@ -140,18 +140,12 @@ def student(
 @cache
 def has_attention(preset: Preset) -> bool:
     """Whether the attention of the preset's readers can be matched. Raises EncoderError where these cannot be made."""
-    model = new_reader(preset, 0)
+    model = spans.new_reader(preset, 0)
     try:
         attention_of(model)
     except EncoderError:
         return False
     return True
-
-
-def new_reader(preset: Preset, seed: int) -> nn.Module:
-    """A reader that is not trained yet."""
-    longest = preset.windows.max_length
-    return load_encoder(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
 
 
 def term_weights(temperature: float, answer: float, attention: float) -> dict[str, float]:

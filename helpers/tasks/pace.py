@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Self
 
-from helpers.models.pretrained import load_encoder
 from helpers.presets.schema import Preset
 from helpers.tasks import spans
 from helpers.tasks.answering import Reader
@@ -67,8 +66,7 @@ class Pace(NamedTuple):
 def reader_speed(preset: Preset) -> Speed:
     """The speed of a reader of the preset's domains. Raises EncoderError where it cannot be made."""
     names, device = list(preset.data.domains), training_device()
-    longest = preset.windows.max_length
-    model = load_encoder(preset.encoder, seed=0, random_layers=preset.random_layers, max_length=longest).to(device)
+    model = spans.new_reader(preset, 0).to(device)
 
     def steps(number: int) -> float:
         batches = spans.training_batches(preset, names, number, 0, device)

@@ -11,7 +11,7 @@ from helpers.batches.sequences import Windows, make_windows
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.domains import fingerprint, load_one
 from helpers.data.examples import Example
-from helpers.models.pretrained import encoder_fingerprint, load_tokenizer
+from helpers.models.pretrained import encoder_fingerprint, load_encoder, load_tokenizer
 from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding, metrics
 from helpers.tasks.decoding import Logits, Prediction
@@ -49,6 +49,12 @@ def windows_over(preset: Preset, examples: list[Example]) -> Windows:
     """Windows over any examples, none left out, as scoring needs them."""
     settings = preset.windows.model_dump(exclude={"empty_windows"})
     return make_windows(examples, load_tokenizer(preset.encoder), **settings)
+
+
+def new_reader(preset: Preset, seed: int) -> nn.Module:
+    """A reader that is not trained yet."""
+    longest = preset.windows.max_length
+    return load_encoder(preset.encoder, seed=seed, random_layers=preset.random_layers, max_length=longest)
 
 
 def budget(preset: Preset, domains: Sequence[str] = ()) -> int:

@@ -60,7 +60,7 @@ def run_plans(
 
 def run(tasks: Iterable, engine: EngineSettings, label: str = "trainings", after: After | None = None) -> None:
     """Do every task that is not cached yet, as ``run_plans`` does."""
-    run_plans({label: (wave for wave in [tasks])}, engine, label, after)
+    run_plans({label: iter([tasks])}, engine, label, after)
 
 
 def replay(plan: Plan, done: Callable[[Any], bool] = is_done) -> Outcome:

@@ -20,7 +20,7 @@ from helpers.models.mnemonic import make_reader
 from helpers.models.pretrained import load_encoder, load_saved, load_tokenizer
 from helpers.papers import examples
 from helpers.presets.schema import Preset
-from helpers.tasks import distilled, ensembles, spans
+from helpers.tasks import ensembles, spans
 from helpers.tasks.distilled import joint_loss, teacher_of
 from helpers.tasks.ensembles import knowledge_bytes
 from helpers.training.cached import Cached, CachedTraining
@@ -140,7 +140,7 @@ def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
     """A reader that is not trained yet."""
     if kind == "RMR":
         return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model())
-    return distilled.new_reader(preset, seed)
+    return spans.new_reader(preset, seed)
 
 
 def training_windows(preset: Preset) -> Windows:
