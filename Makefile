@@ -12,10 +12,11 @@ reproduce: $(STAMP)
 
 # Hours, a piece at a time: what is done is skipped, so it may be stopped and called again.
 study: $(STAMP)
-	for size in study-small study study-large; do \
+	$(RUN) -m helpers run --preset study
+	for size in study-small study-large; do \
 		$(RUN) -m helpers run --preset $$size $(TABLES) || exit 1; \
 	done
-	$(RUN) -m helpers run --preset study 18_growth
+	$(RUN) -m helpers run --preset study 18_growth 99_report
 
 test: $(STAMP)
 	$(RUN) -m pytest

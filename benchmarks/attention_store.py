@@ -27,10 +27,10 @@ from torch import Tensor
 from helpers.batches.plans import Batches
 from helpers.models.attention import keep_attention
 from helpers.papers.a2d import algorithm
-from helpers.papers.a2d.trainings import new_reader, training_windows
+from helpers.papers.a2d.trainings import training_windows
 from helpers.presets.load import load
 from helpers.presets.schema import Preset
-from helpers.tasks.distilled import joint_loss, teacher_of
+from helpers.tasks.distilled import joint_loss, new_reader, teacher_of
 from helpers.tasks.ensembles import knowledge_of
 from helpers.tasks.spans import training_batches
 from helpers.training.checkpoints import load_tensors, save_tensors

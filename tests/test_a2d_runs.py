@@ -48,14 +48,14 @@ def test_the_rows_of_table_5(results):
     members, knowledge, first, students = tasks[:-8], *tasks[-8:-6], tasks[-6:]
     assert len({key(one) for one in members}) == preset.a2d.members and members == done.members
     assert knowledge.members == [key(one) for one in members]
-    assert all(one.terms == {"CE": 1.0} and one.teacher == "" for one in members)
+    assert all(one.terms == {"CE": 1.0} and one.members == [] for one in members)
     weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
     left_out = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", "- Joint Training": "ATT"}
     left_out["- Joint Training, full second stage"] = "ATT"
     assert list(done.students) == list(left_out)
     for row, student in done.students.items():
         assert student.terms == {name: weight for name, weight in weights.items() if name != left_out[row]}
-        assert student.teacher == key(knowledge) and student.temperature == 2.0
+        assert [key(one) for one in student.outputs()] == [key(knowledge)] and student.temperature == 2.0
         assert student.settings == members[0].settings
     assert list(done.students.values()) == students
     assert budget(preset) > 6
@@ -105,7 +105,7 @@ def test_what_a_notebook_needs_counts_both_stages(stored):
 
 def test_longer_trainings_and_other_teachers(results):
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
-    ((*members, knowledge, student), (alone, *readers)), done = waves_of(algorithm.longer(preset, "RMR", 0))
+    ((*members, knowledge, student), (same, alone, *readers)), done = waves_of(algorithm.longer(preset, "RMR", 0))
     assert list(done.values()) == list(readers) and len(readers) == 4 * 3
     whole = budget(preset)
     assert {times: reader.steps for (_, times), reader in done.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
@@ -115,10 +115,11 @@ def test_longer_trainings_and_other_teachers(results):
         key(one) for wave in waves(preset)[0] for one in wave
     }
     assert alone.members == [key(members[0])] and knowledge.members == [key(member) for member in members]
+    assert key(same) == key(knowledge)
     one = done["RMR + one teacher", 2.0]
-    assert one.teacher == key(alone) and (one.terms, one.temperature) == (student.terms, student.temperature)
+    assert one.members == alone.members and (one.terms, one.temperature) == (student.terms, student.temperature)
     smoothed = done["RMR, smoothed labels", 2.0]
-    assert smoothed.smoothing == 0.1 and smoothed.terms == {"CE": 1.0} and smoothed.teacher == ""
+    assert smoothed.smoothing == 0.1 and smoothed.terms == {"CE": 1.0} and smoothed.members == []
     assert all(reader.smoothing == 0 for (line, _), reader in done.items() if "smoothed" not in line)
     # all but the member start from the student's weights and read in its order
     assert {reader.seed for (line, _), reader in done.items() if line != "RMR"} == {student.seed}
@@ -191,8 +192,8 @@ def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
     assert len({student.result()["weights"] for student in stored.done.students.values()}) == len(ROWS)
     first = next(task for task in stored.tasks if "first stage" in task.label)
     assert first.result()["validation"] == []  # nothing to select by
-    staged, other = (stored.done.students[row].batches(["encyclopedia"]) for row in ("- Joint Training", "A2D"))
-    halves = [*first.batches(["encyclopedia"]).plan, *staged.plan]  # the second goes on where the first ended
+    staged, other = (stored.done.students[row].batches() for row in ("- Joint Training", "A2D"))
+    halves = [*first.batches().plan, *staged.plan]  # the second goes on where the first ended
     assert [index.tolist() for index in halves] == [index.tolist() for index in other.plan]
     before = times(stored.folder)
     assert len([path for path in before if path.name == "model.safetensors"]) == members + 1 + len(ROWS)
@@ -202,7 +203,7 @@ def test_all_rows_are_trained_and_a_second_run_trains_nothing(stored):
 
 def test_an_example_has_the_probabilities_and_terms_of_its_students_loss(stored):
     students, preset = stored.done.students, stored.done.students["A2D"].preset
-    known = trainings.stored_knowledge(students["A2D"].infra.folder, students["A2D"].teacher, preset)
+    known = students["A2D"].outputs()[0].stored()
     windows = trainings.training_windows(preset)
     row = int(np.flatnonzero(known["confusing_start"])[0])
     first = int(windows.lengths_W[:row].sum())
@@ -223,7 +224,7 @@ def test_an_example_has_the_probabilities_and_terms_of_its_students_loss(stored)
 def test_what_is_stored_is_what_the_members_say(stored):
     knowledge, preset = stored.done.knowledge, stored.preset
     windows = trainings.training_windows(preset)
-    tensors = trainings.stored_knowledge(knowledge.infra.folder, key(knowledge), preset)
+    tensors = knowledge.stored()
     assert knowledge.result() == {
         "windows": len(windows),
         "confused": int((tensors["confusing_start"] > 0).sum()),

@@ -2,8 +2,11 @@ import re
 
 import pytest
 
+from helpers import paths
+from helpers.papers.imm import algorithm
 from helpers.presets import load as presets
 from helpers.presets.load import PresetError, load
+from helpers.training import engine
 
 
 @pytest.mark.parametrize("name", presets.NAMES)
@@ -122,6 +125,17 @@ def test_a_file_extends_a_shipped_preset(tmp_path):
     path.write_text('name = "mine"\nextends = "mine.toml"\n')
     with pytest.raises(PresetError, match=r"mine.toml: extends is 'mine.toml'; give one of smoke, mini"):
         load(str(path))
+
+
+def test_presets_that_share_trainings_train_the_first_seeds_once(results):
+    def readers(preset):
+        known = load(preset, "imm")
+        plans = (algorithm.baselines(known.drawn(seed), seed, ["Single", "Mix"]) for seed in range(3))
+        return {task.infra.uid_folder() for plan in plans for task in engine.replay(plan, lambda task: True).tasks}
+
+    mini = readers("mini")
+    assert mini == readers("study") and {folder.parents[1].parent.name for folder in mini} == {"mini"}
+    assert load("smoke").models == paths.models("smoke") and load("study-large").models == paths.models("mini")
 
 
 def test_a_copy_has_no_section_for_machines_without_a_gpu(tmp_path):

@@ -107,9 +107,7 @@ def _begun(parameters: dict[str, object]) -> Inventory:
     named = [preset.encoder, preset.hrkd.student, preset.mtdnn.large, preset.mnemonic.glove, *folders]
     places = sorted({str(place.resolve()) for name in named if name for place in paths.places(name) if place.exists()})
     limits, processes = session.limits(parameters, *names), engine.processes(preset.engine)
-    return Inventory(
-        str(paths.models(preset.name)), limits, processes, preset.encoder, places, state_of(parameters, places)
-    )
+    return Inventory(str(preset.models), limits, processes, preset.encoder, places, state_of(parameters, places))
 
 
 def survey(known: Inventory, parameters: dict[str, object], notebooks: Iterable[str]) -> None:

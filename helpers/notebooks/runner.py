@@ -47,7 +47,7 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
         return digest.hexdigest()[:16]
     paper, card = papers.card_of(name)
     if card.shows_models:
-        digest.update(repr(sorted(map(str, paths.models(preset.name).glob("*/*/model")))).encode())
+        digest.update(repr(sorted(map(str, preset.models.glob("*/*/model")))).encode())
     foreign = dict.fromkeys(papers.foreign(paper), True)
     folders = {section: {"folder"} for section in ("data", *papers.BESIDE)}
     settings = preset.model_dump_json(exclude={"encoder": True, **folders, **foreign})

@@ -1,11 +1,13 @@
 """The sections of a preset as strict models."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import pydantic
 from pydantic import Field
 
+from helpers import paths
 from helpers.presets.downloads import Download
 from helpers.presets.papers import (
     A2dSettings,
@@ -198,6 +200,9 @@ class Preset(Settings):
     seeds: int = Field(ge=1, le=100, description="number of seeds")
     own_draws: bool = Field(True, description="whether each seed draws examples of its own, where they are drawn")
     sizes: list[str] = Field([], description="presets that differ in the training examples, to show scores against")
+    trainings: str = Field(
+        "", pattern=r"^[a-z0-9_-]*$", description="another preset, with which it shares what is trained; empty: none"
+    )
     encoder: str = Field(description="folder (absolute, or from the repository's root) or Hub name of the encoder")
     random_layers: int = Field(0, ge=0, description="more than 0: that many layers with random weights instead")
     data: DataSettings
@@ -215,6 +220,11 @@ class Preset(Settings):
     mtdnn_kd: MtDnnKdSettings = MtDnnKdSettings()
     mtdnn: MtDnnSettings = MtDnnSettings()
     limits: tuple[Limit, ...] = ()
+
+    @property
+    def models(self) -> Path:
+        """The folder of its cached trainings."""
+        return paths.models(self.trainings or self.name)
 
     def drawn(self, seed: int) -> Self:
         """The preset of one seed of a run, the draw of which is so much further on where examples are drawn: those of

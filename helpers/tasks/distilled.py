@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Literal
 
 import exca
+import pydantic
 import torch
 from torch import Tensor, nn
 
 from helpers.batches.plans import Batches
 from helpers.data.unlabelled import load_unlabelled, unlabelled_fingerprint
 from helpers.models.attention import attention_of, keep_attention
-from helpers.models.pretrained import EncoderError
+from helpers.models.mnemonic import make_reader
+from helpers.models.pretrained import EncoderError, load_encoder, load_saved, load_tokenizer
 from helpers.presets.schema import Preset
 from helpers.tasks import spans
 from helpers.tasks.ensembles import EnsembleOutputs
@@ -19,35 +22,44 @@ from helpers.training.cached import CachedTraining
 from helpers.training.loop import Batch, Loss, fit, training_device
 from helpers.training.teachers import StoredTeacher
 
+Kind = Literal["RMR", "BERT"]  # of reader: the mnemonic reader, or a pretrained encoder
+
 
 class DistilledReader(CachedTraining):
     """A reader of some domains that learns their answers and, by Eq. 1, what an ensemble knows of their questions, and
-    of others without answers."""
+    of others without answers; or, without an ensemble, a member of one."""
 
     domains: list[str]  # trained on, and selected by
-    members: list[str]  # keys of the ensemble's readers, which learnt from the same domains
+    kind: Kind = "BERT"
+    first_step: int = 0  # of the order of questions, which the reader it starts from began
+    attention: bool = False  # whether attention is matched, by it or by a student of it
+    terms: dict[str, float] = pydantic.Field(default_factory=lambda: {"CE": 1.0})  # of Eq. 1, with their weights
+    smoothing: float = 0.0  # of the labels
+    members: list[str] = pydantic.Field(default_factory=list)  # keys of the readers that it learns from
     unlabelled: str = ""  # fingerprint of the questions without answers
     place: str = ""  # of these
-    temperature: float
-    top_k: int
-    terms: dict[str, float]  # of Eq. 1, with their weights
-    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="1")
+    temperature: float = 1.0  # of what the members say
+    top_k: int = 1  # answers of theirs of which one may confuse
+    infra: exca.TaskInfra = exca.TaskInfra(mode="retry", version="2")
 
     @infra.apply(exclude_from_cache_uid=("preset", "label", "place"))
     def fit(self) -> dict:
-        """Train, select, save; returns the best validation F1, all of them, steps, seconds and the weights' digest."""
+        """Train, select (without CE, as in a first stage, keep the last weights), save; returns the best validation
+        F1, all of them, steps, seconds, the number of trained parameters and the weights' digest."""
         preset, domains = self.preset, self.domains
+        model = self.initial()
         done = fit(
-            model := self.initial(),
+            model,
             self.batches(),
-            joint_loss(self.terms, self.temperature),
+            joint_loss(self.terms, self.temperature, self.smoothing),
             preset.training,
             seed=self.seed,
-            validate=spans.validation(preset, domains),
+            validate=spans.validation(preset, domains) if "CE" in self.terms else None,
             checkpoint=self.checkpoint(),
             label=self.label,
         )
-        return self.keep(model.eval(), done, spans.reading(preset, domains))
+        parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}
 
     @property
     def target(self) -> list[str]:
@@ -60,40 +72,51 @@ class DistilledReader(CachedTraining):
         return self.preset.training.evaluations * once
 
     def parents(self) -> list[str]:
-        """The keys of the readers that it learns from."""
+        """The keys of the readers that it starts from or learns from."""
         return [*super().parents(), *self.members]
 
     def builds_on(self) -> list[str]:
         """The keys of its parents, and of what the ensemble says."""
-        return [*super().builds_on(), *(one.key for one in self.outputs())]
+        return [*super().builds_on(), *(known.key for known in self.outputs())]
 
     def outputs(self) -> list[EnsembleOutputs]:
         """What the ensemble has to be asked before: the domains' questions, then those without answers."""
-        known = {"preset": self.preset, "members": self.members, "attention": "ATT" in self.terms}
-        known |= {"temperature": self.temperature, "top_k": self.top_k}
-        label = f"outputs of the ensemble, seed {self.seed}"
-        outputs = [EnsembleOutputs(domains=self.domains, label=label, **known)]
+        if not self.members:
+            return []
+        said = {field: getattr(self, field) for field in ("preset", "members", "temperature", "top_k", "attention")}
+        label = f"what {len(self.members)} of {self.kind} know, seed {self.seed}"
+        outputs = [EnsembleOutputs(domains=self.domains, label=label, **said)]
         if self.unlabelled:
-            others = {"unlabelled": self.unlabelled, "place": self.place, "label": f"{label}, on more"}
-            outputs.append(EnsembleOutputs(domains=[], **others, **known))
+            others = {"unlabelled": self.unlabelled, "place": self.place, "label": f"{label}, of more"}
+            outputs.append(EnsembleOutputs(domains=[], **others, **said))
         return outputs
 
     def initial(self) -> nn.Module:
         """The reader as its training begins."""
-        model = spans.new_reader(self.preset, self.seed)
+        if not self.start:
+            model = new_reader(self.preset, self.kind, self.seed)
+        elif self.kind == "RMR":
+            model = load_saved(self.folder_of(self.start))
+        else:
+            model = load_encoder(str(self.folder_of(self.start)), seed=self.seed)
+        if self.attention:
+            attention_of(model)  # an ensemble of readers without is of no use, so say so before it is trained
         return keep_attention(model) if "ATT" in self.terms else model
 
     def batches(self) -> Batches:
         """Its training batches, with what the ensemble says of them. Questions without answers have no weight in the
         loss that compares with these."""
-        _, *others = outputs = self.outputs()
-        beside, device = [one.windows() for one in others], training_device()
-        batches = spans.training_batches(self.preset, self.domains, self.steps, self.seed, device, beside=beside)
-        has_answer = [torch.full((len(one.windows()),), float(not one.unlabelled), device=device) for one in outputs]
-        batches.tensors.labels["weight"] = torch.cat(has_answer)
-        said = [one.stored() for one in outputs]
-        known = {name: torch.cat([values[name] for values in said]) for name in said[0]}
-        batches.teachers.append(teacher_of(batches, known, self.terms))
+        outputs, last, device = self.outputs(), self.first_step + self.steps, training_device()
+        asked = [known.windows() for known in outputs]
+        batches = spans.training_batches(self.preset, self.domains, last, self.seed, device, beside=asked[1:])
+        del batches.plan[: self.first_step]
+        if self.unlabelled:
+            answered, others = map(len, asked)
+            batches.tensors.labels["weight"] = torch.tensor([1.0] * answered + [0.0] * others, device=device)
+        if outputs:
+            said = [known.stored() for known in outputs]
+            known = {name: torch.cat([values[name] for values in said]) for name in said[0]}
+            batches.teachers.append(teacher_of(batches, known, self.terms))
         return batches
 
 
@@ -132,9 +155,17 @@ def student(
         settings=spans.fit_settings(preset, domains),
         temperature=temperature,
         top_k=top_k,
+        attention=delta > 0,
         terms=term_weights(temperature, answer_weight, delta),
         **others,
     )
+
+
+def new_reader(preset: Preset, kind: Kind, seed: int) -> nn.Module:
+    """A reader that is not trained yet."""
+    if kind == "RMR":
+        return make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model())
+    return spans.new_reader(preset, seed)
 
 
 @cache

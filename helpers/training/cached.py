@@ -10,7 +10,6 @@ from typing import Any
 import pydantic
 import torch
 
-from helpers import paths
 from helpers.models.pretrained import load_saved, load_tokenizer, save_encoder, weights_digest
 from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
@@ -34,7 +33,7 @@ class Cached(pydantic.BaseModel):
     @classmethod
     def _lies_with_the_models(cls, values: Any) -> Any:
         if isinstance(values, dict) and "infra" not in values and isinstance(values.get("preset"), Preset):
-            values = {**values, "infra": {"folder": paths.models(values["preset"].name)}}
+            values = {**values, "infra": {"folder": values["preset"].models}}
         return values
 
     @property

@@ -3,7 +3,7 @@
 An ensemble of readers that differ in their initial weights is asked once about all training questions. Its mean
 distributions of the answer's start and end, its mean attention and its most confusing answers are stored, and one
 reader learns from them (Eq. 1). ``distillation`` is section 3.4, as a plan of trainings; the losses of its students are
-in ``helpers.papers.a2d.trainings`` and ``helpers.tasks.distilled``.
+in ``helpers.tasks.distilled``.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,11 @@ from helpers.data import domains
 from helpers.errors import UserError
 from helpers.models.glove import glove_digest
 from helpers.models.pretrained import vocabulary_fingerprint
-from helpers.papers.a2d.trainings import (
-    A2dTraining,
-    EnsembleKnowledge,
-    Kind,
-)
 from helpers.papers.reading import Row
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import Preset
-from helpers.tasks.distilled import term_weights
+from helpers.tasks.distilled import DistilledReader, Kind, term_weights
+from helpers.tasks.ensembles import EnsembleOutputs
 from helpers.tasks.spans import budget, fit_settings
 from helpers.training.engine import Plan
 
@@ -50,14 +46,14 @@ class ChoiceError(UserError):
 class Distilled:
     """One seed's ensemble, what it knows, and its students by row of Table 5."""
 
-    members: list[A2dTraining]
-    knowledge: EnsembleKnowledge
-    students: dict[str, A2dTraining]
-    stages: list[A2dTraining]  # that a student started from
+    members: list[DistilledReader]
+    knowledge: EnsembleOutputs
+    students: dict[str, DistilledReader]
+    stages: list[DistilledReader]  # that a student started from
 
 
 Runs = dict[tuple[Kind, int], Distilled]  # by kind of reader and seed
-Rows = dict[Row, list[list[A2dTraining]]]  # readers that answer together; a row's score is the mean over these groups
+Rows = dict[Row, list[list[DistilledReader]]]  # readers that answer together; a row's score is the groups' mean
 
 
 def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -> Plan:
@@ -68,8 +64,7 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
     # step 1
     members = [reader(preset, kind, seed + 100 * number, f"{kind}, member {number}") for number in numbers]
     # steps 2 and 3
-    knowledge = knowledge_of(preset, members, f"what the ensemble of {kind} knows, seed {seed}")
-    taught = {"teacher": knowledge.key, "temperature": settings.temperature}
+    taught = taught_by(settings, members)
     whole, stages, staged = budget(preset), [], {}
     half = whole // 2
     if {STAGED, STAGED_WHOLE} & {*rows}:  # Romero et al. 2015: first the attention alone
@@ -91,16 +86,15 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: tuple[str, ...]) -
         )
         for row in rows
     }
+    (knowledge,) = next(iter(students.values())).outputs()  # of all the same
     yield [*members, knowledge, *stages, *students.values()]
     return Distilled(members, knowledge, students, stages)
 
 
-def knowledge_of(preset: Preset, members: list[A2dTraining], label: str) -> EnsembleKnowledge:
-    """What readers know together, or one by itself."""
-    keys, settings = [member.key for member in members], preset.a2d
-    return EnsembleKnowledge(
-        preset=preset, label=label, members=keys, temperature=settings.temperature, top_k=settings.top_k
-    )
+def taught_by(settings: A2dSettings, members: list[DistilledReader]) -> dict:
+    """The parts of a student that learns what readers know together, or one by itself."""
+    keys = [member.key for member in members]
+    return {"members": keys, "temperature": settings.temperature, "top_k": settings.top_k}
 
 
 def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
@@ -109,12 +103,11 @@ def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
     All but the first start from the student's weights and read in its order."""
     distilled = yield from distillation(preset, kind, seed, ("A2D",))
     preset, (member, *_), student = preset_for(preset, kind), distilled.members, distilled.students["A2D"]
-    alone = knowledge_of(preset, [member], f"what {member.label} knows")
-    taught = {"temperature": student.temperature, "terms": student.terms}
+    together, alone = (taught_by(preset.a2d, readers) for readers in (distilled.members, [member]))
     lines = {
         kind: {"seed": member.seed},
-        f"{kind} + A2D": {"seed": seed, "teacher": student.teacher, **taught},
-        f"{kind} + one teacher": {"seed": seed, "teacher": alone.key, **taught},
+        f"{kind} + A2D": {"seed": seed, "terms": student.terms, **together},
+        f"{kind} + one teacher": {"seed": seed, "terms": student.terms, **alone},
         f"{kind}, smoothed labels": {"seed": seed, "smoothing": SMOOTHING},
     }
     whole = budget(preset)
@@ -125,7 +118,8 @@ def longer(preset: Preset, kind: Kind, seed: int) -> Plan:
         for line, parts in lines.items()
         for times in sorted({*preset.a2d.lengths})
     }
-    yield [alone, *readers.values()]
+    said = {known.key: known for student in readers.values() for known in student.outputs()}
+    yield [*said.values(), *readers.values()]
     return readers
 
 
@@ -135,7 +129,7 @@ def weights_of_terms(settings: A2dSettings, row: str = "A2D") -> dict[str, float
     return {name: weight for name, weight in weights.items() if name not in ABLATIONS[row]}
 
 
-def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **parts) -> A2dTraining:
+def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **parts) -> DistilledReader:
     """A reader with the whole budget, unless told otherwise. ``preset`` is that of its kind."""
     names = sorted(preset.data.domains)
     settings = fit_settings(preset, names)
@@ -143,10 +137,12 @@ def reader(preset: Preset, kind: Kind, seed: int, label: str, steps: int = 0, **
         own = preset.mnemonic.model() | {"glove": glove_digest(preset.mnemonic.glove)}
         settings |= {"encoder": vocabulary_fingerprint(preset.encoder), "mnemonic": own}
     label += f", {names[0]}" if len(names) == 1 else ""
-    return A2dTraining(
+    return DistilledReader(
         preset=preset,
         label=f"{label}, seed {seed}",
+        domains=names,
         kind=kind,
+        attention=True,
         seed=seed,
         steps=steps or budget(preset),
         settings=settings,

@@ -12,12 +12,12 @@ from helpers.papers import reading
 from helpers.papers import rows as shared
 from helpers.papers.a2d import FASTER, algorithm
 from helpers.papers.a2d.algorithm import Distilled, Row, Rows, Runs, kinds_of, row_name, rows_of
-from helpers.papers.a2d.trainings import A2dTraining, Kind
 from helpers.papers.reading import Answers
 from helpers.presets.schema import Preset
 from helpers.results import comparisons
 from helpers.results.records import Claim, Record
 from helpers.tasks import views
+from helpers.tasks.distilled import DistilledReader, Kind
 from helpers.tasks.spans import budget
 from helpers.training.engine import Plan, run_plans
 
@@ -134,7 +134,7 @@ def weights(preset: Preset, runs: Runs, tried: dict[Row, Distilled], columns: li
     }
 
 
-def steps(preset: Preset, kind: Kind, readers: dict[Row, dict[tuple, A2dTraining]], columns: list[str]) -> dict:
+def steps(preset: Preset, kind: Kind, readers: dict[Row, dict[tuple, DistilledReader]], columns: list[str]) -> dict:
     """Ours: F1 against the number of steps of the readers of ``algorithm.longer_plans``. Without Dev, by which weights
     were chosen."""
     points = {(point, seed): reader for (_, seed), made in readers.items() for point, reader in made.items()}
