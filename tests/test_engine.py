@@ -48,7 +48,7 @@ def test_trainings_are_cached_and_shared(results, preset):
 def test_trainings_that_run_at_once_share_the_cores(monkeypatch):
     monkeypatch.setattr(local, "cores", lambda: 8)
     share, two, fixed = EngineSettings(threads=0), EngineSettings(threads=0, processes=2), EngineSettings(threads=3)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert [local.processes(each) for each in (share, two, fixed)] == [8, 2, 2]
     assert [local.threads(share, at_once) for at_once in (1, 3, 20)] == [8, 2, 1]
     assert [local.threads(two, at_once) for at_once in (1, 3, 20)] == [8, 4, 4]
@@ -58,7 +58,7 @@ def test_trainings_that_run_at_once_share_the_cores(monkeypatch):
 def test_workers_train_with_their_share_of_the_threads(results, preset, monkeypatch):
     monkeypatch.setattr(local, "cores", lambda: 4)
     monkeypatch.setattr(once, "fit", lambda task, wait: torch.get_num_threads())
-    monkeypatch.setattr(local, "_pool", lambda workers: ThreadPoolExecutor(1))  # which sees these
+    monkeypatch.setattr(local, "_pool", lambda workers, device: ThreadPoolExecutor(1))  # which sees these
     before = torch.get_num_threads()
     start, (task, *_) = local.starter(EngineSettings(threads=0)), tasks(preset)
     assert [start(task, True, at_once).result() for at_once in (2, 3, 1)] == [2, 1, 4]

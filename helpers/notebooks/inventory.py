@@ -115,6 +115,7 @@ def survey(known: Inventory, parameters: dict[str, object], notebooks: Iterable[
     from helpers.notebooks import session
     from helpers.papers.rows import trainings_of
     from helpers.training import engine
+    from helpers.training.cached import kind_of
 
     for name in notebooks:
         preset, (_, card) = preset_for(parameters, name), papers.card_of(name)
@@ -123,8 +124,7 @@ def survey(known: Inventory, parameters: dict[str, object], notebooks: Iterable[
         waits = ([task.key for task in outcome.tasks if not engine.is_done(task)] for outcome in replayed)
         known.notebooks[name], known.waiting[name] = list(trainings), [keys for keys in waits if keys]
         for key, task in trainings.items():
-            kind = f"{type(task).__name__}, {task.label.partition(',')[0]}"
-            found = Training(task.label, kind, task.steps)
+            found = Training(task.label, kind_of(task), task.steps)
             known.trainings[key] = ended(found, task.infra.uid_folder()) if engine.is_done(task) else found
     needed = {key for keys in known.notebooks.values() for key in keys}
     known.trainings = {key: training for key, training in known.trainings.items() if key in needed}

@@ -166,7 +166,8 @@ class AnswerSettings(Settings):
 
 class EngineSettings(Settings):
     """How and where trainings run: in processes here, or on the nodes of a Ray cluster. 0 processes: as many as there
-    are cores for, with ``threads`` each; one on a GPU here. None of it is part of a cache key."""
+    are cores for, with ``threads`` each; on GPUs here as many as these are faster with. None of it is part of a cache
+    key."""
 
     kind: Literal["local", "ray"] = "local"
     processes: int = Field(0, ge=0)

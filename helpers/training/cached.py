@@ -114,6 +114,11 @@ class CachedTraining(Cached):
         }
 
 
+def kind_of(task: Cached) -> str:
+    """What tasks have in common that take alike long: their class, and what their labels begin with."""
+    return f"{type(task).__name__}, {task.label.partition(',')[0]}"
+
+
 def load_outputs(path: Path, teacher: str, windows: str) -> dict[str, torch.Tensor]:
     """What the teacher with this key says of the windows with this fingerprint, as stored with both facts. Raises
     DamagedFile, also where it is another teacher's, or of other windows."""

@@ -7,7 +7,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from helpers.presets.schema import EngineSettings
-from helpers.training import local
+from helpers.training import gpus, local
 from helpers.training.local import processes
 from helpers.training.once import is_done
 from helpers.training.schedule import Outcome, Plan, Schedule, Start, carry_out
@@ -22,6 +22,9 @@ class TrainingsFailed(RuntimeError):
 
 def workers(engine: EngineSettings) -> tuple[Start, Callable[[], int]]:
     """What begins a task, and how many there is room for. Raises ClusterError where Ray is asked for and not there."""
+    if engine.kind == "local" and (names := gpus.devices()):
+        run = gpus.Gpus(engine, names)
+        return run.start, run.room
     if engine.kind == "local":
         return local.starter(engine), partial(processes, engine)
     from helpers.training import cluster  # imports ray, which takes a second

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -20,10 +20,11 @@ from helpers.training.schedule import Start
 
 
 def processes(engine: EngineSettings) -> int:
-    """How many trainings run at once, at most: one on a GPU, on a CPU as many as the cores allow with their threads."""
+    """How many trainings run at once: on a CPU as many as the cores allow with their threads, at most; at first one on
+    each GPU."""
     if engine.processes:
         return engine.processes
-    return 1 if torch.cuda.is_available() else max(1, cores() // max(1, engine.threads))
+    return torch.cuda.device_count() or max(1, cores() // max(1, engine.threads))
 
 
 def threads(engine: EngineSettings, at_once: int) -> int:
@@ -43,17 +44,34 @@ def starter(engine: EngineSettings) -> Start:
 
     def start(task: Any, wait: bool, at_once: int) -> Future:
         if min(workers, at_once) == 1:
-            with in_this_process(engine):
-                return _ended(once.fit(task, wait))
-        arguments = _fit_with, threads(engine, at_once), task, wait
-        set_forkserver_preload([type(task).__module__])  # heeded by the first
-        try:
-            return _pool(workers).submit(*arguments)
-        except BrokenProcessPool:  # a worker was killed, often for memory
-            _pool.cache_clear()
-            return _pool(workers).submit(*arguments)
+            return here(engine, task, wait)
+        return in_worker(workers, fit, threads(engine, at_once), task, wait)
 
     return start
+
+
+def here(engine: EngineSettings, task: Any, wait: bool) -> Future:
+    """A task done in this process; what went wrong, or None."""
+    future = Future()
+    with in_this_process(engine):
+        future.set_result(once.fit(task, wait))
+    return future
+
+
+def in_worker(workers: int, do: Callable, number: int, task: Any, *more: Any, device: str | None = None) -> Future:
+    """``do(number, task, *more)`` in one of the worker processes, those of a GPU where it is named."""
+    set_forkserver_preload([type(task).__module__])  # heeded by the first
+    try:
+        return _pool(workers, device).submit(do, number, task, *more)
+    except BrokenProcessPool:  # one was killed, often for memory
+        _pool.cache_clear()
+        return _pool(workers, device).submit(do, number, task, *more)
+
+
+def fit(number: int, task: Any, wait: bool) -> Exception | None:
+    """Do a task with a ``number`` of threads; what went wrong, or None."""
+    torch.set_num_threads(number)
+    return once.fit(task, wait)
 
 
 @contextmanager
@@ -67,26 +85,18 @@ def in_this_process(engine: EngineSettings) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _ended(result: object) -> Future:
-    future = Future()
-    future.set_result(result)
-    return future
-
-
-def _fit_with(number: int, task: Any, wait: bool) -> Exception | None:
-    torch.set_num_threads(number)
-    return once.fit(task, wait)
-
-
 @cache
-def _pool(workers: int) -> ProcessPoolExecutor:
-    """Worker processes that stay until this process ends, so that corpora are tokenised once in each."""
+def _pool(workers: int, device: str | None = None) -> ProcessPoolExecutor:
+    """Worker processes that stay until this process ends, so that corpora are tokenised once in each. Those of a
+    ``device`` see no other GPU."""
     # A fork server imports torch and the first task's module once for all workers; Windows has only spawn.
     context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
-    return ProcessPoolExecutor(workers, context, initializer=_start_worker)
+    return ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(device,))
 
 
-def _start_worker() -> None:
+def _start_worker(device: str | None) -> None:
+    if device is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
     tqdm.set_lock(threading.RLock())  # not one that several processes share: it would be left behind by an interrupt
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # an interrupt ends it at once and without a traceback
 
