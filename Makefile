@@ -1,11 +1,11 @@
-# make reproduce | study | test | browser | lab | gpu | figures | lint. Every target sets up what it needs first.
+# make reproduce | study | test | browser | soak | lab | gpu | figures | lint. Every target sets up what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 TABLES := 02_imm_main 04_imm_ablations 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
 
-.PHONY: reproduce study test browser lab gpu gpu-bundle figures lint lock clean
+.PHONY: reproduce study test browser soak lab gpu gpu-bundle figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
@@ -25,6 +25,10 @@ test: $(STAMP)
 browser: $(STAMP)
 	$(RUN) -m pip install --quiet playwright
 	$(RUN) -m pytest tests/test_browser.py
+
+# About an hour of kills, full disks and damaged files (docs/reliability.md).
+soak: $(STAMP)
+	$(RUN) benchmarks/soak.py
 
 lab: $(STAMP)
 	$(VENV)/bin/jupyter lab notebooks

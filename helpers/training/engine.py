@@ -43,7 +43,7 @@ def run_plans(
     ``after``, which has a bar of its own, there is none here. Raises TrainingsFailed at the end.
     """
     schedule = Schedule(plans, is_done)
-    with tqdm(total=0, desc=label, leave=False, disable=after is not None, delay=1e-3) as bar:
+    with tqdm(total=len(schedule.tasks), desc=label, leave=False, disable=after is not None, delay=1e-3) as bar:
 
         def show() -> None:
             bar.total = len(schedule.tasks)
