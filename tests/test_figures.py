@@ -114,6 +114,8 @@ def test_an_interval_is_grey_where_it_holds_zero_and_cut_where_it_is_long():
     assert {shown[0].get_color(), shown[1].get_color()} == {dots.UNSURE}
     sure = dots.forest(Figure().subplots(), [Dot("c", estimate([np.array([[5.0], [5.1], [5.2]])]))], 9.0).lines
     assert {line.get_color() for line in sure[1:] if len(line.get_xdata())} == {dots.OURS}
+    unknown = dots.forest(Figure().subplots(), [Dot("d", estimate([np.array([[5.0]])]))], 9.0).lines
+    assert [line.get_color() for line in unknown[1:] if len(line.get_xdata())] == [dots.UNSURE]  # the dot alone
 
 
 def test_columns_without_an_average_have_panels_and_many_of_them_groups():

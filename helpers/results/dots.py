@@ -20,7 +20,7 @@ from helpers.results.records import Record
 LINE = 0.25  # inches of a line of dots
 MOST_PANELS = 4  # of a table's columns beside each other
 OURS, PAPER = "0.15", "#d55e00"
-UNSURE = "0.6"  # an interval that holds zero
+UNSURE = "0.6"  # an interval that holds zero, or none
 CUT = 2.5  # times the largest number shown: longer intervals are cut there
 KEY = {
     "ours": Line2D([], [], color=OURS, marker="o", markersize=5, linewidth=1.4),
@@ -39,13 +39,14 @@ class Dot(NamedTuple):
 
 
 def forest(ax: Axes, dots: Sequence[Dot], most: float) -> Axes:
-    """Differences from zero, a line each; grey where the interval holds zero. Intervals end at ±``most``."""
+    """Differences from zero, a line each, which ends at ±``most``; grey where the interval holds zero or is unknown."""
     ax.axvline(0, color="0.4", linewidth=0.8)
     for place, dot in enumerate(dots):
         if dot.ours is not None:
-            low, high = dot.ours.bounds() or (dot.ours.mean, dot.ours.mean)
-            color = UNSURE if low <= 0 <= high else OURS
-            ax.plot(np.clip((low, high), -most, most), [place] * 2, color=color, linewidth=1.6, zorder=2)
+            bounds = dot.ours.bounds()
+            color = OURS if bounds and not bounds[0] <= 0 <= bounds[1] else UNSURE
+            if bounds:
+                ax.plot(np.clip(bounds, -most, most), [place] * 2, color=color, linewidth=1.6, zorder=2)
             ax.plot(dot.parts, [place] * len(dot.parts), "|", color="0.75", markersize=6, zorder=1)
             ax.plot(dot.ours.mean, place, "o", color=color, markersize=5.5, zorder=3)
         if dot.paper is not None:
