@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 from conftest import waves_of
 
 from helpers.data.examples import Example
+from helpers.models.multitask import load_multitask
 from helpers.papers.mtdnn import algorithm, tables
 from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES
 from helpers.papers.mtdnn.trainings import reader
@@ -25,6 +27,24 @@ def smoke(**changes):
 def trained(module_results):
     readers = tables.readers(smoke())
     return readers, tables.replies(readers)
+
+
+def test_encoders_that_read_other_questions_first(module_results):
+    preset = smoke(seeds=2, **{"mtdnn.general": "news", "mtdnn.general_size": 16})
+    trained = tables.readers(preset)
+    (first,) = {reader.start for *_, reader in trained.models()}  # one for both seeds
+    general = trained.needs[QA][0][first]
+    assert (general.tasks, general.start, general.weights) == (["general"], "", {})
+    assert len(kinds.examples_of(general.preset, "general", "train")) == 16
+    assert not general.preset.data.may_be_unanswerable("general")
+    reader = trained.rows[QA][1]["encyclopedia"]
+    assert reader.fresh and set(reader.initial().tasks) == {"encyclopedia"}
+    encoder, pretrained = reader.initial().base_model.state_dict(), general.initial().base_model.state_dict()
+    learned = load_multitask(general.folder()).base_model.state_dict()
+    name = "embeddings.word_embeddings.weight"
+    assert torch.equal(encoder[name], learned[name]) and not torch.equal(encoder[name], pretrained[name])
+    (before, *_) = tables.notes(preset)
+    assert before.startswith("every encoder first learned to answer 16 questions of news: ")
 
 
 def test_rows_share_readers():

@@ -180,3 +180,5 @@ class MtDnnSettings(Settings):
     weight: float = Field(0.8, gt=0, lt=1, description="the same, for Tables 2 and 3")
     dropout: float = Field(0.3, ge=0, lt=1, description="of encoder and heads")
     large: str = Field("", description="folder or Hub name of the larger encoder of Table 3; empty: no Table 3")
+    general: str = Field("", description="file of questions with answers that every encoder reads first; empty: none")
+    general_size: int = Field(0, ge=0, description="training questions of that file; 0: all")

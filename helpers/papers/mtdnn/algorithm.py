@@ -5,9 +5,10 @@ other tasks share the rest alike; an epoch ends when the questions are used up (
 section 3.3, Algorithm 1 of the appendix, `helpers.batches.plans.weighted`). As plans of one wave each.
 """
 
-from helpers.papers.mtdnn.trainings import reader
+from helpers.papers.mtdnn.trainings import general, reader
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
+from helpers.tasks.multitask import MultiTaskTraining
 from helpers.training.engine import Plan
 
 QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple choice, sentence classification
@@ -15,18 +16,24 @@ QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple 
 
 def plan(preset: Preset, seed: int) -> Plan:
     """The readers of Tables 1 to 3, by row; those of Table 3 are called by their table too."""
-    known, beside = preset.mtdnn, groups(preset)
+    draw, known, beside = preset.drawn(seed), preset.mtdnn, groups(preset)
+    larger = draw.model_copy(update={"encoder": known.large})
+
+    # ours: encoders that read other questions first
+    encoders = filter(None, dict.fromkeys([preset.encoder, known.large]))
+    firsts = {name: general(preset.model_copy(update={"encoder": name})) for name in encoders}
+
+    def row(name: str, weight: float = known.weight, encoded: Preset = draw) -> MultiTaskTraining:
+        return reader(encoded, seed, name, beside[name], weight, firsts[encoded.encoder])
 
     # Table 1: questions drawn with several weights, and alone
-    rows = {weighted(weight): reader(preset, seed, BOTH, beside[BOTH], weight) for weight in known.weights}
+    rows = {weighted(weight): row(BOTH, weight) for weight in known.weights}
     # Table 2: which tasks beside the questions
-    rows |= {name: reader(preset, seed, name, tasks, known.weight) for name, tasks in beside.items()}
+    rows |= {name: row(name) for name in beside}
     # Table 3: a larger encoder
     if known.large:
-        large = preset.model_copy(update={"encoder": known.large})
-        rows |= {f"{QA}, larger": reader(large, seed, QA, [], known.weight)}
-        rows |= {f"{BOTH}, larger": reader(large, seed, BOTH, beside[BOTH], known.weight)}
-    yield rows.values()
+        rows |= {f"{name}, larger": row(name, encoded=larger) for name in (QA, BOTH)}
+    yield [*filter(None, firsts.values()), *rows.values()]
     return rows
 
 
@@ -46,4 +53,4 @@ def weighted(weight: float) -> str:
 
 def plans(preset: Preset) -> dict[int, Plan]:
     """What all tables and figures need, by seed."""
-    return {seed: plan(preset.drawn(seed), seed) for seed in range(preset.seeds)}
+    return {seed: plan(preset, seed) for seed in range(preset.seeds)}

@@ -7,8 +7,9 @@ from scipy.special import expit
 from helpers.data.examples import Example
 from helpers.papers.mtdnn import algorithm
 from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, weighted
-from helpers.papers.mtdnn.trainings import questions
-from helpers.papers.rows import Trained
+from helpers.papers.mtdnn.trainings import general, questions
+from helpers.papers.rows import Trained, ancestry, trainings_of
+from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Printed, Score
@@ -31,8 +32,9 @@ def readers(preset: Preset, after: After | None = None) -> Trained:
     done = run_plans(algorithm.plans(preset), preset.engine, after=after)
     trained = Trained.of(preset, done[0].value)
     for seed, outcome in done.items():
+        known = trainings_of(outcome.tasks)
         for row, model in outcome.value.items():
-            trained.add(row, seed, {questions(preset): model}, {model.key: model})
+            trained.add(row, seed, {questions(preset): model}, ancestry([model], known))
     return trained
 
 
@@ -233,7 +235,15 @@ def notes(preset: Preset) -> list[str]:
     """What one has to know about how the rows were made."""
     training, known = preset.training, preset.mtdnn
     sizes = {name: len(kinds.examples_of(preset, name, "train")) for name in [questions(preset), *preset.tasks.tasks]}
+    first, before = general(preset), []
+    if first:
+        number = len(kinds.examples_of(first.preset, questions(first.preset), "train"))
+        before = [
+            f"every encoder first learned to answer {number:,} questions of {public_name(known.general)}: "
+            f"{first.result()['best']:.1f} F1 on its validation questions"
+        ]
     return [
+        *before,
         f"{training.epochs:g} epochs of the questions, {training.optimizer}, learning rate {training.learning_rate:g}, "
         f"batches of {training.batch_size}, dropout {known.dropout:g}",
         "no answer is given above a threshold that was chosen on validation",

@@ -1,8 +1,10 @@
-"""The config of a training of MtDNN: questions, and other tasks beside them."""
+"""The configs of MtDNN's trainings: questions, other tasks beside them, and what comes before both."""
 
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
 from helpers.tasks.multitask import MultiTaskTraining, settings_of, steps_of, turns_of
+
+GENERAL = "general"  # the domain of questions that come before all others
 
 
 def questions(preset: Preset) -> str:
@@ -10,9 +12,21 @@ def questions(preset: Preset) -> str:
     return next(iter(preset.data.domains))
 
 
-def reader(preset: Preset, seed: int, label: str, beside: list[str], weight: float) -> MultiTaskTraining:
+def general(preset: Preset) -> MultiTaskTraining | None:
+    """Ours: a reader of the questions in ``mtdnn.general``, one for all seeds, as whose encoder that of all readers
+    begins; None where no file is named."""
+    if not preset.mtdnn.general:
+        return None
+    data = {"domains": {GENERAL: preset.mtdnn.general}, "train_size": preset.mtdnn.general_size, "unanswerable": False}
+    return reader(preset.changed("data", **data), 0, "general reader", [], 1.0)
+
+
+def reader(
+    preset: Preset, seed: int, label: str, beside: list[str], weight: float, first: MultiTaskTraining | None = None
+) -> MultiTaskTraining:
     """A reader whose batches are of questions with probability ``weight``, and else of any of the tasks ``beside``; of
-    questions alone where there are none (section 4.4). It is selected by them, and as long as their epochs take."""
+    questions alone where there are none (section 4.4). It is selected by them, and as long as their epochs take. Its
+    encoder begins as that of the reader ``first``, where there is one."""
     known, asked = preset.mtdnn, questions(preset)
     tasks = [asked, *beside]
     weights = {asked: weight, **{task: (1 - weight) / len(beside) for task in beside}} if beside else {}
@@ -28,6 +42,8 @@ def reader(preset: Preset, seed: int, label: str, beside: list[str], weight: flo
         head_dropout=dict.fromkeys(tasks, known.dropout),
         weights=weights,
         epoch_of=asked if beside else "",
+        start=first.key if first else "",
+        fresh=first is not None,
         seed=seed,
         steps=steps_of(turns, preset.training.epochs),
         settings=settings,
