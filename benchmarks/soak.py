@@ -13,7 +13,6 @@ goes on in peace, and its records have to be those of the first.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import resource
@@ -30,13 +29,15 @@ from typing import NamedTuple
 
 import psutil
 
+from helpers.results.comparisons import repeated
+from helpers.results.records import read
+
 MARK = "HELPERS_SOAK"  # in the environment of all processes of a soak
 RUNS = 2
 WAIT = 4.0, 30.0  # seconds between two disturbances
 LIMITS = 2_000, 20_000, 200_000, 400_000, 1_000_000  # bytes that a file may have on a full disk
 WORDS = {"run": "-m helpers run", "worker": "multiprocessing", "kernel": "ipykernel"}  # how processes are begun
 KILLED = *WORDS, "run and all of its processes"
-MEASURED = "seconds", "ms ", "times "  # what the metrics of scores begin with that are times
 FORGOTTEN = 0.3  # of the trainings, where all are done
 LOOK = 0.2  # seconds between two looks at the processes
 
@@ -204,15 +205,10 @@ def kinds_of_files(results: Path) -> list[str]:
     return sorted({file.name for file in files} - {"lock"})
 
 
-def repeated(results: Path) -> dict[str, dict]:
-    """What every run has to repeat of its records: all but how it was run, and times."""
-    files = {file.relative_to(results).as_posix(): file for file in sorted(results.glob("*/*/*.json"))}
-    found = {name: json.loads(file.read_text()) for name, file in files.items() if "/models/" not in name}
-    for record in found.values():
-        del record["run"]
-        scores = record.get("scores", ())
-        record["scores"] = [score for score in scores if not (score.get("metric") or "").startswith(MEASURED)]
-    return found
+def facts(results: Path) -> dict[str, dict]:
+    """What every run has to repeat of its records."""
+    files = (file for file in sorted(results.glob("*/*/*.json")) if file.parent.name != "models")
+    return {file.relative_to(results).as_posix(): repeated(read(file)) for file in files}
 
 
 def table(rows: dict[str, object]) -> Iterator[str]:
@@ -245,7 +241,7 @@ def main() -> int:
         finally:
             for soak in (quiet, disturbed):
                 soak.end()
-        expected, found = repeated(quiet.results), repeated(disturbed.results)
+        expected, found = (facts(soak.results) for soak in (quiet, disturbed))
         differ = [name for name in sorted({*expected, *found}) if expected.get(name) != found.get(name)]
         spent = {"seconds of processors in peace": quiet.seconds, "seconds of processors disturbed": disturbed.seconds}
         said = Counter((disturbed.results / "errors.txt").read_text(errors="replace").splitlines())

@@ -26,6 +26,7 @@ from helpers.notebooks.parameters import ParameterError, parameters_of
 from helpers.presets.load import PresetError, load
 from helpers.presets.schema import Preset
 from helpers.results import records
+from helpers.results.comparisons import repeated
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 GOLDEN = Path(__file__).parent / "golden"
@@ -41,13 +42,9 @@ def test_every_notebook_runs_on_smoke(smoke):
 
 
 def facts_of(path):
-    """What of a record every run has to repeat: all but how it was run, and times."""
+    """What of a record every run on one processor has to repeat, and the processor."""
     record = records.read(path)
-    facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
-    facts["processor"] = record.run.device.partition(",")[0]
-    measured = ("seconds", "ms ", "times ")
-    repeated = [score for score in facts.get("scores", ()) if not (score.get("metric") or "").startswith(measured)]
-    return {**facts, "scores": repeated} if "scores" in facts else facts
+    return {**repeated(record), "processor": record.run.device.partition(",")[0]}
 
 
 @pytest.mark.slow

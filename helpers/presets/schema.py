@@ -194,6 +194,9 @@ class Limit(Settings):
         return {"setting": self.key, "value": value, "instead of": instead, "why": self.why}
 
 
+GENERAL = "general"  # the domain of questions that readers learn before all others
+
+
 class Preset(Settings):
     """All settings of one run. ``limits`` are in force already, and no part of a file."""
 
@@ -235,6 +238,10 @@ class Preset(Settings):
         return self.model_copy(
             update={name: known.model_copy(update={"draw": known.draw + seed}) for name, known in own.items()}
         )
+
+    def of_general(self, place: str, size: int) -> Self:
+        """The preset whose only domain are the questions of one file, ``size`` of them to train on (0: all)."""
+        return self.changed("data", domains={GENERAL: place}, train_size=size)
 
     def changed(self, section: str, **values: object) -> Self:
         """The preset with other values of one section, such as ``changed("imm", rounds=1)``."""

@@ -3,6 +3,7 @@
 Nothing here is stored: all of it is computed from the raw scores, those of one metric (``by_metric``).
 """
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,15 @@ from helpers.results.intervals import Estimate, Matrices
 from helpers.results.records import Claim, Record, example_key, row_label
 
 AVERAGE = "AVE."
+MEASURED = ("seconds", "ms ", "times ")  # how metrics begin that are times, and other ones in every run
+
+
+def repeated(record: Record) -> dict:
+    """What of a record every run has to repeat: all but how it was run, what the paper prints, and times."""
+    facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
+    if "scores" in facts:
+        facts["scores"] = [one for one in facts["scores"] if not (one.get("metric") or "").startswith(MEASURED)]
+    return facts
 
 
 def by_metric(record: Record) -> list[Record]:

@@ -68,8 +68,7 @@ class DistilledReader(CachedTraining):
 
     def windows_read(self) -> int:
         """Those of its validation questions, at every evaluation."""
-        once = sum(len(spans.windows_of(self.preset, [name], "valid")) for name in self.domains)
-        return self.preset.training.evaluations * once
+        return spans.windows_validated(self.preset, self.domains)
 
     def parents(self) -> list[str]:
         """The keys of the readers that it starts from or learns from."""

@@ -3,7 +3,6 @@
 import dataclasses
 import shutil
 from collections.abc import Iterable
-from pathlib import Path
 
 import exca
 import numpy as np
@@ -39,8 +38,25 @@ class EnsembleOutputs(Cached):
 
     @infra.apply(exclude_from_cache_uid=("preset", "label", "place"))
     def fit(self) -> dict:
-        """Compute and store, as `store` does."""
-        return store(self, self.windows(), self.members, self.temperature, self.top_k, self.attention)
+        """Ask the readers, and store what they know beside the task's result; returns the number of windows, of those
+        with a confusing answer, and of bytes. Raises OSError before anything is computed where the disk cannot hold
+        it."""
+        folder, windows = self.infra.uid_folder(create=True), self.windows()
+        needed, free = knowledge_bytes(windows, self.attention), shutil.disk_usage(folder).free
+        if needed > free:
+            raise OSError(
+                f"the ensemble's outputs on {len(windows):,} windows take {needed / 1e6:,.0f} MB, the disk of "
+                f"{folder} has {free / 1e6:,.0f} MB: free some space, or set HELPERS_RESULTS to another disk"
+            )
+        readers = map(self.load, self.members)
+        if self.attention:
+            readers = map(keep_attention, readers)
+        known = self.preset.answers, self.preset.training.precision, self.attention
+        tensors = knowledge_of(readers, windows, self.temperature, self.top_k, *known)
+        facts = {"teacher": self.key, "windows": windows.fingerprint()}
+        save_tensors(folder / FILE, tensors, facts, "ensemble's outputs")
+        confused = int((tensors["confusing_start"] > 0).sum())
+        return {"windows": len(windows), "confused": confused, "bytes": needed}
 
     def builds_on(self) -> list[str]:
         """The keys of its members."""
@@ -58,39 +74,11 @@ class EnsembleOutputs(Cached):
 
     def stored(self) -> dict[str, Tensor]:
         """What was stored. Raises DamagedFile."""
-        return stored(self.infra.folder, self.key, self.windows())
+        return load_outputs(self.infra.uid_folder() / FILE, self.key, self.windows().fingerprint())
 
     def check(self) -> None:
         """Raises DamagedFile where what is stored is not what was computed."""
         self.stored()
-
-
-def store(
-    task: Cached, windows: Windows, members: Iterable[str], temperature: float, top_k: int, attention: bool = True
-) -> dict:
-    """Ask the readers with these keys, and store what they know beside the task's result; returns the number of
-    windows, of those with a confusing answer, and of bytes. Raises OSError before anything is computed where the disk
-    cannot hold it."""
-    folder = task.infra.uid_folder(create=True)
-    needed, free = knowledge_bytes(windows, attention), shutil.disk_usage(folder).free
-    if needed > free:
-        raise OSError(
-            f"the ensemble's outputs on {len(windows):,} windows take {needed / 1e6:,.0f} MB, the disk of "
-            f"{folder} has {free / 1e6:,.0f} MB: free some space, or set HELPERS_RESULTS to another disk"
-        )
-    readers, precision = map(task.load, members), task.preset.training.precision
-    if attention:
-        readers = map(keep_attention, readers)
-    tensors = knowledge_of(readers, windows, temperature, top_k, task.preset.answers, precision, attention)
-    facts = {"teacher": task.key, "windows": windows.fingerprint()}
-    save_tensors(folder / FILE, tensors, facts, "ensemble's outputs")
-    confused = int((tensors["confusing_start"] > 0).sum())
-    return {"windows": len(windows), "confused": confused, "bytes": needed}
-
-
-def stored(folder: Path | str, key: str, windows: Windows) -> dict[str, Tensor]:
-    """What the task with this key stored of these windows. Raises DamagedFile."""
-    return load_outputs(Path(folder) / key / FILE, key, windows.fingerprint())
 
 
 def confusing_answers(

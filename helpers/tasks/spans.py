@@ -200,6 +200,11 @@ def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], 
     return validate
 
 
+def windows_validated(preset: Preset, domains: Sequence[str]) -> int:
+    """How many windows a training reads that is selected by `validation`, at all its evaluations."""
+    return preset.training.evaluations * sum(len(windows_of(preset, [name], "valid")) for name in domains)
+
+
 def decoded(preset: Preset, windows: Windows, logits: Logits, no_answer: bool | np.ndarray) -> list[Prediction]:
     """The answers that logits come to, by the preset's rules; ``no_answer`` as in `decoding.decode`."""
     n_best, longest = preset.answers.n_best, preset.answers.max_tokens

@@ -96,12 +96,13 @@ class Gpus:
 
     def start(self, task: Any, wait: bool, at_once: int) -> Future:
         """Begin a task; in this process where it is the only one."""
-        if min(self.room(), at_once) == 1:
+        room = self.room()
+        if min(room, at_once) == 1:
             return local.here(self.engine, task, wait)
         beside = Counter({name: 0 for name in self.names})
         beside.update(name for _, name, _ in self._running.values())
         name, others = min(beside.items(), key=itemgetter(1))
-        number = self.engine.threads or max(1, local.cores() // min(self.room(), at_once))
+        number = local.threads(self.engine, at_once, room)
         future = local.in_worker(MOST, _fit, number, task, wait, others, device=name)
         self._running[future] = task, name, others + 1
         return future

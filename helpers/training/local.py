@@ -27,10 +27,10 @@ def processes(engine: EngineSettings) -> int:
     return torch.cuda.device_count() or max(1, cores() // max(1, engine.threads))
 
 
-def threads(engine: EngineSettings, at_once: int) -> int:
-    """How many threads each of ``at_once`` trainings has where the engine says none: all that run at once share the
-    cores, which takes these better than one training on all of them."""
-    return engine.threads or max(1, cores() // min(processes(engine), at_once))
+def threads(engine: EngineSettings, at_once: int, room: int = 0) -> int:
+    """How many threads each of ``at_once`` trainings has where the engine says none: all that there is ``room`` for (0:
+    as many as there are processes) share the cores, which takes these better than one training on all of them."""
+    return engine.threads or max(1, cores() // min(room or processes(engine), at_once))
 
 
 def cores() -> int:

@@ -14,7 +14,7 @@ from helpers.papers.imm.trainings import ImmTraining, steps_of, training
 from helpers.papers.rows import Trained, scores_of
 from helpers.papers.rows import seconds as seconds_of
 from helpers.paths import public_name
-from helpers.presets.schema import Preset
+from helpers.presets.schema import GENERAL, Preset
 from helpers.results.records import Cell, Claim
 from helpers.tasks.answering import answering, ask, load_reader
 from helpers.tasks.distilled import student
@@ -43,7 +43,6 @@ HISTORIES = {
     ),
 }
 MORE = " and of others without answers"
-GENERAL = "general"  # the domain of questions that come before all others
 NO_SEED = 1_000_000
 
 
@@ -86,8 +85,8 @@ def begun(preset: Preset) -> tuple[Preset, ImmTraining | None]:
     if not preset.imm.general:
         return preset, None
     place = Path(preset.imm.general).expanduser().resolve()
-    data = {"domains": {GENERAL: str(place)}, "train_size": preset.imm.general_size}
-    general = training(preset.changed("data", **data), 0, "general reader", [GENERAL], [GENERAL], 1)
+    asked = preset.of_general(str(place), preset.imm.general_size)
+    general = training(asked, 0, "general reader", [GENERAL], [GENERAL], 1)
     if is_done(general):
         preset = preset.model_copy(update={"encoder": str(general.folder()), "random_layers": 0})
     return preset, general

@@ -73,8 +73,7 @@ class ImmTraining(CachedTraining):
 
     def windows_read(self) -> int:
         """Those of its validation questions, at every evaluation."""
-        once = sum(len(windows_of(self.preset, [name], "valid")) for name in self.target)
-        return self.preset.training.evaluations * once
+        return spans.windows_validated(self.preset, self.target)
 
     def parents(self) -> list[str]:
         """The keys of the readers that it starts from or learns from."""

@@ -20,8 +20,8 @@ def plan(preset: Preset, seed: int) -> Plan:
     larger = draw.model_copy(update={"encoder": known.large})
 
     # ours: encoders that read other questions first
-    encoders = filter(None, dict.fromkeys([preset.encoder, known.large]))
-    firsts = {name: general(preset.model_copy(update={"encoder": name})) for name in encoders}
+    encoders = preset.encoder, known.large
+    firsts = {name: general(preset.model_copy(update={"encoder": name})) for name in encoders if name}
 
     def row(name: str, weight: float = known.weight, encoded: Preset = draw) -> MultiTaskTraining:
         return reader(encoded, seed, name, beside[name], weight, firsts[encoded.encoder])

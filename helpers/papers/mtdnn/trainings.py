@@ -4,8 +4,6 @@ from helpers.presets.schema import Preset
 from helpers.tasks import kinds
 from helpers.tasks.multitask import MultiTaskTraining, settings_of, steps_of, turns_of
 
-GENERAL = "general"  # the domain of questions that come before all others
-
 
 def questions(preset: Preset) -> str:
     """The task of questions about passages: the preset's first domain."""
@@ -17,8 +15,8 @@ def general(preset: Preset) -> MultiTaskTraining | None:
     begins; None where no file is named."""
     if not preset.mtdnn.general:
         return None
-    data = {"domains": {GENERAL: preset.mtdnn.general}, "train_size": preset.mtdnn.general_size, "unanswerable": False}
-    return reader(preset.changed("data", **data), 0, "general reader", [], 1.0)
+    asked = preset.of_general(preset.mtdnn.general, preset.mtdnn.general_size).changed("data", unanswerable=False)
+    return reader(asked, 0, "general reader", [], 1.0)
 
 
 def reader(
