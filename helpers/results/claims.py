@@ -123,9 +123,11 @@ def _printed(record: Record, claim: Claim) -> float | None:
 def _sentences(
     record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str, printed: float | None
 ) -> tuple[str, str]:
-    digits, found = tables.decimals(record), test.estimate
-    said = f"{SENTENCES[outcome].format(claim.text)}: {tables.signed(found.mean, digits)} {record.unit}"
+    digits, found, text = tables.decimals(record), test.estimate, SENTENCES[outcome].format(claim.text)
+    said = f"{text}: {tables.signed(found.mean, digits)} {record.unit}"
     paper = "" if printed is None else f"; the paper {tables.signed(printed, 2)}"
+    if found.mean == found.error == 0 and not claim.than:
+        return (f"{text}: both score the same in every run{paper}.",) * 2
     if found.error is None:
         return f"{said} ({found.over}, so without an interval){test.share}{paper}.", f"{said}{paper}."
     evidence = tables.evidence(found, digits)
