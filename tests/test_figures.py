@@ -10,10 +10,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from helpers import paths
-from helpers.results import claims, dots, figures, heatmaps, methods
+from helpers.results import claims, dots, figures, heatmaps, methods, summary
 from helpers.results.dots import Dot
 from helpers.results.intervals import estimate
-from helpers.results.records import Record, printed, write
+from helpers.results.records import Claim, Record, printed, write
 
 DOMAINS = ["news", "stories", "web"]
 RUN = {
@@ -116,6 +116,20 @@ def test_an_interval_is_grey_where_it_holds_zero_and_cut_where_it_is_long():
     assert {line.get_color() for line in sure[1:] if len(line.get_xdata())} == {dots.OURS}
     unknown = dots.forest(Figure().subplots(), [Dot("d", estimate([np.array([[5.0]])]))], 9.0).lines
     assert [line.get_color() for line in unknown[1:] if len(line.get_xdata())] == [dots.UNSURE]  # the dot alone
+
+
+def test_a_claim_is_in_words_and_grey_while_it_is_open():
+    both = {("Single", "x"): [50, 51, 52, 53, 54], ("IMM", "x"): [60, 61, 62, 63, 65]}
+    judged = []
+    for seeds in (5, 3):  # three show the same difference, and decide nothing
+        scores = [(row, column, n, v) for (row, column), values in both.items() for n, v in enumerate(values[:seeds])]
+        claim = Claim(text="IMM beats Single", above="IMM", below="Single", primary=True)
+        judged += summary.judged([record("imm/table1", scores, claims=[claim])])["imm"]
+    ax = summary.forest(judged).axes[0]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["Title: IMM beats Single"] * 2
+    marks = [line for line in ax.lines if line.get_marker() == "o"]
+    assert [line.get_color() for line in marks] == [dots.OURS, dots.UNSURE]
+    assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == ["ours", "ours, open"]
 
 
 def test_columns_without_an_average_have_panels_and_many_of_them_groups():

@@ -20,32 +20,42 @@ from helpers.results.records import Record
 LINE = 0.25  # inches of a line of dots
 MOST_PANELS = 4  # of a table's columns beside each other
 OURS, PAPER = "0.15", "#d55e00"
-UNSURE = "0.6"  # an interval that holds zero, or none
+UNSURE = "0.6"  # what is open
 CUT = 2.5  # times the largest number shown: longer intervals are cut there
 KEY = {
     "ours": Line2D([], [], color=OURS, marker="o", markersize=5, linewidth=1.4),
+    "ours, open": Line2D([], [], color=UNSURE, marker="o", markersize=5, linewidth=1.4),
     "one column": Line2D([], [], color="0.6", marker="|", markersize=6, linewidth=0),
     "the paper": Line2D([], [], color=PAPER, marker="D", markersize=5, fillstyle="none", linewidth=0),
 }
 
 
 class Dot(NamedTuple):
-    """A difference of ours, with what the paper prints, where it does, and what it is the mean of."""
+    """A difference of ours, with what the paper prints, where it does, and what it is the mean of. Whether it is
+    ``decided`` is read from its interval where it is not said: one that holds zero, or none, leaves it open."""
 
     label: str
     ours: Estimate | None
     paper: float | None = None
     parts: tuple[float, ...] = ()
+    decided: bool | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not been decided."""
+        if self.decided is not None:
+            return not self.decided
+        bounds = self.ours and self.ours.bounds()
+        return not bounds or bounds[0] <= 0 <= bounds[1]
 
 
 def forest(ax: Axes, dots: Sequence[Dot], most: float) -> Axes:
-    """Differences from zero, a line each, which ends at ±``most``; grey where the interval holds zero or is unknown."""
+    """Differences from zero, a line each, which ends at ±``most``; grey where they are open."""
     ax.axvline(0, color="0.4", linewidth=0.8)
     for place, dot in enumerate(dots):
         if dot.ours is not None:
-            bounds = dot.ours.bounds()
-            color = OURS if bounds and not bounds[0] <= 0 <= bounds[1] else UNSURE
-            if bounds:
+            color = UNSURE if dot.is_open else OURS
+            if bounds := dot.ours.bounds():
                 ax.plot(np.clip(bounds, -most, most), [place] * 2, color=color, linewidth=1.6, zorder=2)
             ax.plot(dot.parts, [place] * len(dot.parts), "|", color="0.75", markersize=6, zorder=1)
             ax.plot(dot.ours.mean, place, "o", color=color, markersize=5.5, zorder=3)
@@ -63,10 +73,15 @@ def reach(dots: Iterable[Dot]) -> float:
     return CUT * max([abs(value) for values in shown for value in values], default=0.0) or 1.0
 
 
-def legend(ax: Axes, dots: Iterable[Dot]) -> None:
+def legend(ax: Axes, dots: Sequence[Dot]) -> None:
     """Says which marks are ours and which the paper's, of those that there are."""
-    there = {"the paper": any(dot.paper is not None for dot in dots), "one column": any(dot.parts for dot in dots)}
-    shown = {name: mark for name, mark in KEY.items() if there.get(name, True)}
+    there = {
+        "ours": any(dot.ours and not dot.is_open for dot in dots),
+        "ours, open": any(dot.ours and dot.is_open for dot in dots),
+        "one column": any(dot.parts for dot in dots),
+        "the paper": any(dot.paper is not None for dot in dots),
+    }
+    shown = {name: mark for name, mark in KEY.items() if there[name]}
     ax.legend(shown.values(), shown, frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 

@@ -1,5 +1,6 @@
 """What the records of all presets say of the papers' claims, at a glance."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
@@ -13,6 +14,7 @@ from helpers.results.claims import FAILS, HOLDS, OPEN, Judgement
 from helpers.results.records import Claim, Record
 
 PRESETS = ("study", "mini", "lab", "paper")
+CLAIM = 56  # letters of a claim in a line of a picture
 WORDS = {HOLDS: "hold", FAILS: "fail", OPEN: "open"}
 
 
@@ -46,16 +48,24 @@ def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
 
 def forest(said: Sequence[Judged]) -> Figure:
     """Claims of all papers: what we find and what the paper prints."""
-    shown = [dots.Dot(each.record.label, each.judgement.estimate, each.judgement.printed) for each in said]
+    shown = [_dot(*each) for each in said]
     with canvas.plain_style():
-        figure = canvas.Drawing(canvas.WIDTH, dots.LINE * len(shown) + 1.0)
+        figure = canvas.Drawing(canvas.WIDTH, 1.4 * dots.LINE * len(shown) + 1.0)
         ax = dots.forest(figure.subplots(), shown, dots.reach(shown))
+        ax.tick_params(axis="y", labelsize=8)
         canvas.finish(ax, "points above zero (95 % interval; cut where it is longer)", "", "").grid(
             axis="x", color="0.9"
         )
         ax.grid(visible=False, axis="y")
         dots.legend(ax, shown)
     return figure
+
+
+def _dot(record: Record, claim: Claim, judgement: Judgement) -> dots.Dot:
+    """A claim in the words of its paper; it is decided by its verdict, which wants seeds enough."""
+    label = textwrap.fill(f"{record.label}: {claim.text}", CLAIM)
+    decided = judgement.outcome != OPEN
+    return dots.Dot(label, judgement.estimate, judgement.printed, decided=decided)
 
 
 def primary(of_papers: dict[str, list[Judged]]) -> list[Judged]:
