@@ -75,7 +75,7 @@ def test_what_comes_back_is_checked_and_a_failure_stops_nothing_else(nodes, resu
     monkeypatch.setattr(cluster, "_unpack", spoil(cluster._unpack, encyclopedia.folder()))
     with pytest.raises(engine.TrainingsFailed, match="2 of 3 trainings failed") as error:
         engine.run([other, news, encyclopedia], on(nodes, shared=False))
-    assert "of nobody, seed 0: EncoderError" in str(error.value) and "model is damaged or gone" in str(error.value)
+    assert "of nobody, seed 0: EncoderError" in str(error.value) and "model.safetensors is damaged" in str(error.value)
     assert [once.is_done(task) for task in (other, news, encyclopedia)] == [False, True, False]
     monkeypatch.undo()
     monkeypatch.setenv("HELPERS_RESULTS", str(results))
@@ -152,7 +152,7 @@ def start(nodes, results, shared):
 
 
 def done(results):
-    return {path: path.stat().st_mtime_ns for path in results.rglob("job.pkl")}
+    return {path: path.stat().st_mtime_ns for path in results.rglob("files.json")}
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one folder", "folders of their own"])

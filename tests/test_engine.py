@@ -205,7 +205,7 @@ def test_a_killed_run_leaves_no_process_and_two_at_once_go_on_to_the_same_scores
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    finished = {path: path.stat().st_mtime_ns for path in results.rglob("job.pkl")}
+    finished = {path: path.stat().st_mtime_ns for path in results.rglob("files.json")}
     assert len(before) >= 4  # driver, fork server, two workers
     while marked(mark) and time.time() < deadline:
         time.sleep(0.1)

@@ -35,6 +35,11 @@ def test_twice_as_many_as_long_as_that_is_faster():
 
 def test_one_alone_where_two_are_no_faster():
     assert learn(Width(), 10.0, 5.2, 5.2, 99.0) == [2, 2, 1, 1]
+    width = Width()
+    width.learn("Mix", 1, 10.0, 0.01)
+    for at_once in (1, 2, 1, 2):  # the first of two begins alone, and does not run alone
+        width.learn("Mix", at_once, 5.2, 0.01)
+    assert width.number == 1 and width.settled
 
 
 def test_no_more_than_the_memory_holds():
@@ -83,24 +88,41 @@ def test_the_gpu_with_the_fewest_is_next(monkeypatch):
     run = Gpus(EngineSettings(threads=0), ["a", "b"], memory=lambda: 0.01)
     assert run.room() == 2
     _, two = (run.start(Task(), True, 9) for _ in range(2))
-    assert pools.begun == [("a", 4, (True, 0)), ("b", 4, (True, 0))]
+    assert pools.begun == [("a", 4, (True, False)), ("b", 4, (True, False))]
     two.set_result(None)
     assert run.room() == 4  # two each are tried
     for _ in range(3):
         run.start(Task(), True, 9)
-    assert pools.begun[2:] == [("b", 2, (True, 0)), ("a", 2, (True, 1)), ("b", 2, (True, 1))]
-    assert Gpus(EngineSettings(processes=3), ["a"]).room() == 3
+    assert pools.begun[2:] == [("b", 2, (True, False)), ("a", 2, (True, True)), ("b", 2, (True, True))]
+    assert Gpus(EngineSettings(processes=3), ["a"]).room() == Gpus(EngineSettings(processes=3), ["a", "b"]).room() == 3
 
 
-def test_one_that_finds_no_memory_is_begun_again_when_there_are_fewer(monkeypatch):
-    monkeypatch.setattr(local, "in_worker", Pools())
-    run = Gpus(EngineSettings(), ["a"], memory=lambda: 0.01)
-    run.width.number, run.width._before = 4, 2
-    run.start(Task(), True, 9).set_result(Crowded("no memory"))
-    assert run.room() == 2 and run.width.settled
+def test_a_single_gpu_takes_several_too(monkeypatch):
+    monkeypatch.setattr(local, "in_worker", pools := Pools())
+    monkeypatch.setattr(local, "here", lambda *given: pytest.fail("in this process"))
+    run = Gpus(EngineSettings(threads=1), ["a"], memory=lambda: 0.01)
+    run.start(Task(), True, 9).set_result(None)
+    assert run.room() == 2 and len(pools.begun) == 1
+    run.start(Task(), True, 1)  # the last of all: a worker is there, and may hold memory
+    assert len(pools.begun) == 2
+
+
+def test_one_that_finds_no_memory_is_begun_again_with_fewer_until_it_is_alone(monkeypatch):
+    monkeypatch.setattr(local, "in_worker", pools := Pools())
+    monkeypatch.setattr(local, "dismiss", lambda: dismissed.append(True))
+    run, dismissed = Gpus(EngineSettings(processes=8), ["a"], memory=lambda: 0.01), []
+    left, rooms = [run.start(Task(), True, 9) for _ in range(8)], []
+    while left:
+        for future in left:
+            future.set_result(Crowded("no memory"))
+        rooms.append(run.room())
+        left = [run.start(Task(), True, 9) for _ in range(rooms[-1])] if rooms[-1] > 1 else []
+    assert rooms == [4, 2, 1] and len(dismissed) == 3  # a burst of eight halves once
+    run.start(Task(), True, 9)
+    assert pools.begun[-1][2] == (True, False)  # alone it has all there is
     monkeypatch.setattr(local, "fit", lambda *given: torch.OutOfMemoryError("no memory"))
-    assert isinstance(gpus._fit(1, Task(), True, 1), Crowded)
-    assert not isinstance(gpus._fit(1, Task(), True, 0), Crowded)  # alone it has all there is
+    assert isinstance(gpus._fit(1, Task(), True, True), Crowded)
+    assert not isinstance(gpus._fit(1, Task(), True, False), Crowded)
 
 
 def test_workers_see_their_gpu_alone():

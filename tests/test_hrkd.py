@@ -182,10 +182,16 @@ def test_other_rows_can_have_fewer_seeds():
     assert sizes["reviews", 0] > sizes["reviews", 1] == sizes["reviews", 2]
 
 
-@pytest.mark.parametrize(("row", "name"), [(HRKD, "best-films"), (OURS, "relations"), (META, "view")])
-def test_damage_beside_the_model_is_noticed(trained, row, name, monkeypatch):
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        *((HRKD, "best-films.safetensors"), (OURS, "relations.safetensors"), (META, "view.safetensors")),
+        *((HRKD, "model/config.json"), (HRKD, "model/tokenizer.json"), (HRKD, "job.pkl"), (HRKD, once.SEAL)),
+    ],
+)
+def test_damage_is_noticed_wherever_it_is(trained, row, name, monkeypatch):
     model = trained.rows[row][0]["films"]
-    path = model.folder().parent / f"{name}.safetensors"
+    path = model.folder().parent / name
     monkeypatch.setattr(once, "_checked", set())
     assert engine.is_done(model)
     content = path.read_bytes()

@@ -41,6 +41,11 @@ def test_every_notebook_runs_on_smoke(smoke):
     assert (smoke / "report.html").stat().st_size > 10_000
 
 
+def test_a_damaged_list_of_what_is_done_counts_as_none(tmp_path):
+    (tmp_path / "smoke.done").write_bytes(b'{"02_imm_main": "\xff"}')
+    assert runner._keys(tmp_path / "smoke.done") == runner._keys(tmp_path / "none.done") == {}
+
+
 def facts_of(path):
     """What of a record every run on one processor has to repeat, and the processor."""
     record = records.read(path)

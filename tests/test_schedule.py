@@ -12,7 +12,7 @@ from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
 from helpers.training import engine
 from helpers.training.cached import Cached, CachedTraining
-from helpers.training.schedule import Schedule, carry_out
+from helpers.training.schedule import Crowded, Schedule, carry_out
 
 
 class Task(NamedTuple):
@@ -117,6 +117,13 @@ def test_what_another_run_has_or_a_worker_died_of_is_tried_once_more_when_nothin
         *(("a", True), ("b", True)),
     ]
     assert schedule.failed.keys() == {"b"} and dict(ended)["a"] is None and str(dict(ended)["b"]) == "again"
+
+
+def test_what_finds_no_room_is_begun_again_as_often_as_that_is_so():
+    clock = Clock(errors={"a": [Timeout("lock"), Crowded("4"), Crowded("2"), BrokenExecutor("killed"), None]})
+    schedule, _ = carried_out({1: iter([[Task("a"), Task("b")]])}, clock, room=1)
+    assert [(key, wait) for _, key, wait, _ in clock.log] == [("a", False), ("b", False), *[("a", True)] * 4]
+    assert not schedule.failed
 
 
 def test_a_failure_stops_what_builds_on_it_and_nothing_else():

@@ -174,7 +174,7 @@ def _run(job: Job, force: bool) -> str:
 def _keys(done: Path) -> dict[str, str]:
     try:
         return json.loads(done.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):  # a notebook run once too often does no harm
+    except (FileNotFoundError, ValueError):  # damaged or not there: a notebook run once too often does no harm
         return {}
 
 

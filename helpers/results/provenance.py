@@ -54,7 +54,9 @@ def code() -> Code:
     commit, top = _git("rev-parse", "HEAD"), _git("rev-parse", "--show-toplevel")
     if commit is None or top is None or Path(top).resolve() != paths.ROOT:
         return Code("unknown", True)
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+    changed = _git(
+        "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results"
+    )
     new = _git("ls-files", "--others", "--exclude-standard", "--", "helpers", "notebooks")
     return Code(commit, bool(changed or new))
 

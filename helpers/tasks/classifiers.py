@@ -89,12 +89,6 @@ class ClassifierTraining(CachedTraining):
         names = self.domains if self.keep_of_domains() else []
         return [weights_of(self.folder().parent, name) for name in names]
 
-    def check(self) -> None:
-        """Raises DamagedFile where the weights, or the files beside them, are not those that were trained."""
-        super().check()
-        for path in self.beside():
-            load_tensors(path)
-
     def windows_read(self) -> int:
         """Its validation texts, at every evaluation."""
         return self.preset.training.evaluations * sum(len(load_texts(self.texts)[name].valid) for name in self.domains)

@@ -76,10 +76,6 @@ class EnsembleOutputs(Cached):
         """What was stored. Raises DamagedFile."""
         return load_outputs(self.infra.uid_folder() / FILE, self.key, self.windows().fingerprint())
 
-    def check(self) -> None:
-        """Raises DamagedFile where what is stored is not what was computed."""
-        self.stored()
-
 
 def confusing_answers(
     windows: Windows, probabilities: tuple[np.ndarray, np.ndarray], top_k: int, answers: AnswerSettings

@@ -177,14 +177,8 @@ class Predictions(Cached):
 
     def values(self) -> dict[str, Predicted]:
         """What was predicted, by task, stored by then. Raises DamagedFile."""
-        return self.result() | {task: means.numpy() for task, means in self._stored().items()}
-
-    def check(self) -> None:
-        """Raises DamagedFile where what is stored is not what was predicted."""
-        self._stored()
-
-    def _stored(self) -> dict[str, Tensor]:
-        return load_outputs(self.infra.uid_folder() / FILE, self.key, repr(self.texts))
+        stored = load_outputs(self.infra.uid_folder() / FILE, self.key, repr(self.texts))
+        return self.result() | {task: means.numpy() for task, means in stored.items()}
 
     def windows_read(self) -> int:
         """The sequences of the part, once a model."""

@@ -56,10 +56,6 @@ class SoftLabels(Cached):
         """Those of its training questions, by each teacher."""
         return len(spans.windows_of(self.preset, [self.domain], "train")) * len(self.teachers)
 
-    def check(self) -> None:
-        """Raises DamagedFile where what is stored is not what was computed."""
-        stored_labels(self.infra.folder, self.key, self.preset, self.domain)
-
 
 def soft_labels(preset: Preset, domain: str, teacher: str, temperature: float) -> SoftLabels:
     """The task of asking a teacher, a folder or a name on the Hub, about a domain's training questions."""

@@ -55,9 +55,6 @@ class Cached(pydantic.BaseModel):
         """How many windows it reads without training on them, about; for estimates of time."""
         return 0
 
-    def check(self) -> None:
-        """Raises DamagedFile where what is stored beside the result is not what was made; here nothing is."""
-
     def folder_of(self, training: str) -> Path:
         """Where the trained model with this key lies, in Hugging Face format."""
         return Path(self.infra.folder) / training / "model"
@@ -87,11 +84,6 @@ class CachedTraining(Cached):
     def folder(self) -> Path:
         """Where the model lies once it is trained."""
         return self.folder_of(self.key)
-
-    def check(self) -> None:
-        """Raises DamagedFile where the stored weights are not those that were trained."""
-        if weights_digest(self.folder()) != self.result()["weights"]:
-            raise DamagedFile(f"{self.folder()} is damaged or gone")
 
     def checkpoint(self) -> Path:
         """Where a long training leaves its state."""

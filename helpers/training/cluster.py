@@ -22,8 +22,6 @@ from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.presets.schema import EngineSettings
 from helpers.training import once
-from helpers.training.checkpoints import DamagedFile
-from helpers.training.jobs import JOB
 from helpers.training.schedule import Start
 
 try:
@@ -61,11 +59,7 @@ def starter(engine: EngineSettings) -> Start:
         if isinstance(made, Exception):
             raise made
         _unpack(made, folder)
-        try:
-            task.check()
-        except DamagedFile:
-            (folder / JOB).unlink()
-            raise
+        once.check(folder)
 
     def start_apart(task: Any, wait: bool, at_once: int) -> Future:
         return _in_thread(partial(once.fit, task, wait, fetch))
@@ -146,8 +140,8 @@ def _packed(folder: Path) -> Files:
 
 
 def _unpack(files: Files, folder: Path) -> None:
-    """The same elsewhere; the result, by which a task is known to be done, comes last."""
-    for name in sorted(files, key=lambda name: name == JOB):
+    """The same elsewhere; that by which a task is known to be done comes last."""
+    for name in sorted(files, key=lambda name: name == once.SEAL):
         write_whole(folder / name, files[name])
 
 

@@ -37,10 +37,10 @@ def run_plans(
 ) -> dict[Hashable, Outcome]:
     """Carry out several plans side by side.
 
-    Tasks are pydantic configs with a cached ``fit``, a ``key``, a ``label``, the keys of what each ``builds_on``, and a
-    ``check`` of what they stored, which is done again where it is damaged. A plan goes on when its wave is done, a task
-    begins when what it builds on is. A failure stops nothing else. There is one bar over all that is known yet; with
-    ``after``, which has a bar of its own, there is none here. Raises TrainingsFailed at the end.
+    Tasks are pydantic configs with a cached ``fit``, a ``key``, a ``label``, and the keys of what each ``builds_on``;
+    what is damaged is done again. A plan goes on when its wave is done, a task begins when what it builds on is. A
+    failure stops nothing else. There is one bar over all that is known yet; with ``after``, which has a bar of its own,
+    there is none here. Raises TrainingsFailed at the end.
     """
     schedule = Schedule(plans, is_done)
     with tqdm(total=len(schedule.tasks), desc=label, leave=False, disable=after is not None, delay=1e-3) as bar:

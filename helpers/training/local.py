@@ -64,8 +64,13 @@ def in_worker(workers: int, do: Callable, number: int, task: Any, *more: Any, de
     try:
         return _pool(workers, device).submit(do, number, task, *more)
     except BrokenProcessPool:  # one was killed, often for memory
-        _pool.cache_clear()
+        dismiss()
         return _pool(workers, device).submit(do, number, task, *more)
+
+
+def dismiss() -> None:
+    """Worker processes end when they have done what they are at; others begin when there is work."""
+    _pool.cache_clear()
 
 
 def fit(number: int, task: Any, wait: bool) -> Exception | None:

@@ -17,6 +17,10 @@ Plan = Generator[Iterable, None, object]
 Start = Callable[[Any, bool, int], Future]
 
 
+class Crowded(Exception):
+    """A task that found no room beside others; it is begun again with fewer, until it is alone."""
+
+
 class Outcome(NamedTuple):
     """What a plan returned, and all its tasks, parents first."""
 
@@ -89,19 +93,22 @@ def carry_out(schedule: Schedule, start: Start, room: Callable[[], int], wait: C
     """Begin what is ready, as much at once as there is ``room`` for, until nothing is left that can be done; yields
     each task as it ends, with what went wrong or None. ``wait`` is that of futures, or a clock of its own."""
     running: dict[Future, Any] = {}
-    again: deque = deque()  # what another run was training, or a worker died of: once more, when nothing else is ready
-    second: set[str] = set()
+    again: deque = deque()  # once more, when nothing else is ready
+    elsewhere: set[str] = set()  # what another run was training
+    died: set[str] = set()  # what a worker died of, or beside
     while running or schedule.ready or again:
         there = room()
         while len(running) < there and (schedule.ready or again):
             at_once = len(running) + len(schedule.ready) + len(again)
             task = schedule.ready.popleft() if schedule.ready else again.popleft()
-            running[start(task, task.key in second, at_once)] = task
+            running[start(task, task.key in elsewhere | died, at_once)] = task
         wait(running, return_when=FIRST_COMPLETED)
         for future in [future for future in running if future.done()]:
             task, error = running.pop(future), future.exception() or future.result()
-            if isinstance(error, Timeout | BrokenExecutor) and task.key not in second:
-                second.add(task.key)
+            tried = {Timeout: elsewhere, BrokenExecutor: died, Crowded: set()}
+            before = next((keys for kind, keys in tried.items() if isinstance(error, kind)), {task.key})
+            if task.key not in before:
+                before.add(task.key)
                 again.append(task)
                 continue
             schedule.settle(task, error)

@@ -162,10 +162,6 @@ class TeacherLogits(Cached):
         windows = windows_of(self.preset, [self.domain], "train")
         return load_outputs(self.infra.uid_folder() / "outputs.safetensors", self.reader, windows.fingerprint())
 
-    def check(self) -> None:
-        """Raises DamagedFile where the stored logits are not those that were computed."""
-        self.stored()
-
 
 def joint_loss(kd_space: str, annealing: str) -> Loss:
     """Eqs. 6 and 11, averaged as in Eqs. 7 and 10: lambda likelihood + (1 - lambda) divergence from the teacher.
