@@ -91,8 +91,11 @@ def _whole(path: Path) -> dict:
     if base not in NAMES:
         raise PresetError(f"{path.name}: extends is {base!r}; give one of {', '.join(NAMES)}")
     below = _whole(paths.PRESETS / f"{base}.toml")
+    # A file's own seeds, or encoder, are meant for all papers, whatever its base says of single ones.
     papers = {
-        topic: _flat(below["papers"].get(topic, {})) | _flat(own.get(topic, {})) for topic in below["papers"] | own
+        topic: {key: value for key, value in _flat(below["papers"].get(topic, {})).items() if key not in values}
+        | _flat(own.get(topic, {}))
+        for topic in below["papers"] | own
     }
     changes = _flat({section: value for section, value in values.items() if section != "papers"})
     return _upon(below, changes) | {"papers": papers}
