@@ -145,13 +145,14 @@ def test_columns_without_an_average_have_panels_and_many_of_them_groups():
 
 def test_levels_are_drawn_by_column_and_end_where_the_unit_does():
     scores = [(m, c, s, v + s) for m, v in {"A": 50, "B": 97}.items() for c in "xy" for s in (0, 2)]
+    scores += [("C", "y", 0, 70.0)]
     paper = [{"method": "A", "column": "y", "value": 61.0}]
     (ax,) = figures.draw(record("a2d/figure4", scores, kind="bars", paper=paper, average=False)).axes
     points = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]
-    assert points == [51, 51, 98, 98]
+    assert points == [51, 51, 98, 98, 70]
     assert max(line.get_xdata().max() for line in ax.lines if len(line.get_xdata()) == 2) == 100
     assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"] == [61]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B", "the paper"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B", "C", "the paper"]
 
 
 def test_a_table_without_anything_to_compare_with_has_no_picture():

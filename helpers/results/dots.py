@@ -127,14 +127,15 @@ def grouped(record: Record, table: pd.DataFrame, baseline: str) -> Figure:
     ax = figure.subplots()
     means = comparisons.paper_means(record)
     for index, (row, color) in enumerate(zip(rows, colors, strict=True)):
-        shift = (index - (len(rows) - 1) / 2) * 0.8 / len(rows)
+        shift, label = (index - (len(rows) - 1) / 2) * 0.8 / len(rows), row
         for place, (column, cell) in enumerate(table.loc[row].items()):
             if cell is None:
                 continue
             if cell.low is not None:
                 ends = (cell.low, cell.high) if baseline else tables.ends(cell, record.unit)
                 ax.plot(ends, [place + shift] * 2, color=color, linewidth=1.4)
-            ax.plot(cell.mean, place + shift, "o", color=color, markersize=5, label=row if not place else None)
+            ax.plot(cell.mean, place + shift, "o", color=color, markersize=5, label=label)
+            label = None  # once in the legend
             if not baseline and row in means.index and column in means.columns:
                 ax.plot(means.loc[row, column], place + shift, "D", color=color, markersize=5, fillstyle="none")
     if baseline:
