@@ -11,7 +11,7 @@ import pytest
 from qa_files import CONTEXT, question, write_many, write_narrativeqa, write_squad
 
 from helpers.data.domains import load_one
-from helpers.data.examples import DataError
+from helpers.data.examples import Corpus, DataError, Example
 from helpers.data.formats import hub
 from helpers.data.questions import load_domain, read, sample, warnings
 from helpers.presets.schema import DataSettings
@@ -39,6 +39,17 @@ def test_split_of_one_file_is_disjoint_by_passage_and_complete(tmp_path):
     assert sorted(ids(itertools.chain(*parts(domain)))) == sorted(ids(read(path).examples))
     assert (len(domain.valid), len(domain.test)) == (12, 18)  # whole passages: 10 rounded up to 3s; 20% of 90
     assert domain.notes[-1] == "d: questions: train 60 on 20 passages, valid 12 on 4 passages, test 18 on 6 passages"
+
+
+def test_variants_of_a_question_stay_in_one_part():
+    def variant(number, name):
+        passage = f"Passage {number} is here. {name}"
+        return Example(f"{number}{name}", "What?", passage, ("here",), (13, 17), str(number))
+
+    examples = [variant(number, name) for number in range(30) for name in ("", "-turk0", "-turk1")]
+    domain = load_domain("d", Corpus(examples), seed=0, valid_size=10, test_fraction=0.2)
+    groups = [{example.group for example in part} for part in parts(domain)]
+    assert not (groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2])
 
 
 def test_split_depends_on_seed_and_not_on_file_order(tmp_path):

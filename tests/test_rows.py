@@ -147,13 +147,14 @@ def test_dialogues_with_turns_as_their_context(tmp_path):
 def test_an_answer_may_have_two_columns(tmp_path, text, kind):
     values = [{"id": "q1", "context": CONTEXT, "question": "Where?", text: "London", "answer_start": 36}]
     values.append(values[0] | {"id": "q2", text: None, "answer_start": None})  # which makes pandas' numbers 36.0
+    values.append(values[0] | {"id": "q3", text: "", "answer_start": -1})
     frame = pandas.DataFrame(values)
     if kind == "csv":
         frame.to_csv(tmp_path / "rows", index=False)
     else:
         frame.to_parquet(tmp_path / "rows") if kind == "parquet" else to_lines(values, tmp_path / "rows")
     corpus = read(tmp_path / "rows", unanswerable=True)
-    assert [(e.answers, e.span) for e in corpus.examples] == [(("London",), (36, 42)), ((), None)]
+    assert [(e.answers, e.span) for e in corpus.examples] == [(("London",), (36, 42)), ((), None), ((), None)]
     values[1]["answer_start"] = 3
     to_lines(values, tmp_path / "rows")
     with pytest.raises(DataError, match=rf"line 2: '{text}' and 'answer_start' come together; found None and 3"):

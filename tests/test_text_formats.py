@@ -198,6 +198,7 @@ def test_the_hubs_own_names_of_classes_decide(tmp_path):
         ({"text": "A", "label": None}, "line 2: the label is missing in 'label'; fill in one of negative, positive"),
         ({"text": "A", "label": ""}, "line 2: the label is missing in 'label'"),
         ({"text": "A"}, "line 2: the label is missing in 'label'"),
+        ({"text": "A", "label": " "}, "line 2: the label is missing in 'label'"),
         ({"text": " ", "label": 1}, "line 2: 'text' is empty; fill it in or remove the record"),
         ({"label": 1}, "line 2: 'text' is missing; the keys are 'label'"),
         ({"text": 3, "label": 1}, "line 2: expected 'text' to be text, found 3"),
@@ -252,6 +253,12 @@ def test_files_say_their_parts_in_a_folder_or_by_its_name(tmp_path):
     assert set(parts) == {"train", "valid"} and len(parts["train"]) == 1
     assert set(read_texts(tmp_path / "own", POLAR)[0]) == {"train", "test"}
     assert parts["train"][0].where == f"{tmp_path / 'fiction.train.jsonl'}: line 1"
+
+
+def test_a_part_of_no_known_form_is_named(tmp_path):
+    write(tmp_path / "own" / "test.csv", "text,label\nB,0\n")
+    (tmp_path / "own" / "train.xlsx").write_bytes(b"PK\x03\x04")
+    assert "own: not read, as they are of no known form: train.xlsx" in read_texts(tmp_path / "own", POLAR)[1]
 
 
 def test_shards_are_one_file(tmp_path):

@@ -198,7 +198,7 @@ def _split(
 ) -> tuple[list[Located], list[Located]]:
     """At least ``size`` questions in whole passages (or documents), and the rest; the hash of their text decides.
 
-    Documents that share a passage count as one.
+    Documents that share a passage count as one, and so do passages that hold variants of one question.
     """
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 
@@ -209,6 +209,8 @@ def _split(
 
     for record in records if by_document else ():
         parent[root(("passage", record.example.context))] = root(("document", record.document))
+    for record in records:
+        parent[root(("group", record.example.group))] = root(("passage", record.example.context))
     by_root = defaultdict(list)
     for record in records:
         by_root[root(("passage", record.example.context))].append(record)

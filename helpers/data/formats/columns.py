@@ -143,6 +143,8 @@ def _pair(row: dict, where: str) -> object:
         start = int(start)
     elif start == "" or start != start:
         start = None
+    if text in (None, "") and start in (-1, "-1", "-1.0"):  # as some say that there is no answer
+        start = None
     if (text is None or text != text or text == "") and start is None:
         return []
     if isinstance(text, list) and isinstance(start, list):

@@ -127,18 +127,21 @@ def _record(where: str, row: object, form: _Form, labels: Sequence[str]) -> Labe
     label = _label(row.get(form.label), where, form.label, labels)
     identifier = row.get(form.id) if form.id else None
     named = str(identifier).strip() if type(identifier) in (str, int) else ""
-    return label and Labelled(where, named or digest(first, *second)[:16], first, second[0] if second else None, label)
+    if label is None:
+        return None
+    return Labelled(where, named or digest(first, *second)[:16], first, second[0] if second else None, label)
 
 
 def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str | None:
     says = f"one of {', '.join(labels)}" if labels else "a label's name"
+    value = value.strip() if isinstance(value, str) else value
     if value is None or value == "" or value != value:  # pandas has NaN where there is none
         raise DataError(f"{where}: the label is missing in {column!r}; fill in {says}, or remove the record")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str | int):
         raise DataError(f"{where}: expected {column!r} to be {says} or a class number, found {found(value)}")
-    label = str(value).strip()
+    label = str(value)
     if label in labels:
         return label
     if label == "-" or (label == "-1" and labels):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from helpers.data.examples import DataError
-from helpers.data.formats.folders import find_parts
+from helpers.data.formats.folders import find_parts, unread
 from helpers.data.formats.labelled import KNOWN, Labelled, labelled
 from helpers.data.formats.reviews import SUFFIX, review_files, review_rows
 from helpers.data.formats.stored import stored_rows
@@ -34,6 +34,8 @@ def read_texts(path: Path, labels: list[str], genre: str = "") -> tuple[Parts, l
         else:
             beside = not path.exists() and path.parent.is_dir()
             given = find_parts(path.parent, path.name) if beside else find_parts(path)
+            if names := unread(path):
+                notes.append(f"{path.name}: not read, as they are of no known form: {', '.join(names[:5])}")
             for part, (file, shards) in given.items():
                 for shard in shards or (file,):
                     columns, rows = stored_rows(shard, KNOWN)
