@@ -95,7 +95,7 @@ def test_labels_of_pairs_are_classes_or_scores_and_may_be_missing():
     tokenizer = load_tokenizer("data/mini")
     batch = SequenceTensors(make_pairs(pairs(2, None, 0), tokenizer)).gather(np.asarray([2, 1, 0]))
     assert batch["label"].tolist() == [0, -100, 2] and batch["label"].dtype == torch.int64
-    batch = SequenceTensors(make_pairs(pairs(2.5, None), tokenizer)).gather(np.asarray([1, 0]))
+    batch = SequenceTensors(make_pairs(pairs(2.5, None), tokenizer, scores=True)).gather(np.asarray([1, 0]))
     assert batch["label"].isnan().tolist() == [True, False] and batch["label"][1] == 2.5
 
 

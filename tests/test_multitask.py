@@ -159,6 +159,8 @@ def test_texts_without_a_label_are_parts_where_there_are_some():
     assert parts_of(preset, "MNLI", False) == ["train"] and parts_of(preset, "MNLI", True) == ["train", "unlabelled"]
     joined = kinds.sequences_over(preset, "MNLI", ["train", "unlabelled"])
     assert len(joined) == 24 and (SequenceTensors(joined).labels["label"][16:] == -100).all()
+    scored = SequenceTensors(kinds.sequences_over(preset, "STS-B", ["train", "unlabelled"])).labels["label"]
+    assert scored.isnan().tolist() == [False] * (len(scored) - 8) + [True] * 8
 
 
 def test_an_epoch_has_all_batches_of_all_tasks():

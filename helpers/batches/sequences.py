@@ -124,9 +124,11 @@ def make_windows(
     )
 
 
-def make_pairs(examples: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int = 128) -> Sequences:
-    """Texts alone or in pairs, at most ``max_length`` tokens each, with their ``label``: -100 for a class and nan for a
-    score where there is none.
+def make_pairs(
+    examples: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int = 128, *, scores: bool = False
+) -> Sequences:
+    """Texts alone or in pairs, at most ``max_length`` tokens each, with their ``label``: -100 for a class and nan where
+    labels are ``scores`` if there is none.
 
     Of a pair that is too long the longer text is cut first, at its end; cuts are counted in ``notes``. Raises DataError
     where some examples have a second text and others do not, or no room is left for them.
@@ -136,7 +138,7 @@ def make_pairs(examples: list[Pair], tokenizer: PreTrainedTokenizerFast, max_len
         if (example.second is not None) != pair:
             raise DataError(f"example {example.id!r} has {'no' if pair else 'a'} second text, unlike those before it")
     texts = [(example.first, example.second or "") for example in examples]
-    return _make(examples, texts, tokenizer, max_length, pair=pair)
+    return _make(examples, texts, tokenizer, max_length, pair=pair, scores=scores)
 
 
 def make_choices(examples: list[Choice], tokenizer: PreTrainedTokenizerFast, max_length: int = 128) -> Sequences:
@@ -153,7 +155,13 @@ def make_choices(examples: list[Choice], tokenizer: PreTrainedTokenizerFast, max
 
 
 def _make(
-    examples: list, texts: list[tuple[str, str]], tokenizer, max_length: int, pair: bool = True, choices: int = 1
+    examples: list,
+    texts: list[tuple[str, str]],
+    tokenizer,
+    max_length: int,
+    pair: bool = True,
+    choices: int = 1,
+    scores: bool = False,
 ) -> Sequences:
     template = Template.of(tokenizer, pair)
     if (room := max_length - template.specials) < 2:
@@ -167,7 +175,7 @@ def _make(
     cut = int((first_count + count < first_size + second_size).sum())
     rows = (first_of, first_count, second_of, np.zeros_like(count), count)
     labels = [example.label for example in examples]
-    missing, kind = (np.nan, np.float32) if any(isinstance(label, float) for label in labels) else (-100, np.int32)
+    missing, kind = (np.nan, np.float32) if scores else (-100, np.int32)
     return Sequences(
         examples=examples,
         template=template,

@@ -4,7 +4,7 @@ A task is one of the preset's section [tasks], or a domain of [data]: questions 
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +63,7 @@ def sequences_of(preset: Preset, name: str, part: str) -> Sequences:
 @cache
 def _sequences(tasks: TasksSettings, encoder: str, name: str, part: str) -> Sequences:
     task = load_task(tasks, name)
-    make = make_choices if task.kind == "choices" else make_pairs
+    make = make_choices if task.kind == "choices" else partial(make_pairs, scores=task.kind == "score")
     return make(getattr(task, part), load_tokenizer(encoder), tasks.max_length)
 
 

@@ -75,7 +75,7 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, best: Te
 def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> tuple[Tensors, dict] | None:
     """Put a stored state back; returns the best weights so far and ``progress``. None, and said, if it is damaged."""
     for stale in path.parent.glob(f"{path.stem}.*.tmp"):  # of a process killed while it saved
-        stale.unlink()
+        stale.unlink(missing_ok=True)
     if not path.is_file():
         return None
     parts = defaultdict(dict)
