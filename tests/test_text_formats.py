@@ -225,6 +225,7 @@ def test_ten_refusals_are_listed(tmp_path):
         (b"text,stars\nA,1\n", "found 'text', 'stars'"),
         (b"text,label\nA,1,2\n", "row from line 2: expected 2 cells, as line 1 has, found 3; check its quotes"),
         (b"text,label\nA\xe9,1\n", "line 2 is not UTF-8: byte 12 of the file is 0xe9; save the file as UTF-8"),
+        (b'text\tlabel\n"Hello there\t1\nand goodbye"\t0\n', "row from line 2: a quote at the beginning of a cell"),
         (b"PK\x03\x04", "it is a zip archive or a spreadsheet: unpack it, or save it as CSV"),
         (b"PAR1 and no more", "expected a whole Parquet file"),
         (gzip.compress(b"text,label\nA,1\n" * 99)[:-9], "fetch the file again"),

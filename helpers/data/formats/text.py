@@ -118,7 +118,10 @@ def _rows(
     try:
         for cells in reader:
             place, done = f"row from line {done + head + 1}", reader.line_num
-            if len(cells) == len(names):
+            if delimiter == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
+                says = "a quote at the beginning of a cell is closed only some cells and lines later"
+                yield place, DataError(f"{place}: {says}; take these quotes away, or save the table as JSON")
+            elif len(cells) == len(names):
                 yield place, dict(zip(names, cells, strict=True))
             elif cells:
                 says = f"expected {len(names)} cells, as line {head} has, found {len(cells)}; check its quotes"
