@@ -108,17 +108,22 @@ def _rows(
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{path}: line {head} names the column {found(twice)} twice; keep one of them")
 
+    read: list[str] = []  # the lines of a row
+
     def clean() -> Iterator[str]:
         for number, line in text:
             if "\0" in line:
                 raise DataError(f"{path}: line {number} holds a NUL byte, which no text has; save the table as UTF-8")
+            read.append(line)
             yield line
 
     reader, done = csv.reader(clean(), delimiter=delimiter, strict=True), 0
     try:
         for cells in reader:
             place, done = f"row from line {done + head + 1}", reader.line_num
-            if delimiter == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
+            rows = [line.count("\t") + 1 == len(names) for line in read]
+            read.clear()
+            if delimiter == "\t" and len(rows) > 1 and all(rows):  # each line would be a row by itself
                 says = "a quote at the beginning of a cell is closed only some cells and lines later"
                 yield place, DataError(f"{place}: {says}; take these quotes away, or save the table as JSON")
             elif len(cells) == len(names):
