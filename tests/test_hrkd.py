@@ -17,7 +17,7 @@ from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, 
 from helpers.presets.load import load
 from helpers.tasks import labels
 from helpers.tasks.classifiers import labelling, weights_of
-from helpers.training import engine, once
+from helpers.training import engine, jobs, once
 
 
 def smoke(**changes):
@@ -186,7 +186,7 @@ def test_other_rows_can_have_fewer_seeds():
     ("row", "name"),
     [
         *((HRKD, "best-films.safetensors"), (OURS, "relations.safetensors"), (META, "view.safetensors")),
-        *((HRKD, "model/config.json"), (HRKD, "model/tokenizer.json"), (HRKD, "job.pkl"), (HRKD, once.SEAL)),
+        *((HRKD, "model/config.json"), (HRKD, "model/tokenizer.json"), (HRKD, "job.pkl"), (HRKD, jobs.SEAL)),
     ],
 )
 def test_damage_is_noticed_wherever_it_is(trained, row, name, monkeypatch):

@@ -15,9 +15,10 @@ from helpers.results import figures, records
     ("notebook", "given", "folder"),
     [
         ("02_imm_main", {"preset": "mini", "seeds": None}, "mini"),
-        ("02_imm_main", {"preset": "mini", "seeds": 3}, "mini"),  # which is its own number
+        ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini"),  # which is its own number
+        ("10_hrkd_main", {"preset": "mini", "seeds": 3}, "mini"),
         ("02_imm_main", {"preset": "mini", "seeds": 1}, "mini+seeds=1"),
-        ("06_a2d_main", {"preset": "mini", "seeds": 3, "readers": "RMR"}, "mini+readers=RMR"),
+        ("06_a2d_main", {"preset": "mini", "seeds": 2, "readers": "RMR"}, "mini+readers=RMR"),
         ("02_imm_main", {"preset": "mini", "encoder": "my/encoder v2"}, "mini+encoder=my-encoder-v2"),
         ("02_imm_main", {"preset": "lab", "encoder": "my/encoder", "data_dir": "somewhere"}, "lab"),
         ("10_hrkd_main", {"preset": "lab", "mnli_dir": "m", "corpora": "mnli"}, "lab"),  # a part of the same results

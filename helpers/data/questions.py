@@ -137,8 +137,8 @@ def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str
         found = ", ".join(map(str, source)) or "none"
         raise DataError(f"{name}: expected the parts {', '.join(PARTS)}, found {found}")
     parts, notes = defaultdict(list), []
-    if isinstance(origin, str | PathLike) and (names := unread(Path(origin))):
-        notes.append(f"{name}: not read, as they are of no known form: {', '.join(names[:5])}")
+    if isinstance(origin, str | PathLike):
+        notes += unread(Path(origin), name)
     for part, given in source.items():
         if isinstance(given, Corpus):
             documents = given.documents or [example.context for example in given.examples]  # passages stand in

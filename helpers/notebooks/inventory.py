@@ -12,7 +12,7 @@ from pathlib import Path
 from helpers import papers, paths
 from helpers.files import fingerprint, write_whole
 from helpers.notebooks.parameters import preset_for
-from helpers.training.jobs import JOB, result_in
+from helpers.training.jobs import JOB, SEAL, result_in
 
 
 @dataclass
@@ -61,10 +61,10 @@ class Inventory:
         for key, training in self.trainings.items():
             if training.seconds is not None and training.stamp != stamp(folder / key):
                 stale |= {name for name, keys in self.notebooks.items() if key in keys}
-            elif training.seconds is None and (folder / key / JOB).exists():
+            elif training.seconds is None and (folder / key / SEAL).exists():
                 self.trainings[key] = ended(training, folder / key)
         for name, plans in self.waiting.items():
-            if any(all((folder / key / JOB).exists() for key in keys) for keys in plans):
+            if any(all((folder / key / SEAL).exists() for key in keys) for keys in plans):
                 stale.add(name)
         return sorted(stale)
 

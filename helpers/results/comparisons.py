@@ -21,7 +21,7 @@ def repeated(record: Record) -> dict:
     """What of a record every run has to repeat: all but how it was run, what the paper prints, and times."""
     facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
     if "scores" in facts:
-        facts["scores"] = [one for one in facts["scores"] if not (one.get("metric") or "").startswith(MEASURED)]
+        facts["scores"] = [score for score in facts["scores"] if not (score.get("metric") or "").startswith(MEASURED)]
     return facts
 
 

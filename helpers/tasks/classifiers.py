@@ -84,11 +84,6 @@ class ClassifierTraining(CachedTraining):
         """Whether each domain's best weights are kept besides those that are best on average."""
         return self.order == "together" and len(self.domains) > 1
 
-    def beside(self) -> list[Path]:
-        """The files of tensors that it leaves beside its model."""
-        names = self.domains if self.keep_of_domains() else []
-        return [weights_of(self.folder().parent, name) for name in names]
-
     def windows_read(self) -> int:
         """Its validation texts, at every evaluation."""
         return self.preset.training.evaluations * sum(len(load_texts(self.texts)[name].valid) for name in self.domains)

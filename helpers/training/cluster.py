@@ -22,6 +22,7 @@ from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.presets.schema import EngineSettings
 from helpers.training import once
+from helpers.training.jobs import SEAL
 from helpers.training.schedule import Start
 
 try:
@@ -141,7 +142,7 @@ def _packed(folder: Path) -> Files:
 
 def _unpack(files: Files, folder: Path) -> None:
     """The same elsewhere; that by which a task is known to be done comes last."""
-    for name in sorted(files, key=lambda name: name == once.SEAL):
+    for name in sorted(files, key=lambda name: name == SEAL):
         write_whole(folder / name, files[name])
 
 

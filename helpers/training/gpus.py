@@ -96,18 +96,18 @@ class Gpus:
 
     def room(self) -> int:
         """How many trainings run at once, on all GPUs together, by what those that ended have shown."""
-        number = self.width.number
+        number, crowded = self.width.number, False
         for future in [future for future in self._running if future.done()]:
             begun = self._running.pop(future)
             error = future.exception() or future.result()
             if isinstance(error, Crowded):
                 self.width.crowded(begun.number)
-                number = MOST + 1  # workers that rest make room
+                crowded = True
             elif error is None and getattr(begun.task, "steps", 0):
                 rate = begun.task.steps / begun.task.result()["seconds"]
                 self.width.learn(kind_of(begun.task), begun.at_once, rate, self.memory())
-        if self.width.number < number:
-            local.dismiss()
+        if crowded or self.width.number < number:
+            local.dismiss()  # workers that rest make room
             self._shared = False
         room = len(self.names) * self.width.number
         return min(room, self.engine.processes or room)

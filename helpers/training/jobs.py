@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 
 JOB = "job.pkl"  # exca's, with the result or the error
+SEAL = "files.json"  # written last: the fingerprints of all that it left
 
 
 def result_in(folder: Path) -> dict:

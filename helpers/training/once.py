@@ -9,10 +9,9 @@ from filelock import FileLock
 
 from helpers.files import file_fingerprint, write_whole
 from helpers.training.checkpoints import DamagedFile
-from helpers.training.jobs import JOB
+from helpers.training.jobs import JOB, SEAL
 
 LOCK = "lock"  # a file in a task's folder
-SEAL = "files.json"  # another, written last: the fingerprints of what the task left
 _checked: set[Path] = set()  # folders whose content was looked at by this process
 
 

@@ -21,6 +21,9 @@ class Crowded(Exception):
     """A task that found no room beside others; it is begun again with fewer, until it is alone."""
 
 
+ONCE_MORE = Timeout, BrokenExecutor  # another run was at it; a worker died of it, or beside it
+
+
 class Outcome(NamedTuple):
     """What a plan returned, and all its tasks, parents first."""
 
@@ -94,21 +97,19 @@ def carry_out(schedule: Schedule, start: Start, room: Callable[[], int], wait: C
     each task as it ends, with what went wrong or None. ``wait`` is that of futures, or a clock of its own."""
     running: dict[Future, Any] = {}
     again: deque = deque()  # once more, when nothing else is ready
-    elsewhere: set[str] = set()  # what another run was training
-    died: set[str] = set()  # what a worker died of, or beside
+    tried: set[tuple[str, type]] = set()  # what that was for, by key
     while running or schedule.ready or again:
         there = room()
         while len(running) < there and (schedule.ready or again):
             at_once = len(running) + len(schedule.ready) + len(again)
             task = schedule.ready.popleft() if schedule.ready else again.popleft()
-            running[start(task, task.key in elsewhere | died, at_once)] = task
+            running[start(task, any((task.key, kind) in tried for kind in ONCE_MORE), at_once)] = task
         wait(running, return_when=FIRST_COMPLETED)
         for future in [future for future in running if future.done()]:
             task, error = running.pop(future), future.exception() or future.result()
-            tried = {Timeout: elsewhere, BrokenExecutor: died, Crowded: set()}
-            before = next((keys for kind, keys in tried.items() if isinstance(error, kind)), {task.key})
-            if task.key not in before:
-                before.add(task.key)
+            kind = next((kind for kind in ONCE_MORE if isinstance(error, kind)), None)
+            if isinstance(error, Crowded) or (kind and (task.key, kind) not in tried):
+                tried.add((task.key, kind))
                 again.append(task)
                 continue
             schedule.settle(task, error)

@@ -143,9 +143,8 @@ def _pair(row: dict, where: str) -> object:
         start = int(start)
     elif start == "" or start != start:
         start = None
-    if text in (None, "") and start in (-1, "-1", "-1.0"):  # as some say that there is no answer
-        start = None
-    if (text is None or text != text or text == "") and start is None:
+    is_empty = text is None or text != text or text == ""
+    if is_empty and start in (None, -1, "-1", "-1.0"):  # -1 as some say that there is no answer
         return []
     if isinstance(text, list) and isinstance(start, list):
         return {"text": text, "answer_start": start}

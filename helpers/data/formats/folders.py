@@ -50,12 +50,14 @@ def find_parts(path: Path, begin: str = "") -> dict[str, Files]:
     return parts
 
 
-def unread(folder: Path) -> list[str]:
-    """The names of files that say a part, but are of no known form; nothing is read from them."""
+def unread(folder: Path, name: str) -> list[str]:
+    """A note on the files that say a part, but are of no known form, as nothing is read from them; ``name`` is that of
+    the domain."""
     if not folder.is_dir() or is_narrativeqa(folder) or is_saved(folder):
         return []
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-    return [file.name for file in files if _roles(file.name) and not _is_data(file)]
+    left = [file.name for file in files if _roles(file.name) and not _is_data(file)]
+    return [f"{name}: not read, as they are of no known form: {', '.join(left[:5])}"] if left else []
 
 
 def _roles(name: str) -> set[str]:

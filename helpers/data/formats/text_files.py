@@ -34,8 +34,7 @@ def read_texts(path: Path, labels: list[str], genre: str = "") -> tuple[Parts, l
         else:
             beside = not path.exists() and path.parent.is_dir()
             given = find_parts(path.parent, path.name) if beside else find_parts(path)
-            if names := unread(path):
-                notes.append(f"{path.name}: not read, as they are of no known form: {', '.join(names[:5])}")
+            notes += unread(path, path.name)
             for part, (file, shards) in given.items():
                 for shard in shards or (file,):
                     columns, rows = stored_rows(shard, KNOWN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import exca
@@ -26,6 +25,8 @@ from helpers.training.checkpoints import load_tensors, save_tensors, weights
 from helpers.training.distillation import level_distances
 from helpers.training.loop import Batch, Loss, fit, training_device
 from helpers.training.teachers import LiveTeacher
+
+VIEW, RELATIONS = "view.safetensors", "relations.safetensors"  # what lies beside a model
 
 
 class TeacherTraining(ClassifierTraining):
@@ -58,12 +59,8 @@ class TeacherTraining(ClassifierTraining):
         )
         result = self.keep(classifier.eval(), done, self.reading())
         if self.meta:
-            save_tensors(self.beside()[-1], weights(model.view), {}, "domain view")
+            save_tensors(self.folder().with_name(VIEW), weights(model.view), {}, "domain view")
         return {**result, "parameters": size_of(classifier)}
-
-    def beside(self) -> list[Path]:
-        """The best weights of its domains, and of Meta-KD's teacher its view of them."""
-        return [*super().beside(), *[self.folder().parent / "view.safetensors"] * bool(self.meta)]
 
     def initial(self) -> nn.Module:
         """The model as its training begins."""
@@ -107,7 +104,7 @@ class StudentTraining(ClassifierTraining):
         student = learner.student.eval()
         result = self.keep(student, done, self.reading())
         if self.relations:
-            save_tensors(self.beside()[-1], weights(learner.relations), {}, "relations")
+            save_tensors(self.folder().with_name(RELATIONS), weights(learner.relations), {}, "relations")
         return {**result, "parameters": size_of(student)}
 
     def initial(self) -> nn.Module:
@@ -143,10 +140,6 @@ class StudentTraining(ClassifierTraining):
         )
         return learner, batches, loss
 
-    def beside(self) -> list[Path]:
-        """The best weights of its domains, and of HRKD the relations."""
-        return [*super().beside(), *[self.folder().parent / "relations.safetensors"] * bool(self.relations)]
-
     def parents(self) -> list[str]:
         """The key of its teacher."""
         return [*super().parents(), self.teacher]
@@ -167,7 +160,7 @@ class StudentTraining(ClassifierTraining):
         """The trained student with its relations, where it can be asked for the ratios of a batch."""
         student = self.load(self.key, "labels")
         learner = self.learner(student, student.config.hidden_size)  # nothing is projected any more
-        tensors, _ = load_tensors(self.beside()[-1])
+        tensors, _ = load_tensors(self.folder().with_name(RELATIONS))
         learner.relations.load_state_dict(tensors)
         return learner.to(training_device()).eval()
 
@@ -181,7 +174,7 @@ class StudentTraining(ClassifierTraining):
         if not self.meta:
             return teacher, None
         view = DomainView(teacher.config.hidden_size, len(self.texts.domains)).to(training_device())
-        view.load_state_dict(load_tensors(self.folder_of(self.teacher).parent / "view.safetensors")[0])
+        view.load_state_dict(load_tensors(self.folder_of(self.teacher).with_name(VIEW))[0])
         return teacher, view.eval().requires_grad_(False)
 
 
