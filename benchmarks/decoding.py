@@ -19,7 +19,8 @@ from transformers import AutoTokenizer
 
 from helpers.batches.sequences import Windows, make_windows
 from helpers.data.questions import read
-from helpers.tasks.decoding import Logits, decode
+from helpers.tasks.decoding import decode
+from helpers.tasks.logits import Logits
 
 FILES = (
     "squad/xquad.en.json",

@@ -75,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     answer.add_argument("passage", help="a text file, or - for standard input")
     predict = command("predict", commands.predict, "Answer every question of a file with a trained reader.", preset="")
     predict.add_argument("model", help="as for answer")
-    predict.add_argument("questions", help="a file of questions, in any format that data knows")
+    predict.add_argument("questions", help="a file of questions, in any format that data knows; answers may be missing")
     predict.add_argument("--out", type=Path, required=True, help="JSON file for the answers by question")
     export = command("export", commands.export, "Write a trained reader or classifier as ONNX, and time it.", preset="")
     export.add_argument("model", help="as for answer; or a classifier's folder")

@@ -4,13 +4,15 @@ import argparse
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from helpers import papers
-from helpers.data import questions, tasks
+from helpers.data import questions, tasks, warnings
+from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import load_one, locate_folder
 from helpers.data.downloads import plan
-from helpers.data.examples import Corpus, DataError, Example
+from helpers.data.examples import Corpus, DataError, Domain, Example
 from helpers.data.formats.folders import ALL_PARTS, PARTS
 from helpers.data.formats.squad import write_squad
 from helpers.data.texts import is_given, label_names, load_texts
@@ -31,7 +33,7 @@ def check(given: argparse.Namespace) -> int:
     if given.files or given.write_repaired or given.drop_bad:
         return _check_files(given, preset.data)
     print(session.limits(parameters, sections=("data", *papers.BESIDE)), end="")
-    corpora = {section: getattr(preset, section) for section in papers.TEXTS}
+    corpora, known = {section: getattr(preset, section) for section in papers.TEXTS}, {}
     # Who gives texts or tasks alone has them checked alone.
     given_alone = any(map(is_given, corpora.values())) or tasks.is_given(preset.tasks)
     asked = preset.data.source != "files" or preset.data.folder or not given_alone
@@ -40,10 +42,11 @@ def check(given: argparse.Namespace) -> int:
     failed = 0
     for name in preset.data.domains if asked else ():
         try:
-            print_domain(preset.data, name)
+            known[name] = print_domain(preset.data, name)
         except DataError as error:
             print(f"{name}: {error}", file=sys.stderr)
             failed += 1
+    _print_seen(preset.data, known)
     for section, texts in corpora.items():
         try:
             print_texts(section, texts)
@@ -59,11 +62,30 @@ def check(given: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def print_domain(data: DataSettings, name: str) -> None:
-    """The sizes of a domain, and what was done to it. Raises DataError."""
+def print_domain(data: DataSettings, name: str) -> Domain:
+    """The sizes of a domain, which is returned, and what was done to it. Raises DataError."""
     domain = load_one(data, name)
     print(f"{name}: {len(domain.train):,} train, {len(domain.valid):,} valid, {len(domain.test):,} test questions")
-    for note in domain.notes:
+    print_lines(domain.notes)
+    return domain
+
+
+def _print_seen(data: DataSettings, domains: dict[str, Domain]) -> None:
+    """Test passages of one domain that another trains on, those of adversarial questions too. One need not have these
+    to use the domains, so what is wrong with them is no failure."""
+    if data.source == "mini" or not domains:
+        return
+    tested = {name: domain.test for name, domain in domains.items()}
+    try:
+        tested["adversarial questions"] = load_adversarial(data).get("clean", [])
+    except DataError as error:
+        print_lines([f"warning: adversarial questions: {error}"])
+    print_lines(warnings.seen_elsewhere(tested, {name: domain.train for name, domain in domains.items()}))
+
+
+def print_lines(notes: Iterable[str]) -> None:
+    """What there is to know, a line each."""
+    for note in notes:
         print(f"  {note}")
 
 
@@ -82,8 +104,7 @@ def print_texts(section: str, texts: TextsSettings) -> None:
             counts = Counter(pair.label for pair in pairs)
             shares = (f"{label} {counts[n] / len(pairs):.0%}" for n, label in enumerate(label_names(texts)))
             print(f"  {part}: {', '.join(shares)}")
-        for note in domain.notes:
-            print(f"  {note}")
+        print_lines(domain.notes)
 
 
 def print_task(section: str, given: TasksSettings, name: str) -> None:
@@ -94,8 +115,7 @@ def print_task(section: str, given: TasksSettings, name: str) -> None:
     labels = f"; {', '.join(task.labels)}" if task.labels else ""
     head = f"{section}: {name}" if section else name
     print(f"{head}: {', '.join(sizes)}{labels}; scored by {' and '.join(task.metrics)}")
-    for note in task.notes:
-        print(f"  {note}")
+    print_lines(task.notes)
 
 
 def _print_plan(parameters: dict[str, object]) -> int:
@@ -134,8 +154,7 @@ def _check_files(given: argparse.Namespace, data: DataSettings) -> int:
             failed += 1
             continue
         print(f"{file}: {_amount(examples)}")
-        for note in notes:
-            print(f"  {note}")
+        print_lines(notes)
     return 1 if failed else 0
 
 
@@ -149,8 +168,7 @@ def _write_repaired(given: argparse.Namespace, unanswerable: bool) -> int:
     corpus = questions.read(given.files[0], unanswerable=unanswerable, drop_bad=given.drop_bad)
     write_squad(corpus.examples, out, corpus.documents)
     print(f"{os.path.relpath(out)}: {_amount(corpus.examples)}")
-    for note in (*corpus.notes, *_left_out(corpus)):
-        print(f"  {note}")
+    print_lines([*corpus.notes, *_left_out(corpus)])
     listing = out.with_suffix(".left_out.txt")
     listing.unlink(missing_ok=True)  # of an earlier time
     if corpus.left_out:

@@ -50,22 +50,22 @@ def redraw(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     from helpers.notebooks import inventory
-    from helpers.notebooks.pace import seconds_left
+    from helpers.notebooks.pace import seconds_left, usual_steps, write_steps
     from helpers.notebooks.parameters import of_the_preset
 
     parameters = of_the_preset(given.parameters)
     known = inventory.of(parameters)
     print(known.limits, end="")
     done, left = known.split()
-    measured = [*done.values()]
-    if {training.kind for training in left.values()} - {training.kind for training in measured}:
-        mini = inventory.kept({"preset": "mini"})  # of the same encoder, steps take as long
-        measured += mini.split()[0].values() if mini and mini.encoder == known.encoder else ()
+    preset, measured = str(parameters["preset"]), [*done.values()]
+    usual = usual_steps(preset, known.encoder)
+    if not any(value is not None for name, value in parameters.items() if name != "preset"):
+        write_steps(known, preset)
 
     def minutes(trainings: dict) -> str:
-        if not measured:
+        if not measured and not usual:
             return "the time is known once one is done"
-        return f"about {seconds_left(trainings.values(), measured, known.processes) / 60:.0f} minutes"
+        return f"about {seconds_left(trainings.values(), measured, known.processes, usual) / 60:.0f} minutes"
 
     for name, keys in known.notebooks.items():
         _, waiting = known.split(name)
@@ -86,7 +86,7 @@ def status(given: argparse.Namespace) -> int:
         draw_curves(known, {key: training.label for key, training in done.items() if given.curves in training.label})
     if left:
         print(f"left of what is known so far: {len(left)}, {minutes(left)}")
-    for folder in paths.other_results(str(parameters["preset"])):
+    for folder in paths.other_results(preset):
         print(f"results with other settings: {os.path.relpath(paths.results(folder))}")
     return 0
 
@@ -178,12 +178,12 @@ def answer(given: argparse.Namespace) -> int:
 
 
 def predict(given: argparse.Namespace) -> int:
-    from helpers.data import questions
+    from helpers.data.unlabelled import read_asked
     from helpers.files import write_whole
     from helpers.tasks.answering import load_reader
 
     out = writable(given.out)
-    examples = questions.read(given.questions, unanswerable=True).examples
+    examples = read_asked(Path(given.questions))
     answers = {prediction.id: prediction.text for prediction in load_reader(given.model).answer_all(examples)}
     write_whole(out, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
     print(f"{len(answers):,} answers: {os.path.relpath(out)}")

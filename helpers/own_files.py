@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from helpers import checks
-from helpers.checks import print_domain, print_texts
+from helpers.data import warnings
 from helpers.data.examples import DataError, Domain, Task
 from helpers.data.sections import SECTIONS, Settings, names_of
 from helpers.data.tasks import FORMATS
@@ -79,13 +79,20 @@ def elsewhere(method: OwnDomains, preset: Preset) -> dict[str, set[str] | bool]:
 
 
 def print_domains(method: OwnDomains, preset: Preset) -> None:
-    """The sizes of all domains, and what was done to them. Raises DataError."""
+    """The sizes of all domains, and of what is learned before them, and what was done to them. Raises DataError."""
+    questions: dict[str, Domain] = {}
     for _, settings, names in sections(method, preset):
         if isinstance(settings, TextsSettings):
-            print_texts("", settings)
-            continue
-        for name in names:
-            (print_task if isinstance(settings, TasksSettings) else print_domain)(settings, name)
+            checks.print_texts("", settings)
+        elif isinstance(settings, TasksSettings):
+            for name in names:
+                print_task(settings, name)
+        else:
+            questions |= {name: checks.print_domain(settings, name) for name in names}
+    tested, trained = ({name: getattr(known, part) for name, known in questions.items()} for part in ("test", "train"))
+    if general := method.general(preset):
+        trained |= {name: checks.print_domain(general, name).train for name in general.domains}
+    checks.print_lines(warnings.seen_elsewhere(tested, trained))
 
 
 def print_task(tasks: TasksSettings, name: str) -> None:

@@ -68,6 +68,11 @@ def record(preset: str | Path, artefact: str, suffix: str = "json") -> Path:
     return results(preset) / f"{artefact}.{suffix}"
 
 
+def steps(preset: str | Path) -> Path:
+    """How long steps took where the preset's records were made."""
+    return results(preset) / "steps.json"
+
+
 def models(preset: str | Path) -> Path:
     """The folder of the cached trainings (not in git), whatever else differs from the preset."""
     return results(preset_name(preset).partition("+")[0]) / "models"

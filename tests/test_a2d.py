@@ -16,7 +16,7 @@ from helpers.papers.a2d import algorithm
 from helpers.presets.papers import A2dSettings
 from helpers.presets.schema import AnswerSettings
 from helpers.tasks import distilled, ensembles
-from helpers.tasks.decoding import Logits
+from helpers.tasks.logits import Logits
 from helpers.tasks.spans import distributions
 from helpers.training import losses
 

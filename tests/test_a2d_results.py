@@ -290,5 +290,5 @@ def test_settings_for_a_paper_and_for_one_notebook():
     assert session.preset_for({"preset": "mini"}, "06_a2d_main").mnemonic.epochs == 1.7
     assert session.preset_for({"preset": "mini"}, "99_report").seeds == load("mini").seeds
     both = load("mini", "a2d", "a2d_narrativeqa")
-    assert load("mini", "a2d").seeds == both.seeds < load("mini").seeds  # as mini.toml says of A2D
+    assert load("mini", "a2d").seeds == both.seeds == load("mini").seeds
     assert both.mnemonic.epochs != load("mini", "a2d").mnemonic.epochs

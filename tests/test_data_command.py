@@ -1,6 +1,7 @@
 """``python -m helpers data``: the domains of a preset with their limits, files by themselves, what would be fetched."""
 
 import json
+import shutil
 
 import pytest
 from conftest import answer_of, write_squad
@@ -45,6 +46,35 @@ def test_sizes_are_shown_with_what_limits_them(tmp_path, capsys, examples, monke
     assert cli.main([*asked, "-p", "train_size", "0", "-p", "valid_size", "20", "-p", "test_size", "0"]) == 0
     said = capsys.readouterr().out
     assert "limits" not in said and "warning: wikipedia: 20 questions to validate on" in said
+
+
+def test_passages_that_another_domain_trains_on_are_warned_of(tmp_path, capsys, examples):
+    head, middle, tail = examples[:40], examples[40:50], examples[50:]
+    for name, parts in {"news": (head, middle, tail), "search": (tail, middle, head)}.items():
+        for part, given in zip(("train", "valid", "test"), parts, strict=True):
+            write_squad(tmp_path / name / f"{part}.json", given)
+    paragraphs = [
+        {
+            "context": head[0].context + more,
+            "qas": [{"id": f"q{tag}", "question": "Who?", "answers": [answer_of(head[0])]}],
+        }
+        for more, tag in (("", ""), (" It rains.", "-turk1"))
+    ]
+    (tmp_path / "hard.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    shutil.copy("helpers/presets/lab.toml", own := tmp_path / "own.toml")
+    content = own.read_text().replace('name = "lab"', 'name = "own-lab"')
+    begin, _, rest = content.partition("[data.domains]")
+    _, _, rest = rest.partition("[windows]")
+    domains = '[data.domains]\nnews = "news"\nsearch = "search"\n'
+    hard = '[data.adversarial]\ndomain = "news"\nAddSent = "hard.json"\nAddOneSent = "hard.json"\n'
+    own.write_text(f"{begin}{domains}{hard}[windows]{rest}")
+    assert cli.main(["data", "--preset", str(own), "-p", "data_dir", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    both = len({example.context for example in tail})
+    assert f"warning: news: {both} of {both} test passages are trained on in search; leave them out there" in said
+    both = len({example.context for example in head})
+    assert f"warning: search: {both} of {both} test passages are trained on in news; leave them out there" in said
+    assert "warning: adversarial questions: 1 of 1 test passages are trained on in news" in said
 
 
 def test_a_file_is_checked_by_itself(tmp_path, capsys, examples):

@@ -55,6 +55,14 @@ def test_trainings_that_run_at_once_share_the_cores(monkeypatch):
     assert [local.threads(fixed, at_once) for at_once in (1, 20)] == [3, 3]
 
 
+def test_one_of_several_processes_begins_no_task(results, preset, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with pytest.raises(UserError, match="this is one of 2 processes"):
+        run(preset)
+    assert not list(results.rglob("job.pkl"))
+
+
 def test_workers_train_with_their_share_of_the_threads(results, preset, monkeypatch):
     monkeypatch.setattr(local, "cores", lambda: 4)
     monkeypatch.setattr(once, "fit", lambda task, wait: torch.get_num_threads())

@@ -133,6 +133,7 @@ def test_a_general_reader_is_trained_first_and_all_begin_as_it(results, files, t
     capsys.readouterr()
     assert improve(files, tmp_path / "out", "--dry-run", *more) == 0
     said = capsys.readouterr().out
+    assert re.search(r"^general: \d+ train, \d+ valid, \d+ test questions$", said, re.M)
     # the general reader; Single 2, asked 2; Mix 1, asked 2, on validation 2
     assert "10 trainings and scorings at most, 0 done before" in said and re.search(r"^general reader +1 ", said, re.M)
     assert improve(files, tmp_path / "out", *more) == 0

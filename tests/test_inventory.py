@@ -79,6 +79,28 @@ def test_steps_take_as_long_as_those_of_their_kind_did():
         pace.step_seconds([])
 
 
+def test_steps_of_other_kinds_take_as_long_as_usual_on_a_machine_this_fast():
+    usual = {"A, x": 1.0, "A, y": 2.0, "B, x": 3.0}
+    seconds = pace.step_seconds([of_kind("A, x", 10, 20.0)], usual)
+    assert [seconds(kind) for kind in ("A, x", "A, y", "B, x")] == [2.0, 4.0, 6.0] and seconds("A, z") == 2.0
+    unmeasured = pace.step_seconds([], usual)
+    assert unmeasured("B, x") == 3.0 and unmeasured("C, x") == 2.0
+    assert pace.seconds_left([of_kind("B, x", 30)], [], 2, usual) == 45.0
+
+
+def test_what_is_usual_is_written_once_all_is_done(results):
+    trainings = {"a": of_kind("A, x", 10, 20.0), "b": of_kind("A, x", 30)}
+    known = Inventory("", "", 1, "data/mini", [], trainings=trainings)
+    pace.write_steps(known, "smoke")
+    assert pace.usual_steps("smoke", "data/mini") == {}
+    trainings["b"].seconds = 20.0
+    pace.write_steps(known, "smoke")
+    trainings["b"].seconds = 90.0
+    pace.write_steps(known, "smoke")  # what the records took stays
+    assert pace.usual_steps("smoke", "data/mini") == {"A, x": 1.0}
+    assert pace.usual_steps("smoke", "another/encoder") == pace.usual_steps("../elsewhere.toml", "data/mini") == {}
+
+
 def test_what_passes_between_trainings_counts_and_breaks_do_not():
     # two at a time, 10 s each, but 20 s of the clock for a pair; then a night, and the same once more
     run = [of_kind("A, x", 10, 10.0, ended) for ended in range(0, 200, 10)]

@@ -154,6 +154,14 @@ def test_tasks_of_a_preset_and_their_heads():
         kinds.head_of(preset, "QQP")
 
 
+def test_an_encoder_reads_the_longest_text_of_any_part(monkeypatch):
+    lengths = {"train": [5, 9], "valid": [], "test": [31, 2]}
+    monkeypatch.setattr(kinds, "sequences_of", lambda p, name, part: SimpleNamespace(lengths_W=np.array(lengths[part])))
+    preset = load("smoke", "mtdnn")
+    assert kinds.longest(preset, "CoLA", lengths) == 31
+    assert kinds.longest(preset, "encyclopedia", lengths) == preset.windows.max_length
+
+
 def test_texts_without_a_label_are_parts_where_there_are_some():
     preset = load("smoke", "mtdnn_kd")
     assert parts_of(preset, "MNLI", False) == ["train"] and parts_of(preset, "MNLI", True) == ["train", "unlabelled"]

@@ -113,7 +113,7 @@ def test_a_model_of_each_task_with_a_card_and_a_record(results, files, tmp_path,
     assert "score: 16 train, 6 valid, 6 test; scored by pearson and spearman" in printed
     assert "news: 24 train, 8 valid, 12 test questions" in printed
     # Of two seeds five models alone, one of all tasks, five fine-tuned ones, and both rows asked.
-    assert re.search(r"26 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", printed)
+    assert re.search(r"30 trainings and scorings at most, 0 done before; about \d+ s \(a step takes", printed)
     (file,) = (results / "own/mtdnn_kd").glob("*.json")
     record = records.read(file)
     cells = {(s.method, s.column, s.seed) for s in record.scores}
@@ -145,6 +145,7 @@ def test_a_model_of_each_task_with_a_card_and_a_record(results, files, tmp_path,
 
     reading = AutoModelForQuestionAnswering.from_pretrained(out / "news").config
     assert reading.windows["max_length"] == 96 and reading.answers["max_tokens"] == 30 and reading.unanswerable
+    assert reading.null_threshold  # by validation questions
     assert AutoTokenizer.from_pretrained(out / "mood").model_max_length == 64
     assert_answers_are_those_scored(preset, record, out / "news", files["news"])
 
@@ -154,7 +155,7 @@ def test_a_model_of_each_task_with_a_card_and_a_record(results, files, tmp_path,
     assert run(dict(reversed(files.items())), out, *empty) == 0
     assert {path: path.stat().st_mtime_ns for path in paths.models("own").rglob("job.pkl")} == before
     assert [path.name for path in (results / "own/mtdnn_kd").glob("*.json")] == [file.name]
-    assert "all 26 trainings and scorings are done" in capsys.readouterr().out
+    assert "all 30 trainings and scorings are done" in capsys.readouterr().out
 
 
 def test_ensembles_teach_what_has_classes_or_a_score(results, files, tmp_path, capsys):
@@ -182,10 +183,10 @@ def test_ensembles_teach_what_has_classes_or_a_score(results, files, tmp_path, c
 
 def test_a_reader_is_scored_as_it_answers(files):
     readers = {"news": files["news"], "mood": files["mood"]}
-    for may, expected in ((False, 100.0), (True, 0.0)):  # more likely that there is no answer, by a little
-        preset = preset_of(readers, **{"data.unanswerable": may})
+    for limit, expected in ((np.inf, 100.0), (0.6, 100.0), (0.4, 0.0)):  # no answer is likelier, by a little
+        preset = preset_of(readers, **{"data.unanswerable": limit < np.inf})
         said = [Reply(example.answers[0], 0.5) for example in kinds.examples_of(preset, "news", "test")]
-        assert np.mean(kinds.example_scores(preset, "news", "test", said)) == expected
+        assert np.mean(kinds.example_scores(preset, "news", "test", said, limit)) == expected
 
 
 def test_a_training_depends_on_windows_where_it_reads_questions_alone(files):

@@ -10,10 +10,11 @@ import datasets
 import pytest
 from qa_files import CONTEXT, question, write_many, write_narrativeqa, write_squad
 
+from helpers.data import warnings
 from helpers.data.domains import load_one
 from helpers.data.examples import Corpus, DataError, Example
 from helpers.data.formats import hub
-from helpers.data.questions import load_domain, read, sample, warnings
+from helpers.data.questions import load_domain, read, sample
 from helpers.presets.schema import DataSettings
 
 # ------------------------------------------------------------------------------------------------------- domains
@@ -136,14 +137,14 @@ def test_what_train_size_and_test_size_cut_is_noted(tmp_path):
 
 def test_parts_too_small_to_say_anything_are_warned_of(tmp_path):
     path = write_many(tmp_path / "d.json", 120)
-    assert warnings(load_domain("d", path, seed=0, valid_size=66)) == [
+    assert warnings.of_questions(load_domain("d", path, seed=0, valid_size=66)) == [
         # 1.96 · 40 / √66 = 9.65 and, of 48 questions, 11.3
         "warning: d: 66 questions to validate on place an F1 only within ±10 points (95 %), and methods differ by "
         "less; raise valid_size, or give more data",
         "warning: d: 48 questions to test on place an F1 only within ±11 points (95 %), and methods differ by less; "
         "raise test_size, or give more data",
     ]
-    few = warnings(load_domain("d", path, seed=0, valid_size=100, train_size=34))
+    few = warnings.of_questions(load_domain("d", path, seed=0, valid_size=100, train_size=34))
     assert few[0] == (
         "warning: d: 34 questions to train on are soon known by heart, and which ones they are decides the result; "
         "raise train_size, or give more data"

@@ -16,7 +16,6 @@ from helpers.results import figures, records
     [
         ("02_imm_main", {"preset": "mini", "seeds": None}, "mini"),
         ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini"),  # which is its own number
-        ("10_hrkd_main", {"preset": "mini", "seeds": 3}, "mini"),
         ("02_imm_main", {"preset": "mini", "seeds": 1}, "mini+seeds=1"),
         ("06_a2d_main", {"preset": "mini", "seeds": 2, "readers": "RMR"}, "mini+readers=RMR"),
         ("02_imm_main", {"preset": "mini", "encoder": "my/encoder v2"}, "mini+encoder=my-encoder-v2"),

@@ -15,7 +15,7 @@ from helpers.models.pretrained import save_encoder, weights_digest
 from helpers.results import records
 from helpers.tasks import soft_labels
 from helpers.tasks.answering import load_reader
-from helpers.tasks.decoding import Logits
+from helpers.tasks.logits import Logits
 
 SIZES = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
 CUTS = {"max_length": 64, "stride": 16}

@@ -13,7 +13,8 @@ from helpers.batches.sequences import Windows, make_windows
 from helpers.data.examples import DataError, Example
 from helpers.presets.load import load
 from helpers.tasks import decoding, spans
-from helpers.tasks.decoding import Logits, decode
+from helpers.tasks.decoding import decode
+from helpers.tasks.logits import Logits
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))

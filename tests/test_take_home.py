@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from conftest import ROOT, write_squad
+from transformers import AutoModelForQuestionAnswering
 
 import helpers
 from helpers import __main__ as cli
@@ -68,6 +69,29 @@ def test_the_empty_answer_takes_part_where_it_is_allowed(folder, examples):
     reader, one = helpers.load_reader(folder), examples[0]
     assert None not in [each.span for each in reader.answer(one.question, one.context).n_best]
     assert None in [each.span for each in reader.answer(one.question, one.context, no_answer=True).n_best]
+
+
+@pytest.mark.parametrize(("threshold", "answers"), [(1e9, True), (-3e38, False)])
+def test_no_answer_wins_above_the_reader_s_own_threshold(folder, examples, tmp_path, threshold, answers):
+    model = AutoModelForQuestionAnswering.from_pretrained(folder)
+    model.config.update({"unanswerable": True, "null_threshold": threshold})
+    save_encoder(model, load_tokenizer(str(folder)), tmp_path / "reader")
+    reader, one = helpers.load_reader(tmp_path / "reader"), examples[0]
+    assert bool(reader.answer(one.question, one.context).text) == answers
+    assert reader.answer(one.question, one.context, no_answer=False).text
+
+
+def test_questions_are_predicted_without_answers_too(folder, examples, tmp_path):
+    files = {name: tmp_path / f"{name}.json" for name in ("answered", "asked")}
+    write_squad(files["answered"], examples)
+    known = json.loads(files["answered"].read_text())
+    for paragraph in known["data"][0]["paragraphs"]:
+        del paragraph["qas"][0]["answers"]
+    files["asked"].write_text(json.dumps(known))
+    for file in files.values():
+        assert cli.main(["predict", str(folder), str(file), "--out", str(file.with_suffix(".out"))]) == 0
+    first, second = (json.loads(file.with_suffix(".out").read_text()) for file in files.values())
+    assert first == second and list(first) == [example.id for example in examples]
 
 
 def test_commands_and_reader_answer_alike(folder, examples, tmp_path, capsys):

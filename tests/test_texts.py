@@ -117,6 +117,16 @@ def test_one_file_gives_a_tenth_and_a_tenth_of_the_rest(tmp_path):
     ]
 
 
+def test_labels_that_are_nearly_the_same_are_warned_of(tmp_path):
+    rows(tmp_path / "news.jsonl", *many(500, labels=("good", "Good", "bad", "1", "1.0")))
+    notes = texts.load_texts(settings(tmp_path, "news", labels=[]))["news"].notes
+    alike = [note for note in notes if "classes of their own" in note]
+    assert [note.split(" are ")[0] for note in alike] == [
+        "warning: news: the labels '1' and '1.0'",
+        "warning: news: the labels 'Good' and 'good'",
+    ]
+
+
 def test_the_front_of_train_has_all_labels(tmp_path):
     """Drawing by label leaves the hashes of one label beginning later, so another hash orders."""
     rows(tmp_path / "news.jsonl", *many(2000))

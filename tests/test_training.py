@@ -1,8 +1,12 @@
 import json
 import math
 import multiprocessing
+import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,10 +27,14 @@ from helpers.training.checkpoints import weights
 SETTINGS = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
 
 
-@pytest.fixture(scope="module")
-def windows():
+def windows_of_news():
     examples = domains.load_domain("news", train_size=40).train
     return make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
+
+
+@pytest.fixture(scope="module")
+def windows():
+    return windows_of_news()
 
 
 def reader(seed=0, dropout=0.1):
@@ -88,6 +96,38 @@ def test_a_batch_of_fewer_windows_than_parts(windows, monkeypatch):
     loop.fit(parts, plan, spans.loss, SETTINGS.model_copy(update={"accumulate": 5}), seed=0)
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-7)
+
+
+PROCESS = """
+import sys
+import torch
+import test_training as here
+from helpers.training import loop
+
+loop.make_optimizer = lambda model, settings: torch.optim.SGD(model.parameters())
+model = here.reader(dropout=0.0)
+done = loop.fit(model, here.batches(here.windows_of_news()), here.spans.loss, here.SETTINGS, seed=0)
+assert (torch.distributed.get_world_size(), model.training) == (2, False)
+if torch.distributed.get_rank() == 0:
+    torch.save([done.steps, model.state_dict()], sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_batch_and_give_the_step_of_one(windows, monkeypatch, tmp_path):
+    """As torchrun starts them; tasks of a preset are begun by one process alone."""
+    (tmp_path / "process.py").write_text(PROCESS)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    beside = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.getcwd()]), "CUDA_VISIBLE_DEVICES": ""}
+    given = [*command, str(tmp_path / "process.py"), str(tmp_path / "both.pt")]
+    subprocess.run(given, env={**os.environ, **beside}, check=True, timeout=300)
+    monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
+    alone = reader(dropout=0.0)
+    done = loop.fit(alone, batches(windows), spans.loss, SETTINGS, seed=0)
+    steps, both = torch.load(tmp_path / "both.pt", map_location=next(alone.parameters()).device)
+    assert steps == done.steps
+    for name, value in alone.state_dict().items():
+        assert torch.allclose(value, both[name], atol=1e-6), name
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from helpers.data import unlabelled
+from helpers.data import questions, unlabelled
 from helpers.data.examples import DataError
 from helpers.data.mini import domains as mini
 from helpers.presets.load import load
@@ -55,6 +55,54 @@ def test_questions_with_their_passages(tmp_path, name):
     assert unlabelled.read(packed).examples == found
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "rows.tsv", "twice.jsonl"])
+def test_questions_to_predict_have_ids_of_their_content_where_the_file_has_none(tmp_path, name):
+    (tmp_path / name).write_text(FORMS[name])
+    asked = unlabelled.read_asked(tmp_path / name)
+    assert [(e.question, e.context) for e in asked[:2]] == [(WHO, ADA), (WHERE, BO)]
+    assert [e.id for e in asked[2:]] == [f"{asked[0].id}.2"] * (name == "twice.jsonl")
+    answers = [{"text": ["Ada Bell"], "answer_start": [0]}, {"text": ["Bo Quill"], "answer_start": [0]}]
+    given = [{**row, "answers": answer} for row, answer in zip(ROWS, answers, strict=True)]
+    (tmp_path / "answered.json").write_text(json.dumps(given))
+    assert [e.id for e in questions.read(tmp_path / "answered.json").examples] == [e.id for e in asked[:2]]
+
+
+@pytest.mark.parametrize("name", ["squad.json", "mrqa.jsonl"])
+def test_questions_to_predict_have_their_file_s_ids(tmp_path, name):
+    (tmp_path / name).write_text(FORMS[name])
+    with pytest.raises(DataError, match=r"1 of 2 records refused: (question|line) [23] \(id 1\): the id is taken by "):
+        unlabelled.read_asked(tmp_path / name)
+    before = '"qid": "1"' if name == "mrqa.jsonl" else '"id": 1'
+    head, _, tail = FORMS[name].rpartition(before)
+    (tmp_path / name).write_text(head + before.replace("1", "7") + tail)
+    assert [(e.id, e.question) for e in unlabelled.read_asked(tmp_path / name)] == [("1", WHO), ("7", WHERE)]
+
+
+def test_a_row_has_its_id_and_a_passage_s_question_its_qid_first(tmp_path):
+    both = {"id": "a", "qid": "b"}
+    (tmp_path / "rows.json").write_text(json.dumps([{**ROWS[0], **both}]))
+    (tmp_path / "lines.jsonl").write_text(lines([{"context": ADA, "qas": [{"question": WHO, **both}]}]))
+    assert [unlabelled.read_asked(tmp_path / name)[0].id for name in ("rows.json", "lines.jsonl")] == ["a", "b"]
+
+
+def test_an_id_that_cannot_be_used_is_refused(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(lines([{**ROWS[0], "id": 1.5}]))
+    with pytest.raises(DataError, match=r"expected 'id' to be text, found 1\.5"):
+        unlabelled.read_asked(tmp_path / "rows.jsonl")
+
+
+def test_wrong_answers_are_refused_as_ever(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(FORMS["answered.jsonl"])
+    with pytest.raises(DataError, match="'Gamma' does not stand in the context"):
+        unlabelled.read_asked(tmp_path / "rows.jsonl")
+
+
+def test_a_file_of_no_kind_is_refused_as_questions_are(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(lines([{"text": ADA}]))
+    with pytest.raises(DataError, match="expected SQuAD's JSON"):
+        unlabelled.read_asked(tmp_path / "rows.jsonl")
+
+
 def test_parquet(tmp_path):
     import pandas as pd
 
@@ -69,8 +117,14 @@ def test_parquet(tmp_path):
         (lines([{"context": ADA}, {"text": BO}]), "there is no question in it, and a passage alone"),
         (json.dumps([ADA, BO]), "there is no question in it, and a passage alone"),
         (json.dumps({"data": [{"paragraphs": [{"context": ADA, "qas": []}]}]}), "there is no question in it"),
-        (lines([ROWS[0], {"question": WHERE}]), "1 of 2 records refused: line 2: expected a question and its passage"),
-        (lines([ROWS[0], {"question": " ", "context": BO}]), "found ' ' and 'Bo Quill"),
+        (
+            lines([ROWS[0], {"question": WHERE}]),
+            "1 of 2 records refused: line 2: 'context' is missing; the keys are 'question'",
+        ),
+        (
+            lines([ROWS[0], {"question": " ", "context": BO}]),
+            "1 of 2 records refused: line 2: 'question' is empty; fill it in",
+        ),
         (f"context,question\n{ADA},{WHO}\n{BO},{WHERE}\n", "1 of 2 records refused: row from line 3: expected 2 cells"),
         (lines(ROWS) + '{"context": ', "not valid JSON at line 3"),
         ("PK\x03\x04", "a zip archive"),

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from helpers import paths
-from helpers.data import questions
+from helpers.data import questions, warnings
 from helpers.data.examples import Corpus, DataError, Domain, fingerprint_of
 from helpers.data.mini import domains as mini
 from helpers.data.originals import load_original
@@ -40,7 +40,7 @@ def load_one(data: DataSettings, name: str) -> Domain:
     if data.source != "mini":
         if len(shared) < len(train):
             notes.append(f"{name}: {len(shared):,} of {len(train):,} training questions are used (train_share)")
-        notes += questions.warnings(domain)
+        notes += warnings.of_questions(domain)
     return replace(domain, notes=notes)
 
 

@@ -17,8 +17,6 @@ from helpers.data.formats.folders import PARTS, find_parts, unread
 from helpers.data.formats.refusals import check, corpus_of
 from helpers.data.formats.rows import Located, digest
 
-SCATTER = 40.0  # points: how far a question's F1 is from the mean, about
-SMALL = 100  # questions, which place an F1 within ±8 points (95 %)
 Source = str | PathLike | Corpus | Mapping[str, str | PathLike | Corpus]
 
 
@@ -108,22 +106,6 @@ def load_domain(
             notes.append(f"{name}: {len(both):,} passages stand in both {first} and {second}, as the files have it")
     sizes = ", ".join(f"{part} {len(cut[part]):,} on {len(passages[part]):,} passages" for part in PARTS)
     return Domain(name, **cut, notes=[*notes, f"{name}: questions: {sizes}"])
-
-
-def warnings(domain: Domain) -> list[str]:
-    """What follows from parts of fewer than `SMALL` questions, a line each that begins with "warning: "."""
-    lines = []
-    for part in PARTS:
-        size = len(getattr(domain, part))
-        points = 1.96 * SCATTER / max(1, size) ** 0.5
-        if part == "train":
-            what = "train on are soon known by heart, and which ones they are decides the result"
-        else:
-            verb = "validate" if part == "valid" else "test"
-            what = f"{verb} on place an F1 only within ±{points:.0f} points (95 %), and methods differ by less"
-        if size < SMALL:
-            lines.append(f"warning: {domain.name}: {size:,} questions to {what}; raise {part}_size, or give more data")
-    return lines
 
 
 def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Located]], list[str]]:

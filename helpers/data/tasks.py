@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from helpers import paths
+from helpers.data import warnings
 from helpers.data.examples import Choice, DataError, Pair, Task, fingerprint_of
 from helpers.data.formats import choices, glue
 from helpers.data.formats.choices import LabelledChoice
@@ -18,7 +19,7 @@ from helpers.data.formats.glue import GLUE
 from helpers.data.formats.labelled import Labelled
 from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import in_order
-from helpers.data.texts import check, complete, cut, examples_of, warnings
+from helpers.data.texts import check, complete, cut, examples_of
 from helpers.presets.downloads import Collection
 from helpers.presets.schema import TasksSettings
 
@@ -67,7 +68,7 @@ def load_task(tasks: TasksSettings, name: str) -> Task:
     task = cut(tasks, task, ALL_PARTS if unlabelled else PARTS)
     if kind == "score":  # of which no accuracy is taken
         return task
-    return replace(task, notes=[*task.notes, *warnings(task, labels)])
+    return replace(task, notes=[*task.notes, *warnings.of_texts(task, labels)])
 
 
 @cache

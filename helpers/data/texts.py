@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from helpers import paths
-from helpers.data import originals
+from helpers.data import originals, warnings
 from helpers.data.examples import DataError, Domain, Pair, Task, fingerprint_of
 from helpers.data.formats.folders import PARTS
 from helpers.data.formats.labelled import Labelled, from_rows
@@ -22,7 +22,6 @@ from helpers.presets.downloads import Collection
 from helpers.presets.schema import Drawn, TasksSettings, TextsSettings
 
 D = TypeVar("D", Domain, Task)
-SMALL = 50  # texts, which place an accuracy within ±14 points (95 %)
 
 
 def is_given(texts: TextsSettings) -> bool:
@@ -234,22 +233,4 @@ def _cut(texts: TextsSettings, domain: Domain, labels: tuple[str, ...]) -> Domai
         train = train[: max(1, round(texts.train_share * len(train)))]
         notes.append(f"{name}: {len(train):,} of {len(domain.train):,} texts of train are used (train_share)")
         domain = replace(domain, train=train)
-    return domain if texts.source == "mini" else replace(domain, notes=[*notes, *warnings(domain, labels)])
-
-
-def warnings(data: Domain | Task, labels: tuple[str, ...]) -> list[str]:
-    """What follows from parts of fewer than `SMALL` texts, and from ``labels`` without one, a line each."""
-    name, lines = data.name, []
-    for part in PARTS:
-        size = len(getattr(data, part))
-        if part == "train":
-            says = "train on are soon known by heart, and which ones they are decides the result"
-        else:
-            points = 100 * 0.98 / size**0.5
-            says = f"{'validate' if part == 'valid' else 'test'} on place an accuracy only within ±{points:.0f} points"
-        if size < SMALL:
-            lines.append(f"warning: {name}: {size:,} texts to {says}; raise {part}_size, or give more data")
-    of_train = {pair.label for pair in data.train}
-    if without := [label for number, label in enumerate(labels) if number not in of_train]:
-        lines.append(f"warning: {name}: no text that is trained on is labelled {', '.join(without)}")
-    return lines
+    return domain if texts.source == "mini" else replace(domain, notes=[*notes, *warnings.of_texts(domain, labels)])

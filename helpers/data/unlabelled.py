@@ -1,24 +1,34 @@
-"""Questions without answers, for teachers to answer: from a file that holds them with their passages."""
+"""Questions without answers, for teachers or readers to answer: from a file that holds them with their passages."""
 
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from helpers.data import questions
 from helpers.data.domains import load_one
 from helpers.data.examples import Corpus, DataError, Example, fingerprint_of
 from helpers.data.formats.files import head_of
-from helpers.data.formats.refusals import clipped, refusal
-from helpers.data.formats.rows import digest, found
+from helpers.data.formats.folders import PARTS
+from helpers.data.formats.refusals import check
+from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, digest, said, settled
 from helpers.data.formats.stored import stored_rows
 from helpers.data.formats.text import parse_json, text_of
-from helpers.data.questions import PARTS
 from helpers.presets.schema import DataSettings
 
-COLUMNS = ("context", "question")
+COLUMNS, IDS = ("context", "question"), ("id", "qid")
+ANSWERS = {"answers", "answer", "answer_text", "detected_answers"}
 EXPECTED = (
     "expected questions with their passages: SQuAD's JSON, MRQA's lines of JSON, or rows with the columns context and "
     "question (JSON, CSV, TSV or Parquet)"
 )
+
+
+class Question(Row):
+    """A question with its passage, and its id where the file has one."""
+
+    question: Text
+    context: Text
+    id: Identifier | None = None
 
 
 @cache
@@ -45,31 +55,60 @@ def unlabelled_fingerprint(data: DataSettings, place: str) -> str:
 
 
 def read(path: Path) -> Corpus:
-    """The distinct questions of a file with their passages; answers, where it has them, are left away. The forms are
-    those of `helpers.data.questions.read`, with answers or without.
+    """The distinct questions of a file with their passages; answers and ids, where it has them, are left away. The
+    forms are those of `helpers.data.questions.read`, with answers or without.
 
     Raises DataError for a file of another form, for questions without a passage, and for passages without questions.
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file; {EXPECTED}")
+    rows = [(where, row | {"id": None} if isinstance(row, dict) else row) for where, row in _asked(path)]
+    if all(isinstance(row, DataError) for _, row in rows):
+        raise DataError(f"{path}: there is no question in it, and a passage alone cannot be answered; {EXPECTED}")
     distinct: dict[tuple[str, str], Example] = {}
-    refused, number = [], 0
+    for example in _examples(path, rows):
+        distinct.setdefault((example.context, example.question), example)
+    return Corpus([*distinct.values()])
+
+
+def read_asked(path: Path) -> list[Example]:
+    """All questions of a file with their ids, as `helpers.data.questions.read` has them; where none has an answer,
+    without. Raises DataError."""
+    try:
+        return questions.read(path, unanswerable=True).examples
+    except DataError as refused:
+        try:
+            rows = list(_asked(path))
+        except (DataError, OSError):
+            raise refused from None
+        if not rows or any(isinstance(row, dict) and ANSWERS & row.keys() for _, row in rows):
+            raise  # its answers are the trouble, or it holds something else
+    return _examples(path, rows)
+
+
+def _examples(path: Path, rows: list[tuple[str, dict | DataError]]) -> list[Example]:
+    """The questions of rows with their places. Raises DataError."""
+    records = (row if isinstance(row, DataError) else settled(_record, where, row) for where, row in rows)
+    return [record.example for record in check(records, str(path), unanswerable=True).records]
+
+
+def _record(where: str, row: dict) -> Record:
+    given = checked(Question, row, "", where)
+    identifier = given.id or f"{digest(given.context)[:8]}-{digest(given.question)[:8]}"
+    example = Example(identifier, given.question, given.context, (), None, identifier)
+    return Located(where + said(identifier) * bool(given.id), example, given.context, made=given.id is None)
+
+
+def _asked(path: Path) -> Iterator[tuple[str, dict | DataError]]:
+    """Every question of a file: where it stands, and what it is made of, or why it cannot be read."""
+    number = 0
     for where, value in _values(path):
         if isinstance(value, DataError):
-            refused.append(str(value))
-        for context, question in _asked(value, None):
+            yield where, value
+            continue
+        for row in _below(value, None):
             number += 1
-            if not all(isinstance(text, str) and text.strip() for text in (context, question)):
-                lacks = f"expected a question and its passage ('context'), found {found(question)} and {found(context)}"
-                refused.append(clipped(f"{where or f'question {number}'}: {lacks}"))
-                continue
-            identifier = f"{digest(context)[:8]}-{digest(question)[:8]}"
-            distinct.setdefault((context, question), Example(identifier, question, context, (), None, identifier))
-    if not number:
-        raise DataError(f"{path}: there is no question in it, and a passage alone cannot be answered; {EXPECTED}")
-    if refused:
-        raise refusal(str(path), refused, total=len(distinct) + len(refused))
-    return Corpus([*distinct.values()])
+            yield where or f"question {number}", row
 
 
 def _values(path: Path) -> Iterator[tuple[str, object]]:
@@ -81,18 +120,20 @@ def _values(path: Path) -> Iterator[tuple[str, object]]:
             return
         except DataError:
             pass  # lines of JSON, or the line that is wrong is named
-    yield from stored_rows(path, COLUMNS)[1]
+    yield from stored_rows(path, (*COLUMNS, *IDS, *ANSWERS))[1]
 
 
-def _asked(value: object, context: object) -> Iterator[tuple[object, object]]:
-    """Every question below a JSON value, with the passage that stands beside it or above it."""
+def _below(value: object, context: object) -> Iterator[dict]:
+    """Every question below a JSON value, with the passage that stands beside it or above it, and its id."""
     if isinstance(value, list):
         for item in value:
-            yield from _asked(item, context)
+            yield from _below(item, context)
     elif isinstance(value, dict):
+        ids = IDS if "context" in value else reversed(IDS)  # qid is MRQA's
         context = value.get("context", context)
         if "question" in value:
-            yield context, value["question"]
+            known = (value[name] for name in ids if value.get(name) not in (None, ""))
+            yield value | {"id": next(known, None)} | ({} if context is None else {"context": context})
         else:
             for item in value.values():
-                yield from _asked(item, context)
+                yield from _below(item, context)

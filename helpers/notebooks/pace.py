@@ -1,14 +1,18 @@
 """How long the trainings that are left will take, by the steps of those that are done, and a bar that says so."""
 
+import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import pairwise
+from statistics import mean, median
 
 from tqdm.auto import tqdm
 
+from helpers import paths
+from helpers.files import write_whole
 from helpers.notebooks import inventory
 from helpers.notebooks.inventory import Inventory, Training
 
@@ -19,20 +23,46 @@ EVERY = 2.0  # seconds between two looks
 PATIENCE = 20  # times as long as plans took to be looked at, before they are again
 
 
-def step_seconds(done: Iterable[Training]) -> Callable[[str], float]:
-    """Seconds of a step of trainings of a kind: the mean over those that are done of this kind, or else of this class,
-    or else of all. Raises LookupError where none is done."""
+def usual_steps(preset: str, encoder: str) -> dict[str, float]:
+    """Seconds of a step of each kind with the same encoder where the preset's records were made, or else mini's; empty
+    where no file says so."""
+    for name in (preset, "mini"):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            read = json.loads(paths.steps(name).read_text(encoding="utf-8"))
+            if read["encoder"] == paths.public_name(encoder):
+                return {str(kind): float(seconds) for kind, seconds in read["seconds"].items()}
+    return {}
+
+
+def write_steps(known: Inventory, preset: str) -> None:
+    """Write down how long steps took here, where all trainings of a preset are done and nobody has done so yet."""
+    done, left = known.split()
+    if done and not left and not paths.steps(preset).exists():
+        of_step, kinds = step_seconds(done.values()), sorted({training.kind for training in done.values()})
+        seconds = {kind: round(of_step(kind), 5) for kind in kinds}
+        content = {"encoder": paths.public_name(known.encoder), "seconds": seconds}
+        with suppress(OSError):  # it may be that nothing can be written
+            write_whole(paths.steps(preset), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def step_seconds(done: Iterable[Training], usual: Mapping[str, float] | None = None) -> Callable[[str], float]:
+    """Seconds of a step of trainings of a kind: the mean over those that are done of this kind, or else what is
+    ``usual``, times how much slower than usual those are that are done (the median of their kinds), or else the mean of
+    this class, or of all. Raises LookupError where none is done and nothing is usual."""
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
     for training in done:
         for name in (training.kind, training.kind.partition(",")[0], ""):
             spent[name][0] += training.seconds
             spent[name][1] += training.steps
-    if not spent:
+    usual, own = usual or {}, {name: seconds / steps for name, (seconds, steps) in spent.items() if steps}
+    slower = median([own[kind] / usual[kind] for kind in own.keys() & usual.keys() if usual[kind]] or [1.0])
+    known = {kind: slower * seconds for kind, seconds in usual.items()} | own
+    if not known:
         raise LookupError("no training is done yet")
 
     def seconds(kind: str) -> float:
-        name = next(name for name in (kind, kind.partition(",")[0], "") if name in spent)
-        return spent[name][0] / spent[name][1]
+        names = (name for name in (kind, kind.partition(",")[0], "") if name in known)
+        return known[name] if (name := next(names, None)) is not None else mean(known.values())
 
     return seconds
 
@@ -47,9 +77,11 @@ def share(done: Iterable[Training], processes: int) -> float:
     return clock / spent if counted >= ENOUGH and clock and spent else 1 / processes
 
 
-def seconds_left(left: Iterable[Training], done: list[Training], processes: int) -> float:
-    """By the clock. Raises LookupError where no training is done yet."""
-    of_step = step_seconds(done)
+def seconds_left(
+    left: Iterable[Training], done: list[Training], processes: int, usual: Mapping[str, float] | None = None
+) -> float:
+    """By the clock. Raises LookupError where no training is done yet and nothing is ``usual``."""
+    of_step = step_seconds(done, usual)
     return share(done, processes) * sum(of_step(training.kind) * training.steps for training in left)
 
 
@@ -58,6 +90,7 @@ def bar_over(known: Inventory, parameters: dict[str, object], notebooks: list[st
     """One bar over all trainings of some notebooks, with the time left, while they run; hidden where nothing is left.
     What plans go on with is found out as they do, without taking much of the time."""
     ended, rest = threading.Event(), 0.0  # until plans are looked at again
+    usual = usual_steps(str(parameters["preset"]), known.encoder)
 
     def show() -> None:
         nonlocal rest
@@ -70,13 +103,13 @@ def bar_over(known: Inventory, parameters: dict[str, object], notebooks: list[st
         left = [known.trainings[key] for key in keys if known.trainings[key].seconds is None]
         measured = [training for training in known.trainings.values() if training.seconds is not None]
         try:
-            of_step = step_seconds(measured)
+            of_step = step_seconds(measured, usual)
         except LookupError:
             bar.set_postfix_str(f"{len(left)} trainings left, the time is known once one is done")
             return
         work = [sum(of_step(training.kind) * training.steps for training in part) for part in (done, left)]
         bar.total, bar.n = sum(work), work[0]
-        minutes = seconds_left(left, measured, known.processes) / 60
+        minutes = seconds_left(left, measured, known.processes, usual) / 60
         bar.set_postfix_str(f"about {minutes:.0f} minutes left, {len(done)} of {len(keys)} trainings done")
 
     def keep_showing() -> None:

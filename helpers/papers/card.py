@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from helpers.presets.schema import Preset
+    from helpers.presets.schema import DataSettings, Preset
     from helpers.tasks.pace import Speeds
     from helpers.training.cached import Cached
     from helpers.training.engine import After
@@ -96,7 +96,8 @@ class OwnDomains:
     another name of the command.
 
     An ``option`` gives a domain. Where that may be FORMAT:FILE, questions about passages go into the section
-    ``questions``, and sections that ``also`` count then are read besides those of the notebook."""
+    ``questions``, and sections that ``also`` count then are read besides those of the notebook. ``general``
+    are the questions that all models learn before the domains, if there are any."""
 
     command: str
     help: str
@@ -112,6 +113,7 @@ class OwnDomains:
     questions: str = ""
     also: tuple[str, ...] = ()
     alias: str = ""
+    general: Callable[[Preset], DataSettings | None] = lambda preset: None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from helpers.presets.papers import (
     Settings,
 )
 
+GENERAL = "general"  # the domain of questions that readers learn before all others
+
 
 def domain_name(name: str) -> str:
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
@@ -92,7 +94,7 @@ class DataSettings(Drawn):
             )
         if given and self.source != "mini" and not (given.AddSent and given.AddOneSent):
             raise ValueError("adversarial needs both AddSent and AddOneSent; give both, or delete the section")
-        if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - set(self.domains)):
+        if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - {*self.domains, GENERAL}):
             raise ValueError(f"unanswerable lists {min(unknown)!r}, which is none of the domains {names}")
         return self
 
@@ -192,9 +194,6 @@ class Limit(Settings):
         else:
             value, instead = f"{self.value:g}", f"{self.instead_of:g}" if self.instead_of else "all"
         return {"setting": self.key, "value": value, "instead of": instead, "why": self.why}
-
-
-GENERAL = "general"  # the domain of questions that readers learn before all others
 
 
 class Preset(Settings):

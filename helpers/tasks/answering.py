@@ -17,7 +17,8 @@ from helpers.models.onnx import OnnxModel, exported_folder
 from helpers.models.pretrained import load_saved, load_tokenizer, longest_input
 from helpers.presets.schema import AnswerSettings, DataSettings, Preset
 from helpers.tasks import decoding
-from helpers.tasks.decoding import Logits, Prediction
+from helpers.tasks.decoding import Prediction
+from helpers.tasks.logits import Logits
 from helpers.tasks.spans import answers, joint_answers, predict, windows_over
 from helpers.training import engine
 from helpers.training.cached import Cached, CachedTraining
@@ -102,7 +103,8 @@ class Reader:
 
     It reads windows of the length and stride that it was trained with, and answers are as long at most as they were
     then, where its configuration says so. The empty answer takes part (``no_answer``) where it was trained on questions
-    without an answer, unless one says otherwise.
+    without an answer, unless one says otherwise, and wins where its score is higher by more than the configuration's
+    ``null_threshold`` (0 without).
     """
 
     def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
@@ -111,6 +113,7 @@ class Reader:
         self.windows = getattr(known, "windows", None) or {"max_length": longest, "stride": longest // 3}
         self.answers = AnswerSettings(**getattr(known, "answers", {}))
         self.unanswerable = bool(getattr(known, "unanswerable", False))
+        self.null_threshold = float(getattr(known, "null_threshold", 0.0))
 
     def answer(
         self, question: str | Sequence[str], passage: str | Sequence[str], *, no_answer: bool | None = None
@@ -144,6 +147,7 @@ class Reader:
             n_best=self.answers.n_best,
             max_answer_tokens=self.answers.max_tokens,
             no_answer=self.unanswerable if no_answer is None else no_answer,
+            null_threshold=self.null_threshold,
         )
 
     def read(self, examples: list[Example], precision: str = "fp32") -> tuple[Windows, Logits]:

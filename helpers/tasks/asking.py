@@ -16,7 +16,8 @@ from helpers.models.multitask import Head, load_multitask
 from helpers.models.pretrained import load_tokenizer
 from helpers.tasks import kinds, labels, spans
 from helpers.tasks.classifiers import ClassifierTraining
-from helpers.tasks.decoding import Logits, Prediction
+from helpers.tasks.decoding import Prediction
+from helpers.tasks.logits import Logits
 from helpers.tasks.multitask import MultiTaskTraining
 from helpers.tasks.views import best_window, read
 from helpers.training.cached import CachedTraining

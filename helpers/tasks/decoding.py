@@ -9,48 +9,21 @@ start, then to the earlier end.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, repeat
 
 import numpy as np
-import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from helpers.batches.sequences import Windows
 from helpers.data.examples import DataError
+from helpers.tasks.logits import Logits
 
 CELLS = 1 << 16  # entries of the largest intermediate array; more no longer fit a core's cache
 
 Candidate = namedtuple("Candidate", "text span score probability")  # one of a prediction's n best
-
-
-@dataclass(frozen=True)
-class Logits:
-    """Flat float32 arrays: the logits of all windows' real tokens, ``windows.lengths_W`` of each, in window order."""
-
-    start: np.ndarray
-    end: np.ndarray
-
-    @classmethod
-    def collect(cls, windows: Windows, batches: Iterable[tuple]) -> Logits:
-        """From padded batches ``(index, start, end)``, in any order: window numbers (B), arrays or tensors (B×L).
-
-        Raises ValueError where a window never comes.
-        """
-        lengths, offsets = windows.lengths_W, _offsets(windows.lengths_W)
-        flat = np.empty((2, offsets[-1]), np.float32)
-        missing = np.ones(len(windows), bool)
-        for index, *logits in batches:
-            start, end = (torch.as_tensor(padded).detach().float().cpu().numpy() for padded in logits)
-            real = np.arange(start.shape[1]) < lengths[index][:, None]
-            place = (offsets[index][:, None] + np.arange(start.shape[1]))[real]
-            flat[0, place], flat[1, place] = start[real], end[real]
-            missing[index] = False
-        if missing.any():
-            raise ValueError(f"no logits for {missing.sum()} of {len(windows)} windows, first {missing.argmax()}")
-        return cls(*flat)
 
 
 @dataclass(slots=True)
@@ -145,23 +118,33 @@ def _best_spans(windows: Windows, logits: Logits, n_best: int, max_tokens: int) 
     scores = np.full(len(windows), -np.inf, np.float32)
     spans = np.zeros((len(windows), 2), np.int32)
     for rows, start, end in _chunks(windows, logits, 1):
-        columns, longest = end.shape[1], min(max_tokens, end.shape[1])
-        ends = np.full((len(rows), columns + longest - 1), -np.inf, np.float32)
-        ends[:, :columns] = np.where(_greatest(end, n_best), end, -np.inf)
-        # The best end among ``longest`` tokens from each on: a maximum over a width that doubles. All rows in one, as
-        # the padding keeps them apart.
-        reach, width = ends.ravel(), 1
-        while width < longest:
-            ahead = min(width, longest - width)
-            reach, width = np.maximum(reach[:-ahead], reach[ahead:]), width + ahead
-        reach = sliding_window_view(reach, columns)[:: columns + longest - 1]
-        total = np.where(_greatest(start, n_best), start + reach, -np.inf)
-        first = total.argmax(1)[:, None]
-        scores[rows] = np.take_along_axis(total, first, 1)[:, 0]
-        # Compared as sums: ends that differ may give equal scores once rounded, and then the earlier counts.
-        sums = np.take_along_axis(start, first, 1) + np.take_along_axis(ends, first + np.arange(longest), 1)
-        spans[rows] = first + np.stack([np.zeros(len(rows), int), sums.argmax(1)], 1)
+        scores[rows], spans[rows] = _best_pairs(start, end, max_tokens)
+        # The best of all pairs is the best of those of the n best, if it is one of them: quick to see but for ties.
+        chosen = zip((start, end), spans[rows].T, strict=True)
+        ranks = [np.count_nonzero(side >= side[np.arange(len(rows)), at, None], 1) for side, at in chosen]
+        if len(others := np.flatnonzero(np.maximum(*ranks) > n_best)):
+            kept = (np.where(_greatest(side, n_best), side, -np.inf) for side in (start[others], end[others]))
+            scores[rows[others]], spans[rows[others]] = _best_pairs(*kept, max_tokens)
     return scores, spans
+
+
+def _best_pairs(start: np.ndarray, end: np.ndarray, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's best pair of a start and an end at most ``max_tokens`` long: score (R), columns (R×2)."""
+    columns, longest = end.shape[1], min(max_tokens, end.shape[1])
+    ends = np.full((len(end), columns + longest - 1), -np.inf, np.float32)
+    ends[:, :columns] = end
+    # The best end among ``longest`` tokens from each on: a maximum over a width that doubles. All rows in one, as
+    # the padding keeps them apart.
+    reach, width = ends.ravel(), 1
+    while width < longest:
+        ahead = min(width, longest - width)
+        reach, width = np.maximum(reach[:-ahead], reach[ahead:]), width + ahead
+    total = start + sliding_window_view(reach, columns)[:: columns + longest - 1]
+    first = total.argmax(1)[:, None]
+    # Compared as sums: ends that differ may give equal scores once rounded, and then the earlier counts.
+    sums = np.take_along_axis(start, first, 1) + np.take_along_axis(ends, first + np.arange(longest), 1)
+    spans = first + np.stack([np.zeros(len(start), int), sums.argmax(1)], 1)
+    return np.take_along_axis(total, first, 1)[:, 0], spans
 
 
 @dataclass

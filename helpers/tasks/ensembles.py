@@ -14,7 +14,7 @@ from helpers.data.unlabelled import load_unlabelled
 from helpers.models.attention import keep_attention
 from helpers.presets.schema import AnswerSettings
 from helpers.tasks import decoding, spans
-from helpers.tasks.decoding import Logits
+from helpers.tasks.logits import Logits
 from helpers.tasks.metrics import f1
 from helpers.tasks.views import read
 from helpers.training.cached import Cached, load_outputs

@@ -3,7 +3,7 @@
 A task is one of the preset's section [tasks], or a domain of [data]: questions about passages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -67,6 +67,13 @@ def _sequences(tasks: TasksSettings, encoder: str, name: str, part: str) -> Sequ
     return make(getattr(task, part), load_tokenizer(encoder), tasks.max_length)
 
 
+def longest(preset: Preset, name: str, parts: Iterable[str]) -> int:
+    """The most tokens that a model of a task reads at once, of some parts."""
+    if is_reading(preset, name):
+        return preset.windows.max_length
+    return max(int(sequences_of(preset, name, part).lengths_W.max(initial=0)) for part in parts)
+
+
 def sequences_over(preset: Preset, name: str, parts: Sequence[str]) -> Sequences:
     """Several parts of a task, one after another."""
     known = [sequences_of(preset, name, part) for part in parts]
@@ -123,13 +130,15 @@ def score(preset: Preset, name: str, part: str, predicted: Predicted) -> dict[st
     return metrics.score(examples, said, no_answer=preset.data.may_be_unanswerable(name)).means()
 
 
-def example_scores(preset: Preset, name: str, part: str, predicted: Predicted) -> list[float] | None:
+def example_scores(
+    preset: Preset, name: str, part: str, predicted: Predicted, limit: float = np.inf
+) -> list[float] | None:
     """What every example of a part scores, in percent, where a task's main score is their mean, else None. Questions
-    are left without an answer where none is likelier, as a saved reader leaves them."""
+    are left without an answer above the threshold ``limit``."""
     examples = examples_of(preset, name, part)
     if is_reading(preset, name):
         may = preset.data.may_be_unanswerable(name)
-        return list(metrics.score(examples, answers(predicted, 0.0 if may else np.inf), no_answer=may).f1)
+        return list(metrics.score(examples, answers(predicted, limit), no_answer=may).f1)
     if task_of(preset, name).metrics != ("accuracy",):
         return None
     return [100.0 * (said == text.label) for said, text in zip(predicted.argmax(1).tolist(), examples, strict=True)]

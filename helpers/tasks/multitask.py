@@ -15,6 +15,7 @@ from torch import Tensor
 from helpers.batches.plans import TaskBatches, Turn, bucketed, plan_steps, pooled, weighted
 from helpers.batches.sequences import Sequences
 from helpers.batches.tensors import SequenceTensors
+from helpers.data.formats.folders import PARTS
 from helpers.models.multitask import MultiTask, load_multitask, new_multitask, set_dropout
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.presets.schema import Preset
@@ -86,7 +87,7 @@ class MultiTaskTraining(CachedTraining):
         if self.start:
             kept, fresh = ((), self.heads()) if self.fresh else (self.tasks, None)
             return load_multitask(self.folder_of(self.start), kept, fresh, self.seed)
-        longest = max(int(known.lengths_W.max()) for known in self.sequences().values())
+        longest = max(kinds.longest(self.preset, task, {*PARTS, *self.parts(task)}) for task in self.tasks)
         sizes = {"random_layers": self.preset.random_layers, "max_length": longest}
         return new_multitask(self.preset.encoder, self.heads(), seed=self.seed, **sizes)
 

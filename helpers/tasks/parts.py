@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from transformers import AutoTokenizer
 
 from helpers.models.multitask import load_multitask, part_of
@@ -54,14 +55,17 @@ def labels_of(preset: Preset, task: str) -> tuple[str, ...]:
     return () if kinds.is_reading(preset, task) else kinds.task_of(preset, task).labels
 
 
-def save_part(preset: Preset, saved: Path, task: str, folder: Path) -> None:
+def save_part(preset: Preset, saved: Path, task: str, limit: float | None, folder: Path) -> None:
     """Save one task's model of the model ``saved``, with its tokenizer, its labels' names, and how it is given its
-    texts: as ``answer`` asks it where it answers questions, else by the tokenizer's ``model_max_length``."""
+    texts: as ``answer`` asks it where it answers questions, with the threshold ``limit`` above which there is none,
+    else by the tokenizer's ``model_max_length``."""
     own = part_of(load_multitask(saved, [task]), task, labels_of(preset, task))
     tokenizer = AutoTokenizer.from_pretrained(saved)
     del own.config.heads  # of the tasks together
     if kinds.is_reading(preset, task):
         own.config.update(spans.reading(preset, [task]))
+        if limit is not None:
+            own.config.null_threshold = max(limit, float(np.finfo(np.float32).min))  # JSON has no infinity
     else:
         tokenizer.model_max_length = preset.tasks.max_length
     if kind_of(preset, task) == "score":

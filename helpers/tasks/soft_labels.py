@@ -16,7 +16,7 @@ from helpers.models.pretrained import encoder_fingerprint
 from helpers.presets.schema import Preset
 from helpers.tasks import spans
 from helpers.tasks.answering import Reader, load_reader
-from helpers.tasks.decoding import Logits
+from helpers.tasks.logits import Logits
 from helpers.training import losses
 from helpers.training.cached import Cached, load_outputs
 from helpers.training.checkpoints import save_tensors

@@ -14,7 +14,8 @@ from helpers.data.examples import Example
 from helpers.models.pretrained import encoder_fingerprint, load_encoder, load_tokenizer
 from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding, metrics
-from helpers.tasks.decoding import Logits, Prediction
+from helpers.tasks.decoding import Prediction
+from helpers.tasks.logits import Logits
 from helpers.training.loop import Batch, outputs
 from helpers.training.losses import mean, smoothed_negative_log_likelihood, span_negative_log_likelihood
 
@@ -121,6 +122,7 @@ def reading(preset: Preset, domains: Sequence[str]) -> dict:
         "windows": preset.windows.model_dump(exclude={"empty_windows"}),
         "answers": preset.answers.model_dump(),
         "unanswerable": any(map(preset.data.may_be_unanswerable, domains)),
+        "null_threshold": 0.0,  # the encoder may be a reader with another one
     }
 
 

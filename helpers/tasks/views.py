@@ -10,7 +10,7 @@ from helpers.data.examples import Example
 from helpers.models.pretrained import load_tokenizer
 from helpers.presets.schema import Preset
 from helpers.tasks import metrics
-from helpers.tasks.decoding import Logits
+from helpers.tasks.logits import Logits
 from helpers.tasks.spans import distributions, joint_answers, windows_over
 from helpers.training.loop import outputs
 

@@ -1,11 +1,13 @@
 """Run many trainings, of one plan or several: cached ones are skipped, and none waits for what it does not need."""
 
+import os
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any
 
 from tqdm.auto import tqdm
 
+from helpers.errors import UserError
 from helpers.presets.schema import EngineSettings
 from helpers.training import gpus, local
 from helpers.training.local import processes
@@ -21,7 +23,13 @@ class TrainingsFailed(RuntimeError):
 
 
 def workers(engine: EngineSettings) -> tuple[Start, Callable[[], int]]:
-    """What begins a task, and how many there is room for. Raises ClusterError where Ray is asked for and not there."""
+    """What begins a task, and how many there is room for. Raises ClusterError where Ray is asked for and not there,
+    UserError in one of several processes, which would wait for each other's tasks."""
+    if "LOCAL_RANK" in os.environ and (number := int(os.environ.get("WORLD_SIZE") or 1)) > 1:
+        raise UserError(
+            f"this is one of {number} processes (torchrun, accelerate launch); start one alone: it gives every GPU its "
+            "own trainings"
+        )
     if engine.kind == "local" and (names := gpus.devices()):
         run = gpus.Gpus(engine, names)
         return run.start, run.room
@@ -40,7 +48,7 @@ def run_plans(
     Tasks are pydantic configs with a cached ``fit``, a ``key``, a ``label``, and the keys of what each ``builds_on``;
     what is damaged is done again. A plan goes on when its wave is done, a task begins when what it builds on is. A
     failure stops nothing else. There is one bar over all that is known yet; with ``after``, which has a bar of its own,
-    there is none here. Raises TrainingsFailed at the end.
+    there is none here. Raises what `workers` does, and TrainingsFailed at the end.
     """
     schedule = Schedule(plans, is_done)
     with tqdm(total=len(schedule.tasks), desc=label, leave=False, disable=after is not None, delay=1e-3) as bar:

@@ -6,6 +6,7 @@ from importlib import import_module
 from helpers.papers.card import Artefact, Flag, Notebook, OwnDomains, Paper
 
 # Imported where they are needed, as torch takes seconds.
+_own = partial(import_module, f"{__name__}.own")
 _algorithm = partial(import_module, f"{__name__}.algorithm")
 _trainings = partial(import_module, f"{__name__}.trainings")
 
@@ -75,7 +76,8 @@ CARD = Paper(
         examples="questions",
         notebook="02_imm_main",
         section="data",
-        work=partial(import_module, f"{__name__}.own"),
+        work=_own,
+        general=lambda preset: _own().of_general(preset).data if preset.imm.general else None,
         settings={"data.adversarial": None, "own_draws": False, "seeds": 1},
         flags=(
             Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),

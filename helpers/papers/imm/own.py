@@ -77,6 +77,11 @@ def methods(preset: Preset) -> list[str]:
     return asked + [row for row, given in ours.items() if given]
 
 
+def of_general(preset: Preset) -> Preset:
+    """The preset whose only domain are the questions that all learn first."""
+    return preset.of_general(str(Path(preset.imm.general).expanduser().resolve()), preset.imm.general_size)
+
+
 def begun(preset: Preset) -> tuple[Preset, ImmTraining | None]:
     """The preset whose encoder is the reader that all others begin as: ``imm.start``, or what that, or the encoder,
     became by ``imm.general``, as soon as that is trained; and this training, where there is one."""
@@ -84,9 +89,7 @@ def begun(preset: Preset) -> tuple[Preset, ImmTraining | None]:
         preset = preset.model_copy(update={"encoder": preset.imm.start, "random_layers": 0})
     if not preset.imm.general:
         return preset, None
-    place = Path(preset.imm.general).expanduser().resolve()
-    asked = preset.of_general(str(place), preset.imm.general_size)
-    general = training(asked, 0, "general reader", [GENERAL], [GENERAL], 1)
+    general = training(of_general(preset), 0, "general reader", [GENERAL], [GENERAL], 1)
     if is_done(general):
         preset = preset.model_copy(update={"encoder": str(general.folder()), "random_layers": 0})
     return preset, general

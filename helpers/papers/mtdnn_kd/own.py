@@ -37,13 +37,19 @@ CLAIMS = {
     MTDNN: Claim(text="together is better than alone", above=MTDNN, below=SINGLE),
     STUDENT: Claim(text="taught is better than together", above=STUDENT, below=MTDNN),
 }
+THRESHOLD = "no answer is given above a threshold that was chosen on validation"
 EVERY = "*"  # in a list of tasks
 EXAMPLES = 64  # that the reading is measured on
 
 
 def tasks_of(preset: Preset) -> list[str]:
     """All tasks: those of the section [tasks], and the domains of [data], if it says where these are."""
-    return [*preset.tasks.tasks, *(preset.data.domains if preset.data.folder else ())]
+    return [*preset.tasks.tasks, *questions(preset)]
+
+
+def questions(preset: Preset) -> list[str]:
+    """Those that are questions about passages."""
+    return list(preset.data.domains) if preset.data.folder else []
 
 
 def taught(preset: Preset) -> list[str]:
@@ -72,40 +78,51 @@ def plans(preset: Preset) -> dict[int, Plan]:
     return {seed: distilled(preset.drawn(seed), seed, names, pupils, pupils, students) for seed in range(preset.seeds)}
 
 
-def predictions(preset: Preset, done: Mapping[int, Outcome]) -> Asked:
-    """What every row's models are asked for, by row and seed."""
-    return {
-        (row, seed): predictions_of(preset.drawn(seed), of_task, "test", f"{row}, seed {seed}")
-        for seed, outcome in done.items()
-        for row, of_task in outcome.value.items()
-        if row != ENSEMBLE
-    }
+def predictions(preset: Preset, done: Mapping[int, Outcome], part: str = "test") -> Asked:
+    """What every row's models say of their test examples, by row and seed; or of the validation questions that may have
+    no answer, by which each gets the threshold above which it gives none."""
+    names = tasks_of(preset) if part == "test" else list(filter(preset.data.may_be_unanswerable, questions(preset)))
+    if not names:
+        return {}
+    asked = {}
+    for seed, outcome in done.items():
+        for row, of_task in ((row, models) for row, models in outcome.value.items() if row != ENSEMBLE):
+            models = {name: of_task[name] for name in names}
+            asked[row, seed] = predictions_of(preset.drawn(seed), models, part, f"{row}, seed {seed}, {part}")
+    return asked
 
 
 def tasks(preset: Preset) -> list[Cached]:
     """All that `train` trains and asks."""
     done = {seed: replay(plan, lambda task: True) for seed, plan in plans(preset).items()}
-    return [*(task for outcome in done.values() for task in outcome.tasks), *predictions(preset, done).values()]
+    trained = (task for outcome in done.values() for task in outcome.tasks)
+    return [*trained, *(said for part in ("test", "valid") for said in predictions(preset, done, part).values())]
 
 
 def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
     """All rows as parts of a record, and the last one's model of each task that is best on its validation part, of all
     seeds."""
     done = run_plans(plans(preset), preset.engine, after=after)
-    asked, models = predictions(preset, done), {}
-    run(asked.values(), preset.engine, "predictions", after)
+    (asked, chosen_by), models = (predictions(preset, done, part) for part in ("test", "valid")), {}
+    run([*asked.values(), *chosen_by.values()], preset.engine, "predictions", after)
+    limits = {
+        cell: {task: kinds.threshold(said.preset, task, replies) for task, replies in said.values().items()}
+        for cell, said in chosen_by.items()
+    }
     rows = [row for row in done[0].value if row != ENSEMBLE]
     for task in tasks_of(preset):
         trained = {seed: outcome.value[rows[-1]][task] for seed, outcome in done.items()}
         seed = max(trained, key=lambda seed: trained[seed].best()[task])
         history = HISTORIES[rows[-1]].format(task=task, taught=", ".join(taught(preset)))
-        models[task] = OwnModel(partial(save_part, preset, trained[seed].folder(), task), seed, history)
+        limit = limits.get((rows[-1], seed), {}).get(task)
+        models[task] = OwnModel(partial(save_part, preset, trained[seed].folder(), task, limit), seed, history)
     return {
-        **main_scores(tasks_of(preset), asked),
+        **main_scores(tasks_of(preset), asked, limits),
         "baselines": rows[:-1],
         "claims": [CLAIMS[row] for row in rows[1:]],
         "notes": [
             f"scores: {', '.join(f'{task} {scored_by(preset, task)}' for task in models)}",
+            *dict.fromkeys(f"{THRESHOLD}: {', '.join(of_task)}" for of_task in limits.values()),
         ],
         "training_seconds": seconds(trainings_of(task for outcome in done.values() for task in outcome.tasks).values()),
     }, models

@@ -26,6 +26,7 @@ PAIRS = {"RTE": "MNLI", "MRPC": "QQP"}  # tasks of one type, the smaller first (
 METRICS = {"matthews": "Matthews", "accuracy": "accuracy", "f1": "F1", "pearson": "Pearson", "spearman": "Spearman"}
 Members = MultiTaskTraining | list[MultiTaskTraining]  # a task's model, or those of its ensemble
 Asked = dict[tuple[str, int], Predictions]  # by row and seed
+Limits = dict[tuple[str, int], dict[str, float]]  # the same, and by task
 
 
 def table1(preset: Preset) -> dict:
@@ -192,14 +193,15 @@ def predictions_of(preset: Preset, models: dict[str, Members], part: str, label:
     return Predictions.of(preset, keys, part, label)
 
 
-def main_scores(tasks: Sequence[str], asked: Asked) -> dict:
+def main_scores(tasks: Sequence[str], asked: Asked, limits: Limits | None = None) -> dict:
     """Parts of a record: the main score of every row, task and seed, with that of every test example where it is their
-    mean."""
+    mean. ``limits`` are the thresholds above which questions are left without an answer."""
     values, examples = [], {}
     for (row, seed), predicted in asked.items():
         preset, said = predicted.preset, predicted.values()
         for task in tasks:
-            if (of_examples := kinds.example_scores(preset, task, "test", said[task])) is not None:
+            limit = (limits or {}).get((row, seed), {}).get(task, np.inf)
+            if (of_examples := kinds.example_scores(preset, task, "test", said[task], limit)) is not None:
                 examples[row, task, seed] = of_examples
             else:
                 value = kinds.main_score(preset, task, kinds.score(preset, task, "test", said[task]))

@@ -1,0 +1,73 @@
+"""What to be warned of before something is trained: few examples, labels that are nearly the same, passages seen."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from helpers.data.examples import Domain, Example, Task
+from helpers.data.formats.folders import PARTS
+
+SCATTER = 40.0  # points: how far a question's F1 is from the mean, about
+QUESTIONS = 100  # which place an F1 within ±8 points (95 %)
+TEXTS = 50  # which place an accuracy within ±14 points (95 %)
+
+
+def of_questions(domain: Domain) -> list[str]:
+    """What follows from parts of fewer than `QUESTIONS` questions, a line each that begins with "warning: "."""
+    lines = []
+    for part in PARTS:
+        size = len(getattr(domain, part))
+        points = 1.96 * SCATTER / max(1, size) ** 0.5
+        if part == "train":
+            what = "train on are soon known by heart, and which ones they are decides the result"
+        else:
+            verb = "validate" if part == "valid" else "test"
+            what = f"{verb} on place an F1 only within ±{points:.0f} points (95 %), and methods differ by less"
+        if size < QUESTIONS:
+            lines.append(f"warning: {domain.name}: {size:,} questions to {what}; raise {part}_size, or give more data")
+    return lines
+
+
+def of_texts(data: Domain | Task, labels: tuple[str, ...]) -> list[str]:
+    """What follows from parts of fewer than `TEXTS` texts, from ``labels`` that are nearly the same, and from those
+    without a text, a line each."""
+    name, lines = data.name, []
+    for part in PARTS:
+        size = len(getattr(data, part))
+        if part == "train":
+            says = "train on are soon known by heart, and which ones they are decides the result"
+        else:
+            points = 100 * 0.98 / size**0.5
+            says = f"{'validate' if part == 'valid' else 'test'} on place an accuracy only within ±{points:.0f} points"
+        if size < TEXTS:
+            lines.append(f"warning: {name}: {size:,} texts to {says}; raise {part}_size, or give more data")
+    alike = defaultdict(list)
+    for label in labels:
+        alike[_written_alike(label)].append(label)
+    for of_one in (names for names in alike.values() if len(names) > 1):
+        says = "are classes of their own; write them alike if they are one"
+        lines.append(f"warning: {name}: the labels {' and '.join(map(repr, of_one))} {says}")
+    of_train = {pair.label for pair in data.train}
+    if without := [label for number, label in enumerate(labels) if number not in of_train]:
+        lines.append(f"warning: {name}: no text that is trained on is labelled {', '.join(without)}")
+    return lines
+
+
+def seen_elsewhere(tested: Mapping[str, Sequence[Example]], trained: Mapping[str, Sequence[Example]]) -> list[str]:
+    """The passages on which one domain, or a set of questions, is ``tested`` and another one ``trained``: a line for
+    each such two."""
+    passages, known = ({name: {e.context for e in of[name]} for name in of} for of in (tested, trained))
+    return [
+        f"warning: {name}: {len(both):,} of {len(passages[name]):,} test passages are trained on in {other}; leave "
+        "them out there, or readers that learn both have seen them"
+        for name, other in product(passages, known)
+        if name != other and (both := passages[name] & known[other])
+    ]
+
+
+def _written_alike(label: str) -> str:
+    """The same for labels that differ in case, or as numbers do as they are written (0 and 0.0)."""
+    try:
+        return str(float(label))
+    except ValueError:
+        return label.casefold()
