@@ -29,10 +29,10 @@ def copy(tmp_path, old, new):
             "batchsize = 16",
             "mine.toml: training.batch_size: Field required; training.batchsize: unknown key",
         ),
-        ("seeds = 3", 'seeds = "three"', "mine.toml: seeds: Input should be a valid integer .got 'three'"),
+        ("seeds = 2", 'seeds = "three"', "mine.toml: seeds: Input should be a valid integer .got 'three'"),
         ("learning_rate = ", "learning_rate = -", "training.learning_rate: Input should be greater than 0"),
         ('source = "mini"', 'source = "web"', "data.source: Input should be 'mini', 'files' or 'hub'"),
-        ("seeds = 3", "seeds = ", "mine.toml: not valid TOML: .*line"),
+        ("seeds = 2", "seeds = ", "mine.toml: not valid TOML: .*line"),
     ],
 )
 def test_a_wrong_key_is_one_clear_line(tmp_path, old, new, words):
@@ -42,7 +42,7 @@ def test_a_wrong_key_is_one_clear_line(tmp_path, old, new, words):
 
 
 def test_a_copy_with_another_value(tmp_path):
-    path = copy(tmp_path, "seeds = 3", "seeds = 1")
+    path = copy(tmp_path, "seeds = 2", "seeds = 1")
     assert load(path).seeds == 1 and load(path, **{"training.epochs": 9.0}).training.epochs == 9.0
 
 
