@@ -3,8 +3,9 @@
     python benchmarks/inference.py [--data ../shared/data/qa/squad/xquad.en.json] [--encoder path/to/encoder]
 
 The usual loop reads windows that the tokenizer makes, padded to 384 tokens, in the order of the questions,
-32 at a time in float32, and pairs the 20 best starts and ends of each. Ours is ``load_reader(...).answer_all``. Both
-ask the same reader, whose head is random. They take turns, and the median counts.
+32 at a time in float32, and pairs the 20 best starts and ends of each. Ours is ``load_reader(...).answer_all``, which
+reads as presets of real text train. Both ask the same reader, whose head is random. They take turns, and the median
+counts.
 """
 
 from __future__ import annotations
@@ -65,13 +66,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="../shared/data/qa/squad/xquad.en.json")
     parser.add_argument("--encoder", default="../shared/models/all-MiniLM-L6-v2")
+    parser.add_argument("--precision", default="auto", help="ours; auto: bfloat16 where the processor is fast at it")
     parser.add_argument("--questions", type=int, default=300)
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     examples = questions.read(given.data, unanswerable=True).examples[: given.questions]
     with tempfile.TemporaryDirectory() as folder:
         model = load_encoder(given.encoder, seed=0)
-        model.config.update({"windows": {"max_length": LENGTH, "stride": STRIDE, "stride_is": "overlap"}})
+        cut = {"max_length": LENGTH, "stride": STRIDE, "stride_is": "overlap"}
+        model.config.update({"windows": cut, "precision": given.precision})
         save_encoder(model, load_tokenizer(given.encoder), folder)
         reader, tokenizer = load_reader(folder), AutoTokenizer.from_pretrained(folder)
         model = AutoModelForQuestionAnswering.from_pretrained(folder).to(reader.model.device).eval()

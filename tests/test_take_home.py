@@ -13,7 +13,7 @@ from helpers import __main__ as cli
 from helpers.data.examples import DataError, Example
 from helpers.data.mini import domains as mini
 from helpers.models.pretrained import load_encoder, load_tokenizer, save_encoder
-from helpers.tasks import scoring
+from helpers.tasks import answering, scoring
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,18 @@ def test_no_answer_wins_above_the_reader_s_own_threshold(folder, examples, tmp_p
     reader, one = helpers.load_reader(tmp_path / "reader"), examples[0]
     assert bool(reader.answer(one.question, one.context).text) == answers
     assert reader.answer(one.question, one.context, no_answer=False).text
+
+
+def test_a_reader_computes_in_the_precision_of_its_training(folder, examples, tmp_path, monkeypatch):
+    model = AutoModelForQuestionAnswering.from_pretrained(folder)
+    model.config.precision = "bf16"
+    save_encoder(model, load_tokenizer(str(folder)), tmp_path / "reader")
+    asked, predict = [], answering.predict
+    monkeypatch.setattr(answering, "predict", lambda *given, precision: asked.append(precision) or predict(*given))
+    for place in (folder, tmp_path / "reader"):
+        helpers.load_reader(place).answer(examples[0].question, examples[0].context)
+    helpers.load_reader(folder).read(examples[:1], "bf16")
+    assert asked == ["fp32", "bf16", "bf16"]
 
 
 def test_questions_are_predicted_without_answers_too(folder, examples, tmp_path):

@@ -101,10 +101,10 @@ def _number_of_windows(preset: Preset, name: str) -> int:
 class Reader:
     """A trained reader, ready to be asked; `load_reader` makes one.
 
-    It reads windows of the length and stride that it was trained with, and answers are as long at most as they were
-    then, where its configuration says so. The empty answer takes part (``no_answer``) where it was trained on questions
-    without an answer, unless one says otherwise, and wins where its score is higher by more than the configuration's
-    ``null_threshold`` (0 without).
+    It reads windows of the length and stride that it was trained with, in the precision of its training (float32 where
+    nothing says so), and answers are as long at most as they were then, where its configuration says so. The empty
+    answer takes part (``no_answer``) where it was trained on questions without an answer, unless one says otherwise,
+    and wins where its score is higher by more than the configuration's ``null_threshold`` (0 without).
     """
 
     def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
@@ -114,6 +114,7 @@ class Reader:
         self.answers = AnswerSettings(**getattr(known, "answers", {}))
         self.unanswerable = bool(getattr(known, "unanswerable", False))
         self.null_threshold = float(getattr(known, "null_threshold", 0.0))
+        self.precision = getattr(known, "precision", "fp32")
 
     def answer(
         self, question: str | Sequence[str], passage: str | Sequence[str], *, no_answer: bool | None = None
@@ -150,10 +151,11 @@ class Reader:
             null_threshold=self.null_threshold,
         )
 
-    def read(self, examples: list[Example], precision: str = "fp32") -> tuple[Windows, Logits]:
-        """The windows that the reader cuts questions and passages into, and its logits of their tokens."""
+    def read(self, examples: list[Example], precision: str = "") -> tuple[Windows, Logits]:
+        """The windows that the reader cuts questions and passages into, and its logits of their tokens, in its own
+        precision unless another one is asked for."""
         windows = make_windows(examples, self.tokenizer, **self.windows)
-        return windows, predict(self.model, windows, precision=precision)
+        return windows, predict(self.model, windows, precision=precision or self.precision)
 
 
 def load_reader(model: Path | str) -> Reader:

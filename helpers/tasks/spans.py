@@ -116,13 +116,14 @@ def fit_settings(preset: Preset, domains: Sequence[str]) -> dict:
 
 
 def reading(preset: Preset, domains: Sequence[str]) -> dict:
-    """What a reader's configuration says of itself: how passages are cut, how answers are decoded, and whether it knows
-    of questions without one."""
+    """What a reader's configuration says of itself: how passages are cut, in which precision it computes, how answers
+    are decoded, and whether it knows of questions without one."""
     return {
         "windows": preset.windows.model_dump(exclude={"empty_windows"}),
         "answers": preset.answers.model_dump(),
         "unanswerable": any(map(preset.data.may_be_unanswerable, domains)),
         "null_threshold": 0.0,  # the encoder may be a reader with another one
+        "precision": preset.training.precision,
     }
 
 
