@@ -144,11 +144,7 @@ def test_every_step_has_rows_of_every_domain():
         assert len({tuple(once) for once in passes}) > max(1, len(passes) // 2)  # shuffled anew
 
 
-def test_an_epoch_can_be_that_of_a_named_domain():
-    assert len(next(per_domain(DOMAINS, batch_size=4, seed=0, epoch_of="fiction"))) == 3
-    assert len(next(per_domain(DOMAINS, batch_size=4, seed=0, epoch_of="slate"))) == 1
-    with pytest.raises(ValueError, match="epoch_of is 'news', but there are fiction, slate, travel"):
-        next(per_domain(DOMAINS, batch_size=4, seed=0, epoch_of="news"))
+def test_a_batch_of_every_domain_needs_examples_of_each():
     with pytest.raises(ValueError, match="slate has none"):
         next(per_domain({**DOMAINS, "slate": np.arange(0)}, batch_size=4, seed=0))
 

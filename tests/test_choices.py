@@ -11,7 +11,7 @@ from helpers.batches.sequences import Sequences, make_choices
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.examples import Choice, DataError
 from helpers.models.pretrained import load_encoder, load_tokenizer
-from helpers.tasks import choices
+from helpers.tasks import labels
 
 WORDS = ["Ada", "Bela", "Gamma", "Delta"]
 EXAMPLES = [
@@ -49,15 +49,15 @@ def test_examples_are_selected_and_joined_with_all_their_endings(sequences):
 
 def test_cross_entropy_and_accuracy_by_hand():
     logits = torch.tensor([[0.0, math.log(2), 0.0], [0.0, 0.0, 0.0]])
-    found = choices.loss(SimpleNamespace(logits=logits), {"label": torch.tensor([1, 0])}, 0.0)
+    found = labels.loss(SimpleNamespace(logits=logits), {"label": torch.tensor([1, 0])}, 0.0)
     assert sum(found.values()).item() == pytest.approx((math.log(2) + math.log(3)) / 2)
     predictions = np.eye(4)[[0, 1, 2, 0, 0, 0]]
-    assert choices.score(EXAMPLES, predictions) == {"accuracy": pytest.approx(100 * 4 / 6)}
+    assert labels.score(EXAMPLES, predictions)["accuracy"] == pytest.approx(100 * 4 / 6)
 
 
 def test_predictions_stand_in_the_order_of_the_examples(sequences):
     model = load_encoder("data/mini", "choices", seed=0, random_layers=1).eval()
-    found = choices.predict(model, sequences.select(np.arange(6)[::-1]), "fp32")
+    found = labels.predict(model, sequences.select(np.arange(6)[::-1]), "fp32")
     batch = SequenceTensors(sequences).gather(np.arange(6))
     with torch.no_grad():
         logits = model(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"]).logits

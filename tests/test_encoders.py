@@ -29,7 +29,7 @@ from helpers.models.pretrained import (
     save_encoder,
 )
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks import choices, labels, spans
+from helpers.tasks import labels, spans
 from helpers.tasks.answering import load_reader
 from helpers.training.loop import fit
 
@@ -254,20 +254,20 @@ def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_p
     classes = [Pair(str(i), text, texts[-i], i % 3) for i, text in enumerate(texts)]
     scores = [Pair(str(i), text, None, i / 4) for i, text in enumerate(texts)]
     options = [Choice(str(i), text, tuple(texts[i : i + 4]), i % 4) for i, text in enumerate(texts[:20])]
-    for examples, make, task, head, outputs, shape in (
-        (classes, make_pairs, labels, "labels", 3, (24, 3)),
-        (scores, make_pairs, labels, "labels", 1, (24,)),
-        (options, make_choices, choices, "choices", 2, (20, 4)),
+    for examples, make, head, outputs, shape in (
+        (classes, make_pairs, "labels", 3, (24, 3)),
+        (scores, make_pairs, "labels", 1, (24,)),
+        (options, make_choices, "choices", 2, (20, 4)),
     ):
         sequences = make(examples, tokenizer, 32)
         model = load_encoder(place, head, seed=0, classes=outputs, max_length=32)
-        before, after = learn(model, sequences, task.loss)
+        before, after = learn(model, sequences, labels.loss)
         assert after < before, head
         save_encoder(model, tokenizer, tmp_path / f"{head}{outputs}")
-        predictions = task.predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
+        predictions = labels.predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
         assert predictions.shape == shape and np.isfinite(predictions).all()
         assert len(shape) == 1 or np.allclose(predictions.sum(1), 1, atol=1e-5)
-        assert all(np.isfinite(list(task.score(examples, predictions).values())))
+        assert all(np.isfinite(list(labels.score(examples, predictions).values())))
 
 
 @pytest.mark.parametrize(

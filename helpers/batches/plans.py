@@ -79,22 +79,20 @@ def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: in
         yield [picked[b] for b in length_buckets(lengths[picked], batch_size, rng)]
 
 
-def per_domain(members: Mapping[str, np.ndarray], *, batch_size: int, seed: int, epoch_of: str = "") -> Epochs:
+def per_domain(members: Mapping[str, np.ndarray], *, batch_size: int, seed: int) -> Epochs:
     """Batches (batch_size × domains) of ``batch_size`` sequences of every domain; column d holds those of domain d.
 
-    ``members`` gives each domain's sequence numbers. An epoch is as long as it takes to go through the domain
-    ``epoch_of``, or through the largest. Every domain is shuffled anew each time it has been gone through, and goes on
-    where it stopped from epoch to epoch. Raises ValueError for an empty domain and for an ``epoch_of`` that is none.
+    ``members`` gives each domain's sequence numbers. An epoch is as long as it takes to go through the largest.
+    Every domain is shuffled anew each time it has been gone through, and goes on where it stopped from epoch to epoch.
+    Raises ValueError for an empty domain.
     """
     if empty := [name for name, rows in members.items() if len(rows) == 0]:
         raise ValueError(f"a batch of every domain needs examples of each, but {', '.join(empty)} has none")
-    if epoch_of not in {"", *members}:
-        raise ValueError(f"epoch_of is {epoch_of!r}, but there are {', '.join(members)}")
     streams = [
         chain.from_iterable(map(np.random.default_rng([seed, d, 1]).permutation, repeat(rows)))
         for d, rows in enumerate(members.values())
     ]
-    length = len(members[epoch_of]) if epoch_of else max(map(len, members.values()))
+    length = max(map(len, members.values()))
     while True:
         draws = range(0, length, batch_size)
         yield [np.stack([list(islice(stream, batch_size)) for stream in streams], axis=1) for _ in draws]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,9 @@ from helpers.batches.plans import Batches, gather
 from helpers.batches.sequences import Windows
 from helpers.data.examples import Example, Pair
 from helpers.data.texts import label_names, load_texts
-from helpers.presets.schema import Preset
 from helpers.tasks import labels
 from helpers.tasks.classifiers import ClassifierTraining
+from helpers.training.cached import CachedTraining
 from helpers.training.loop import Batch, forward, training_device
 from helpers.training.losses import log_probabilities, soft_label_cross_entropy
 
@@ -25,22 +24,9 @@ SIDES = {"start": "first token", "end": "last token"}
 AROUND = 200  # characters of a passage that are shown on either side of the answer
 
 
-class Student(Protocol):
-    """A training that can say how it began."""
-
-    preset: Preset
-    key: str
-
-    def initial(self) -> nn.Module:
-        """The model as its training begins."""
-
-    def load(self, training: str, head: str = "spans") -> nn.Module:
-        """The trained model with this key."""
-
-
 @torch.inference_mode()
 def of_question(
-    student: Student,
+    student: CachedTraining,
     windows: Windows,
     row: int,
     batches: Batches,

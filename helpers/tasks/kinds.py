@@ -17,10 +17,11 @@ from helpers.data.tasks import load_task, task_fingerprint
 from helpers.models.multitask import Head
 from helpers.models.pretrained import load_tokenizer
 from helpers.presets.schema import Preset, TasksSettings
-from helpers.tasks import choices, labels, metrics, spans
+from helpers.tasks import labels, metrics, spans
 from helpers.training.loop import Loss
 
-LOSSES: Mapping[str, Loss] = {"spans": spans.loss, "labels": labels.loss, "choices": choices.loss}
+# The endings of a choice are what classes are to a text.
+LOSSES: Mapping[str, Loss] = {"spans": spans.loss, "labels": labels.loss, "choices": labels.loss}
 
 
 def is_reading(preset: Preset, name: str) -> bool:

@@ -33,10 +33,10 @@ def table1(preset: Preset) -> dict:
     return {"scores": values}
 
 
-def methods(preset: Preset, corpus: str, after: After | None = None) -> Trained:
+def methods(preset: Preset, corpus: str) -> Trained:
     """Train all that Table 2 (corpus "mnli") or 3 ("reviews") needs, if it is not there."""
     plans = {seed: plan for (name, seed), plan in algorithm.plans(preset).items() if name == corpus}
-    return trained_of(preset, run_plans(plans, preset.engine, after=after))
+    return trained_of(preset, run_plans(plans, preset.engine))
 
 
 def few_shot(preset: Preset) -> dict[float, Trained]:
@@ -78,11 +78,11 @@ def trained_of(preset: Preset, outcomes: dict[int, Outcome]) -> Trained:
     return trained
 
 
-def table(trained: Trained, corpus: str, after: After | None = None) -> dict:
+def table(trained: Trained, corpus: str) -> dict:
     """Tables 2 and 3: accuracy of every row's model of each domain on its test texts."""
     compared = (PLAIN, META, SINGLE, ALONE)
     return {
-        **scores(trained, corpus, [row for row in (HRKD, PLAIN, OURS) if row in trained.rows], after),
+        **scores(trained, corpus, [row for row in (HRKD, PLAIN, OURS) if row in trained.rows]),
         "baselines": [PLAIN, ALONE],
         "claims": [_better(OURS, row, primary=row == PLAIN) for row in compared if row in trained.rows],
         "notes": notes(trained.preset, corpus),

@@ -17,7 +17,7 @@ from helpers.tasks import kinds, metrics
 from helpers.tasks.changes import KINDS, OUTCOMES, changes
 from helpers.tasks.kinds import Reply
 from helpers.tasks.multitask import Predictions
-from helpers.training.engine import After, run, run_plans
+from helpers.training.engine import run, run_plans
 
 ALL = "all questions"
 LARGER = ", larger"
@@ -27,9 +27,9 @@ SHOWN = OUTCOMES[:2]  # what changes no score is left aside
 Replies = dict[tuple[str, int], dict[str, list[Reply]]]  # by row and seed, what is replied to each part
 
 
-def readers(preset: Preset, after: After | None = None) -> Trained:
+def readers(preset: Preset) -> Trained:
     """Train all that the tables and figures need, if it is not there."""
-    done = run_plans(algorithm.plans(preset), preset.engine, after=after)
+    done = run_plans(algorithm.plans(preset), preset.engine)
     trained = Trained.of(preset, done[0].value)
     for seed, outcome in done.items():
         known = trainings_of(outcome.tasks)

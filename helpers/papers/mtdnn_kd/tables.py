@@ -18,7 +18,7 @@ from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.tasks import kinds, labels
 from helpers.tasks.multitask import MultiTaskTraining, Predictions
-from helpers.training.engine import After, run, run_plans
+from helpers.training.engine import run, run_plans
 from helpers.training.loop import training_device
 
 NEARLY_ALL = 0.8  # of the ensembles' gain, as the paper's "nearly all" is read here
@@ -46,9 +46,9 @@ def table1(preset: Preset) -> dict:
     return {"scores": values, "notes": [f"scored by: {', '.join(metrics)}"]}
 
 
-def models(preset: Preset, after: After | None = None) -> Trained:
+def models(preset: Preset) -> Trained:
     """Train all that Tables 2 and 3 need, if it is not there."""
-    done = run_plans(algorithm.plans(preset), preset.engine, after=after)
+    done = run_plans(algorithm.plans(preset), preset.engine)
     trained = Trained.of(preset, done[0].value)
     for seed, outcome in done.items():
         known = trainings_of(outcome.tasks)
