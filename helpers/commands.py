@@ -32,12 +32,12 @@ def run(given: argparse.Namespace) -> int:
 def redraw(given: argparse.Namespace) -> int:
     from helpers.notebooks import runner
     from helpers.presets.load import NAMES
-    from helpers.results import figures, front
+    from helpers.results import figures, front, summary
     from helpers.results.records import RecordError
 
     if not (drawn := figures.redraw(given.preset)):
         raise RecordError(f"no records of preset {given.preset!r}: run its notebooks first")
-    for path in drawn + (front.update(papers.ALL) if given.preset in front.PRESETS else []):
+    for path in drawn + (front.update(papers.ALL) if given.preset in summary.MINIATURE else []):
         print(os.path.relpath(path))
     if given.preset.endswith(".toml"):
         return runner.run([runner.REPORT], {"preset": given.preset}, force=True)

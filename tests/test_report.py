@@ -56,6 +56,18 @@ def test_the_page_begins_with_what_was_found():
     assert places == sorted(places)
 
 
+def test_a_preset_of_the_same_world_decides_where_it_has_more_seeds():
+    write(claimed().model_copy(update={"preset": "study"}))
+    found, _, _ = shown(claimed(seeds=2), claimed("imm/similarity", seeds=2)).partition("<nav")
+    link = '<a href="#imm-table1">Table 1</a> \\(study, 5 seeds\\): B beats A: \\+5.0 F1'
+    assert re.search(f'<li class="holds">.*{link}', found)
+    assert '<a href="#imm-similarity">Table 1</a>: Open whether B beats A' in found
+    assert "claims, mini: 6 open; study: 1 hold, 1 fail, 1 open" in found
+    assert "1 of 2 results with claims have fewer here" in found
+    write(claimed().model_copy(update={"preset": "lab"}))
+    assert "(study" not in summary.findings("lab", [claimed().model_copy(update={"preset": "lab"})], CARDS)
+
+
 def test_every_link_inside_the_page_leads_somewhere():
     page = shown(claimed(), similarity(), corpora(), table().model_copy(update={"artefact": "imm/table3_new"}))
     there = re.findall(r' id="([^"]+)"', page)

@@ -12,7 +12,6 @@ from helpers.results import canvas, records, summary
 from helpers.results.records import Record
 from helpers.results.summary import Judged
 
-PRESETS = ("study", "mini")  # of a table the first that has it
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 FINDINGS = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
@@ -32,13 +31,13 @@ def update(papers: Sequence[Any]) -> list[Path]:
 
 def decisive(papers: Sequence[Any]) -> list[Record]:
     """Of every table and figure the record that decides most."""
-    known = [record for name in reversed(PRESETS) for record in records.read_all(name, papers)]
+    known = [record for name in reversed(summary.MINIATURE) for record in records.read_all(name, papers)]
     return list({record.artefact: record for record in known}.values())  # in the order of the last preset
 
 
 def picture() -> Path:
     """Where the picture lies."""
-    return paths.results(PRESETS[0]).parent / "findings.png"
+    return paths.results(summary.MINIATURE[0]).parent / "findings.png"
 
 
 def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
@@ -50,7 +49,7 @@ def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
         method, _, number = first.record.label.partition(", ")
         lines.append(f"- **{method}**, {number}: {first.judgement.short} Claims: {summary.count(said)}.")
     claims = [record for record in found if record.claims]
-    of_preset = {name: [record for record in claims if record.preset == name] for name in PRESETS}
+    of_preset = {name: [record for record in claims if record.preset == name] for name in summary.MINIATURE}
     seeds = [f"preset `{name}` ({summary.seeds(own)})" for name, own in of_preset.items() if own]
     few = summary.fewest(found)
     lines += ["", f"From {' and '.join(seeds)}." + f" {few}" * bool(few), END]

@@ -14,6 +14,7 @@ from helpers.results.claims import FAILS, HOLDS, OPEN, Judgement
 from helpers.results.records import Claim, Record
 
 PRESETS = ("study", "mini", "lab", "paper")
+MINIATURE = ("study", "mini")  # those of one world; of a table the first that has it decides
 CLAIM = 56  # letters of a claim in a line of a picture
 WORDS = {HOLDS: "hold", FAILS: "fail", OPEN: "open"}
 
@@ -28,22 +29,30 @@ class Judged(NamedTuple):
 
 def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
     """A paper a line: how many of its claims hold, fail, or are open, by preset, and what its primary ones come to in
-    the preset ``name``, whose records are there already."""
+    the preset ``name``, whose records are there already, or in one of the same world that decides more."""
     found = {name: judged(own)}
-    if not (headlines := primary(found[name])):
+    shown = deciding(name, own, papers)
+    said_of = judged(shown)
+    if not (headlines := primary(said_of)):
         return ""
     found |= {other: judged(records.read_all(other, papers)) for other in PRESETS if other != name}
     lines = []
     for paper in (paper for paper in papers if any(paper.key in of_papers for of_papers in found.values())):
         counts = [f"{preset}: {count(said[paper.key])}" for preset, said in found.items() if said.get(paper.key)]
-        said = found[name].get(paper.key, [])
         link = f'<a href="#{paper.key}">{escape(paper.title)}</a>'
-        own_headlines = html.listed([headline(each) for each in said if each.claim.primary])
-        lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{own_headlines}</li>")
-    few = fewest(own)
+        chief = html.listed([headline(each, name) for each in said_of.get(paper.key, []) if each.claim.primary])
+        lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{chief}</li>")
+    few = fewest(shown)
     why = f"<p>{escape(few)}</p>" if few else ""
     text = " ".join(each.judgement.short for each in headlines)
     return f"{why}{html.listed(lines)}{html.image(forest(headlines), f'Primary claims. {text}')}"
+
+
+def deciding(name: str, own: Sequence[Record], papers: Sequence[Any]) -> list[Record]:
+    """The records of a preset, each as the preset of the same world has it that decides most."""
+    before = MINIATURE[: MINIATURE.index(name)] if name in MINIATURE else ()
+    others = {record.artefact: record for other in reversed(before) for record in records.read_all(other, papers)}
+    return [others.get(record.artefact, record) for record in own]
 
 
 def forest(said: Sequence[Judged]) -> Figure:
@@ -107,11 +116,14 @@ def seeds(own: Sequence[Record]) -> str:
     return " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]]))) + " seeds"
 
 
-def headline(said: Judged) -> str:
-    """A primary claim as an item of a list, with a link to the table or figure that it is of."""
-    record = said.record
+def headline(said: Judged, name: str) -> str:
+    """A primary claim as an item of a list, with a link to the table or figure that it is of on the page of the preset
+    ``name``."""
+    record, of = said.record, ""
     link = f'<a href="#{html.anchor(record.artefact)}">{escape(record.label.rpartition(", ")[2])}</a>'
-    return html.claim_item(said.judgement, f"{link}: {escape(said.judgement.short)}")
+    if record.preset != name:
+        of = f" ({escape(record.preset)}, {seeds([record])})"
+    return html.claim_item(said.judgement, f"{link}{of}: {escape(said.judgement.short)}")
 
 
 def limits(own: Sequence[Record]) -> str:
