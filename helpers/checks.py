@@ -75,12 +75,12 @@ def _print_seen(data: DataSettings, domains: dict[str, Domain]) -> None:
     to use the domains, so what is wrong with them is no failure."""
     if data.source == "mini" or not domains:
         return
-    tested = {name: domain.test for name, domain in domains.items()}
+    tested = {}
     try:
         tested["adversarial questions"] = load_adversarial(data).get("clean", [])
     except DataError as error:
         print_lines([f"warning: adversarial questions: {error}"])
-    print_lines(warnings.seen_elsewhere(tested, {name: domain.train for name, domain in domains.items()}))
+    print_lines(warnings.seen_elsewhere(domains, tested, {}))
 
 
 def print_lines(notes: Iterable[str]) -> None:

@@ -89,10 +89,9 @@ def print_domains(method: OwnDomains, preset: Preset) -> None:
                 print_task(settings, name)
         else:
             questions |= {name: checks.print_domain(settings, name) for name in names}
-    tested, trained = ({name: getattr(known, part) for name, known in questions.items()} for part in ("test", "train"))
-    if general := method.general(preset):
-        trained |= {name: checks.print_domain(general, name).train for name in general.domains}
-    checks.print_lines(warnings.seen_elsewhere(tested, trained))
+    general = method.general(preset)
+    before = {name: checks.print_domain(general, name).train for name in (general.domains if general else ())}
+    checks.print_lines(warnings.seen_elsewhere(questions, {}, before))
 
 
 def print_task(tasks: TasksSettings, name: str) -> None:

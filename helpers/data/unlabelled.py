@@ -10,7 +10,7 @@ from helpers.data.examples import Corpus, DataError, Example, fingerprint_of
 from helpers.data.formats.files import head_of
 from helpers.data.formats.folders import PARTS
 from helpers.data.formats.refusals import check
-from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, digest, said, settled
+from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, made_id, said, settled
 from helpers.data.formats.stored import stored_rows
 from helpers.data.formats.text import parse_json, text_of
 from helpers.presets.schema import DataSettings
@@ -94,7 +94,7 @@ def _examples(path: Path, rows: list[tuple[str, dict | DataError]]) -> list[Exam
 
 def _record(where: str, row: dict) -> Record:
     given = checked(Question, row, "", where)
-    identifier = given.id or f"{digest(given.context)[:8]}-{digest(given.question)[:8]}"
+    identifier = given.id or made_id(given.context, given.question)
     example = Example(identifier, given.question, given.context, (), None, identifier)
     return Located(where + said(identifier) * bool(given.id), example, given.context, made=given.id is None)
 

@@ -1,7 +1,7 @@
 """What to be warned of before something is trained: few examples, labels that are nearly the same, passages seen."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from helpers.data.examples import Domain, Example, Task
@@ -14,33 +14,18 @@ TEXTS = 50  # which place an accuracy within ±14 points (95 %)
 
 def of_questions(domain: Domain) -> list[str]:
     """What follows from parts of fewer than `QUESTIONS` questions, a line each that begins with "warning: "."""
-    lines = []
-    for part in PARTS:
-        size = len(getattr(domain, part))
-        points = 1.96 * SCATTER / max(1, size) ** 0.5
-        if part == "train":
-            what = "train on are soon known by heart, and which ones they are decides the result"
-        else:
-            verb = "validate" if part == "valid" else "test"
-            what = f"{verb} on place an F1 only within ±{points:.0f} points (95 %), and methods differ by less"
-        if size < QUESTIONS:
-            lines.append(f"warning: {domain.name}: {size:,} questions to {what}; raise {part}_size, or give more data")
-    return lines
+
+    def placed(size: int) -> str:
+        return f"an F1 only within ±{1.96 * SCATTER / size**0.5:.0f} points (95 %), and methods differ by less"
+
+    return _few(domain, "questions", QUESTIONS, placed)
 
 
 def of_texts(data: Domain | Task, labels: tuple[str, ...]) -> list[str]:
     """What follows from parts of fewer than `TEXTS` texts, from ``labels`` that are nearly the same, and from those
     without a text, a line each."""
-    name, lines = data.name, []
-    for part in PARTS:
-        size = len(getattr(data, part))
-        if part == "train":
-            says = "train on are soon known by heart, and which ones they are decides the result"
-        else:
-            points = 100 * 0.98 / size**0.5
-            says = f"{'validate' if part == 'valid' else 'test'} on place an accuracy only within ±{points:.0f} points"
-        if size < TEXTS:
-            lines.append(f"warning: {name}: {size:,} texts to {says}; raise {part}_size, or give more data")
+    name = data.name
+    lines = _few(data, "texts", TEXTS, lambda size: f"an accuracy only within ±{100 * 0.98 / size**0.5:.0f} points")
     alike = defaultdict(list)
     for label in labels:
         alike[_written_alike(label)].append(label)
@@ -53,16 +38,34 @@ def of_texts(data: Domain | Task, labels: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def seen_elsewhere(tested: Mapping[str, Sequence[Example]], trained: Mapping[str, Sequence[Example]]) -> list[str]:
-    """The passages on which one domain, or a set of questions, is ``tested`` and another one ``trained``: a line for
-    each such two."""
-    passages, known = ({name: {e.context for e in of[name]} for name in of} for of in (tested, trained))
+def seen_elsewhere(
+    domains: Mapping[str, Domain], tested: Mapping[str, Sequence[Example]], trained: Mapping[str, Sequence[Example]]
+) -> list[str]:
+    """The passages on which one domain is tested and another one trained, a line for each such two. Other questions are
+    ``tested`` or ``trained`` on as well."""
+    parts = ({name: getattr(known, part) for name, known in domains.items()} for part in ("test", "train"))
+    both_sides = (of | other for of, other in zip(parts, (tested, trained), strict=True))
+    passages, known = ({name: {e.context for e in of[name]} for name in of} for of in both_sides)
     return [
         f"warning: {name}: {len(both):,} of {len(passages[name]):,} test passages are trained on in {other}; leave "
         "them out there, or readers that learn both have seen them"
         for name, other in product(passages, known)
         if name != other and (both := passages[name] & known[other])
     ]
+
+
+def _few(data: Domain | Task, noun: str, enough: int, placed: Callable[[int], str]) -> list[str]:
+    """A line for each part that is smaller than ``enough``; ``placed`` says how exactly a score is known by so many."""
+    lines = []
+    for part in PARTS:
+        if (size := len(getattr(data, part))) >= enough:
+            continue
+        if part == "train":
+            says = "train on are soon known by heart, and which ones they are decides the result"
+        else:
+            says = f"{'validate' if part == 'valid' else 'test'} on place {placed(max(1, size))}"
+        lines.append(f"warning: {data.name}: {size:,} {noun} to {says}; raise {part}_size, or give more data")
+    return lines
 
 
 def _written_alike(label: str) -> str:

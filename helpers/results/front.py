@@ -31,8 +31,8 @@ def update(papers: Sequence[Any]) -> list[Path]:
 
 def decisive(papers: Sequence[Any]) -> list[Record]:
     """Of every table and figure the record that decides most."""
-    known = [record for name in reversed(summary.MINIATURE) for record in records.read_all(name, papers)]
-    return list({record.artefact: record for record in known}.values())  # in the order of the last preset
+    known = (records.read_all(name, papers) for name in reversed(summary.MINIATURE))
+    return list(summary.by_artefact(known).values())  # in the order of the last preset
 
 
 def picture() -> Path:

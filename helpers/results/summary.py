@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -30,12 +30,12 @@ class Judged(NamedTuple):
 def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
     """A paper a line: how many of its claims hold, fail, or are open, by preset, and what its primary ones come to in
     the preset ``name``, whose records are there already, or in one of the same world that decides more."""
-    found = {name: judged(own)}
-    shown = deciding(name, own, papers)
+    known = {name: own} | {other: records.read_all(other, papers) for other in PRESETS if other != name}
+    shown = deciding(name, known)
     said_of = judged(shown)
     if not (headlines := primary(said_of)):
         return ""
-    found |= {other: judged(records.read_all(other, papers)) for other in PRESETS if other != name}
+    found = {preset: judged(of_preset) for preset, of_preset in known.items()}
     lines = []
     for paper in (paper for paper in papers if any(paper.key in of_papers for of_papers in found.values())):
         counts = [f"{preset}: {count(said[paper.key])}" for preset, said in found.items() if said.get(paper.key)]
@@ -48,11 +48,16 @@ def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
     return f"{why}{html.listed(lines)}{html.image(forest(headlines), f'Primary claims. {text}')}"
 
 
-def deciding(name: str, own: Sequence[Record], papers: Sequence[Any]) -> list[Record]:
-    """The records of a preset, each as the preset of the same world has it that decides most."""
+def deciding(name: str, known: Mapping[str, Sequence[Record]]) -> list[Record]:
+    """The records of the preset ``name``, each as the preset of the same world has it that decides most."""
     before = MINIATURE[: MINIATURE.index(name)] if name in MINIATURE else ()
-    others = {record.artefact: record for other in reversed(before) for record in records.read_all(other, papers)}
-    return [others.get(record.artefact, record) for record in own]
+    decisive = by_artefact(known[other] for other in reversed(before))
+    return [decisive.get(record.artefact, record) for record in known[name]]
+
+
+def by_artefact(of_presets: Iterable[Sequence[Record]]) -> dict[str, Record]:
+    """The records of several presets; of a table or figure that of the last that has it."""
+    return {record.artefact: record for of_preset in of_presets for record in of_preset}
 
 
 def forest(said: Sequence[Judged]) -> Figure:
@@ -119,10 +124,9 @@ def seeds(own: Sequence[Record]) -> str:
 def headline(said: Judged, name: str) -> str:
     """A primary claim as an item of a list, with a link to the table or figure that it is of on the page of the preset
     ``name``."""
-    record, of = said.record, ""
+    record = said.record
     link = f'<a href="#{html.anchor(record.artefact)}">{escape(record.label.rpartition(", ")[2])}</a>'
-    if record.preset != name:
-        of = f" ({escape(record.preset)}, {seeds([record])})"
+    of = f" ({escape(record.preset)}, {seeds([record])})" if record.preset != name else ""
     return html.claim_item(said.judgement, f"{link}{of}: {escape(said.judgement.short)}")
 
 

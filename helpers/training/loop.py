@@ -103,9 +103,10 @@ def fit(
 
     Dropout follows ``seed``; the batches bring their own order. With ``checkpoint`` the state is stored every
     ``settings.checkpoint_minutes`` and a killed training goes on exactly where it was stored, but for the curve's next
-    point, which is the mean since then. Raises FloatingPointError at the first loss that is not finite, with its step,
-    windows and parts, some steps later: no step waits for the device. ``padding_free`` says whether the encoder is to
-    leave out padding where it can (None: where the device is quick at it).
+    point, which is the mean since then, and with several processes for dropout, as one's random state is kept. Raises
+    FloatingPointError at the first loss that is not finite, with its step, windows and parts, some steps later: no step
+    waits for the device. ``padding_free`` says whether the encoder is to leave out padding where it can (None: where
+    the device is quick at it).
     """
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)  # such as the heads of other tasks
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available(), kwargs_handlers=[unused])

@@ -10,7 +10,7 @@ from helpers.data.examples import Corpus, DataError
 from helpers.data.formats.mrqa import MrqaDetected, MrqaQuestion
 from helpers.data.formats.narrativeqa import free_answer
 from helpers.data.formats.refusals import check, corpus_of
-from helpers.data.formats.rows import Located, Record, Row, Text, checked, digest, found, listed, settled
+from helpers.data.formats.rows import Located, Record, Row, Text, checked, found, listed, made_id, settled
 from helpers.data.formats.squad import SquadAnswer, SquadQuestion
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _located(where: str, row: object, wanted: list[str]) -> Located:
     if isinstance(row, dict):
         row = {name: row[name] for name in wanted if name in row}
         if made:
-            row["id"] = f"{digest(row.get('context'))[:8]}-{digest(row.get('question'))[:8]}"
+            row["id"] = made_id(row.get("context"), row.get("question"))
         if "answer_start" in wanted:
             row["answers"] = _pair(row, where)
     checked_row = checked(model, row, "", where)

@@ -131,6 +131,11 @@ def settled(make: Callable[..., Located], *given: object) -> Record:
         return refusal
 
 
+def made_id(context: object, question: object) -> str:
+    """The id of a question that has none, made of its content."""
+    return f"{digest(context)[:8]}-{digest(question)[:8]}"
+
+
 def digest(*texts: object) -> str:
     """A hash of ``texts`` that is the same in every process and on every machine, as 32 hexadecimal digits."""
     joined = "\x00".join(map(str, texts)).encode("utf-8", "surrogatepass")

@@ -84,12 +84,8 @@ def predictions(preset: Preset, done: Mapping[int, Outcome], part: str = "test")
     names = tasks_of(preset) if part == "test" else list(filter(preset.data.may_be_unanswerable, questions(preset)))
     if not names:
         return {}
-    asked = {}
-    for seed, outcome in done.items():
-        for row, of_task in ((row, models) for row, models in outcome.value.items() if row != ENSEMBLE):
-            models = {name: of_task[name] for name in names}
-            asked[row, seed] = predictions_of(preset.drawn(seed), models, part, f"{row}, seed {seed}, {part}")
-    return asked
+    rows = {(row, seed): models for seed, outcome in done.items() for row, models in outcome.value.items()}
+    return predictions_of(preset, {cell: models for cell, models in rows.items() if cell[0] != ENSEMBLE}, part, names)
 
 
 def tasks(preset: Preset) -> list[Cached]:

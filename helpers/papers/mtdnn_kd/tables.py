@@ -178,19 +178,24 @@ def example(trained: Trained, number: int = 0) -> Styler | None:
 
 def predictions(trained: Trained, rows: Iterable[str], part: str = "test", tasks: Iterable[str] = ()) -> Asked:
     """What rows' models predict of a part of some tasks (all, if none is named); asked once, and kept."""
-    asked = {}
-    for row in (row for row in trained.rows if row in rows):
-        for seed, of_task in trained.rows[row].items():
-            models = {task: of_task[task] for task in tasks or of_task}
-            asked[row, seed] = predictions_of(trained.preset.drawn(seed), models, part, f"{row}, seed {seed}, {part}")
+    models = {
+        (row, seed): of_task for row in trained.rows if row in rows for seed, of_task in trained.rows[row].items()
+    }
+    asked = predictions_of(trained.preset, models, part, tasks)
     run(asked.values(), trained.preset.engine, "predictions")
     return asked
 
 
-def predictions_of(preset: Preset, models: dict[str, Members], part: str, label: str) -> Predictions:
-    """What each task's model, or its ensemble, predicts of a part."""
-    keys = {task: [model.key for model in as_list(members)] for task, members in models.items()}
-    return Predictions.of(preset, keys, part, label)
+def predictions_of(
+    preset: Preset, models: dict[tuple[str, int], dict[str, Members]], part: str, tasks: Iterable[str] = ()
+) -> Asked:
+    """What each task's model, or its ensemble, predicts of a part, by row and seed; of some tasks (all, if none is
+    named)."""
+    asked = {}
+    for (row, seed), of_task in models.items():
+        keys = {task: [model.key for model in as_list(of_task[task])] for task in tasks or of_task}
+        asked[row, seed] = Predictions.of(preset.drawn(seed), keys, part, f"{row}, seed {seed}, {part}")
+    return asked
 
 
 def main_scores(tasks: Sequence[str], asked: Asked, limits: Limits | None = None) -> dict:
@@ -199,8 +204,9 @@ def main_scores(tasks: Sequence[str], asked: Asked, limits: Limits | None = None
     values, examples = [], {}
     for (row, seed), predicted in asked.items():
         preset, said = predicted.preset, predicted.values()
+        own_limits = (limits or {}).get((row, seed), {})
         for task in tasks:
-            limit = (limits or {}).get((row, seed), {}).get(task, np.inf)
+            limit = own_limits.get(task, np.inf)
             if (of_examples := kinds.example_scores(preset, task, "test", said[task], limit)) is not None:
                 examples[row, task, seed] = of_examples
             else:
