@@ -1,16 +1,18 @@
 """The files of somebody's own domains: how one is given, the section of a preset that it goes into, what it holds."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from helpers import checks
+from helpers.batches.sequences import Sequences
 from helpers.data import warnings
 from helpers.data.examples import DataError, Domain, Task
 from helpers.data.sections import SECTIONS, Settings, names_of
 from helpers.data.tasks import FORMATS
 from helpers.papers.card import OwnDomains
 from helpers.presets.schema import Preset, TasksSettings, TextsSettings
+from helpers.tasks import kinds, labels
 
 QUESTIONS = "questions"  # the format of questions about passages, beside those of tasks
 
@@ -84,14 +86,27 @@ def print_domains(method: OwnDomains, preset: Preset) -> None:
     for _, settings, names in sections(method, preset):
         if isinstance(settings, TextsSettings):
             checks.print_texts("", settings)
+            made = {name: labels.sequences_of(settings, preset.encoder, name, "train") for name in names}
+            checks.print_lines(cuts(made, method.section))
         elif isinstance(settings, TasksSettings):
             for name in names:
                 print_task(settings, name)
+            made = {name: kinds.sequences_of(preset, name, "train") for name in names}
+            checks.print_lines(cuts(made, method.section))
         else:
             questions |= {name: checks.print_domain(settings, name) for name in names}
     general = method.general(preset)
     before = {name: checks.print_domain(general, name).train for name in (general.domains if general else ())}
     checks.print_lines(warnings.seen_elsewhere(questions, {}, before))
+
+
+def cuts(sequences: Mapping[str, Sequences], section: str) -> list[str]:
+    """A line for each domain some of whose texts to train on are cut, as a section's `max_length` is too short."""
+    return [
+        f"warning: {name}, train: {note}; raise {section}.max_length"
+        for name, known in sequences.items()
+        for note in known.notes
+    ]
 
 
 def print_task(tasks: TasksSettings, name: str) -> None:

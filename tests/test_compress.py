@@ -99,6 +99,14 @@ def test_one_classifier_for_all_domains_shares_the_teacher(results, files, tmp_p
     assert not (tmp_path / "other").exists()
 
 
+def test_texts_that_are_too_long_are_counted(results, files, tmp_path, capsys):
+    assert run(files, tmp_path / "models", "--dry-run", "-p", "reviews.max_length", "8") == 0
+    pattern = r"warning: (\w+), train: (\d+) of 16 texts are cut to 8 tokens; raise reviews.max_length"
+    warned = re.findall(pattern, capsys.readouterr().out)
+    assert dict(warned).keys() == files.keys() and all(int(number) > 8 for _, number in warned)
+    assert run(files, tmp_path / "models", "--dry-run") == 0 and "are cut to" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
 def test_a_head_by_itself_says_what_it_said_among_the_others(kind, tmp_path):
     small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}

@@ -184,7 +184,7 @@ def _make(
         **{name: values.astype(np.int32) for name, values in zip(ROW, rows, strict=True)},
         example_W=np.arange(len(examples), dtype=np.int32),
         labels={"label": np.asarray([missing if label is None else label for label in labels], kind)},
-        notes=[f"{cut} of {len(texts)} sequences cut to {max_length} tokens"] if cut else [],
+        notes=[f"{cut:,} of {len(texts):,} texts are cut to {max_length} tokens"] if cut else [],
         choices=choices,
     )
 
