@@ -10,7 +10,7 @@ from pathlib import Path
 from helpers import papers
 from helpers.data import questions, tasks, warnings
 from helpers.data.adversarial import load_adversarial
-from helpers.data.domains import load_one, locate_folder
+from helpers.data.domains import load_one, locate_domains
 from helpers.data.downloads import plan
 from helpers.data.examples import Corpus, DataError, Domain, Example
 from helpers.data.formats.folders import ALL_PARTS, PARTS
@@ -38,7 +38,7 @@ def check(given: argparse.Namespace) -> int:
     given_alone = any(map(is_given, corpora.values())) or tasks.is_given(preset.tasks)
     asked = preset.data.source != "files" or preset.data.folder or not given_alone
     if asked and preset.data.source == "files":
-        locate_folder(preset.data)
+        locate_domains(preset.data)
     failed = 0
     for name in preset.data.domains if asked else ():
         try:

@@ -101,6 +101,16 @@ def test_a_folder_that_is_not_there_is_said_once(tmp_path, capsys):
     assert capsys.readouterr().err.count("is no folder") == 1
 
 
+def test_a_folder_of_other_domains_is_said_once(tmp_path, capsys, examples):
+    write_squad(tmp_path / "legal" / "train.json", examples)
+    assert cli.main(["data", "--preset", "lab", "-p", "data_dir", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert (
+        said.count("holds legal/, and none of the preset's domains wikipedia, amazon, ") == 1
+        and "[data.domains]" in said
+    )
+
+
 def test_a_file_is_written_mended_with_a_list_of_what_was_left_out(tmp_path, capsys, examples):
     bad, out = damaged(tmp_path / "bad.json", examples), tmp_path / "mended.json"
     assert cli.main(["data", str(bad), "--drop-bad", "--write-repaired", str(out)]) == 0

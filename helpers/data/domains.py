@@ -7,6 +7,7 @@ from pathlib import Path
 from helpers import paths
 from helpers.data import questions, warnings
 from helpers.data.examples import Corpus, DataError, Domain, fingerprint_of
+from helpers.data.formats.files import listing
 from helpers.data.mini import domains as mini
 from helpers.data.originals import load_original
 from helpers.presets.downloads import Collection
@@ -31,7 +32,7 @@ def load_one(data: DataSettings, name: str) -> Domain:
             splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
             given = {part: from_hub(data, source, split, "subset", unanswerable) for part, split in splits.items()}
         else:
-            given = locate_folder(data) / source
+            given = locate_domains(data) / source
         domain = questions.load_domain(name, given, seed=data.seed, draw=data.draw, unanswerable=unanswerable, **sizes)
     # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
     train = [example for example in domain.train if example.span is not None or not example.answers]
@@ -81,6 +82,17 @@ def locate_folder(data: DataSettings) -> Path:
         f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
         "such as -p data_dir path/to/data"
     )
+
+
+def locate_domains(data: DataSettings) -> Path:
+    """The same, for its domains. Raises DataError where it has none of several, as it is then a folder of others."""
+    folder, names = locate_folder(data), data.domains
+    if len(names) > 1 and not any((folder / source).exists() for source in names.values()):
+        raise DataError(
+            f"{folder} holds {listing(folder)}, and none of the preset's domains {', '.join(names)}; name yours below "
+            "[data.domains] in a preset of your own (data/README.md says how)"
+        )
+    return folder
 
 
 @cache
