@@ -197,6 +197,13 @@ def test_the_best_of_several_runs_as_many_as_imm_has(monkeypatch, preset):
     assert all("MFT" not in reader.label and "source" not in reader.label for reader in known.values())
 
 
+def test_rows_that_no_claim_compares_may_have_fewer_seeds(preset):
+    fewer = preset.model_copy(update={"seeds": 3}).changed("imm", controls=True, other_seeds=2)
+    assert [seed for row, seed in algorithm.plans(fewer, 1, repeated=True) if row == "repeated"] == [0, 1]
+    assert [seed for row, seed in algorithm.plans(fewer, 1) if row == "IMM"] == [0, 1, 2]
+    assert trainings.equal_steps(fewer).seeds == 2 and trainings.equal_steps(preset).seeds == preset.seeds
+
+
 def test_controls_of_the_similarities_and_of_lambda(monkeypatch, preset):
     controlled = preset.model_copy(update={"imm": preset.imm.model_copy(update={"controls": True})})
     assert [name for name, _ in algorithm.ablations(preset)] == list(algorithm.VARIANTS)

@@ -136,7 +136,8 @@ def plans(preset: Preset, rounds: int, *, repeated: bool = False) -> dict[tuple[
     needed = {("baselines", seed): baselines(own, seed) for seed, own in drawn.items()}
     needed |= {("IMM", seed): algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}
     if repeated:
-        needed |= {("repeated", seed): several_runs(own, seed, rounds + 1) for seed, own in drawn.items()}
+        others = list(drawn.items())[: preset.imm.other_seeds or None]
+        needed |= {("repeated", seed): several_runs(own, seed, rounds + 1) for seed, own in others}
     return needed
 
 

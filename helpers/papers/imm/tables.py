@@ -40,7 +40,7 @@ def methods(preset: Preset, rounds: int, *, repeated: bool = False) -> Trained:
     for seed in range(preset.seeds):
         trained.add_rows(seed, done["baselines", seed])
         add_imm(trained, "IMM", seed, done["IMM", seed])
-        for row, name in best.items():
+        for row, name in best.items() if ("repeated", seed) in done else ():
             tasks, runs = done["repeated", seed].tasks, [made[row] for made in done["repeated", seed].value]
             needed = shared.ancestry([model for readers in runs for model in readers.values()], trainings_of(tasks))
             trained.add(name, seed, {i: max((of[i] for of in runs), key=algorithm.valid) for i in runs[0]}, needed)

@@ -225,7 +225,8 @@ def steps_of(preset: Preset, domains: list[str], stages: int) -> int:
 
 def equal_steps(preset: Preset) -> Preset:
     """The preset with as many steps for every method, a control of a budget in epochs."""
-    return preset.changed("imm", steps="equal")
+    seeds = min(preset.seeds, preset.imm.other_seeds or preset.seeds)
+    return preset.changed("imm", steps="equal").model_copy(update={"seeds": seeds})
 
 
 def cross_fitted(theta: Readers) -> Teachers:
