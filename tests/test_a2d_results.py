@@ -176,7 +176,10 @@ def test_figure4_shows_types_of_which_there_are_enough(monkeypatch, preset):
         ("RMR", "where", 0),
         ("RMR + A2D", "where", 100),
     }
-    assert parts["notes"] == ["one seed", "questions on Test: where 10, how 9; types with fewer than 10 are not shown"]
+    assert parts["notes"] == [
+        "one seed",
+        "questions on Test: where 10, how 9; types with fewer than 10 in a seed are not shown",
+    ]
     assert [(claim.above, claim.below, claim.columns) for claim in parts["claims"]] == [("RMR + A2D", "RMR", ["where"])]
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from helpers import files, paths
 from helpers.files import fingerprint
 from helpers.papers.card import Artefact, Paper
-from helpers.results import comparisons, provenance, tables
+from helpers.results import comparisons, html, provenance, tables
 from helpers.results.records import Record, RecordError, Score, example_key, printed, read, read_all, write
 
 RUN = {
@@ -293,6 +293,15 @@ def test_table_of_means_and_intervals():
         "Single": {"a": "50.0 (0 to 100)", "b": "**70.0** (70.0 to 70.0)", "AVE.": "60.0 (0 to 100)"},
         "Mix": {"a": "55.0 (55.0 to 55.0)", "b": "60.0 (60.0 to 60.0)", "AVE.": "57.5 (57.5 to 57.5)"},
     }
+
+
+def test_rows_of_fewer_seeds_are_named_and_sizes_have_no_interval():
+    of_single = [Score(method="Single", column="a", seed=seed, value=5, metric="MB") for seed in range(2)]
+    record = small().model_copy(update={"scores": [*of_single, of_single[0].model_copy(update={"method": "Mix"})]})
+    assert comparisons.fewer_seeds(record) == {1: ["Mix"]} and comparisons.fewer_seeds(small()) == {}
+    assert "1 of 2 seeds: Mix. A difference is over" in html.table_html(record)
+    (own,) = comparisons.by_metric(record)
+    assert tables.frame(own).to_dict("index") == {"Single": {"a": "5.0"}, "Mix": {"a": "5.0"}}
 
 
 def test_numbers_have_a_real_minus_and_zero_has_none():

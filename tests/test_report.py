@@ -63,7 +63,7 @@ def test_a_preset_of_the_same_world_decides_where_it_has_more_seeds():
     assert re.search(f'<li class="holds">.*{link}', found)
     assert '<a href="#imm-similarity">Table 1</a>: Open whether B beats A' in found
     assert "claims, mini: 6 open; study: 1 hold, 1 fail, 1 open" in found
-    assert "1 of 2 results with claims have fewer here" in found
+    assert "1 of 2 results with claims have fewer" in found
     write(claimed().model_copy(update={"preset": "lab"}))
     assert "(study" not in summary.findings("lab", [claimed().model_copy(update={"preset": "lab"})], CARDS)
 
@@ -79,7 +79,7 @@ def test_every_link_inside_the_page_leads_somewhere():
 
 def test_too_few_seeds_and_a_missing_gpu_are_said_once():
     page = shown(claimed(seeds=3, limits=[LIMIT]), claimed("imm/table2", limits=[LIMIT]))
-    assert page.count("A verdict needs 5 seeds; 1 of 2 results with claims have fewer here") == 1
+    assert page.count("A verdict needs 5 seeds; 1 of 2 results with claims have fewer") == 1
     assert page.count("training.epochs") == 1 and "Without a GPU" in page
     assert summary.fewest([claimed()]) == "" and "Without a GPU" not in shown(claimed(), claimed("imm/table2"))
 

@@ -101,7 +101,7 @@ def by_question_type(preset: Preset, name: str, called: str, said: Said) -> dict
     values = {(row, kind, seed): of[groups[seed][kind]].tolist() for (row, seed), of in f1.items() for kind in shown}
     ids = {(kind, seed): [[*asked[seed]][n] for n in groups[seed][kind]] for kind in shown for seed in asked}
     counted = ", ".join(f"{kind} {np.mean(of_seeds):.0f}" for kind, of_seeds in counts.items() if any(of_seeds))
-    few = f"questions on {called}: {counted}; types with fewer than {FEW} are not shown"
+    few = f"questions on {called}: {counted}; types with fewer than {FEW} in a seed are not shown"
     return {**records.scored(values, ids), "notes": [few]}
 
 

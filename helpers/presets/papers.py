@@ -178,7 +178,7 @@ class MtDnnSettings(Settings):
     weights: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         [0.5, 0.7, 0.8, 0.9], description="probabilities that the next batch is of questions, for Table 1"
     )
-    weight: float = Field(0.8, gt=0, lt=1, description="the same, for Tables 2 and 3")
+    weight: float = Field(0.8, gt=0, lt=1, description="probability that a batch is of questions, for Tables 2, 3")
     dropout: float = Field(0.3, ge=0, lt=1, description="of encoder and heads")
     large: str = Field("", description="folder or Hub name of the larger encoder of Table 3; empty: no Table 3")
     general: str = Field("", description="file of questions with answers that every encoder reads first; empty: none")

@@ -92,7 +92,12 @@ def _test(record: Record, claim: Claim) -> Test:
         is_gain, share = known is not None, "" if known is None else f"; a share of {tables.share(known)}"
     if estimate.error is None or not is_gain:
         return Test(estimate, len(ours[0]), None, OPEN, share)
-    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within, 0.5 * 10 ** -tables.decimals(record)), share)
+    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within, _nothing(record)), share)
+
+
+def _nothing(record: Record) -> float:
+    """Half of the last digit shown."""
+    return 0.5 * 10 ** -tables.decimals(record)
 
 
 def _p_value(estimate: Estimate, within: float | None, nothing: float) -> tuple[float, str]:
@@ -124,13 +129,16 @@ def _sentences(
     record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str, printed: float | None
 ) -> tuple[str, str]:
     digits, found, text = tables.decimals(record), test.estimate, SENTENCES[outcome].format(claim.text)
-    said = f"{text}: {tables.signed(found.mean, digits)} {record.unit}"
+    held = f" against {100 * claim.times:g} %" if claim.than and claim.times != 1 else ""
+    said = f"{text}: {tables.signed(found.mean, digits)} {record.unit}{held}"
     paper = "" if printed is None else f"; the paper {tables.signed(printed, 2)}"
     if found.mean == found.error == 0 and not claim.than:
         return (f"{text}: both score the same in every run{paper}.",) * 2
     if found.error is None:
         return f"{said} ({found.over}, so without an interval){test.share}{paper}.", f"{said}{paper}."
-    evidence = tables.evidence(found, digits)
+    nothing = _nothing(record)
+    alike = claim.within is None and -nothing < found.low and found.high < nothing
+    evidence = f"{tables.interval(found, digits)}, less than {nothing:g}" if alike else tables.evidence(found, digits)
     if p is not None:
         evidence += f", p {f'= {p:.3f}' if p >= 0.001 else '< 0.001'}{says}"
     return f"{said} ({evidence}){test.share}{paper}.", f"{said} ({tables.bounds(found, digits)}){paper}."

@@ -55,6 +55,15 @@ def seeds(record: Record) -> list[int]:
     return sorted({score.seed for score in record.scores})
 
 
+def fewer_seeds(record: Record) -> dict[int, list[str]]:
+    """The rows that have fewer seeds than others, by how many they have."""
+    of_row = {row: len({score.seed for score in record.scores if row_label(score) == row}) for row in rows(record)}
+    most, found = max(of_row.values(), default=0), {}
+    for row in (row for row, number in of_row.items() if number < most):
+        found.setdefault(of_row[row], []).append(row)
+    return found
+
+
 def matrices(record: Record, row: str, columns: list[str], among: list[int] | None = None) -> list[np.ndarray] | None:
     """One seeds × examples matrix a column, over the seeds (``among`` these) that all columns have; None where they
     share none.

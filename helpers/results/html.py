@@ -69,6 +69,9 @@ def table_html(record: Record) -> str:
         numbers, differences = tables.parts(own)
         (folded if number or record.kind == "curve" else shown).append(table(*numbers))
         folded += [table(part) for part in differences]
+    for number, rows in comparisons.fewer_seeds(record).items() if record.kind != "curve" else ():
+        few = f"{number} of {len(comparisons.seeds(record))} seeds: {', '.join(rows)}"
+        shown.append(f"<p><small>{escape(few)}. A difference is over the seeds that both of its rows have.</small></p>")
     if folded:
         shown.append(f"<details><summary>more numbers</summary>{''.join(folded)}</details>")
     return "\n".join(shown)

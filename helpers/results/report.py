@@ -36,7 +36,7 @@ def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
     runs = html.table(("", _runs(found)))
     pieces = [
         f"<style>\n{STYLE}</style>",
-        _part("found", f"What was found, preset {name}", summary.findings(name, found, papers)),
+        _part("found", _title(name), summary.findings(name, found, papers)),
         _part("limits", "Without a GPU", limits) if (limits := summary.limits(found)) else "",
         _contents(groups, cards),
         *(_paper(key, group, cards.get(key)) for key, group in groups.items()),
@@ -81,6 +81,11 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
 
 def _part(anchor: str, title: str, body: str) -> str:
     return f'<h2 id="{anchor}">{escape(title)}</h2>\n{body}'
+
+
+def _title(name: str) -> str:
+    better = summary.above(name)
+    return f"What was found, preset {name}" + f", or {' or '.join(better)} where it has the result" * bool(better)
 
 
 def _paper(key: str, group: Sequence[Record], card: Any) -> str:

@@ -15,6 +15,10 @@ from helpers.results.records import Claim, Record
 
 PRESETS = ("study", "mini", "lab", "paper")
 MINIATURE = ("study", "mini")  # those of one world; of a table the first that has it decides
+GENERATED = (
+    "All texts of this preset are generated: a miniature world of invented people and towns. MNLI, CoLA, AddSent "
+    "and the like name which of the papers' data it stands in for."
+)
 CLAIM = 56  # letters of a claim in a line of a picture
 WORDS = {HOLDS: "hold", FAILS: "fail", OPEN: "open"}
 
@@ -42,17 +46,20 @@ def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
         link = f'<a href="#{paper.key}">{escape(paper.title)}</a>'
         chief = html.listed([headline(each, name) for each in said_of.get(paper.key, []) if each.claim.primary])
         lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{chief}</li>")
-    few = fewest(shown)
-    why = f"<p>{escape(few)}</p>" if few else ""
+    why = "".join(f"<p>{escape(said)}</p>" for said in (GENERATED if name in MINIATURE else "", fewest(shown)) if said)
     text = " ".join(each.judgement.short for each in headlines)
     return f"{why}{html.listed(lines)}{html.image(forest(headlines), f'Primary claims. {text}')}"
 
 
 def deciding(name: str, known: Mapping[str, Sequence[Record]]) -> list[Record]:
     """The records of the preset ``name``, each as the preset of the same world has it that decides most."""
-    before = MINIATURE[: MINIATURE.index(name)] if name in MINIATURE else ()
-    decisive = by_artefact(known[other] for other in reversed(before))
+    decisive = by_artefact(known[other] for other in reversed(above(name)))
     return [decisive.get(record.artefact, record) for record in known[name]]
+
+
+def above(name: str) -> tuple[str, ...]:
+    """The presets of the same world that decide more, the first one most."""
+    return MINIATURE[: MINIATURE.index(name)] if name in MINIATURE else ()
 
 
 def by_artefact(of_presets: Iterable[Sequence[Record]]) -> dict[str, Record]:
@@ -110,9 +117,7 @@ def fewest(own: Sequence[Record]) -> str:
     if not few:
         return ""
     share = "all" if len(few) == len(claimed) else f"{len(few)} of {len(claimed)}"
-    return (
-        f"A verdict needs {claims.SEEDS} seeds; {share} results with claims have fewer here, so their claims are open."
-    )
+    return f"A verdict needs {claims.SEEDS} seeds; {share} results with claims have fewer, so their claims are open."
 
 
 def seeds(own: Sequence[Record]) -> str:

@@ -15,6 +15,7 @@ NONE = "–"  # a cell without a number
 BETWEEN = {"F1": (0, 100), "EM": (0, 100), "accuracy": (0, 100), "score": (-100, 100)}  # all that a unit can be
 LESS_IS_BETTER = ("seconds", "ms an example", "thousand parameters", "MB")  # how such units begin
 COUNT = "examples"  # a unit of whole numbers, none of which is better than another
+NEVER_LESS = (*LESS_IS_BETTER, COUNT, "domains")  # than nothing: how such units begin
 LENGTH = "% of the references' words"  # a unit of which neither more nor less is better
 ROUGH = 100  # last digits: an interval that is wider needs one digit less
 Part = tuple[str, pd.DataFrame]  # a caption and a table
@@ -31,7 +32,7 @@ def frame(record: Record) -> pd.DataFrame:
             means.loc[best, column] = f"**{means.loc[best, column]}**"
 
     def around(cell: Estimate | None) -> str:
-        if cell is None or cell.error is None:
+        if cell is None or cell.error is None or (cell.error == 0 and record.unit.startswith(NEVER_LESS)):
             return ""
         low, high = ends(cell, record.unit)
         fewer = max(0, digits - (high - low > ROUGH * 10**-digits))
@@ -42,7 +43,7 @@ def frame(record: Record) -> pd.DataFrame:
 
 def ends(cell: Estimate, unit: str) -> tuple[float, float]:
     """The interval of a mean in a unit, as far as the unit goes."""
-    least, most = BETWEEN.get(unit, (-np.inf, np.inf))
+    least, most = BETWEEN.get(unit, (0 if unit.startswith(NEVER_LESS) else -np.inf, np.inf))
     return max(cell.low, least), min(cell.high, most)
 
 

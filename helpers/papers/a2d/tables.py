@@ -201,7 +201,7 @@ def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:
     return {
         **table,
         "notes": [*parts["notes"], *table["notes"]],
-        "claims": [_beats(f"{kind} + A2D", kind, word, "on questions with") for kind in kinds for word in words],
+        "claims": [_beats(f"{kind} + A2D", kind, word, "on questions of the type") for kind in kinds for word in words],
         "training_seconds": parts["training_seconds"],
     }
 

@@ -168,12 +168,12 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
     }
 
 
-def case(trained: Trained, same: int) -> dict:
+def case(trained: Trained, same: int, *, claimed: bool = True) -> dict:
     """Tables 5 and 6: the ratios and the shares of levels of one text a domain, ``same`` of them with one label.
 
     Chosen are the first texts of the domains' test parts, all in the same place, of which so many have one label. The
     scores test the paper's reading on the texts of every place: how far the ratios of two domains are apart where their
-    texts have the same label, and where not.
+    texts have the same label, and where not. They are the same in both tables, so one of them claims it.
     """
     values, panels = [], None
     for seed, models in trained.rows["HRKD"].items():
@@ -194,10 +194,11 @@ def case(trained: Trained, same: int) -> dict:
     shown = {row: domain.test[place].first for row, domain in zip(rows, known.values(), strict=True)}
     return {
         "scores": values,
-        "claims": [claim] if values else [],
+        "claims": [claim] if claimed and values else [],
         "payload": {"panels": panels, "x": "", "y": "", "text": shown},
         "notes": [
-            f"texts {place + 1} of the test parts: the first place where {most[place]} of {len(rows)} have one label"
+            f"text {place + 1} of each domain's test part: the first place where {most[place]} of {len(rows)} have one "
+            "label"
         ],
     }
 

@@ -135,10 +135,8 @@ def plans(preset: Preset, rounds: int, *, repeated: bool = False) -> dict[tuple[
     drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
     needed = {("baselines", seed): baselines(own, seed) for seed, own in drawn.items()}
     needed |= {("IMM", seed): algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}
-    if repeated:
-        others = list(drawn.items())[: preset.imm.other_seeds or None]
-        needed |= {("repeated", seed): several_runs(own, seed, rounds + 1) for seed, own in others}
-    return needed
+    others = [*drawn][: preset.imm.other_seeds or None] if repeated else ()
+    return needed | {("repeated", seed): several_runs(drawn[seed], seed, rounds + 1) for seed in others}
 
 
 def rehearsal(preset: Preset, seed: int) -> Plan:

@@ -246,6 +246,6 @@ def notes(preset: Preset) -> list[str]:
         *before,
         f"{training.epochs:g} epochs of the questions, {training.optimizer}, learning rate {training.learning_rate:g}, "
         f"batches of {training.batch_size}, dropout {known.dropout:g}",
-        "no answer is given above a threshold that was chosen on validation",
+        "a question has no answer where that is likelier by more than a threshold that was chosen on validation",
         f"training examples: {', '.join(f'{name} {size:,}' for name, size in sizes.items())}",
     ]

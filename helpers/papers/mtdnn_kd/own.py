@@ -37,7 +37,7 @@ CLAIMS = {
     MTDNN: Claim(text="together is better than alone", above=MTDNN, below=SINGLE),
     STUDENT: Claim(text="taught is better than together", above=STUDENT, below=MTDNN),
 }
-THRESHOLD = "no answer is given above a threshold that was chosen on validation"
+THRESHOLD = "a question has no answer where that is likelier by more than a threshold that was chosen on validation"
 EVERY = "*"  # in a list of tasks
 EXAMPLES = 64  # that the reading is measured on
 
