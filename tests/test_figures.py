@@ -224,7 +224,7 @@ def test_heat_maps_share_colours_and_wrap():
 
 
 def test_a_scatter_shows_one_metric_against_another():
-    values = {"gain": {"old": 1.0, "new": -3.0}, "lead": {"old": 2.0, "new": -1.0}}
+    values = {"gain": {"old": 1.0, "new": -3.0, "twin": 0.0}, "lead": {"old": 2.0, "new": -1.0, "twin": 2.0}}
     scores = [
         (method, column, seed, value + shift + seed, None, metric)
         for metric, of in values.items()
@@ -234,8 +234,9 @@ def test_a_scatter_shows_one_metric_against_another():
     ]
     ax = figures.draw(record("imm/lead", scores, kind="scatter")).axes[0]
     means = {line.get_label(): (*line.get_xdata(), *line.get_ydata()) for line in ax.lines if line.get_marker() == "s"}
-    assert means == {"old": (2.5, 1.5), "new": (-0.5, -2.5)}
-    assert ax.get_xlabel() == "lead" and ax.get_ylabel().startswith("gain (95 % interval over seeds")
+    # The twin's lead is the old one's: they stand side by side, a twentieth of the range of 3 apart.
+    assert means == {"old": (2.425, 1.5), "new": (-0.5, -2.5), "twin": (2.575, 0.5)}
+    assert ax.get_xlabel() == "lead" and ax.get_ylabel().startswith("gain\n(95 % interval over seeds")
     with pytest.raises(ValueError, match="scores of two metrics"):
         record("imm/lead", [score for score in scores if score[-1] == "gain"], kind="scatter")
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -116,23 +117,34 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
 
 def scatter(record: Record) -> Figure:
     """Each method's mean in a record's first metric against that in its second, with intervals of both, and each column
-    as a small dot."""
+    as a small dot; means that are alike along the axis stand side by side."""
     up, along = comparisons.by_metric(record)
     ax = canvas.axes(None, WIDTH * 0.75, HEIGHT)
     ys, xs = comparisons.estimates(up), comparisons.estimates(along)
+    aside = _aside(xs[xs.columns[-1]].dropna())
     for (row, of_y), color in zip(ys.iterrows(), methods.colors(record, list(ys.index)), strict=True):
         cells = [(x, y) for x, y in zip(xs.loc[row], of_y, strict=True) if x is not None and y is not None]
         *dots, (x, y) = cells
+        place = x.mean + aside[row]
         ax.plot([x.mean for x, _ in dots], [y.mean for _, y in dots], "o", color=color, markersize=3.5, alpha=0.6)
         if None not in (x.low, y.low):
-            ax.plot([x.low, x.high], [y.mean] * 2, color=color, linewidth=1.4)
-            ax.plot([x.mean] * 2, [y.low, y.high], color=color, linewidth=1.4)
-        ax.plot(x.mean, y.mean, "s", color=color, markersize=7, markeredgecolor="white", label=row)
+            ax.plot([x.low, x.high], [y.mean] * 2, color=color, linewidth=1.0, alpha=0.6)
+            ax.plot([place] * 2, [y.low, y.high], color=color, linewidth=1.4)
+        ax.plot(place, y.mean, "s", color=color, markersize=7, markeredgecolor="white", label=row)
     ax.axhline(0, color="0.5", linewidth=0.8)
     ax.axvline(0, color="0.5", linewidth=0.8)
     ax.legend(**OUTSIDE)
     over = tables.varying(ys[[ys.columns[-1]]]) or ONE_RUN
-    return finish(ax, along.unit, f"{up.unit} ({over})", record.title).figure
+    return finish(ax, along.unit, f"{up.unit}\n({over})", record.title).figure
+
+
+def _aside(means: pd.Series) -> dict[str, float]:
+    """How far from its mean each row is drawn, so that those of one mean do not hide each other."""
+    values = means.map(lambda cell: round(cell.mean, 1))
+    step, shifts = 0.05 * max(1.0, values.max() - values.min()), {}
+    for _, alike in values.groupby(values, sort=False):
+        shifts |= {row: step * (place - (len(alike) - 1) / 2) for place, row in enumerate(alike.index)}
+    return shifts
 
 
 def profile(record: Record) -> Figure:
