@@ -10,8 +10,8 @@ from test_figures import case, corpora, record, similarity, table
 
 from helpers import paths
 from helpers.papers.card import Artefact, Paper
-from helpers.results import alternative, claims, html, report, summary
-from helpers.results.records import Claim, write
+from helpers.results import alternative, claims, front, html, report, summary
+from helpers.results.records import Claim, Printed, write
 
 pytestmark = pytest.mark.usefixtures("results")
 
@@ -66,6 +66,17 @@ def test_a_preset_of_the_same_world_decides_where_it_has_more_seeds():
     assert "1 of 2 results with claims have fewer" in found
     write(claimed().model_copy(update={"preset": "lab"}))
     assert "(study" not in summary.findings("lab", [claimed().model_copy(update={"preset": "lab"})], CARDS)
+
+
+def test_the_first_screen_has_the_first_headline_and_one_that_is_decided_where_that_is_open():
+    few, decided, printed = claimed(seeds=2), claimed("imm/table2"), claimed("imm/table3")
+    printed = printed.model_copy(update={"paper": [Printed(method=row, column="x", value=5) for row in "AB"]})
+    (said,) = summary.judged([few, decided, printed]).values()
+    assert [each.record.artefact for each in front.headlines(said)] == ["imm/table1", "imm/table3"]
+    (said,) = summary.judged([few, decided]).values()
+    assert [each.record.artefact for each in front.headlines(said)] == ["imm/table1", "imm/table2"]
+    (said,) = summary.judged([decided, printed]).values()
+    assert [each.record.artefact for each in front.headlines(said)] == ["imm/table2"]
 
 
 def test_every_link_inside_the_page_leads_somewhere():

@@ -9,6 +9,7 @@ from typing import Any
 from helpers import paths
 from helpers.files import write_whole
 from helpers.results import canvas, records, summary
+from helpers.results.claims import OPEN
 from helpers.results.records import Record
 from helpers.results.summary import Judged
 
@@ -41,16 +42,26 @@ def picture() -> Path:
 
 
 def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
-    """README's findings: of every paper the first headline, and how many of its claims hold, fail, or are open."""
+    """README's findings: of every paper the `headlines`, and how many of its claims hold, fail, or are open."""
     place = picture().relative_to(picture().parents[1]).as_posix()
     lines = [BEGIN, f"![Every headline claim of the five papers, ours and as printed]({place})", ""]
     for said in claimed.values():
-        first = next((each for each in said if each.claim.primary), said[0])
-        method, _, number = first.record.label.partition(", ")
-        lines.append(f"- **{method}**, {number}: {first.judgement.short} Claims: {summary.count(said)}.")
+        shown = headlines(said)
+        method = shown[0].record.label.partition(", ")[0]
+        sentences = (f"{each.record.label.partition(', ')[2]}: {each.judgement.short}" for each in shown)
+        lines.append(f"- **{method}**, {' '.join(sentences)} Claims: {summary.count(said)}.")
     claims = [record for record in found if record.claims]
     of_preset = {name: [record for record in claims if record.preset == name] for name in summary.MINIATURE}
     seeds = [f"preset `{name}` ({summary.seeds(own)})" for name, own in of_preset.items() if own]
     few = summary.fewest(found)
     lines += ["", f"From {' and '.join(seeds)}." + f" {few}" * bool(few), END]
     return "\n".join(lines)
+
+
+def headlines(said: Sequence[Judged]) -> list[Judged]:
+    """The first of a paper's primary claims, and, where that is open, the first that is decided: of those for which the
+    paper prints a number, if there are any."""
+    first, *others = [each for each in said if each.claim.primary] or said
+    decided = [each for each in others if each.judgement.outcome != OPEN]
+    decided.sort(key=lambda each: each.judgement.printed is None)  # keeps their order otherwise
+    return [first, *decided[:1]] if first.judgement.outcome == OPEN else [first]
