@@ -137,7 +137,7 @@ def _sentences(
     if found.error is None:
         return f"{said} ({found.over}, so without an interval){test.share}{paper}.", f"{said}{paper}."
     nothing = _nothing(record)
-    alike = claim.within is None and -nothing < found.low and found.high < nothing
+    alike = outcome == FAILS and claim.within is None and -nothing < found.low and found.high < nothing
     evidence = f"{tables.interval(found, digits)}, less than {nothing:g}" if alike else tables.evidence(found, digits)
     if p is not None:
         evidence += f", p {f'= {p:.3f}' if p >= 0.001 else '< 0.001'}{says}"
