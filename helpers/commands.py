@@ -50,7 +50,7 @@ def redraw(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     from helpers.notebooks import inventory
-    from helpers.notebooks.pace import seconds_left, usual_steps, write_steps
+    from helpers.notebooks.pace import Usual, seconds_left, write_steps
     from helpers.notebooks.parameters import of_the_preset
 
     parameters = of_the_preset(given.parameters)
@@ -58,12 +58,12 @@ def status(given: argparse.Namespace) -> int:
     print(known.limits, end="")
     done, left = known.split()
     preset, measured = str(parameters["preset"]), [*done.values()]
-    usual = usual_steps(preset, known.encoder)
+    usual = Usual.of(preset, known.encoder)
     if not any(value is not None for name, value in parameters.items() if name != "preset"):
         write_steps(known, preset)
 
     def minutes(trainings: dict) -> str:
-        if not measured and not usual:
+        if not measured and not usual.steps:
             return "the time is known once one is done"
         return f"about {seconds_left(trainings.values(), measured, known.processes, usual) / 60:.0f} minutes"
 

@@ -85,20 +85,23 @@ def test_steps_of_other_kinds_take_as_long_as_usual_on_a_machine_this_fast():
     assert [seconds(kind) for kind in ("A, x", "A, y", "B, x")] == [2.0, 4.0, 6.0] and seconds("A, z") == 2.0
     unmeasured = pace.step_seconds([], usual)
     assert unmeasured("B, x") == 3.0 and unmeasured("C, x") == 2.0
-    assert pace.seconds_left([of_kind("B, x", 30)], [], 2, usual) == 45.0
+    assert pace.seconds_left([of_kind("B, x", 30)], [], 2, pace.Usual(usual)) == 45.0
+    assert pace.seconds_left([of_kind("B, x", 30)], [], 2, pace.Usual(usual, between=0.25)) == 67.5
 
 
 def test_what_is_usual_is_written_once_all_is_done(results):
-    trainings = {"a": of_kind("A, x", 10, 20.0), "b": of_kind("A, x", 30)}
+    # One at a time, each 10 s and with 5 s behind it, but for the last
+    trainings = {str(n): of_kind("A, x", 10, 10.0, 15.0 * n) for n in range(pace.ENOUGH)} | {"b": of_kind("A, x", 30)}
     known = Inventory("", "", 1, "data/mini", [], trainings=trainings)
     pace.write_steps(known, "smoke")
-    assert pace.usual_steps("smoke", "data/mini") == {}
-    trainings["b"].seconds = 20.0
+    assert pace.Usual.of("smoke", "data/mini") == pace.Usual()
+    trainings["b"].seconds, trainings["b"].ended = 30.0, 15.0 * pace.ENOUGH + 30
     pace.write_steps(known, "smoke")
     trainings["b"].seconds = 90.0
     pace.write_steps(known, "smoke")  # what the records took stays
-    assert pace.usual_steps("smoke", "data/mini") == {"A, x": 1.0}
-    assert pace.usual_steps("smoke", "another/encoder") == pace.usual_steps("../elsewhere.toml", "data/mini") == {}
+    between = (15 * (pace.ENOUGH - 1) + 45) / (10 * (pace.ENOUGH - 1) + 30) - 1
+    assert pace.Usual.of("smoke", "data/mini") == pace.Usual({"A, x": 1.0}, round(between, 3))
+    assert pace.Usual.of("smoke", "another/encoder") == pace.Usual.of("../elsewhere.toml", "data/mini") == pace.Usual()
 
 
 def test_what_passes_between_trainings_counts_and_breaks_do_not():

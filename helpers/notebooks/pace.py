@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from statistics import mean, median
+from typing import NamedTuple, Self
 
 from tqdm.auto import tqdm
 
@@ -23,15 +24,26 @@ EVERY = 2.0  # seconds between two looks
 PATIENCE = 20  # times as long as plans took to be looked at, before they are again
 
 
-def usual_steps(preset: str, encoder: str) -> dict[str, float]:
-    """Seconds of a step of each kind with the same encoder where the preset's records were made, or else mini's; empty
-    where no file says so."""
-    for name in (preset, "mini"):
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            read = json.loads(paths.steps(name).read_text(encoding="utf-8"))
-            if read["encoder"] == paths.public_name(encoder):
-                return {str(kind): float(seconds) for kind, seconds in read["seconds"].items()}
-    return {}
+class Usual(NamedTuple):
+    """How long it took where records were made: seconds of a step of each kind of training, and for each second of
+    training those by the clock in which nothing was trained."""
+
+    steps: Mapping[str, float] = {}
+    between: float = 0.0
+
+    @classmethod
+    def of(cls, preset: str, encoder: str) -> Self:
+        """With the same encoder, of the preset's records or else of mini's; empty where no file says so."""
+        for name in (preset, "mini"):
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                read = json.loads(paths.steps(name).read_text(encoding="utf-8"))
+                if read["encoder"] == paths.public_name(encoder):
+                    steps = {str(kind): float(seconds) for kind, seconds in read["seconds"].items()}
+                    return cls(steps, float(read["between"]))
+        return cls()
+
+
+UNKNOWN = Usual()
 
 
 def write_steps(known: Inventory, preset: str) -> None:
@@ -40,7 +52,8 @@ def write_steps(known: Inventory, preset: str) -> None:
     if done and not left and not paths.steps(preset).exists():
         of_step, kinds = step_seconds(done.values()), sorted({training.kind for training in done.values()})
         seconds = {kind: round(of_step(kind), 5) for kind in kinds}
-        content = {"encoder": paths.public_name(known.encoder), "seconds": seconds}
+        between = round(max(0.0, share([*done.values()], known.processes) - 1 / known.processes), 3)
+        content = {"encoder": paths.public_name(known.encoder), "between": between, "seconds": seconds}
         with suppress(OSError):  # it may be that nothing can be written
             write_whole(paths.steps(preset), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
@@ -77,12 +90,11 @@ def share(done: Iterable[Training], processes: int) -> float:
     return clock / spent if counted >= ENOUGH and clock and spent else 1 / processes
 
 
-def seconds_left(
-    left: Iterable[Training], done: list[Training], processes: int, usual: Mapping[str, float] | None = None
-) -> float:
+def seconds_left(left: Iterable[Training], done: list[Training], processes: int, usual: Usual = Usual()) -> float:
     """By the clock. Raises LookupError where no training is done yet and nothing is ``usual``."""
-    of_step = step_seconds(done, usual)
-    return share(done, processes) * sum(of_step(training.kind) * training.steps for training in left)
+    of_step = step_seconds(done, usual.steps)
+    by_the_clock = max(share(done, processes), 1 / processes + usual.between)
+    return by_the_clock * sum(of_step(training.kind) * training.steps for training in left)
 
 
 @contextmanager
@@ -90,7 +102,7 @@ def bar_over(known: Inventory, parameters: dict[str, object], notebooks: list[st
     """One bar over all trainings of some notebooks, with the time left, while they run; hidden where nothing is left.
     What plans go on with is found out as they do, without taking much of the time."""
     ended, rest = threading.Event(), 0.0  # until plans are looked at again
-    usual = usual_steps(str(parameters["preset"]), known.encoder)
+    usual = Usual.of(str(parameters["preset"]), known.encoder)
 
     def show() -> None:
         nonlocal rest
@@ -103,7 +115,7 @@ def bar_over(known: Inventory, parameters: dict[str, object], notebooks: list[st
         left = [known.trainings[key] for key in keys if known.trainings[key].seconds is None]
         measured = [training for training in known.trainings.values() if training.seconds is not None]
         try:
-            of_step = step_seconds(measured, usual)
+            of_step = step_seconds(measured, usual.steps)
         except LookupError:
             bar.set_postfix_str(f"{len(left)} trainings left, the time is known once one is done")
             return
