@@ -90,7 +90,7 @@ def share(done: Iterable[Training], processes: int) -> float:
     return clock / spent if counted >= ENOUGH and clock and spent else 1 / processes
 
 
-def seconds_left(left: Iterable[Training], done: list[Training], processes: int, usual: Usual = Usual()) -> float:
+def seconds_left(left: Iterable[Training], done: list[Training], processes: int, usual: Usual = UNKNOWN) -> float:
     """By the clock. Raises LookupError where no training is done yet and nothing is ``usual``."""
     of_step = step_seconds(done, usual.steps)
     by_the_clock = max(share(done, processes), 1 / processes + usual.between)
