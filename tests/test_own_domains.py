@@ -160,7 +160,7 @@ def test_a_folder_of_something_else_is_left_alone(results, files, tmp_path, caps
 @pytest.mark.slow
 def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, files, tmp_path):
     command = [sys.executable, "-m", "helpers", *arguments(files, tmp_path / "readers", "-p", "engine.processes")]
-    command += ["2", "-p", "training.epochs", "20", "-p", "seeds", "1", "--methods", "Mix FT"]
+    command += ["2", "-p", "training.epochs", "60", "-p", "seeds", "1", "--methods", "Mix FT"]  # some seconds
     environment = {**os.environ, "HELPERS_RESULTS": str(results)}
     started = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True

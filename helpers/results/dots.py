@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from helpers.results import canvas, comparisons, methods, tables
+from helpers.results import canvas, claims, comparisons, methods, tables
 from helpers.results.canvas import WIDTH, Drawing, finish
 from helpers.results.intervals import Estimate
 from helpers.results.records import Record
@@ -32,7 +32,8 @@ KEY = {
 
 class Dot(NamedTuple):
     """A difference of ours, with what the paper prints, where it does, and what it is the mean of. Whether it is
-    ``decided`` is read from its interval where it is not said: one that holds zero, or none, leaves it open."""
+    ``decided`` is read from its interval where it is not said: one that holds zero, or none, leaves it open. Too few
+    seeds do so too."""
 
     label: str
     ours: Estimate | None
@@ -112,7 +113,10 @@ def _dot(record: Record, baseline: str, found: pd.DataFrame, row: str, column: s
     cells = found.loc[row]
     parts = tuple(cell.mean for cell in cells.iloc[:-1] if cell is not None) if record.average else ()
     paper = comparisons.paper_difference(record, row, baseline, [] if record.average else [column])
-    return Dot(row, cells[column], paper, parts)
+    columns = comparisons.groups(record)[column]
+    both = comparisons.sides(record, [(row, columns), (baseline, columns)])
+    few = both is None or len(both[0][0]) < claims.SEEDS
+    return Dot(row, cells[column], paper, parts, decided=False if few else None)
 
 
 def levels(record: Record) -> Figure:
