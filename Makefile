@@ -26,7 +26,7 @@ browser: $(STAMP)
 	$(RUN) -m pip install --quiet playwright
 	$(RUN) -m pytest tests/test_browser.py
 
-# About an hour of kills, full disks and damaged files (docs/reliability.md).
+# More than an hour of kills, full disks and damaged files (docs/reliability.md).
 soak: $(STAMP)
 	$(RUN) benchmarks/soak.py
 

@@ -102,7 +102,7 @@ def case(domains: int, questions: int) -> dict[str, float]:
         write(Path(folder), domains, questions)
         command = [sys.executable, __file__, "--measure", folder]
         environment = {**os.environ, "HELPERS_RESULTS": str(Path(folder) / "results")}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return {"domains": domains, "questions": questions, **json.loads(done.stdout.splitlines()[-1])}
 
 
@@ -127,7 +127,9 @@ def main() -> None:
         table = pd.DataFrame([case(*size) for size in sizes])
         print(table.to_string(index=False, float_format="{:.2f}".format))
         if len(table) > 1:
-            print(f"slope by {by}: " + ", ".join(f"{name} {slope:.2f}" for name, slope in slopes(table, by).items()))
+            for which, of in {"": table, ", the two largest": table.tail(2)}.items():
+                found = ", ".join(f"{name} {slope:.2f}" for name, slope in slopes(of, by).items())
+                print(f"slope by {by}{which}: {found}")
         hundred = table["MiB of windows"] / table["windows of training"] * 100_000
         print(f"MiB of 100,000 windows beside the texts: {hundred.iloc[-1]:.0f}\n")
 

@@ -38,12 +38,15 @@ def save(artefact, name, values, preset, **more):
 def test_each_seeds_mean_by_the_number_of_examples():
     values = {("Mix", "news", 0): 1.0, ("IMM", "news", 0): 60.0, ("IMM", "search", 0): 70.0, ("BAM", "news", 0): 50.0}
     few, more = (load("smoke", **{"data.train_size": size}) for size in (24, 8))
-    save("imm/table1", "first", values | {("BAM", "search", 0): 51.0, ("IMM", "news", 1): 99.0}, few)
+    first = values | {("BAM", "search", 0): 51.0, ("IMM", "news", 1): 99.0}
+    best = {("BAM, best of 4", column, 0): 52.0 for column in ("news", "search")}
+    claims = [CLAIM, {"text": "IMM beats BAM, best of 4", "above": "IMM", "below": "BAM, best of 4"}]
+    save("imm/table1", "first", first | best, few, claims=claims)
     save("imm/table1", "second", values, more)
     paper = Paper("imm", "Liu: mutual", growth={"table1": "data"})
     parts = growth(paper, ["first", "second", "third"])
     points = [(s.method, s.column, s.seed, s.x, s.value) for s in parts["scores"]]
-    # Rows that no claim compares, and seeds that lack a column, are left out.
+    # Rows that no claim compares or that another preset lacks, and seeds that lack a column, are left out.
     table = "IMM, Table 1"
     first = [("IMM", table, 0, 24.0, 65.0), ("BAM", table, 0, 24.0, 50.5)]
     assert points == [*first, ("IMM", table, 0, 8.0, 65.0)]
