@@ -15,7 +15,7 @@ from helpers.data.downloads import plan
 from helpers.data.examples import Corpus, DataError, Domain, Example
 from helpers.data.formats.folders import ALL_PARTS, PARTS
 from helpers.data.formats.squad import write_squad
-from helpers.data.texts import is_given, label_names, load_texts
+from helpers.data.texts import label_names, load_texts
 from helpers.files import writable, write_whole
 from helpers.notebooks import session
 from helpers.notebooks.parameters import of_the_preset, preset_for
@@ -35,7 +35,7 @@ def check(given: argparse.Namespace) -> int:
     print(session.limits(parameters, sections=("data", *papers.BESIDE)), end="")
     corpora, known = {section: getattr(preset, section) for section in papers.TEXTS}, {}
     # Who gives texts or tasks alone has them checked alone.
-    given_alone = any(map(is_given, corpora.values())) or tasks.is_given(preset.tasks)
+    given_alone = any(section.is_given for section in (*corpora.values(), preset.tasks))
     asked = preset.data.source != "files" or preset.data.folder or not given_alone
     if asked and preset.data.source == "files":
         locate_domains(preset.data)
@@ -53,7 +53,7 @@ def check(given: argparse.Namespace) -> int:
         except DataError as error:
             print(f"{section}: {error}", file=sys.stderr)
             failed += 1
-    for name in preset.tasks.tasks if tasks.is_given(preset.tasks) else ():
+    for name in preset.tasks.tasks if preset.tasks.is_given else ():
         try:
             print_task("tasks", preset.tasks, name)
         except DataError as error:
@@ -92,7 +92,7 @@ def print_lines(notes: Iterable[str]) -> None:
 def print_texts(section: str, texts: TextsSettings) -> None:
     """The sizes of all domains of a preset's section of labelled texts ("": left unsaid), and what was done to them.
     Raises DataError."""
-    if not is_given(texts):
+    if not texts.is_given:
         if texts.domains:
             print(f"{section}: no folder is given (-p {section}.folder path/to/texts)")
         return

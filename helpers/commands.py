@@ -50,7 +50,7 @@ def redraw(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     from helpers.notebooks import inventory
-    from helpers.notebooks.pace import Usual, seconds_left, write_steps
+    from helpers.notebooks.pace import Usual, is_as_it_is, seconds_left, write_steps
     from helpers.notebooks.parameters import of_the_preset
 
     parameters = of_the_preset(given.parameters)
@@ -58,20 +58,21 @@ def status(given: argparse.Namespace) -> int:
     print(known.limits, end="")
     done, left = known.split()
     preset, measured = str(parameters["preset"]), [*done.values()]
-    usual = Usual.of(preset, known.encoder)
-    if not any(value is not None for name, value in parameters.items() if name != "preset"):
+    usual = Usual.of(parameters, known.encoder)
+    if is_as_it_is(parameters):
         write_steps(known, preset)
 
-    def minutes(trainings: dict) -> str:
+    def minutes(trainings: dict, *notebooks: str) -> str:
         if not measured and not usual.steps:
             return "the time is known once one is done"
-        return f"about {seconds_left(trainings.values(), measured, known.processes, usual) / 60:.0f} minutes"
+        steps = known.steps(trainings) + usual.unknown(known, notebooks)
+        return f"about {seconds_left(steps, measured, known.processes, usual) / 60:.0f} minutes"
 
     for name, keys in known.notebooks.items():
         _, waiting = known.split(name)
         print(
             f"{name}: {len(keys) - len(waiting)} of {len(keys)} trainings done",
-            *([minutes(waiting)] if waiting else []),
+            *([minutes(waiting, name)] if waiting else []),
             sep=", ",
         )
     apart, distinct = sum(map(len, known.notebooks.values())), len(known.trainings)
@@ -85,7 +86,7 @@ def status(given: argparse.Namespace) -> int:
     if given.curves is not None:
         draw_curves(known, {key: training.label for key, training in done.items() if given.curves in training.label})
     if left:
-        print(f"left of what is known so far: {len(left)}, {minutes(left)}")
+        print(f"left of what is known so far: {len(left)}, {minutes(left, *known.notebooks)}")
     for folder in paths.other_results(preset):
         print(f"results with other settings: {os.path.relpath(paths.results(folder))}")
     return 0

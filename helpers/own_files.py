@@ -7,11 +7,11 @@ from pathlib import Path
 from helpers import checks
 from helpers.batches.sequences import Sequences
 from helpers.data import warnings
-from helpers.data.examples import DataError, Domain, Task
-from helpers.data.sections import SECTIONS, Settings, names_of
+from helpers.data.examples import DataError, Domain
+from helpers.data.sections import fingerprint, load
 from helpers.data.tasks import FORMATS
 from helpers.papers.card import OwnDomains
-from helpers.presets.schema import Preset, TasksSettings, TextsSettings
+from helpers.presets.schema import Drawn, Preset, TasksSettings, TextsSettings
 from helpers.tasks import kinds, labels
 
 QUESTIONS = "questions"  # the format of questions about passages, beside those of tasks
@@ -39,7 +39,7 @@ def is_there(file: str) -> bool:
     return place.exists() or any(other.name.startswith(place.name) for other in beside)
 
 
-def located(settings: Settings, files: dict[str, tuple[str, Path]]) -> dict[str, object]:
+def located(settings: Drawn, files: dict[str, tuple[str, Path]]) -> dict[str, object]:
     """What a section says instead where it holds these files, each with its format, or none of them. A share of
     miniature examples is no share of these."""
     if isinstance(settings, TasksSettings):
@@ -55,46 +55,46 @@ def located(settings: Settings, files: dict[str, tuple[str, Path]]) -> dict[str,
     return {"source": "files", "folder": str(Path.cwd()), "domains": domains, **share}
 
 
-def sections(method: OwnDomains, preset: Preset) -> Iterator[tuple[str, Settings, list[str]]]:
+def sections(method: OwnDomains, preset: Preset) -> Iterator[tuple[str, Drawn, list[str]]]:
     """Each section that holds some of the domains, and their names."""
     for section in filter(None, (method.section, method.questions)):
         if (settings := getattr(preset, section)).folder:
-            yield section, settings, names_of(settings)
+            yield section, settings, list(settings.named)
 
 
-def domains_of(method: OwnDomains, preset: Preset) -> dict[str, Domain | Task]:
+def domains_of(method: OwnDomains, preset: Preset) -> dict[str, Domain]:
     """The domains by name. Raises DataError for files that cannot be used."""
     given = sections(method, preset)
-    return {name: SECTIONS[type(known)].load(known, name) for _, known, names in given for name in names}
+    return {name: load(known, name) for _, known, names in given for name in names}
 
 
 def fingerprints(method: OwnDomains, preset: Preset) -> dict[str, str]:
     """What stands for the exact examples of each domain."""
     given = sections(method, preset)
-    return {name: SECTIONS[type(known)].fingerprint(known, name) for _, known, names in given for name in names}
+    return {name: fingerprint(known, name) for _, known, names in given for name in names}
 
 
 def elsewhere(method: OwnDomains, preset: Preset) -> dict[str, set[str] | bool]:
     """What a preset's sections say of where the domains lie, by section; all of one that holds none."""
-    given = {section: {"folder", SECTIONS[type(settings)].names} for section, settings, _ in sections(method, preset)}
+    given = {section: {"folder", settings.names} for section, settings, _ in sections(method, preset)}
     return {section: given.get(section, True) for section in filter(None, (method.section, method.questions))}
 
 
 def print_domains(method: OwnDomains, preset: Preset) -> None:
     """The sizes of all domains, and of what is learned before them, and what was done to them. Raises DataError."""
     questions: dict[str, Domain] = {}
-    for _, settings, names in sections(method, preset):
+    for section, settings, names in sections(method, preset):
         if isinstance(settings, TextsSettings):
             checks.print_texts("", settings)
             made = {name: labels.sequences_of(settings, preset.encoder, name, "train") for name in names}
-            checks.print_lines(cuts(made, method.section))
         elif isinstance(settings, TasksSettings):
             for name in names:
                 print_task(settings, name)
             made = {name: kinds.sequences_of(preset, name, "train") for name in names}
-            checks.print_lines(cuts(made, method.section))
         else:
             questions |= {name: checks.print_domain(settings, name) for name in names}
+            made = {}
+        checks.print_lines(cuts(made, section))
     general = method.general(preset)
     before = {name: checks.print_domain(general, name).train for name in (general.domains if general else ())}
     checks.print_lines(warnings.seen_elsewhere(questions, {}, before))

@@ -127,6 +127,10 @@ def test_the_primary_claim_is_judged_by_itself_and_the_others_together():
     assert primary.outcome == HOLDS and "p = 0.019, the primary claim)" in primary.sentence
     assert {judgement.outcome for judgement in others} == {OPEN}
     assert all("p = 0.056, corrected for 3 claims)" in judgement.sentence for judgement in others)
+    controls = [claim.model_copy(update={"control": claim.above in "DE"}) for claim in said]
+    _, other, *ours = claims.judge(record(values, *controls))
+    assert other.outcome == HOLDS and "p = 0.019)" in other.sentence
+    assert all("p = 0.037, corrected for 2 controls)" in judgement.sentence for judgement in ours)
     _, other = claims.judge(record(values, *said[:2]))
     assert other.outcome == HOLDS and "p = 0.019)" in other.sentence
     with pytest.raises(ValueError, match="claims has several primary ones"):

@@ -12,7 +12,7 @@ import datasets
 import pytest
 
 from helpers import paths
-from helpers.data import domains, originals
+from helpers.data import domains, originals, sections
 from helpers.data.adversarial import load_adversarial
 from helpers.data.downloads import plan
 from helpers.data.examples import DataError
@@ -206,10 +206,10 @@ def test_a_preset_trains_on_what_it_downloads_and_knows_it_by_its_content(server
     assert len(domain.train) + len(domain.valid) == 120 and len(domain.test) == len(world.test)
     downloads = data.downloads | {"other": PAPER.downloads["rajpurkar/squad_v2"]}
     same = data.model_copy(update={"downloads": downloads})  # says more, yet gives the same questions
-    assert domains.fingerprint(same, "news") == domains.fingerprint(data, "news")
+    assert sections.fingerprint(same, "news") == sections.fingerprint(data, "news")
     (cache / "x/c/train.jsonl").unlink()
     fewer = settings(world.train[:100])
-    assert domains.fingerprint(fewer, "news") != domains.fingerprint(data, "news")
+    assert sections.fingerprint(fewer, "news") != sections.fingerprint(data, "news")
 
 
 def test_real_adversarial_files_through_preset_paper(shared, cache):

@@ -5,9 +5,10 @@ import json
 import pytest
 from conftest import write_squad
 
-from helpers.data import domains, draws, tasks, texts
+from helpers.data import domains, tasks, texts
 from helpers.data.adversarial import load_adversarial
 from helpers.data.mini import domains as mini
+from helpers.data.sections import draws
 from helpers.data.sets import question_set
 from helpers.papers import reading
 from helpers.papers.a2d import algorithm as a2d
@@ -104,13 +105,13 @@ def test_texts_split_together_keep_their_parts(folder):
 
 
 def test_a_draw_has_a_name(folder):
-    known = draws.names(preset(), ["data", "reviews", "tasks"], [0, 1])
+    known = draws(preset(), ["data", "reviews", "tasks"], [0, 1])
     assert set(known) == {"0", "1"} and known["0"] != known["1"]
-    assert draws.names(preset(), ["data"], [0, 1]) != draws.names(preset(), ["reviews"], [0, 1])
-    assert draws.names(preset(), ["data"], [1])["1"] == draws.names(preset(), ["data"], [0, 1])["1"]
-    assert draws.names(preset(own_draws=False), ["data"], [0, 1]) == {} == draws.names(preset(), [], [0, 1])
-    assert draws.names(files(folder), ["data", "mnli"], [0, 1]) == {}
-    assert set(draws.names(files(folder, train_size=20), ["data", "mnli", "reviews", "tasks"], [0, 1])) == {"0", "1"}
+    assert draws(preset(), ["data"], [0, 1]) != draws(preset(), ["reviews"], [0, 1])
+    assert draws(preset(), ["data"], [1])["1"] == draws(preset(), ["data"], [0, 1])["1"]
+    assert draws(preset(own_draws=False), ["data"], [0, 1]) == {} == draws(preset(), [], [0, 1])
+    assert draws(files(folder), ["data", "mnli"], [0, 1]) == {}
+    assert set(draws(files(folder, train_size=20), ["data", "mnli", "reviews", "tasks"], [0, 1])) == {"0", "1"}
 
 
 # --------------------------------------------------------- readers that answer their own seed's questions rightly: 100

@@ -48,6 +48,7 @@ def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results
     assert runner.run(["00_corpora"], {"preset": "smoke"}) == 1
     sentence = "UserError: no domain sqad; there is squad"
     assert f"00_corpora: FAILED: {sentence} (see " in capsys.readouterr().out
-    executed = nbformat.read(paths.models("smoke") / "running/smoke/00_corpora.ipynb", as_version=4)
+    (file,) = (paths.models("smoke") / "running/smoke").glob("00_corpora.*.ipynb")
+    executed = nbformat.read(file, as_version=4)
     (shown,) = [o for cell in executed.cells for o in cell.get("outputs", []) if o.output_type == "error"]
     assert shown.traceback == [sentence]

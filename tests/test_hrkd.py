@@ -16,8 +16,8 @@ from helpers.papers.hrkd import algorithm, tables, trainings
 from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS, TEACHERS
 from helpers.presets.load import load
 from helpers.tasks import labels
-from helpers.tasks.classifiers import labelling, weights_of
-from helpers.training import engine, jobs, once
+from helpers.tasks.classifiers import Validation, labelling, weights_of
+from helpers.training import cached, checkpoints, engine, jobs, once
 
 
 def smoke(**changes):
@@ -155,6 +155,27 @@ def test_each_domain_keeps_the_weights_that_were_best_on_it(trained):
     assert {name: len(said) for name, said in task.result().items()} == dict.fromkeys(model.domains, 8)
 
 
+def test_a_killed_training_with_damaged_weights_of_a_domain_starts_again(results, monkeypatch, capsys):
+    def killed(self, model):
+        if evaluated:
+            raise KeyboardInterrupt
+        evaluated.append(evaluate(self, model))
+        return evaluated[0]
+
+    preset = smoke(**{"training.checkpoint_minutes": 0.0, "training.evaluations": 2})
+    model = algorithm.by_labels(preset, "reviews", 0, HRKD, ["books", "films", "kitchen"])["books"]
+    evaluate, evaluated, folder = Validation.__call__, [], model.checkpoint().parent
+    monkeypatch.setattr(Validation, "__call__", killed)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit()
+    monkeypatch.setattr(Validation, "__call__", evaluate)
+    assert model.checkpoint().exists() and Validation(model, lambda model: model).best == evaluated[0][1]["domains"]
+    file = weights_of(folder, "films")
+    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
+    assert once.fit(model) is None and "films.safetensors is damaged" in capsys.readouterr().out
+    assert len(model.result()["validation"]) == 2 and checkpoints.load_tensors(file)
+
+
 def test_ratios_are_traced_and_stored_with_the_student(trained):
     model = trained.rows[OURS][0]["films"]
     ratios = np.asarray(model.result()["validation"][-1][2]["ratios"])
@@ -222,9 +243,9 @@ def test_metas_view_of_domains_follows_the_seed(results, monkeypatch):
         views.append(model.view.inner.weight.detach().clone())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainings, "fit", stop)
+    monkeypatch.setattr(cached, "fit", stop)
     for seed in (0, 1):
-        model = algorithm.meta_teacher(smoke(), "reviews", seed, ["books", "films", "kitchen"])["books"]
+        model = algorithm.by_labels(smoke(), "reviews", seed, META, ["books", "films", "kitchen"])["books"]
         with pytest.raises(KeyboardInterrupt):
             type(model).fit.__wrapped__(model) if hasattr(type(model).fit, "__wrapped__") else model.fit()
     assert not torch.equal(*views)

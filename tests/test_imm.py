@@ -284,6 +284,17 @@ def test_acceptance_and_the_last_new_readers(monkeypatch, preset):
     assert asked[0].rows["IMM"][0] is rounds.new[-1] and rounds.new[-1]["search"] is not rounds.theta[-1]["search"]
 
 
+def test_the_best_of_as_many_runs_is_asked_for_what_the_paper_says_of_one(monkeypatch, preset):
+    monkeypatch.setattr(tables, "scores_by_domain", lambda trained: {})
+    monkeypatch.setattr(tables, "notes", lambda trained: [])
+    trained = rows.Trained.of(preset, ["Single", "BAM", "IMM", "BAM, best of 4", tables.algorithm.OURS[0]])
+    claims = {claim.text: (claim.primary, claim.control) for claim in tables.table(trained)["claims"]}
+    best = {"IMM beats BAM, best of 4": (False, True)}
+    assert claims == {"IMM beats Single": (False, False), "IMM beats BAM": (True, False)} | best
+    controls = [(claim.below, claim.primary, claim.control) for claim in tables.equal(trained)["claims"]]
+    assert controls == [("Mix", False, True), ("FT", False, True), ("BAM", True, True)]
+
+
 def test_more_test_questions_train_nothing_and_are_answered_anew(results):
     small, large, selected = (
         load("smoke", "imm", seeds=1, **{f"data.{name}": 20}) for name in ("train_size", "test_size", "valid_size")

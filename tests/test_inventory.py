@@ -85,23 +85,36 @@ def test_steps_of_other_kinds_take_as_long_as_usual_on_a_machine_this_fast():
     assert [seconds(kind) for kind in ("A, x", "A, y", "B, x")] == [2.0, 4.0, 6.0] and seconds("A, z") == 2.0
     unmeasured = pace.step_seconds([], usual)
     assert unmeasured("B, x") == 3.0 and unmeasured("C, x") == 2.0
-    assert pace.seconds_left([of_kind("B, x", 30)], [], 2, pace.Usual(usual)) == 45.0
-    assert pace.seconds_left([of_kind("B, x", 30)], [], 2, pace.Usual(usual, between=0.25)) == 67.5
+    assert pace.seconds_left({"B, x": 30}, [], 2, pace.Usual(usual)) == 45.0
+    assert pace.seconds_left({"B, x": 30}, [], 2, pace.Usual(usual, between=0.25)) == 67.5
 
 
 def test_what_is_usual_is_written_once_all_is_done(results):
     # One at a time, each 10 s and with 5 s behind it, but for the last
     trainings = {str(n): of_kind("A, x", 10, 10.0, 15.0 * n) for n in range(pace.ENOUGH)} | {"b": of_kind("A, x", 30)}
-    known = Inventory("", "", 1, "data/mini", [], trainings=trainings)
+    known = Inventory("", "", 1, "data/mini", [], notebooks={"one": ["0", "b"]}, trainings=trainings)
     pace.write_steps(known, "smoke")
-    assert pace.Usual.of("smoke", "data/mini") == pace.Usual()
+    assert pace.Usual.of(SMOKE, "data/mini") == pace.Usual()
     trainings["b"].seconds, trainings["b"].ended = 30.0, 15.0 * pace.ENOUGH + 30
     pace.write_steps(known, "smoke")
     trainings["b"].seconds = 90.0
     pace.write_steps(known, "smoke")  # what the records took stays
     between = (15 * (pace.ENOUGH - 1) + 45) / (10 * (pace.ENOUGH - 1) + 30) - 1
-    assert pace.Usual.of("smoke", "data/mini") == pace.Usual({"A, x": 1.0}, round(between, 3))
-    assert pace.Usual.of("smoke", "another/encoder") == pace.Usual.of("../elsewhere.toml", "data/mini") == pace.Usual()
+    usual = pace.Usual({"A, x": 1.0}, round(between, 3))
+    assert pace.Usual.of(SMOKE, "data/mini") == usual._replace(work={"one": {"A, x": 40}})
+    assert pace.Usual.of({**SMOKE, "seeds": 2}, "data/mini") == usual  # which has other work
+    elsewhere = pace.Usual.of({"preset": "../elsewhere.toml"}, "data/mini")
+    assert pace.Usual.of(SMOKE, "another/encoder") == elsewhere == pace.Usual()
+
+
+def test_plans_that_go_on_have_as_much_left_as_they_usually_do():
+    trainings = {"a": of_kind("A, x", 10), "b": of_kind("A, x", 5), "c": of_kind("B, x", 5)}
+    notebooks, waiting = {"one": ["a", "c"], "two": ["a"], "three": ["b"]}, {"one": [["a"]], "two": [["a"]]}
+    known = Inventory("", "", 1, "", [], notebooks=notebooks, waiting=waiting, trainings=trainings)
+    work = {"one": {"A, x": 30, "B, x": 3}, "two": {"A, x": 40}, "three": {"A, x": 99}}
+    # 20 of A are left of one, 30 of two, which may be the same; of B there are more than usual; three's plan has ended.
+    assert pace.Usual(work=work).unknown(known, notebooks) == {"A, x": 30, "B, x": 0}
+    assert pace.Usual(work=work).unknown(known, ["one"]) == {"A, x": 20, "B, x": 0}
 
 
 def test_what_passes_between_trainings_counts_and_breaks_do_not():
@@ -110,7 +123,7 @@ def test_what_passes_between_trainings_counts_and_breaks_do_not():
     later = [of_kind("A, x", 10, 10.0, 40_000.0 + ended) for ended in range(0, 200, 10)]
     assert pace.share(run, 2) == pace.share(run + later, 2) == 1.0
     assert pace.share(run[:5], 2) == 0.5  # too few to tell
-    assert pace.seconds_left([of_kind("A, x", 30)], run, 2) == 30.0
+    assert pace.seconds_left({"A, x": 30}, run, 2) == 30.0
 
 
 def test_the_bar_says_what_is_left(tmp_path, capsys):

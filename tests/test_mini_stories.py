@@ -5,13 +5,14 @@ import re
 import numpy as np
 import pytest
 
-from helpers.data.domains import fingerprint, load_domains, narrative
+from helpers.data.domains import load_domains, narrative
 from helpers.data.examples import DataError
 from helpers.data.formats.narrativeqa import closest_span
 from helpers.data.mini import domains as mini
 from helpers.data.mini.stories import story
 from helpers.data.mini.words import RELATIONS
 from helpers.data.question_types import QUESTION_TYPES, question_type
+from helpers.data.sections import fingerprint
 from helpers.models.pretrained import load_tokenizer
 from helpers.papers.corpora.tables import type_guess
 from helpers.presets.load import load

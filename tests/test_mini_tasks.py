@@ -9,7 +9,8 @@ from helpers.data.examples import Choice, DataError, fingerprint_of
 from helpers.data.mini import domains, tasks, texts
 from helpers.data.mini.words import RELATIONS, STYLES
 from helpers.data.mini.world import questions
-from helpers.data.tasks import load_tasks, task_fingerprint
+from helpers.data.sections import fingerprint
+from helpers.data.tasks import load_tasks
 from helpers.models.pretrained import load_tokenizer
 from helpers.presets.schema import TasksSettings
 
@@ -112,7 +113,7 @@ def test_a_preset_may_name_them_and_they_are_these():
     )
     loaded = load_tasks(settings)
     assert [e.id for e in loaded["my-reference"].valid] == [f"my-reference-valid-{number}" for number in range(4)]
-    assert fingerprint_of([[task_fingerprint(settings, name)] for name in loaded]) == "890badcd26b63114"
+    assert fingerprint_of([[fingerprint(settings, name)] for name in loaded]) == "890badcd26b63114"
 
 
 def test_an_unknown_source_is_named():

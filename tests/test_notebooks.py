@@ -18,9 +18,10 @@ from papermill.parameterize import parameterize_notebook
 
 from helpers import __main__ as cli
 from helpers import papers, paths
-from helpers.data import domains
+from helpers.data import domains, sections
 from helpers.data.domains import load_one
 from helpers.data.mini import domains as mini
+from helpers.files import write_whole
 from helpers.notebooks import runner, session
 from helpers.notebooks.parameters import ParameterError, parameters_of
 from helpers.presets.load import PresetError, load
@@ -85,7 +86,7 @@ def test_what_is_done_is_skipped_and_force_runs_it_again(smoke, monkeypatch, cap
 
     def execute(name, parameters, output):
         executed.append(name)
-        output.write_bytes((smoke / "notebooks" / output.name).read_bytes())
+        output.write_bytes((smoke / "notebooks" / f"{name}.ipynb").read_bytes())
 
     monkeypatch.setattr(runner, "_execute", execute)
     assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
@@ -150,7 +151,7 @@ def test_files_of_ones_own_in_a_preset_of_ones_own(kernel, tmp_path, capsys):
     before = runner.key_of("00_corpora", given)
     write_squad(tmp_path / "files/news/all.json", mini.load_domain("news", train_size=79).train)
     domains.load_one.cache_clear()
-    domains.fingerprint.cache_clear()
+    sections.fingerprint.cache_clear()
     assert runner.key_of("00_corpora", given) != before
 
 
@@ -172,6 +173,12 @@ def test_every_notebook_is_keyed_by_all_data_and_by_its_own_papers_settings(tmp_
     for change in (texts, heads):
         assert key("06_a2d_main", change=change) == key("06_a2d_main")
         assert key("10_hrkd_main", change=change) != key("10_hrkd_main")
+
+
+def test_growth_is_keyed_by_the_records_of_all_sizes(results):
+    before = runner.key_of("18_growth", {"preset": "smoke"})
+    write_whole(paths.record("smoke", "hrkd/table2"), "{}")
+    assert runner.key_of("18_growth", {"preset": "smoke"}) != before
 
 
 def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
@@ -334,7 +341,7 @@ def test_one_missing_folder_is_said_once(kernel, capsys):
     assert runner.run(names[:2], {"preset": "lab", "data_dir": "nowhere"}) == 1
     printed = capsys.readouterr().out
     assert printed.count("'nowhere', which is no folder") == 2  # where it is found, and in the list
-    assert "00_corpora, 01_imm_similarity FAILED: DataError: data.folder" in printed
+    assert "00_corpora, 01_imm_similarity FAILED: DataError: the folder of domains" in printed
     assert [name for name, _ in kernel.executed] == names[2:]
 
 

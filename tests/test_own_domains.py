@@ -8,14 +8,18 @@ import sys
 import time
 
 import pytest
+import torch
 from conftest import ROOT, arguments
 from transformers import AutoModelForQuestionAnswering
 
 from helpers import __main__ as cli
 from helpers import own, papers, paths
 from helpers.notebooks.session import preset_for
+from helpers.presets.load import load
+from helpers.presets.schema import EngineSettings
 from helpers.results import records
 from helpers.tasks.pace import Pace, Speed
+from helpers.training import local
 
 METHODS = ("Single", "Mix", "FT", "BAM", "IMM")
 
@@ -121,6 +125,17 @@ def test_a_pace_counts_steps_and_windows():
     assert pace.seconds([Task(), Task()]) == pytest.approx(2 * (5 + 1)) and pace.steps([Task()]) == [0.5]
 
 
+def test_a_pace_is_measured_with_the_threads_of_trainings_side_by_side(monkeypatch):
+    monkeypatch.setattr(local, "cores", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    seen = []
+    for settings in ({"threads": 0}, {"threads": 0, "processes": 2}, {"threads": 2}):
+        preset = load("smoke").model_copy(update={"engine": EngineSettings(**settings)})
+        of = Pace.of(lambda preset: seen.append(torch.get_num_threads()), preset)
+        seen.append(of.processes)
+    assert seen == [1, 4, 2, 2, 2, 2]
+
+
 def test_wrong_use_is_one_line(results, files, tmp_path, capsys):
     def error(*given):
         assert run(*given) == 1
@@ -166,7 +181,7 @@ def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, f
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
     deadline = time.monotonic() + 120
-    while not list(results.rglob("job.pkl")) and time.monotonic() < deadline:
+    while not list(results.rglob("files.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
     os.killpg(started.pid, signal.SIGINT)  # as a terminal does
     said = started.communicate(timeout=60)[1].decode()
@@ -174,7 +189,7 @@ def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, f
     last = said.replace("\r", "\n").strip().splitlines()[-1]
     assert last == "stopped; what is finished is kept: the same command goes on from there"
     assert "Traceback" not in said
-    kept = {path: path.stat().st_mtime_ns for path in results.rglob("job.pkl")}
+    kept = {path: path.stat().st_mtime_ns for path in results.rglob("files.json")}
     again = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert int(re.search(r"(\d+) done before", again.stdout)[1]) >= len(kept) > 0
     assert {path: path.stat().st_mtime_ns for path in kept} == kept

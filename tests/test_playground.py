@@ -24,7 +24,7 @@ def trained(module_results):
     preset = load("smoke", "imm", "imm_main").drawn(0)
     texts, tasks = load("smoke", "hrkd", "hrkd_main").drawn(0), load("smoke", "mtdnn", "mtdnn_main").drawn(0)
     single = imm.singles(preset, 0)["news"]
-    teacher = hrkd.hrkd_teacher(texts, "reviews", 0, list(texts.reviews.domains))["books"]
+    teacher = hrkd.by_labels(texts, "reviews", 0, hrkd.HRKD, list(texts.reviews.domains))["books"]
     several = reader(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
     engine.run([single, teacher, several], preset.engine)
     return single, teacher, several

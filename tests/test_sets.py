@@ -3,9 +3,10 @@
 import pytest
 
 from helpers.data.adversarial import load_adversarial
-from helpers.data.domains import fingerprint, load_domains
+from helpers.data.domains import load_domains
 from helpers.data.examples import DataError
 from helpers.data.question_types import question_word
+from helpers.data.sections import fingerprint
 from helpers.data.sets import may_be_unanswerable, question_set, question_set_names
 from helpers.presets.schema import DataSettings
 

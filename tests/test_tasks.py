@@ -12,6 +12,7 @@ from test_glue_formats import CODAH, LAYOUTS, PAIR_TEST, write, write_choices, w
 from helpers.data import tasks
 from helpers.data.examples import Choice, DataError
 from helpers.data.formats import hub
+from helpers.data.sections import fingerprint
 from helpers.presets.schema import TasksSettings
 from helpers.tasks import labels
 
@@ -87,15 +88,15 @@ def test_parts_are_cut_from_the_front_of_one_order(official):
 
 def test_a_fingerprint_is_that_of_texts_and_labels(official):
     given = settings(official, "CoLA", "WNLI")
-    assert tasks.task_fingerprint(given, "CoLA") == tasks.task_fingerprint(given, "CoLA", "train", "valid", "test")
-    parts = {tasks.task_fingerprint(given, "CoLA", part) for part in ("train", "valid", "test", "unlabelled")}
+    assert fingerprint(given, "CoLA") == fingerprint(given, "CoLA", "train", "valid", "test")
+    parts = {fingerprint(given, "CoLA", part) for part in ("train", "valid", "test", "unlabelled")}
     assert len(parts) == 4
     other = settings(official, "CoLA", max_length=64)
-    before = tasks.task_fingerprint(given, "CoLA")
-    assert tasks.task_fingerprint(other, "CoLA") == before
+    before = fingerprint(given, "CoLA")
+    assert fingerprint(other, "CoLA") == before
     file = official / "CoLA/dev.tsv"
     file.write_text(file.read_text().replace("gj04\t1", "gj04\t0", 1))
-    assert tasks.task_fingerprint(settings(official, "CoLA", max_length=32), "CoLA") != before
+    assert fingerprint(settings(official, "CoLA", max_length=32), "CoLA") != before
 
 
 def test_choices(tmp_path):
@@ -108,7 +109,7 @@ def test_choices(tmp_path):
     endings = ("walked.", "ran.", "sat.", "slept.")
     assert task.test[0] == Choice(task.test[0].id, f'The "driver test_tsv {number} stopped. He', endings, number % 4)
     assert task.notes == ["endings: 55 of 60 texts of train are used (train_size)"]
-    assert len(tasks.task_fingerprint(given, "endings")) == 16
+    assert len(fingerprint(given, "endings")) == 16
 
 
 def test_texts_of_ones_own(tmp_path):
@@ -123,9 +124,9 @@ def test_texts_of_ones_own(tmp_path):
 
 
 def test_places_that_are_none(tmp_path):
-    assert not tasks.is_given(settings("")) and not tasks.is_given(settings("", "CoLA"))
-    assert tasks.is_given(settings(tmp_path, "CoLA"))
-    assert tasks.is_given(settings("", tasks={"CoLA": "nyu-mll/glue:cola"}, source="hub"))
+    assert not settings("").is_given and not settings("", "CoLA").is_given
+    assert settings(tmp_path, "CoLA").is_given
+    assert settings("", tasks={"CoLA": "nyu-mll/glue:cola"}, source="hub").is_given
     refused = {
         "cola:CoLA": "'cola:CoLA' names no format of CoLA, SST-2, .*, codah, swag, texts; write FORMAT:place",
         "CoLA:nowhere": "nowhere: no such folder; .* holds nothing; expected one with train.tsv, dev.tsv",
@@ -215,7 +216,7 @@ def test_the_hub_and_the_official_files_give_the_same(official, dataset):
         ]
         (official / f"STS-B/{part}.tsv").write_text("\n".join([header, *lines, ""]))
     there = TasksSettings(source="hub", tasks={"STS-B": "nyu-mll/glue:stsb"})
-    assert tasks.task_fingerprint(settings(official, "STS-B"), "STS-B") == tasks.task_fingerprint(there, "STS-B")
+    assert fingerprint(settings(official, "STS-B"), "STS-B") == fingerprint(there, "STS-B")
 
 
 def test_what_is_no_task_on_the_hub(dataset):

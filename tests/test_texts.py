@@ -17,6 +17,7 @@ from helpers.data import originals, splits, texts
 from helpers.data.examples import DataError
 from helpers.data.formats.labelled import Labelled
 from helpers.data.mini import domains as mini
+from helpers.data.sections import fingerprint
 from helpers.presets.downloads import Collection
 from helpers.presets.load import load
 from helpers.presets.schema import TextsSettings
@@ -285,8 +286,8 @@ def test_domains_that_are_refused(tmp_path, names, given, says):
 
 
 def test_where_nothing_is_given(tmp_path):
-    assert not texts.is_given(TextsSettings()) and not texts.is_given(settings("", "a"))
-    assert texts.is_given(settings("x", "a")) and texts.is_given(settings("", "a", source="mini"))
+    assert not TextsSettings().is_given and not settings("", "a").is_given
+    assert settings("x", "a").is_given and settings("", "a", source="mini").is_given
     with pytest.raises(
         DataError, match="the preset has no labelled texts here: name domains, and for files their fold"
     ):
@@ -301,13 +302,13 @@ def test_a_fingerprint_is_of_texts_labels_and_parts(tmp_path):
     for name in ("a", "b"):
         rows(tmp_path / f"{name}.jsonl", *many(100))
     given = settings(tmp_path, "a", "b")
-    whole = texts.texts_fingerprint(given, "a")
-    assert texts.texts_fingerprint(given, "b") == whole and len(whole) == 16
+    whole = fingerprint(given, "a")
+    assert fingerprint(given, "b") == whole and len(whole) == 16
     fewer = given.model_copy(update={"train_size": 50})
-    assert texts.texts_fingerprint(fewer, "a") != whole
-    assert texts.texts_fingerprint(fewer, "a", "test") == texts.texts_fingerprint(given, "a", "test")
+    assert fingerprint(fewer, "a") != whole
+    assert fingerprint(fewer, "a", "test") == fingerprint(given, "a", "test")
     turned = given.model_copy(update={"labels": POLAR[::-1]})
-    assert texts.texts_fingerprint(turned, "a", "test") != texts.texts_fingerprint(given, "a", "test")
+    assert fingerprint(turned, "a", "test") != fingerprint(given, "a", "test")
 
 
 # ------------------------------------------------------------------------------------------------------- other sources

@@ -5,8 +5,9 @@ from functools import cache
 from itertools import chain, groupby
 
 from helpers.data import questions
-from helpers.data.domains import from_hub, locate_folder
+from helpers.data.domains import from_hub
 from helpers.data.examples import DataError, Example
+from helpers.data.formats.folders import locate_folder
 from helpers.data.mini import domains as mini
 from helpers.presets.schema import DataSettings
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from helpers import paths
 from helpers.data import questions, warnings
-from helpers.data.examples import Corpus, DataError, Domain, fingerprint_of
+from helpers.data.examples import Corpus, DataError, Domain
 from helpers.data.formats.files import listing
+from helpers.data.formats.folders import locate_folder
 from helpers.data.mini import domains as mini
 from helpers.data.originals import load_original
 from helpers.presets.downloads import Collection
@@ -74,18 +74,8 @@ def from_hub(data: DataSettings, source: str, split: str, kind: str, unanswerabl
     return load_hub(dataset, split, **{kind: of_it or None}, pinned=known, unanswerable=unanswerable)
 
 
-def locate_folder(data: DataSettings) -> Path:
-    """The folder that a preset's files lie in, from here or from the repository's root. Raises DataError."""
-    if folder := paths.find_folder(data.folder):
-        return folder
-    raise DataError(
-        f"data.folder is {data.folder!r}, which is no folder; give the folder that holds one subfolder a domain, "
-        "such as -p data_dir path/to/data"
-    )
-
-
 def locate_domains(data: DataSettings) -> Path:
-    """The same, for its domains. Raises DataError where it has none of several, as it is then a folder of others."""
+    """The folder of its files. Raises DataError where it has none of several, as it is then a folder of others."""
     folder, names = locate_folder(data), data.domains
     if len(names) > 1 and not any((folder / source).exists() for source in names.values()):
         raise DataError(
@@ -93,13 +83,3 @@ def locate_domains(data: DataSettings) -> Path:
             "[data.domains] in a preset of your own (data/README.md says how)"
         )
     return folder
-
-
-@cache
-def fingerprint(data: DataSettings, name: str, *parts: str) -> str:
-    """Names the exact questions, passages and answers of ``parts`` ("train", "valid", "test"; without: of all three)
-    of a domain; part of the key of what is trained on them, or asked."""
-    domain = load_one(data, name)
-    return fingerprint_of(
-        ((e.question, e.context, e.answers, e.span) for e in getattr(domain, part)) for part in parts or questions.PARTS
-    )

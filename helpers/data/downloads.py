@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from helpers.data.originals import folder_of
-from helpers.presets.downloads import PARQUET_COPY, Collection, File, HubDataset
+from helpers.presets.downloads import PARQUET_COPY, Collection, HubDataset
 from helpers.presets.schema import DataSettings
 
 
@@ -61,20 +61,12 @@ def _sources(data: DataSettings) -> list[tuple[str, str, str]]:
 def _files(name: str, known: Collection, corpus: str) -> list[Item]:
     if corpus not in known.corpora:
         return [Item(f"the preset has no such corpus, only {', '.join(known.corpora)}", 0, False)]
-    folder, files = folder_of(name, corpus), known.corpora[corpus].files
-    return [
-        Item(f"{file.url}, {_size(file.bytes)}, checked: {_checks(file)}rows", file.bytes, here)
-        for own, file in files.items()
-        for here in [_is_here(file, folder / own)]
-    ]
-
-
-def _checks(file: File) -> str:
-    return f"bytes, SHA-256 {file.sha256[:12]}…, " if file.sha256 else ""
-
-
-def _is_here(file: File, path: Path) -> bool:
-    return path.is_file() and file.bytes in (0, path.stat().st_size)  # the checksum is for when it is read
+    items = []
+    for own, file in known.corpora[corpus].files.items():
+        path, checks = folder_of(name, corpus) / own, f"bytes, SHA-256 {file.sha256[:12]}…, " if file.sha256 else ""
+        here = path.is_file() and file.bytes in (0, path.stat().st_size)  # the checksum is for when it is read
+        items.append(Item(f"{file.url}, {_size(file.bytes)}, checked: {checks}rows", file.bytes, here))
+    return items
 
 
 def _tables(name: str, known: HubDataset | None, config: str) -> list[Item]:

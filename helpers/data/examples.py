@@ -50,11 +50,6 @@ class Choice:
     label: int | None
 
 
-def groups_of(examples: Iterable[Example]) -> list[str]:
-    """The original questions among ``examples``, in order; what adversarial scores stand for."""
-    return list(dict.fromkeys(example.group for example in examples))
-
-
 def fingerprint_of(parts: Iterable[Iterable[tuple]]) -> str:
     """Sixteen hex digits that stand for what several parts hold, in their order."""
     content = hashlib.sha256()
@@ -85,26 +80,21 @@ class Domain:
     so."""
 
     name: str
-    train: list[Example] | list[Pair]
-    valid: list[Example] | list[Pair]
-    test: list[Example] | list[Pair]
+    train: list[Example] | list[Pair] | list[Choice]
+    valid: list[Example] | list[Pair] | list[Choice]
+    test: list[Example] | list[Pair] | list[Choice]
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Task:
-    """One task of a multi-task model and its three parts; ``unlabelled`` are texts whose label nobody has.
+@dataclass(frozen=True, kw_only=True)
+class Task(Domain):
+    """One task of a multi-task model; ``unlabelled`` are texts whose label nobody has.
 
     ``kind`` says what is asked for: one of the ``labels`` (their names by number) of a text or pair, a "score" of it,
     or one of several endings ("choices"). ``metrics`` are those of `helpers.tasks.labels.score` that it counts by.
     """
 
-    name: str
     kind: Literal["labels", "score", "choices"]
     labels: tuple[str, ...]
     metrics: tuple[str, ...]
-    train: list[Pair] | list[Choice]
-    valid: list[Pair] | list[Choice]
-    test: list[Pair] | list[Choice]
     unlabelled: list[Pair] | list[Choice] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)

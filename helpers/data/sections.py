@@ -1,54 +1,57 @@
-"""The sections of a preset that hold examples, whichever they are: how each names its domains, loads one, and says what
-is in it."""
+"""The sections of a preset that hold examples, whichever they are: what loads a domain or task of one, and what says
+what is in it."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache, partial
 
 from helpers.data import domains, tasks, texts
-from helpers.data.examples import Domain, Task
-from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
-
-Settings = DataSettings | TextsSettings | TasksSettings
-
-
-class Section(NamedTuple):
-    """What a section of a preset holds: the key that names its domains, what loads one, what stands for it, whether
-    the preset says where they are, and what finds the folder of files."""
-
-    names: str
-    load: Callable[..., Domain | Task]
-    fingerprint: Callable[..., str]
-    is_given: Callable[..., bool]
-    locate_folder: Callable[..., Path]
+from helpers.data.examples import Choice, Domain, Example, Pair, fingerprint_of
+from helpers.data.formats.folders import PARTS, locate_folder
+from helpers.files import fingerprint as of_all
+from helpers.presets.schema import Drawn, Preset, TasksSettings, TextsSettings
 
 
-SECTIONS = {
-    DataSettings: Section("domains", domains.load_one, domains.fingerprint, lambda data: True, domains.locate_folder),
-    TextsSettings: Section(
-        *("domains", lambda known, name: texts.load_texts(known)[name], texts.texts_fingerprint),
-        *(texts.is_given, texts.locate_folder),
-    ),
-    TasksSettings: Section("tasks", tasks.load_task, tasks.task_fingerprint, tasks.is_given, tasks.locate_folder),
-}
+def load(settings: Drawn, name: str) -> Domain:
+    """A domain, or task, of a section. Raises DataError."""
+    if isinstance(settings, TextsSettings):
+        return texts.load_texts(settings)[name]
+    return (tasks.load_task if isinstance(settings, TasksSettings) else domains.load_one)(settings, name)
 
 
-def names_of(settings: Settings) -> list[str]:
-    """The names of a section's domains."""
-    return list(getattr(settings, SECTIONS[type(settings)].names))
+@cache
+def fingerprint(settings: Drawn, name: str, *parts: str) -> str:
+    """Names the exact examples of ``parts`` ("train", "valid", "test", of a task "unlabelled"; without: of the first
+    three) of a domain or task; part of the key of what is trained on them, or asked."""
+    known = load(settings, name)
+    return fingerprint_of(map(_facts, getattr(known, part)) for part in parts or PARTS)
 
 
-def fingerprints(settings: Settings) -> Iterator[Callable[[], str]]:
+def _facts(example: Example | Pair | Choice) -> tuple:
+    """All of an example but its id and group."""
+    return tuple(getattr(example, field) for field in example.__slots__ if field not in ("id", "group"))
+
+
+def fingerprints(settings: Drawn) -> Iterator[Callable[[], str]]:
     """What names the exact examples of each domain, to be called, which may raise DataError; none where the preset does
     not say where they are."""
-    known = SECTIONS[type(settings)]
-    if known.is_given(settings):
-        yield from (partial(known.fingerprint, settings, name) for name in names_of(settings))
+    if settings.is_given:
+        yield from (partial(fingerprint, settings, name) for name in settings.named)
 
 
-def check_folder(settings: Settings) -> None:
+def draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> dict[str, str]:
+    """A name for all examples of some ``sections`` that each seed trains on and is tested on, by seed; empty where
+    seeds have no examples of their own."""
+    drawn = {seed: preset.drawn(seed) for seed in seeds}
+    own = [s for s in sections if any(getattr(known, s) != getattr(preset, s) for known in drawn.values())]
+    if not own:
+        return {}
+    return {
+        str(seed): of_all(*(name() for section in own for name in fingerprints(getattr(known, section))))
+        for seed, known in drawn.items()
+    }
+
+
+def check_folder(settings: Drawn) -> None:
     """Raises DataError where a section's files should lie in a folder that is not there."""
-    known = SECTIONS[type(settings)]
-    if settings.source == "files" and known.is_given(settings):
-        known.locate_folder(settings)
+    if settings.source == "files" and settings.is_given:
+        locate_folder(settings)

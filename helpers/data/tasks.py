@@ -6,25 +6,20 @@ the test part, and a tenth of train, by content, is valid.
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from helpers import paths
 from helpers.data import warnings
-from helpers.data.examples import Choice, DataError, Pair, Task, fingerprint_of
+from helpers.data.examples import Choice, DataError, Pair, Task
 from helpers.data.formats import choices, glue
-from helpers.data.formats.choices import LabelledChoice
-from helpers.data.formats.folders import ALL_PARTS, PARTS
+from helpers.data.formats.folders import ALL_PARTS, PARTS, locate_folder
 from helpers.data.formats.glue import GLUE
 from helpers.data.formats.labelled import Labelled
+from helpers.data.formats.rows import Dataset
 from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import in_order
 from helpers.data.texts import check, complete, cut, examples_of
 from helpers.presets.downloads import Collection
 from helpers.presets.schema import TasksSettings
-
-if TYPE_CHECKING:
-    import datasets  # takes a second to import
 
 FORMATS = (*GLUE, *choices.FILES, "texts")
 SWAG_CONFIGURATION = "regular"
@@ -34,14 +29,9 @@ class _Read(NamedTuple):
     """What was read of a task: its format, its parts as far as files say them, texts without a label, and notes."""
 
     format: str
-    parts: Parts | dict[str, list[LabelledChoice]]
+    parts: Parts
     unlabelled: list[Pair]
     notes: list[str]
-
-
-def is_given(tasks: TasksSettings) -> bool:
-    """Whether the preset says where these tasks are."""
-    return bool(tasks.tasks) and (tasks.source != "files" or bool(tasks.folder))
 
 
 def load_tasks(tasks: TasksSettings) -> dict[str, Task]:
@@ -64,19 +54,12 @@ def load_task(tasks: TasksSettings, name: str) -> Task:
     check(name, parts, classes=kind == "labels")
     examples, numbered = examples_of(name, parts, lambda record: _example(record, labels))
     notes, unlabelled = [*read.notes, *completed, *numbered], in_order(read.unlabelled, tasks.seed)
-    task = Task(name, kind, labels, metrics, **examples, unlabelled=unlabelled, notes=notes)
+    known = {"kind": kind, "labels": labels, "metrics": metrics}
+    task = Task(name, **known, **examples, unlabelled=unlabelled, notes=notes)
     task = cut(tasks, task, ALL_PARTS if unlabelled else PARTS)
     if kind == "score":  # of which no accuracy is taken
         return task
     return replace(task, notes=[*task.notes, *warnings.of_texts(task, labels)])
-
-
-@cache
-def task_fingerprint(tasks: TasksSettings, name: str, *parts: str) -> str:
-    """Names the exact texts and labels of ``parts`` ("train", "valid", "test", "unlabelled"; without: of the first
-    three) of a task."""
-    task = load_task(tasks, name)
-    return fingerprint_of(map(_facts, getattr(task, part)) for part in parts or PARTS)
 
 
 def test_texts(tasks: TasksSettings, name: str) -> dict[str, list[Pair]]:
@@ -141,7 +124,7 @@ def _from_hub(tasks: TasksSettings, name: str) -> _Read:
     return _Read(form, parts, glue.test_from_hub(*_rows(tasks, place, f"test{variant}")), notes)
 
 
-def _rows(tasks: TasksSettings, place: str, split: str) -> tuple["datasets.Dataset", str]:
+def _rows(tasks: TasksSettings, place: str, split: str) -> tuple[Dataset, str]:
     """The rows of a split of what a preset calls dataset:configuration, and how messages call it."""
     from helpers.data.formats.hub import hub_rows  # imports `datasets`, which takes a second
 
@@ -150,16 +133,6 @@ def _rows(tasks: TasksSettings, place: str, split: str) -> tuple["datasets.Datas
     if isinstance(known, Collection):
         raise DataError(f"{place}: tasks are read from the Hub, and {dataset} is a download by URL; name a dataset")
     return hub_rows(dataset, split, config=configuration, pinned=known), f"{place}[{split}]"
-
-
-def locate_folder(tasks: TasksSettings) -> Path:
-    """The folder of the section [tasks]. Raises DataError."""
-    if folder := paths.find_folder(tasks.folder):
-        return folder
-    raise DataError(
-        f"the folder of tasks is {tasks.folder!r}, which is no folder; name by -p tasks_dir the one that "
-        f"holds {', '.join(tasks.tasks)}"
-    )
 
 
 def _asked(read: _Read) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -172,14 +145,8 @@ def _asked(read: _Read) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     return "labels", tuple(sorted(names)), ("accuracy",)
 
 
-def _example(record: Labelled | LabelledChoice, labels: tuple[str, ...]) -> Pair | Choice:
-    if isinstance(record, LabelledChoice):
+def _example(record: Labelled, labels: tuple[str, ...]) -> Pair | Choice:
+    if isinstance(record.second, tuple):
         return Choice(record.id, record.first, record.second, int(record.label))
     label = labels.index(record.label) if labels else float(record.label)
     return Pair(record.id, record.first, record.second, label)
-
-
-def _facts(example: Pair | Choice) -> tuple:
-    if isinstance(example, Choice):
-        return example.context, example.endings, example.label
-    return example.first, example.second, example.label

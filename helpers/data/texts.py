@@ -8,25 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from pathlib import Path
 from typing import TypeVar
 
-from helpers import paths
 from helpers.data import originals, warnings
-from helpers.data.examples import DataError, Domain, Pair, Task, fingerprint_of
-from helpers.data.formats.folders import PARTS
+from helpers.data.examples import DataError, Domain, Pair
+from helpers.data.formats.folders import PARTS, locate_folder
 from helpers.data.formats.labelled import Labelled, from_rows
+from helpers.data.formats.refusals import unused
 from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import by_content, in_order, jointly
 from helpers.presets.downloads import Collection
 from helpers.presets.schema import Drawn, TasksSettings, TextsSettings
 
-D = TypeVar("D", Domain, Task)
-
-
-def is_given(texts: TextsSettings) -> bool:
-    """Whether the preset says where these texts are."""
-    return bool(texts.domains) and (texts.source != "files" or bool(texts.folder))
+D = TypeVar("D", bound=Domain)
 
 
 def load_texts(texts: TextsSettings) -> dict[str, Domain]:
@@ -46,15 +40,8 @@ def label_names(texts: TextsSettings) -> tuple[str, ...]:
 
 
 @cache
-def texts_fingerprint(texts: TextsSettings, name: str, *parts: str) -> str:
-    """Names the exact texts and labels of ``parts`` ("train", "valid", "test"; without: of all three) of a domain."""
-    domain = load_texts(texts)[name]
-    return fingerprint_of(((p.first, p.second, p.label) for p in getattr(domain, part)) for part in parts or PARTS)
-
-
-@cache
 def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
-    if not is_given(texts):
+    if not texts.is_given:
         raise DataError(
             "the preset has no labelled texts here: name domains, and for files their folder, such as -p mnli_dir "
             "path/to/data or -p reviews_dir path/to/data"
@@ -131,16 +118,6 @@ def _read(texts: TextsSettings, name: str) -> tuple[Parts, list[str]]:
     return parts, notes
 
 
-def locate_folder(texts: TextsSettings) -> Path:
-    """The folder of a section of texts. Raises DataError."""
-    if folder := paths.find_folder(texts.folder):
-        return folder
-    raise DataError(
-        f"the folder of texts is {texts.folder!r}, which is no folder; give the one that holds the domains "
-        f"{', '.join(texts.domains)}, such as -p mnli_dir path/to/data or -p reviews_dir path/to/data"
-    )
-
-
 def complete(name: str, parts: Parts, settings: Drawn) -> tuple[Parts, list[str]]:
     """All three parts from those that the files give, each in the order of a hash, and notes on what was done."""
     notes, given, seed = [], dict(parts), settings.seed
@@ -196,12 +173,8 @@ def examples_of(name: str, parts: Parts, example: Callable[[Labelled], object]) 
     notes, twice = [], 0
     for part in PARTS:
         for record in parts[part]:
-            identifier, number = record.id, 1
-            while identifier in taken:
-                number += 1
-                identifier = f"{record.id}.{number}"
-            taken.add(identifier)
-            twice += number > 1
+            taken.add(identifier := unused(record.id, taken))
+            twice += identifier != record.id
             made[part].append(example(record._replace(id=identifier)))
     if twice:
         notes.append(f"{name}: ids that stood there before have a number behind them: {twice:,}")

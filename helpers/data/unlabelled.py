@@ -44,11 +44,6 @@ def load_unlabelled(data: DataSettings, place: str) -> Corpus:
     return Corpus(new, [f"{len(new):,} questions without an answer{left * (len(new) < len(every.examples))}"])
 
 
-def unlabelled_notes(data: DataSettings, place: str) -> list[str]:
-    """What one has to know of such a file; nothing where there is none."""
-    return list(load_unlabelled(data, place).notes) if place else []
-
-
 def unlabelled_fingerprint(data: DataSettings, place: str) -> str:
     """Names the exact questions and passages of `load_unlabelled`."""
     return fingerprint_of([[(e.question, e.context) for e in load_unlabelled(data, place).examples]])

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from helpers.data.examples import Domain, Example, Task
+from helpers.data.examples import Domain, Example
 from helpers.data.formats.folders import PARTS
 
 SCATTER = 40.0  # points: how far a question's F1 is from the mean, about
@@ -21,7 +21,7 @@ def of_questions(domain: Domain) -> list[str]:
     return _few(domain, "questions", QUESTIONS, placed)
 
 
-def of_texts(data: Domain | Task, labels: tuple[str, ...]) -> list[str]:
+def of_texts(data: Domain, labels: tuple[str, ...]) -> list[str]:
     """What follows from parts of fewer than `TEXTS` texts, from ``labels`` that are nearly the same, and from those
     without a text, a line each."""
     name = data.name
@@ -54,7 +54,7 @@ def seen_elsewhere(
     ]
 
 
-def _few(data: Domain | Task, noun: str, enough: int, placed: Callable[[int], str]) -> list[str]:
+def _few(data: Domain, noun: str, enough: int, placed: Callable[[int], str]) -> list[str]:
     """A line for each part that is smaller than ``enough``; ``placed`` says how exactly a score is known by so many."""
     lines = []
     for part in PARTS:

@@ -4,6 +4,7 @@ plans, to look what was done since takes a moment, and no torch."""
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -53,6 +54,13 @@ class Inventory:
         keys = self.notebooks[notebook] if notebook else self.trainings
         done = {key: self.trainings[key] for key in keys if self.trainings[key].seconds is not None}
         return done, {key: self.trainings[key] for key in keys if key not in done}
+
+    def steps(self, keys: Iterable[str]) -> Counter[str]:
+        """The steps of some trainings by kind."""
+        counted = Counter()
+        for key in keys:
+            counted[self.trainings[key].kind] += self.trainings[key].steps
+        return counted
 
     def look(self) -> list[str]:
         """See what has ended since; returns the notebooks that have to be surveyed anew: those with a plan that may go

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -25,25 +25,44 @@ PATIENCE = 20  # times as long as plans took to be looked at, before they are ag
 
 
 class Usual(NamedTuple):
-    """How long it took where records were made: seconds of a step of each kind of training, and for each second of
-    training those by the clock in which nothing was trained."""
+    """How long it took where records were made: seconds of a step of each kind of training, for each second of
+    training those by the clock in which nothing was trained, and how many steps of each kind a notebook took in all,
+    as its plans go on with what depends on their results."""
 
     steps: Mapping[str, float] = {}
     between: float = 0.0
+    work: Mapping[str, Mapping[str, int]] = {}
 
     @classmethod
-    def of(cls, preset: str, encoder: str) -> Self:
-        """With the same encoder, of the preset's records or else of mini's; empty where no file says so."""
+    def of(cls, parameters: Mapping[str, object], encoder: str) -> Self:
+        """With the same encoder, of the preset's records or else of mini's; empty where no file says so. The work is
+        that of the preset as it is."""
+        preset, own = str(parameters["preset"]), is_as_it_is(parameters)
         for name in (preset, "mini"):
             with suppress(OSError, ValueError, TypeError, KeyError):
                 read = json.loads(paths.steps(name).read_text(encoding="utf-8"))
                 if read["encoder"] == paths.public_name(encoder):
                     steps = {str(kind): float(seconds) for kind, seconds in read["seconds"].items()}
-                    return cls(steps, float(read["between"]))
+                    return cls(steps, float(read["between"]), dict(read["work"]) if own and name == preset else {})
         return cls()
+
+    def unknown(self, known: Inventory, notebooks: Iterable[str]) -> Counter[str]:
+        """Steps by kind that nobody has planned yet, of notebooks whose plans go on; what several need is taken to be
+        the same."""
+        more = Counter()
+        for name in (name for name in notebooks if known.waiting.get(name)):
+            planned = known.steps(known.notebooks[name])
+            for kind, steps in self.work.get(name, {}).items():
+                more[kind] = max(more[kind], steps - planned[kind])
+        return more
 
 
 UNKNOWN = Usual()
+
+
+def is_as_it_is(parameters: Mapping[str, object]) -> bool:
+    """Whether nothing is another than the preset has it."""
+    return all(value is None for name, value in parameters.items() if name != "preset")
 
 
 def write_steps(known: Inventory, preset: str) -> None:
@@ -53,7 +72,8 @@ def write_steps(known: Inventory, preset: str) -> None:
         of_step, kinds = step_seconds(done.values()), sorted({training.kind for training in done.values()})
         seconds = {kind: round(of_step(kind), 5) for kind in kinds}
         between = round(max(0.0, share([*done.values()], known.processes) - 1 / known.processes), 3)
-        content = {"encoder": paths.public_name(known.encoder), "between": between, "seconds": seconds}
+        work = {name: dict(sorted(known.steps(keys).items())) for name, keys in known.notebooks.items()}
+        content = {"encoder": paths.public_name(known.encoder), "between": between, "seconds": seconds, "work": work}
         with suppress(OSError):  # it may be that nothing can be written
             write_whole(paths.steps(preset), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
@@ -90,11 +110,12 @@ def share(done: Iterable[Training], processes: int) -> float:
     return clock / spent if counted >= ENOUGH and clock and spent else 1 / processes
 
 
-def seconds_left(left: Iterable[Training], done: list[Training], processes: int, usual: Usual = UNKNOWN) -> float:
-    """By the clock. Raises LookupError where no training is done yet and nothing is ``usual``."""
+def seconds_left(left: Mapping[str, int], done: list[Training], processes: int, usual: Usual = UNKNOWN) -> float:
+    """By the clock, of so many steps by kind. Raises LookupError where no training is done yet and nothing is
+    ``usual``."""
     of_step = step_seconds(done, usual.steps)
     by_the_clock = max(share(done, processes), 1 / processes + usual.between)
-    return by_the_clock * sum(of_step(training.kind) * training.steps for training in left)
+    return by_the_clock * sum(of_step(kind) * steps for kind, steps in left.items())
 
 
 @contextmanager
@@ -102,7 +123,7 @@ def bar_over(known: Inventory, parameters: dict[str, object], notebooks: list[st
     """One bar over all trainings of some notebooks, with the time left, while they run; hidden where nothing is left.
     What plans go on with is found out as they do, without taking much of the time."""
     ended, rest = threading.Event(), 0.0  # until plans are looked at again
-    usual = Usual.of(str(parameters["preset"]), known.encoder)
+    usual = Usual.of(parameters, known.encoder)
 
     def show() -> None:
         nonlocal rest
@@ -111,18 +132,18 @@ def bar_over(known: Inventory, parameters: dict[str, object], notebooks: list[st
             inventory.survey(known, parameters, stale)
             rest = time.monotonic() + PATIENCE * (time.monotonic() - begun)
         keys = {key for name in notebooks for key in known.notebooks.get(name, ())}
-        done = [known.trainings[key] for key in keys if known.trainings[key].seconds is not None]
-        left = [known.trainings[key] for key in keys if known.trainings[key].seconds is None]
+        left = {key for key in keys if known.trainings[key].seconds is None}
         measured = [training for training in known.trainings.values() if training.seconds is not None]
         try:
             of_step = step_seconds(measured, usual.steps)
         except LookupError:
             bar.set_postfix_str(f"{len(left)} trainings left, the time is known once one is done")
             return
-        work = [sum(of_step(training.kind) * training.steps for training in part) for part in (done, left)]
+        steps = known.steps(keys - left), known.steps(left) + usual.unknown(known, notebooks)
+        work = [sum(of_step(kind) * number for kind, number in part.items()) for part in steps]
         bar.total, bar.n = sum(work), work[0]
-        minutes = seconds_left(left, measured, known.processes, usual) / 60
-        bar.set_postfix_str(f"about {minutes:.0f} minutes left, {len(done)} of {len(keys)} trainings done")
+        minutes = seconds_left(steps[1], measured, known.processes, usual) / 60
+        bar.set_postfix_str(f"about {minutes:.0f} minutes left, {len(keys - left)} of {len(keys)} trainings done")
 
     def keep_showing() -> None:
         while not ended.wait(EVERY):

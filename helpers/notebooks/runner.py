@@ -16,9 +16,9 @@ from filelock import FileLock
 
 from helpers import papers, paths
 from helpers.data.adversarial import load_adversarial
-from helpers.data.domains import fingerprint, narrative
+from helpers.data.domains import narrative
 from helpers.data.examples import DataError
-from helpers.data.sections import check_folder, fingerprints
+from helpers.data.sections import check_folder, fingerprint, fingerprints
 from helpers.files import write_whole
 from helpers.models.glove import glove_digest
 from helpers.models.pretrained import EncoderError, encoder_fingerprint
@@ -35,7 +35,7 @@ QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not abou
 
 def key_of(name: str, parameters: dict[str, object]) -> str:
     """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
-    all data of the preset's draws, or for the report the records that it shows."""
+    all data of the preset's draws, or the records or models that it shows."""
     preset, digest = preset_for(parameters, name), hashlib.sha256()
     sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), paths.PRESETS / "paper_results.toml"]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
@@ -48,6 +48,10 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     paper, card = papers.card_of(name)
     if card.shows_models:
         digest.update(repr(sorted(map(str, preset.models.glob("*/*/model")))).encode())
+    if card.shows_growth:
+        tables = [f"{other.key}/{table}" for other in papers.ALL for table in (*other.growth, *other.regimes)]
+        for file in (paths.record(size, table) for size in preset.sizes for table in tables):
+            digest.update(file.read_bytes() if file.exists() else b"")
     foreign = dict.fromkeys(papers.foreign(paper), True)
     folders = {section: {"folder"} for section in ("data", *papers.BESIDE)}
     settings = preset.model_dump_json(exclude={"encoder": True, **folders, **foreign})
@@ -90,8 +94,9 @@ def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False
             try:
                 outcome[str(job)] = _run(job, force)
             except papermill.PapermillExecutionError as error:
-                first = error.evalue.splitlines()[0] if error.evalue else ""
-                outcome[str(job)] = f"FAILED: {error.ename}: {first} (see {os.path.relpath(job.unfinished)})"
+                first, *more = error.evalue.splitlines() or [""]
+                said = f"{first} {more[0].strip()}" if first.endswith(":") and more else first
+                outcome[str(job)] = f"FAILED: {error.ename}: {said} (see {os.path.relpath(job.unfinished)})"
             except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
                 outcome[str(job)] = f"FAILED: {type(error).__name__}: {error}"
             if list(outcome.values()).count(outcome[str(job)]) == 1 or not outcome[str(job)].startswith("FAILED"):
@@ -139,8 +144,8 @@ class Job(NamedTuple):
 
     @property
     def unfinished(self) -> Path:
-        """The notebook as far as it came, while it runs and where it fails."""
-        return paths.models(self.place) / "running" / self.place / f"{self.name}.ipynb"
+        """The notebook as far as it came, while it runs and where it fails; another run has its own."""
+        return paths.models(self.place) / "running" / self.place / f"{self.name}.{os.getpid()}.ipynb"
 
     def __str__(self) -> str:
         return f"{self.name} of {self.place}" if "+" in self.place else self.name

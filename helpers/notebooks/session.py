@@ -14,7 +14,7 @@ import torch
 from accelerate.utils import set_seed
 
 from helpers import papers, paths
-from helpers.data import draws
+from helpers.data.sections import draws
 from helpers.files import fingerprint
 from helpers.notebooks.parameters import check, parameters_of, preset_for
 from helpers.papers.card import Notebook
@@ -52,7 +52,7 @@ class Session:
             artefact=f"{artefact}_{variant}" if variant else artefact,
             preset=self.place or self.preset.name,
             limits=list(self.preset.limits),
-            draws=draws.names(self.preset, papers.examples_of(artefact), seeds),
+            draws=draws(self.preset, papers.examples_of(artefact), seeds),
             run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
             **{"paper": records.printed(artefact)} | papers.artefact(artefact) | parts,
         )

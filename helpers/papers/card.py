@@ -31,7 +31,7 @@ class Notebook:
     """One of a paper's notebooks. ``parameters`` are the keys of the preset that it takes as parameters, ``plans`` its
     trainings by a name (None: it has none), and ``left_out`` says why a preset has nothing for it ("" where it has).
     ``parts`` are parameters of its own that leave some results out and change none of the others. One that
-    ``shows_models`` depends on what others have trained."""
+    ``shows_models`` depends on what others have trained, one that ``shows_growth`` on the records of several sizes."""
 
     name: str
     parameters: tuple[str, ...] = ()
@@ -39,6 +39,7 @@ class Notebook:
     left_out: Callable[[Preset], str] = lambda preset: ""
     parts: tuple[str, ...] = ()
     shows_models: bool = False
+    shows_growth: bool = False
 
 
 class OwnModel(NamedTuple):

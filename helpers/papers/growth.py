@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from helpers import paths
-from helpers.data.sections import SECTIONS, names_of
+from helpers.data.sections import load
 from helpers.papers.card import Paper
 from helpers.presets.schema import Preset
 from helpers.results import comparisons, records
@@ -14,12 +14,13 @@ from helpers.results.records import Record, RecordError, Score
 
 def growth(paper: Paper, presets: list[str]) -> dict:
     """Parts of a record: the rows that the claims of a paper's tables compare, by the number of training examples in
-    each of ``presets`` that has the table; averaged over columns where that means something. Raises RecordError where
-    none has."""
-    scores, notes, unit = [], [], ""
-    for record, number in _sized(paper, paper.growth, presets):
+    each of ``presets`` that has the table, if all of these have the row; averaged over columns where that means
+    something. Raises RecordError where none has."""
+    scores, notes, unit, known = [], [], "", [*_sized(paper, paper.growth, presets)]
+    for record, number in known:
         first = next(iter(comparisons.by_metric(record)))
-        scores += _points(first, number)
+        everywhere = set.intersection(*({*comparisons.rows(of)} for of, _ in known if of.label == record.label))
+        scores += _points(first, number, everywhere)
         notes.append(f"{record.label}, preset {record.preset}: {number:,} training examples a domain")
         unit = first.unit
     payload = {"x": "training examples of a domain or task, on average", "scale": "log"}
@@ -64,17 +65,17 @@ def training_examples(record: Record, section: str) -> int:
     """Those of a domain or task, on average over all of a section of the preset that a record was made with, in its
     first draw."""
     settings = getattr(Preset(**record.run.parameters["preset"]).drawn(0), section)
-    load = SECTIONS[type(settings)].load
-    return round(np.mean([len(load(settings, name).train) for name in names_of(settings)]))
+    return round(np.mean([len(load(settings, name).train) for name in settings.named]))
 
 
-def _points(record: Record, number: int) -> Iterator[Score]:
-    """A record's scores at a number of examples, one a seed that has all columns where these are averaged."""
+def _points(record: Record, number: int, everywhere: set[str]) -> Iterator[Score]:
+    """Scores of a record's rows that are ``everywhere``, at a number of examples, one a seed that has all columns where
+    these are averaged."""
     compared = {row for claim in record.claims for row in (claim.above, claim.below, *claim.than)}
     columns = comparisons.columns(record)
     groups = {record.label: columns} if record.average else {column: [column] for column in columns}
     values = {(score.method, score.column, score.seed): score.value for score in record.scores}
-    for method in (row for row in comparisons.rows(record) if row in compared):
+    for method in (row for row in comparisons.rows(record) if row in compared & everywhere):
         for seed in comparisons.seeds(record):
             for column, group in groups.items():
                 found = [values[key] for inner in group if (key := (method, inner, seed)) in values]

@@ -19,6 +19,7 @@ from helpers.tasks import metrics
 from helpers.tasks.answering import Texts, answering, ask
 from helpers.tasks.spans import joint_answers, windows_over
 from helpers.training.cached import CachedTraining
+from helpers.training.engine import After
 
 FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_smoothed": "Bleu-4, smoothed"}
 FEW = 10  # questions of a type that are too few to speak of it
@@ -43,12 +44,14 @@ def answered(preset: Preset, rows: Groups, columns: dict[str, str]) -> Answers:
     return answers
 
 
-def tested(preset: Preset, readers: dict[tuple[Any, str], CachedTraining]) -> dict[tuple[Any, str], float]:
-    """F1 of readers, by anything and their domain, on the domain's test questions."""
-    asked = {key: answering(reader.preset, [reader], [f"test/{key[1]}"]) for key, reader in readers.items()}
+def tested(
+    preset: Preset, readers: dict[tuple[Any, str], CachedTraining], part: str = "test", after: After | None = None
+) -> dict[tuple[Any, str], float]:
+    """F1 of readers, by anything and their domain, on a part of the domain's questions. ``after`` as in `ask`."""
+    asked = {key: answering(reader.preset, [reader], [f"{part}/{key[1]}"]) for key, reader in readers.items()}
     return {
         key: float(shared.scores_of(readers[key].preset.data, name, [texts]).f1.mean())
-        for key, answers in ask(preset, asked).items()
+        for key, answers in ask(preset, asked, after).items()
         for name, texts in answers.items()
     }
 

@@ -9,16 +9,16 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from torch import nn
 
 from helpers.batches.sequences import Sequences
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import load_domains
-from helpers.data.examples import Example, groups_of
 from helpers.data.sets import question_set
 from helpers.presets.schema import DataSettings, Preset
 from helpers.results import comparisons, intervals, records, tables
 from helpers.results.records import Cell, Claim, Record
-from helpers.tasks import footprint, metrics
+from helpers.tasks import labels, metrics
 from helpers.tasks.spans import gold_probability, windows_of
 from helpers.training.cached import CachedTraining
 from helpers.training.engine import Outcome
@@ -55,6 +55,14 @@ class Trained:
         rows = list(rows)
         return cls(preset, {row: {} for row in rows}, {row: {} for row in rows}, rounds)
 
+    @classmethod
+    def done(cls, preset: Preset, outcomes: dict[int, Outcome]) -> Self:
+        """What plans returned, by seed: the models of their rows. Not all seeds need have all rows."""
+        trained = cls.of(preset, max((list(outcome.value) for outcome in outcomes.values()), key=len))
+        for seed, outcome in outcomes.items():
+            trained.add_rows(seed, outcome)
+        return trained
+
     def add(self, row: str, seed: int, models: dict[str, Any], needs: dict[str, Any]) -> None:
         """One seed of a row."""
         self.rows[row][seed], self.needs[row][seed] = models, needs
@@ -80,9 +88,16 @@ class Trained:
         )
 
 
-def ancestry(models: Iterable[CachedTraining], known: dict[str, CachedTraining]) -> dict[str, CachedTraining]:
+def as_list(members: CachedTraining | list[CachedTraining]) -> list[CachedTraining]:
+    """The models of an ensemble, or the only one."""
+    return members if isinstance(members, list) else [members]
+
+
+def ancestry(
+    models: Iterable[CachedTraining | list[CachedTraining]], known: dict[str, CachedTraining]
+) -> dict[str, CachedTraining]:
     """Trained models and all that they start from or learn from, by key."""
-    ancestors, waiting = {}, list(models)
+    ancestors, waiting = {}, [model for members in models for model in as_list(members)]
     while waiting:
         model = waiting.pop()
         if model.key not in ancestors:
@@ -96,13 +111,14 @@ def costs(trained: Trained) -> pd.DataFrame:
     trainings and steps of all models that the row needs, teachers and rejected ones too, for one seed."""
     table = {}
     for row, seeds in trained.needs.items():
-        known = seeds[0]
-        histories = [list(stages(model, known)) for model in trained.rows[row][0].values()]
+        known, models = seeds[0], trained.rows[row][0].values()
+        histories = [list(stages(model, known)) for members in models for model in as_list(members)]
         table[row] = {
             "stages of a reader": " + ".join(f"{stage.steps:,}" for stage in reversed(max(histories, key=len))),
             "steps of a reader": max(sum(stage.steps for stage in history) for history in histories),
             "trainings": len(known),
             "steps in all": sum(training.steps for training in known.values()),
+            "minutes": round(seconds(known.values()) / 60, 1),
         }
     return pd.DataFrame.from_dict(table, orient="index")
 
@@ -134,13 +150,20 @@ def footprints(
     yield from ((row, "accuracy", accuracies[row]) for row in models)
     yield student, "% of the teacher's accuracy", 100 * accuracies[student] / accuracies[teacher]
     yield from ((row, "thousand parameters", model.result()["parameters"] / 1000) for row, model in models.items())
-    yield from ((row, "MB", footprint.megabytes(model.folder())) for row, model in models.items())
+    for row, model in models.items():
+        yield row, "MB", sum(file.stat().st_size for file in model.folder().glob("*.safetensors")) / 1e6
     loaded = {row: model.load(model.key, "labels") for row, model in models.items()}
     for size, how in {1: "one at a time", 32: "32 at a time"}.items():
-        work = {row: partial(footprint.read, model, texts, size) for row, model in loaded.items()}
+        work = {row: partial(_classify, model, texts, size) for row, model in loaded.items()}
         taken = seconds_in_turns(work, repeats)
         yield from ((row, f"ms an example, {how}", 1000 * value / len(texts)) for row, value in taken.items())
         yield student, f"times faster than the teacher, {how}", taken[teacher] / taken[student]
+
+
+def _classify(model: nn.Module, texts: Sequences, batch_size: int) -> None:
+    """In batches of this size, as they come."""
+    for begin in range(0, len(texts), batch_size):
+        labels.predict(model, texts.select(np.arange(begin, min(begin + batch_size, len(texts)))), "fp32")
 
 
 def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metrics.Scores:
@@ -157,19 +180,20 @@ def score_table(preset: Preset, answers: Answers, *, exact: bool = False) -> dic
     data = {seed: preset.drawn(seed).data for seed in {seed for _, _, seed in answers}}
     scores = {cell: scores_of(data[cell[2]], *answered) for cell, answered in answers.items()}
     asked = {(column, seed): name for (_, column, seed), (name, _) in answers.items()}
-    ids = {(column, seed): groups_of(question_set(data[seed], name)) for (column, seed), name in asked.items()}
+    sets = {cell: question_set(data[cell[1]], name) for cell, name in asked.items()}
+    ids = {cell: list(dict.fromkeys(example.group for example in known)) for cell, known in sets.items()}
     parts = records.scored({cell: score.f1 for cell, score in scores.items()}, ids, "F1" if exact else None)
     if exact:
         parts["scores"] += records.scored({cell: score.em for cell, score in scores.items()}, ids, "EM")["scores"]
     return {**parts, "unit": "F1"}
 
 
-def sample_answers(answers: dict[str, tuple[list[Example], list[str]]]) -> pd.DataFrame:
-    """Questions by domain with a reader's answers beside those expected."""
+def sample_answers(data: DataSettings, said: dict[str, tuple[str, list[list[str]]]], number: int) -> pd.DataFrame:
+    """The first questions of the sets of some domains with a reader's answers beside those expected."""
 
     def rows() -> Iterator[dict[str, str]]:
-        for domain, (examples, texts) in answers.items():
-            for example, text in zip(examples, texts, strict=False):
+        for domain, (name, (texts, *_)) in said.items():
+            for example, text in zip(question_set(data, name)[:number], texts, strict=False):
                 expected = " / ".join(example.answers) or "no answer"
                 yield {"domain": domain, "question": example.question, "answer": text, "expected": expected}
 
@@ -219,9 +243,10 @@ def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.Data
     return pd.DataFrame.from_dict(lines, orient="index")
 
 
-def in_prose(row: str) -> str:
-    """A row as a sentence has it: "- ATT" is the method "itself without ATT"."""
-    return f"itself without {row.lstrip('- ')}" if row.startswith("-") else row
+def better(above: str, below: str, beats: str = "is better than", on: str = "", **parts) -> Claim:
+    """The claim that one row beats another, in words: "- ATT" is the method "itself without ATT"."""
+    named = f"itself without {below.lstrip('- ')}" if below.startswith("-") else below
+    return Claim(text=f"{above} {beats} {named}{on}", above=above, below=below, **parts)
 
 
 def notes(preset: Preset) -> Iterator[str]:

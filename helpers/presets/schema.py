@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import pydantic
 from pydantic import Field
@@ -53,6 +53,8 @@ class Drawn(Settings):
     """Examples that are drawn by a seed: of the miniature world all parts; of files and of the Hub's datasets the
     training part where it is cut, and the validation part where it is taken from it. Test parts are those of draw 0."""
 
+    names: ClassVar[str] = "domains"  # the key that names them
+    is_required: ClassVar[bool] = False
     seed: int = 0
     draw: int = Field(0, ge=0, description="number of the draw; a run's seeds have one each")
 
@@ -61,10 +63,21 @@ class Drawn(Settings):
         """The seed of what is drawn."""
         return self.seed + self.draw
 
+    @property
+    def named(self) -> dict[str, str]:
+        """Where each domain, or task, is, by its name."""
+        return getattr(self, self.names)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the preset says where they are, or has to."""
+        return self.is_required or bool(self.named and (self.source != "files" or self.folder))
+
 
 class DataSettings(Drawn):
     """Where the domains come from. Sizes count questions; 0 takes all there are."""
 
+    is_required: ClassVar[bool] = True
     source: Literal["mini", "files", "hub"]
     folder: str = Field("", description="folder with one subfolder a domain, for preset lab")
     domains: dict[DomainName, str] = Field(min_length=1, description="name = miniature domain, subfolder or Hub name")
@@ -121,6 +134,7 @@ class TasksSettings(Drawn):
     """The tasks of a multi-task model, but for questions about passages: those are in [data]. Sizes count examples; 0
     takes all there are."""
 
+    names: ClassVar[str] = "tasks"
     source: Literal["mini", "files", "hub"] = "files"
     folder: str = Field("", description="folder with one subfolder or file a task, for preset lab")
     tasks: dict[DomainName, str] = Field({}, description="name = miniature task, FORMAT:place below the folder, or Hub")
@@ -203,9 +217,7 @@ class Preset(Settings):
     seeds: int = Field(ge=1, le=100, description="number of seeds")
     own_draws: bool = Field(True, description="whether each seed draws examples of its own, where they are drawn")
     sizes: list[str] = Field([], description="presets that differ in the training examples, to show scores against")
-    trainings: str = Field(
-        "", pattern=r"^[a-z0-9_-]*$", description="another preset, with which it shares what is trained; empty: none"
-    )
+    trainings: str = Field("", pattern=r"^[a-z0-9_-]*$", description="preset with which it shares what is trained")
     encoder: str = Field(description="folder (absolute, or from the repository's root) or Hub name of the encoder")
     random_layers: int = Field(0, ge=0, description="more than 0: that many layers with random weights instead")
     data: DataSettings

@@ -1,9 +1,10 @@
 """What a record shows, in sentences: none is written by hand, each is computed from the raw scores.
 
-A paper's claims are judged, at 5 % a table's primary one, and at 5 % all its others together.
+A paper's claims are judged, at 5 % a table's primary one, and at 5 % all its others together; so are all controls.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from helpers.results import comparisons, intervals, tables
@@ -14,6 +15,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "is open"
 SENTENCES = {HOLDS: "{}", FAILS: "It does not hold that {}", OPEN: "Open whether {}"}
 SEEDS = 5  # fewer runs show nothing that another seed may not undo
 RISK = 0.05  # of a wrong decision
+PRIMARY, OTHER, CONTROL = FAMILIES = "primary claim", "claim", "control"
 
 
 class Judgement(NamedTuple):
@@ -28,11 +30,10 @@ class Judgement(NamedTuple):
 
 
 class Test(NamedTuple):
-    """A claim's difference, how many seeds it is over, the p value of the test that could decide it (None: there is
-    none), and what it would decide. ``share`` is that of a gain in words."""
+    """A claim's difference, the p value of the test that could decide it (None: there is none), and what it would
+    decide. ``share`` is that of a gain in words."""
 
     estimate: Estimate
-    seeds: int
     p: float | None
     decides: str
     share: str = ""
@@ -59,20 +60,26 @@ def judge(record: Record) -> list[Judgement]:
     Raises ValueError where rows do not compare."""
     record = comparisons.by_metric(record)[0] if record.claims else record
     tests = [_test(record, claim) for claim in record.claims]
-    decided = [test.p if test.seeds >= SEEDS else None for test in tests]
-    others = [n for n, claim in enumerate(record.claims) if not claim.primary]
+    decided = [test.p if test.estimate.seeds >= SEEDS else None for test in tests]
+    families = {word: [n for n, claim in enumerate(record.claims) if _family(claim) == word] for word in FAMILIES}
     # What cannot be tested counts as a claim of the table all the same.
-    corrected = dict(zip(others, holm([1.0 if decided[n] is None else decided[n] for n in others]), strict=True))
+    p_values = [holm([1.0 if decided[n] is None else decided[n] for n in family]) for family in families.values()]
+    corrected = dict(zip(chain(*families.values()), chain(*p_values), strict=True))
     made = []
     for number, (claim, test) in enumerate(zip(record.claims, tests, strict=True)):
-        p = None if decided[number] is None else corrected.get(number, decided[number])
+        p = None if decided[number] is None else corrected[number]
         outcome = OPEN if p is None or p >= RISK else test.decides
-        says = f", corrected for {len(others)} claims" if len(others) > 1 else ""
-        says = ", the primary claim" if claim.primary else says
+        family, size = _family(claim), len(families[_family(claim)])
+        says = f", the {family}" if claim.primary else f", corrected for {size} {family}s" if size > 1 else ""
         printed = _printed(record, claim)
         sentences = _sentences(record, claim, test, outcome, p, says, printed)
         made.append(Judgement(outcome, test.estimate, printed, *sentences))
     return made
+
+
+def _family(claim: Claim) -> str:
+    """Which claims of a record it is corrected together with."""
+    return PRIMARY if claim.primary else CONTROL if claim.control else OTHER
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -91,8 +98,8 @@ def _test(record: Record, claim: Claim) -> Test:
         known = intervals.share(ours, theirs)
         is_gain, share = known is not None, "" if known is None else f"; a share of {tables.share(known)}"
     if estimate.error is None or not is_gain:
-        return Test(estimate, len(ours[0]), None, OPEN, share)
-    return Test(estimate, len(ours[0]), *_p_value(estimate, claim.within, _nothing(record)), share)
+        return Test(estimate, None, OPEN, share)
+    return Test(estimate, *_p_value(estimate, claim.within, _nothing(record)), share)
 
 
 def _nothing(record: Record) -> float:
@@ -104,10 +111,8 @@ def _p_value(estimate: Estimate, within: float | None, nothing: float) -> tuple[
     """The p value of the test that decides most surely, and what it decides: a t test of both sides, or, for a margin,
     two of one side each (both ends have to be within it), or that it lies beyond. What is certainly within ``nothing``,
     so that it is printed as 0, is no difference."""
-    over, under = (
-        estimate.above(within or nothing),
-        1 - estimate.above(-(within or nothing)),
-    )  # of being no more, no less
+    limit = within or nothing
+    over, under = estimate.above(limit), 1 - estimate.above(-limit)  # of being no more, no less
     inside = max(over, under)
     if within is None:
         above = estimate.above()

@@ -113,9 +113,7 @@ def _dot(record: Record, baseline: str, found: pd.DataFrame, row: str, column: s
     cells = found.loc[row]
     parts = tuple(cell.mean for cell in cells.iloc[:-1] if cell is not None) if record.average else ()
     paper = comparisons.paper_difference(record, row, baseline, [] if record.average else [column])
-    columns = comparisons.groups(record)[column]
-    both = comparisons.sides(record, [(row, columns), (baseline, columns)])
-    few = both is None or len(both[0][0]) < claims.SEEDS
+    few = cells[column] is None or cells[column].seeds < claims.SEEDS
     return Dot(row, cells[column], paper, parts, decided=False if few else None)
 
 

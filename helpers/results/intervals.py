@@ -25,12 +25,13 @@ Part = tuple[float, int]  # of a variance: its value and its degrees of freedom
 
 class Estimate(NamedTuple):
     """A mean, or a difference of means, with its standard error and its degrees of freedom, both None for a single
-    number; ``over`` says what it varies over, in words."""
+    number; ``over`` says what it varies over, in words, and ``seeds`` is the number of these."""
 
     mean: float
     error: float | None
     freedom: float | None
     over: str
+    seeds: int
 
     def bounds(self, level: float = LEVEL) -> tuple[float, float] | None:
         """Its interval; None for a single number."""
@@ -69,16 +70,17 @@ def estimate(matrices: Matrices) -> Estimate:
     matrices = _checked(matrices)
     mean = round(float(np.mean([matrix.mean() for matrix in matrices])), 6)
     seeds, examples, both = variances(matrices)
+    over = describe(matrices), matrices[0].shape[0]
     if not (parts := [*seeds, *examples, *both]):
-        return Estimate(mean, None, None, describe(matrices))
+        return Estimate(mean, None, None, *over)
     # What one seed and one example do beyond both is in both of their variances, so it comes off once; what is left is
     # no less than either.
     by_seeds, by_examples, by_both = (sum(value for value, _ in part) for part in (seeds, examples, both))
     variance = max(by_seeds + by_examples - by_both, by_seeds, by_examples)
     if variance < NOTHING:
-        return Estimate(mean, 0.0, math.inf, describe(matrices))
+        return Estimate(mean, 0.0, math.inf, *over)
     freedom = variance**2 / sum(value**2 / own for value, own in parts)
-    return Estimate(mean, math.sqrt(variance), max(freedom, min(own for _, own in parts)), describe(matrices))
+    return Estimate(mean, math.sqrt(variance), max(freedom, min(own for _, own in parts)), *over)
 
 
 def compare(ours: Matrices, theirs: Matrices) -> Estimate:
@@ -134,10 +136,8 @@ def variances(matrices: Matrices) -> tuple[list[Part], list[Part], list[Part]]:
         scale = size * columns**2
         by_examples.append((float(examples.var(ddof=1)) / scale, size - 1))
         if runs > 1:
-            both, freedom = (
-                matrix - matrix.mean(axis=1, keepdims=True) - examples + matrix.mean(),
-                (runs - 1) * (size - 1),
-            )
+            both = matrix - matrix.mean(axis=1, keepdims=True) - examples + matrix.mean()
+            freedom = (runs - 1) * (size - 1)
             by_both.append((float((both**2).sum()) / freedom / (runs * scale), freedom))
     return by_seeds, by_examples, by_both
 

@@ -88,11 +88,8 @@ def run_info(parameters: dict[str, Any], started: float, made_by: Code, training
 def _processor() -> str:
     """This machine's processor; by family and model too where its name has no number, as several have it then."""
     listed = Path("/proc/cpuinfo")
-    facts = (
-        dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed.read_text(), re.M))
-        if listed.exists()
-        else {}
-    )
+    text = listed.read_text() if listed.exists() else ""
+    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", text, re.M))
     name = facts.get("model name") or platform.processor() or platform.machine() or "CPU"
     if "cpu family" not in facts or re.search(r"\d", name):
         return name

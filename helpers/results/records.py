@@ -72,7 +72,7 @@ class Claim(BaseModel):
     """What a paper says of its result, to be held against ours: one row is above another, on average over ``columns``
     (all, if none is named), by more than ``times`` what the two rows ``than`` are apart on average over
     ``than_columns``; or the two are no more than ``within`` apart. Where a record has several metrics, the first is
-    meant. ``primary`` is the paper's own headline, at most one claim of a record."""
+    meant. ``primary`` is the paper's own headline, one of a record at most; a ``control`` is a claim of ours."""
 
     model_config = STRICT
     text: str
@@ -84,6 +84,7 @@ class Claim(BaseModel):
     times: float = optional(1.0)
     within: Annotated[float, Field(gt=0)] | None = optional(None)
     primary: bool = optional(False)
+    control: bool = optional(False)
 
 
 class Record(BaseModel):
@@ -135,9 +136,8 @@ class Record(BaseModel):
             "case": ("readers in its payload", payload.get("readers")),
             "profile": (f"{', '.join(PROFILE)} in its payload", all(payload.get(part) for part in PROFILE)),
         }
-        needed, given = needs.get(self.kind, ("", True))
-        if not given:
-            raise ValueError(f"kind is {self.kind!r}, which needs {needed}")
+        if self.kind in needs and not needs[self.kind][1]:
+            raise ValueError(f"kind is {self.kind!r}, which needs {needs[self.kind][0]}")
         return self
 
     @model_validator(mode="after")

@@ -104,8 +104,8 @@ def judged(known: Sequence[Record]) -> dict[str, list[Judged]]:
 
 
 def count(said: Sequence[Judged]) -> str:
-    """Such as "3 hold, 1 fails, 5 open"."""
-    outcomes = Counter(each.judgement.outcome for each in said)
+    """Such as "3 hold, 1 fails, 5 open", of a paper's own claims."""
+    outcomes = Counter(each.judgement.outcome for each in said if not each.claim.control)
     words = [f"{outcomes[outcome]} {word}" for outcome, word in WORDS.items() if outcomes[outcome]]
     return ", ".join(words) or tables.NONE
 

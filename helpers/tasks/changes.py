@@ -12,11 +12,11 @@ OUTCOMES = ("better", "worse", "alike")
 def change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
     """Which of `KINDS` an answer is beside the one ``before``, and which of `OUTCOMES` it is by F1; None where both say
     the same. ``no_answer`` as in `helpers.tasks.metrics.f1`."""
-    words = [normalize_answer(text).split() for text in (before, after)]
-    if words[0] == words[1]:
+    said = [f" {normalize_answer(text)} " for text in (before, after)]  # whole words, between single spaces
+    if said[0] == said[1]:
         return None
     gain = f1(after, example.answers, no_answer=no_answer) - f1(before, example.answers, no_answer=no_answer)
-    return _kind(*words), OUTCOMES[0] if gain > 0 else OUTCOMES[1] if gain < 0 else OUTCOMES[2]
+    return _kind(*said), OUTCOMES[0] if gain > 0 else OUTCOMES[1] if gain < 0 else OUTCOMES[2]
 
 
 def changes(
@@ -30,14 +30,9 @@ def changes(
     return found
 
 
-def _kind(before: list[str], after: list[str]) -> str:
-    if not before or not after:
-        return KINDS[0] if after else KINDS[1]
-    if _holds(after, before):
+def _kind(before: str, after: str) -> str:
+    if not before.strip() or not after.strip():
+        return KINDS[0] if after.strip() else KINDS[1]
+    if before in after:
         return KINDS[2]
-    return KINDS[3] if _holds(before, after) else KINDS[4]
-
-
-def _holds(longer: list[str], shorter: list[str]) -> bool:
-    """Whether all words of one stand in the other, one after another."""
-    return any(longer[start : start + len(shorter)] == shorter for start in range(len(longer) - len(shorter) + 1))
+    return KINDS[3] if after in before else KINDS[4]

@@ -16,12 +16,13 @@ from helpers.batches.plans import Batches, Epochs, bucketed, per_domain, plan_st
 from helpers.batches.sequences import Sequences
 from helpers.batches.tensors import SequenceTensors
 from helpers.data.examples import DataError
-from helpers.data.texts import load_texts, texts_fingerprint
-from helpers.presets.schema import TextsSettings, TrainingSettings
+from helpers.data.sections import fingerprint
+from helpers.data.texts import load_texts
+from helpers.presets.schema import TextsSettings
 from helpers.tasks import labels
 from helpers.training.cached import Cached, CachedTraining
-from helpers.training.checkpoints import load_tensors, save_tensors, weights
-from helpers.training.loop import training_device
+from helpers.training.checkpoints import DamagedFile, load_tensors, save_tensors, weights
+from helpers.training.loop import BatchSource, Fitted, Loss, Validate, training_device
 
 
 class ClassifierTraining(CachedTraining):
@@ -84,13 +85,16 @@ class ClassifierTraining(CachedTraining):
         """Whether each domain's best weights are kept besides those that are best on average."""
         return self.order == "together" and len(self.domains) > 1
 
+    def train(self, model: nn.Module, batches: BatchSource, loss: Loss, validate: Validate | None = None) -> Fitted:
+        """As any training; raises DamagedFile where the weights that were best on a domain are not as written."""
+        done = super().train(model, batches, loss, validate)
+        for name in self.domains if self.keep_of_domains() else ():
+            load_tensors(weights_of(self.folder().parent, name))
+        return done
+
     def windows_read(self) -> int:
         """Its validation texts, at every evaluation."""
         return self.preset.training.evaluations * sum(len(load_texts(self.texts)[name].valid) for name in self.domains)
-
-    def optimisation(self) -> TrainingSettings:
-        """The section [training] with what its own settings have instead."""
-        return self.preset.training.model_copy(update=self.settings["training"])
 
 
 class Validation:
@@ -105,8 +109,9 @@ class Validation:
         classifier: Callable[[nn.Module], nn.Module],
         note: Callable[[nn.Module], dict] = lambda model: {},
     ):
-        self.training, self.classifier, self.note, self.best = training, classifier, note, {}
+        self.training, self.classifier, self.note = training, classifier, note
         self.folder = training.infra.uid_folder(create=True)
+        self.best = self._kept() if training.checkpoint().exists() else {}
 
     def __call__(self, model: nn.Module) -> tuple[float, dict]:
         model.eval()
@@ -115,17 +120,21 @@ class Validation:
             sequences = labels.sequences_of(training.texts, training.preset.encoder, name, "valid")
             said = labels.predict(classifier, sequences, training.preset.training.precision, training.classes)
             scores[name] = 100 * float((said.argmax(1) == sequences.labels["label"]).mean())
-            if training.keep_of_domains() and scores[name] > self.best_of(name):
+            if training.keep_of_domains() and scores[name] > self.best.get(name, -1.0):
                 self.best[name] = scores[name]
                 facts = {"score": json.dumps(scores[name])}
                 save_tensors(weights_of(self.folder, name), weights(classifier), facts, "weights of a domain")
         return float(np.mean([*scores.values()])), {"domains": scores, **self.note(model)}
 
-    def best_of(self, name: str) -> float:
-        """The domain's best accuracy yet; a killed training finds it on disk."""
-        if name not in self.best and weights_of(self.folder, name).exists() and self.training.checkpoint().exists():
-            self.best[name] = json.loads(load_tensors(weights_of(self.folder, name))[1]["score"])
-        return self.best.get(name, -1.0)
+    def _kept(self) -> dict[str, float]:
+        """Each domain's best accuracy yet, where a killed training goes on; one with damaged weights starts again."""
+        files = {name: weights_of(self.folder, name) for name in self.training.domains}
+        try:
+            return {name: json.loads(load_tensors(file)[1]["score"]) for name, file in files.items() if file.exists()}
+        except DamagedFile as error:
+            print(f"{error}; this training starts again")
+            self.training.checkpoint().unlink()
+            return {}
 
 
 class Labelling(Cached):
@@ -202,7 +211,7 @@ def labelling(model: ClassifierTraining, part: str = "test", *, of_domains: bool
         label=f"classes by {model.label}",
         corpus=model.corpus,
         training=model.key,
-        texts={name: texts_fingerprint(model.texts, name, part) for name in model.domains},
+        texts={name: fingerprint(model.texts, name, part) for name in model.domains},
         part=part,
         classes=model.classes,
         of_domains=of_domains,

@@ -19,7 +19,7 @@ from helpers.tasks import spans
 from helpers.tasks.ensembles import EnsembleOutputs
 from helpers.training import losses
 from helpers.training.cached import CachedTraining
-from helpers.training.loop import Batch, Loss, fit, training_device
+from helpers.training.loop import Batch, Loss, training_device
 from helpers.training.teachers import StoredTeacher
 
 Kind = Literal["RMR", "BERT"]  # of reader: the mnemonic reader, or a pretrained encoder
@@ -47,16 +47,9 @@ class DistilledReader(CachedTraining):
         """Train, select (without CE, as in a first stage, keep the last weights), save; returns the best validation
         F1, all of them, steps, seconds, the number of trained parameters and the weights' digest."""
         preset, domains = self.preset, self.domains
-        model = self.initial()
-        done = fit(
-            model,
-            self.batches(),
-            joint_loss(self.terms, self.temperature, self.smoothing),
-            preset.training,
-            seed=self.seed,
-            validate=spans.validation(preset, domains) if "CE" in self.terms else None,
-            checkpoint=self.checkpoint(),
-            label=self.label,
+        model, loss = self.initial(), joint_loss(self.terms, self.temperature, self.smoothing)
+        done = self.train(
+            model, self.batches(), loss, spans.validation(preset, domains) if "CE" in self.terms else None
         )
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}

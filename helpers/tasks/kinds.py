@@ -11,9 +11,9 @@ import numpy as np
 from torch import nn
 
 from helpers.batches.sequences import Sequences, make_choices, make_pairs
-from helpers.data import domains
+from helpers.data import domains, sections
 from helpers.data.examples import DataError, Task
-from helpers.data.tasks import load_task, task_fingerprint
+from helpers.data.tasks import load_task
 from helpers.models.multitask import Head
 from helpers.models.pretrained import load_tokenizer
 from helpers.presets.schema import Preset, TasksSettings
@@ -22,6 +22,8 @@ from helpers.training.loop import Loss
 
 # The endings of a choice are what classes are to a text.
 LOSSES: Mapping[str, Loss] = {"spans": spans.loss, "labels": labels.loss, "choices": labels.loss}
+# How it is decided, as a note on results says it.
+THRESHOLD = "a question has no answer where that is likelier by more than a threshold that was chosen on validation"
 
 
 def is_reading(preset: Preset, name: str) -> bool:
@@ -77,15 +79,12 @@ def longest(preset: Preset, name: str, parts: Iterable[str]) -> int:
 
 def sequences_over(preset: Preset, name: str, parts: Sequence[str]) -> Sequences:
     """Several parts of a task, one after another."""
-    known = [sequences_of(preset, name, part) for part in parts]
-    return Sequences.concatenate(known) if len(known) > 1 else known[0]
+    return Sequences.concatenate([sequences_of(preset, name, part) for part in parts])
 
 
 def fingerprint(preset: Preset, name: str, *parts: str) -> str:
     """Names the exact examples of parts of a task."""
-    if is_reading(preset, name):
-        return domains.fingerprint(preset.data, name, *parts)
-    return task_fingerprint(preset.tasks, name, *parts)
+    return sections.fingerprint(preset.data if is_reading(preset, name) else preset.tasks, name, *parts)
 
 
 class Reply(NamedTuple):

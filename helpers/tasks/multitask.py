@@ -23,7 +23,7 @@ from helpers.tasks import kinds
 from helpers.tasks.kinds import Predicted
 from helpers.training.cached import Cached, CachedTraining, load_outputs
 from helpers.training.checkpoints import save_tensors
-from helpers.training.loop import Batch, Loss, fit, training_device
+from helpers.training.loop import Batch, Loss, training_device
 from helpers.training.losses import mean, soft_label_cross_entropy
 from helpers.training.teachers import StoredTeacher
 
@@ -58,16 +58,8 @@ class MultiTaskTraining(CachedTraining):
         weights."""
         model = self.initial()
         set_dropout(model, self.dropout, self.head_dropout)
-        done = fit(
-            model,
-            self.batches(),
-            task_loss({task: head.kind for task, head in self.heads().items()}, self.soft),
-            self.preset.training.model_copy(update=self.settings["training"]),
-            seed=self.seed,
-            validate=self.validate,
-            checkpoint=self.checkpoint(),
-            label=self.label,
-        )
+        loss = task_loss({task: head.kind for task, head in self.heads().items()}, self.soft)
+        done = self.train(model, self.batches(), loss, self.validate)
         return self.keep(model, done, {"heads": {task: head._asdict() for task, head in self.heads().items()}})
 
     def parents(self) -> list[str]:

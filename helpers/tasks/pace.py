@@ -49,9 +49,10 @@ class Pace(NamedTuple):
 
     @classmethod
     def of(cls, speeds: Callable[[Preset], Speeds], preset: Preset) -> Self:
-        """As ``speeds`` measures it, as the preset's trainings run. Nothing is kept."""
-        with in_this_process(preset.engine):
-            return cls(speeds(preset), engine.processes(preset.engine))
+        """As ``speeds`` measures it, with the threads that trainings side by side have. Nothing is kept."""
+        processes = engine.processes(preset.engine)
+        with in_this_process(preset.engine, processes):
+            return cls(speeds(preset), processes)
 
     def seconds(self, tasks: Iterable[Cached]) -> float:
         """How long tasks take one after another in one process."""

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from helpers.batches.plans import ONCE, Batches, epochs_of, plan_steps
 from helpers.batches.sequences import Windows, make_windows
 from helpers.batches.tensors import SequenceTensors
-from helpers.data.domains import fingerprint, load_one
+from helpers.data.domains import load_one
 from helpers.data.examples import Example
+from helpers.data.sections import fingerprint
 from helpers.models.pretrained import encoder_fingerprint, load_encoder, load_tokenizer
 from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.tasks import decoding, metrics

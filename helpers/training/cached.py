@@ -14,7 +14,7 @@ from helpers.models.pretrained import load_saved, load_tokenizer, save_encoder, 
 from helpers.presets.schema import Preset
 from helpers.training.checkpoints import DamagedFile, load_tensors
 from helpers.training.jobs import result_in
-from helpers.training.loop import Fitted, training_device
+from helpers.training.loop import BatchSource, Fitted, Loss, Validate, fit, training_device
 
 
 class NotDone(RuntimeError):
@@ -88,6 +88,15 @@ class CachedTraining(Cached):
     def checkpoint(self) -> Path:
         """Where a long training leaves its state."""
         return self.infra.uid_folder(create=True) / "checkpoint.safetensors"
+
+    def train(
+        self, model: torch.nn.Module, batches: BatchSource, loss: Loss, validate: Validate | None = None
+    ) -> Fitted:
+        """Train a model as the section [training] says, with what its own settings have instead; one that was killed
+        goes on where it was."""
+        settings = self.preset.training.model_copy(update=self.settings["training"])
+        known = {"validate": validate, "checkpoint": self.checkpoint(), "label": self.label}
+        return fit(model, batches, loss, settings, seed=self.seed, **known)
 
     def keep(self, model: torch.nn.Module, done: Fitted, reading: dict) -> dict:
         """Save the trained model, drop the checkpoint, and return the training's result. The model's configuration says

@@ -43,12 +43,13 @@ class ClusterError(UserError):
 def starter(engine: EngineSettings) -> Start:
     """What begins a task on some node. Raises ClusterError."""
     connect(engine)
-    threads = _threads(engine)
+    threads = engine.threads or 1
     options = {"num_cpus": threads, "num_gpus": engine.gpus, "max_retries": RETRIES}
     in_place, apart = (ray.remote(**options)(function) for function in (_fit_in_place, _fit_apart))
 
     def start_in_place(task: Any, wait: bool, at_once: int) -> Future:
-        return in_place.remote(task, task.key, _root(task), threads, wait).future()
+        root = Path(task.infra.folder).resolve().parents[1]  # of all results, in which the preset's models lie
+        return in_place.remote(task, task.key, str(root), threads, wait).future()
 
     # A model is put into Ray's store once for all who build on it, and not kept there for those who come much later.
     stored = lru_cache(KEPT)(lambda folder: ray.put(_packed(folder)))
@@ -73,7 +74,7 @@ def room(engine: EngineSettings) -> int:
     now."""
     if engine.processes:
         return engine.processes
-    there, each = ray.cluster_resources(), {"CPU": _threads(engine), "GPU": engine.gpus}
+    there, each = ray.cluster_resources(), {"CPU": engine.threads or 1, "GPU": engine.gpus}
     return max(1, int(min(there.get(kind, 0) // number for kind, number in each.items() if number)))
 
 
@@ -93,15 +94,6 @@ def connect(engine: EngineSettings) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         where = f"engine.address = {engine.address!r}; give HOST:PORT, as ray start --head says it"
         raise ClusterError(f"no Ray answers at {where} ({error})") from None
-
-
-def _threads(engine: EngineSettings) -> int:
-    return engine.threads or 1
-
-
-def _root(task: Any) -> str:
-    """The folder of all results, in which the preset's models lie."""
-    return str(Path(task.infra.folder).resolve().parents[1])
 
 
 def _below(root: str, task: Any, key: str) -> Any:

@@ -80,10 +80,10 @@ def fit(number: int, task: Any, wait: bool) -> Exception | None:
 
 
 @contextmanager
-def in_this_process(engine: EngineSettings) -> Iterator[None]:
-    """With as many threads as a training has that runs here."""
+def in_this_process(engine: EngineSettings, at_once: int = 1) -> Iterator[None]:
+    """With as many threads as a training has that runs here, or where so many run ``at_once``."""
     before = torch.get_num_threads()
-    torch.set_num_threads(engine.threads or cores())
+    torch.set_num_threads(threads(engine, at_once))
     try:
         yield
     finally:

@@ -32,6 +32,7 @@ CURVE = 50  # points of a training's curve
 Batch = dict[str, Tensor]
 # loss(output, batch, progress) -> named parts that add up to the loss; progress runs from 0 to 1 over the training
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
+Validate = Callable[[nn.Module], float | tuple[float, dict]]  # a score, or one with what is beside it in the history
 
 
 class BatchSource(Protocol):
@@ -93,7 +94,7 @@ def fit(
     settings: TrainingSettings,
     *,
     seed: int,
-    validate: Callable[[nn.Module], float | tuple[float, dict]] | None = None,
+    validate: Validate | None = None,
     checkpoint: Path | None = None,
     label: str = "training",
     padding_free: bool | None = None,

@@ -17,19 +17,25 @@ SPLITS = "dataset_dict.json"  # beside the folders of several
 
 
 def parquet(path: Path) -> Iterator[Record]:
-    """The questions of one file; columns that are not needed are left unread."""
+    """The questions of one file."""
+    names, rows = parquet_rows(path, columns_of)
+    return rows_of(rows, names, path)
+
+
+def parquet_rows(path: Path, choose: Callable[[list[str]], list[str]]) -> tuple[list[str], list[tuple[str, object]]]:
+    """The names of all columns of one file, and its rows with those that ``choose`` takes of them; others are left
+    unread. Raises `DataError`."""
     from pyarrow.parquet import ParquetFile
 
     def read() -> tuple[list[str], "pyarrow.Table"]:
         with ParquetFile(path, page_checksum_verification=True) as file:
-            names = file.schema_arrow.names
-            wanted = columns_of(names)
+            wanted = choose(names := file.schema_arrow.names)
             table = file.read(columns=wanted)
             if "document.id" in wanted:
                 check_columns(wanted, table.flatten().flatten().column_names, path)
             return names, table
 
-    return _records(read, path, "a whole Parquet file")
+    return whole(read, path, "a whole Parquet file")
 
 
 def arrow(path: Path) -> Iterator[Record]:
@@ -46,11 +52,7 @@ def arrow(path: Path) -> Iterator[Record]:
             check_columns(wanted, table.column_names, path)
         return names, table.select(wanted)
 
-    return _records(read, path, "a file that datasets.save_to_disk wrote")
-
-
-def _records(read: Callable, path: Path, expected: str) -> Iterator[Record]:
-    names, rows = whole(read, path, expected)
+    names, rows = whole(read, path, "a file that datasets.save_to_disk wrote")
     return rows_of(rows, names, path)
 
 

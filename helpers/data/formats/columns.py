@@ -1,7 +1,7 @@
 """Rows by their columns: those that the Hub's squad, squad_v2, mrqa and narrativeqa have, wherever they are stored."""
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import AliasChoices, AliasPath, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -10,11 +10,8 @@ from helpers.data.examples import Corpus, DataError
 from helpers.data.formats.mrqa import MrqaDetected, MrqaQuestion
 from helpers.data.formats.narrativeqa import free_answer
 from helpers.data.formats.refusals import check, corpus_of
-from helpers.data.formats.rows import Located, Record, Row, Text, checked, found, listed, made_id, settled
+from helpers.data.formats.rows import Dataset, Located, Record, Row, Text, checked, found, listed, made_id, settled
 from helpers.data.formats.squad import SquadAnswer, SquadQuestion
-
-if TYPE_CHECKING:
-    import datasets  # takes a second to import
 
 MADE = "questions have an id made of their content, as the rows have none"
 KNOWN = (
@@ -153,7 +150,7 @@ def _pair(row: dict, where: str) -> object:
     return [{"text": text, "answer_start": start}]
 
 
-def from_rows(rows: "datasets.Dataset", name: str, *, unanswerable: bool = False) -> Corpus:
+def from_rows(rows: Dataset, name: str, *, unanswerable: bool = False) -> Corpus:
     """Rows of squad, squad_v2, mrqa or narrativeqa, told apart by their columns; ``name`` is for messages."""
     columns = rows.column_names
     wanted = columns_of(columns)

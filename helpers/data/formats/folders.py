@@ -4,9 +4,11 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from helpers import paths
 from helpers.data.examples import DataError
 from helpers.data.formats.arrow import is_saved, saved_splits
 from helpers.data.formats.files import is_narrativeqa, listing, shard_of, suffix_of
+from helpers.presets.schema import DataSettings, Drawn, TextsSettings
 
 PARTS = ("train", "valid", "test")
 ALL_PARTS = (*PARTS, "unlabelled")
@@ -22,6 +24,18 @@ _EXPECTED = (
     "NarrativeQA's two files"
 )
 Files = tuple[Path, tuple[Path, ...]]  # a name for messages, and the shards of it, if it is not a file itself
+
+
+def locate_folder(settings: Drawn) -> Path:
+    """The folder of a preset's section, from here or from the repository's root. Raises `DataError`."""
+    if folder := paths.find_folder(settings.folder):
+        return folder
+    what = {DataSettings: "domains", TextsSettings: "texts"}.get(type(settings), "tasks")
+    flag = {"domains": "data_dir", "texts": "mnli_dir path/to/data or -p reviews_dir"}.get(what, "tasks_dir")
+    raise DataError(
+        f"the folder of {what} is {settings.folder!r}, which is no folder; give the one that holds "
+        f"{', '.join(settings.named)}, such as -p {flag} path/to/data"
+    )
 
 
 def find_parts(path: Path, begin: str = "") -> dict[str, Files]:

@@ -5,17 +5,14 @@ The official files are tables of tab-separated cells in which a quote is a chara
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from helpers.data.examples import DataError, Pair
 from helpers.data.formats.files import listing
 from helpers.data.formats.labelled import INFERENCE, TEXTS, Labelled, labelled
-from helpers.data.formats.rows import found, listed, settled
+from helpers.data.formats.rows import Dataset, found, listed, settled
 from helpers.data.formats.text import lines
 from helpers.data.formats.text_files import Parts, read_texts
-
-if TYPE_CHECKING:
-    import datasets  # takes a second to import
 
 HIGHEST = 5.0  # score of STS-B; the lowest is 0
 DIAGNOSTIC = "diagnostic"
@@ -112,21 +109,21 @@ def _test(file: Path, task: GlueTask) -> list[Pair]:
     return _unlabelled(cells_of(file, (task.index, *task.texts)), str(file), task.texts, task.index)
 
 
-def from_hub(rows: "datasets.Dataset", place: str, name: str) -> tuple[list[Labelled], list[str]]:
+def from_hub(rows: Dataset, place: str, name: str) -> tuple[list[Labelled], list[str]]:
     """The texts of a split of nyu-mll/glue, and notes; ``place`` is for messages. Raises `DataError`."""
     return _labelled(_placed(rows), place, GLUE[name], _texts_of(rows, place, "label"), "label")
 
 
-def test_from_hub(rows: "datasets.Dataset", place: str) -> list[Pair]:
+def test_from_hub(rows: Dataset, place: str) -> list[Pair]:
     """The texts of a test split of nyu-mll/glue, whatever its labels are: MRPC's are there, others are -1."""
     return _unlabelled(_placed(rows), place, _texts_of(rows, place, "idx"), "idx")
 
 
-def _placed(rows: "datasets.Dataset") -> Table:
+def _placed(rows: Dataset) -> Table:
     return ((f"row {number}", row) for number, row in enumerate(rows, 1))
 
 
-def _texts_of(rows: "datasets.Dataset", place: str, other: str) -> tuple[str, ...]:
+def _texts_of(rows: Dataset, place: str, other: str) -> tuple[str, ...]:
     """The columns of texts. Raises `DataError` where there are none, or where there is no column ``other``."""
     columns = rows.column_names
     if other in columns and (known := [texts for texts in TEXTS if set(texts) <= set(columns)]):

@@ -1,17 +1,14 @@
 """Texts, or pairs of them, with a label: rows by their columns, wherever they are stored."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pydantic
 
 from helpers.data.examples import DataError
 from helpers.data.formats.refusals import clipped, refusal
-from helpers.data.formats.rows import Row, Text, checked, digest, found, listed, settled
+from helpers.data.formats.rows import Dataset, Row, Text, checked, digest, found, listed, settled
 from helpers.data.formats.stored import Rows
-
-if TYPE_CHECKING:
-    import datasets  # takes a second to import
 
 TEXTS = (
     ("premise", "hypothesis"),
@@ -33,12 +30,13 @@ INFERENCE = ("entailment", "neutral", "contradiction")
 
 
 class Labelled(NamedTuple):
-    """One text, or two, with the name of its label, and where it was read (for messages)."""
+    """One text, or two, with the name of its label, and where it was read (for messages); of a choice its context, its
+    endings and the number of the right one."""
 
     where: str
     id: str
     first: str
-    second: str | None
+    second: str | tuple[str, ...] | None
     label: str
 
 
@@ -88,7 +86,7 @@ def labelled(
 
 
 def from_rows(
-    rows: "datasets.Dataset", name: str, labels: Sequence[str] = (), genre: str = ""
+    rows: Dataset, name: str, labels: Sequence[str] = (), genre: str = ""
 ) -> tuple[list[Labelled], list[str]]:
     """`labelled` of a dataset of the Hub, whose own names of its classes decide what their numbers mean."""
     columns = rows.column_names

@@ -87,10 +87,9 @@ def _among(text: str, answers: tuple[str, ...]) -> bool:
 def mrqa(values: Iterable[tuple[int, object]]) -> Iterator[Record]:
     """The questions of a file's lines, given by number and content, without the header; a passage is a document."""
     for number, value in values:
-        try:
-            line = checked(MrqaLine, value, "", f"line {number}")
-        except DataError as refusal:
-            yield refusal
+        line = settled(checked, MrqaLine, value, "", f"line {number}")
+        if isinstance(line, DataError):
+            yield line
             continue
         for q, question in enumerate(line.qas, 1):
             yield settled(_question, question, f"line {number}, question {q}", line.context)

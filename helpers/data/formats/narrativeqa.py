@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from helpers.data.examples import DataError, Example
-from helpers.data.formats.rows import Located, R, Record, Row, Text, checked, digest, found, said
+from helpers.data.formats.rows import Located, R, Record, Row, Text, checked, digest, found, said, settled
 from helpers.data.formats.text import table
 
 NARRATIVE_FILES = ("summaries.csv", "qaps.csv")
@@ -53,13 +53,8 @@ def narrativeqa(folder: Path) -> Iterator[Record]:
 def _rows(path: Path, model: type[R]) -> Iterator[tuple[str, R | DataError]]:
     for place, cells in table(path, model.model_fields):
         where = f"{path.name}: {place}"
-        if isinstance(cells, DataError):
-            yield where, DataError(f"{path.name}: {cells}")
-            continue
-        try:
-            yield where, checked(model, cells, path.name, place)
-        except DataError as refusal:
-            yield where, refusal
+        refused = isinstance(cells, DataError)
+        yield where, DataError(f"{path.name}: {cells}") if refused else settled(checked, model, cells, path.name, place)
 
 
 def free_answer(

@@ -1,8 +1,9 @@
 """From what a format yields to a list of examples, or to one message of everything that is refused."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import NamedTuple
 
 from helpers.data.examples import Corpus, DataError
@@ -37,8 +38,9 @@ def check(records: Iterable[Record], name: str, unanswerable: bool, drop_bad: bo
         if isinstance(record, DataError):
             refused.append(clipped(str(record)))
             continue
-        if record.made:
-            record = _numbered(record, taken)
+        if record.made and record.example.id in taken:
+            identifier = unused(record.example.id, taken)
+            record = record._replace(example=replace(record.example, id=identifier, group=identifier))
         identifier = record.example.id
         if identifier in taken:
             refused.append(clipped(f"{record.where}: the id is taken by {taken[identifier]}; make ids unique"))
@@ -52,7 +54,8 @@ def check(records: Iterable[Record], name: str, unanswerable: bool, drop_bad: bo
     if lines and not (drop_bad and kept):
         raise refusal(name, refused, without, total=total)
     short = name.rsplit("/", 1)[-1]
-    notes = [f"{short}: {count:,} {text}" for text, count in _tally(kept).items()]
+    tally = Counter(note for record in kept for note in record.notes)
+    notes = [f"{short}: {times:,} {text}" for text, times in tally.items()]
     if lines:
         notes.append(f"{short}: {len(lines):,} of {total:,} questions were left out")
     return Checked(kept, lines, notes)
@@ -70,18 +73,9 @@ def clipped(line: str) -> str:
     return line if len(line) <= LINE else f"{line[: LINE - 2]} …"
 
 
-def _numbered(record: Located, taken: dict[str, str]) -> Located:
-    """``record`` with a number behind its id where that was made of content that stands in the file before."""
-    if record.example.id not in taken:
-        return record
-    number = 2
-    while (identifier := f"{record.example.id}.{number}") in taken:
-        number += 1
-    return record._replace(example=replace(record.example, id=identifier, group=identifier))
-
-
-def _tally(records: list[Located]) -> Counter[str]:
-    return Counter(note for record in records if record.notes for note in record.notes)
+def unused(identifier: str, taken: Collection[str]) -> str:
+    """``identifier``, with a number behind it where it is taken."""
+    return next(own for own in chain([identifier], (f"{identifier}.{n}" for n in count(2))) if own not in taken)
 
 
 def refusal(name: str, refused: list[str], without: Sequence[Located] = (), *, total: int) -> DataError:

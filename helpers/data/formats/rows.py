@@ -6,7 +6,7 @@ Every format yields for each record its example (`Located`, with what was repair
 
 import hashlib
 from collections.abc import Callable, Collection
-from typing import Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar
 
 import pydantic
 from pydantic import AfterValidator, BeforeValidator
@@ -14,6 +14,10 @@ from pydantic_core import PydanticCustomError
 
 from helpers.data.examples import DataError, Example
 
+if TYPE_CHECKING:
+    import datasets
+
+Dataset: TypeAlias = "datasets.Dataset"  # which takes a second to import
 _EXPECTED = {
     "string_type": "text",
     "string_unicode": "text without half characters (lone surrogates)",

@@ -69,10 +69,9 @@ def original_of(identifier: str) -> str:
 def squad(articles: Iterable[object]) -> Iterator[Record]:
     """The questions of SQuAD's ``data``; an article is a document."""
     for a, value in enumerate(articles, 1):
-        try:
-            article = checked(SquadArticle, value, "", f"article {a}")
-        except DataError as refusal:
-            yield refusal
+        article = settled(checked, SquadArticle, value, "", f"article {a}")
+        if isinstance(article, DataError):
+            yield article
             continue
         document = str(article.title or f"article {a}")
         for p, paragraph in enumerate(article.paragraphs, 1):
@@ -80,10 +79,9 @@ def squad(articles: Iterable[object]) -> Iterator[Record]:
 
 
 def _questions(value: object, where: str, document: str) -> Iterator[Record]:
-    try:
-        paragraph = checked(SquadParagraph, value, "", where)
-    except DataError as refusal:
-        yield refusal
+    paragraph = settled(checked, SquadParagraph, value, "", where)
+    if isinstance(paragraph, DataError):
+        yield paragraph
         return
     for q, question in enumerate(paragraph.qas, 1):
         yield settled(_question, question, f"{where}, question {q}", paragraph.context, document)

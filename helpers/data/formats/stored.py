@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from helpers.data.examples import DataError
-from helpers.data.formats.arrow import whole
+from helpers.data.formats.arrow import parquet_rows
 from helpers.data.formats.files import head_of, listing, refuse_foreign
 from helpers.data.formats.rows import found
 from helpers.data.formats.text import lines, parse_json, table, text_of
@@ -23,7 +23,7 @@ def stored_rows(path: Path, known: Collection[str]) -> tuple[list[str], Rows]:
         raise DataError(f"{path}: {'a folder' if path.exists() else 'no such file'}{beside}; {EXPECTED}")
     head, _ = head_of(path)
     if head.startswith(b"PAR1"):
-        return _parquet(path, known)
+        return parquet_rows(path, lambda names: [name for name in names if name in known])
     refuse_foreign(path, head, EXPECTED)
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first == b"{":
@@ -36,14 +36,3 @@ def stored_rows(path: Path, known: Collection[str]) -> tuple[list[str], Rows]:
     if not rows:
         raise DataError(f"{path}: no row is in it, it begins with {found(head)}; {EXPECTED}")
     return list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row)), rows
-
-
-def _parquet(path: Path, known: Collection[str]) -> tuple[list[str], Rows]:
-    from pyarrow.parquet import ParquetFile  # a quarter of a second, for these files only
-
-    def read() -> tuple:
-        with ParquetFile(path, page_checksum_verification=True) as file:
-            names = file.schema_arrow.names
-            return names, file.read(columns=[name for name in names if name in known])
-
-    return whole(read, path, "a whole Parquet file")

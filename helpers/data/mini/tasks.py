@@ -88,7 +88,7 @@ def load_task(
     for number, (part, size) in enumerate(zip(ALL_PARTS, sizes, strict=True)):
         rows = _different(source, number, seed)
         parts[part] = [kind(identifier(name, seed, part, i), *_labelled(next(rows), task, part)) for i in range(size)]
-    return Task(name, task.kind, task.labels, task.metrics, **parts)
+    return Task(name, kind=task.kind, labels=task.labels, metrics=task.metrics, **parts)
 
 
 def _different(source: str, part: int, seed: int) -> Iterator[tuple]:

@@ -7,6 +7,7 @@ from helpers.papers.card import Artefact, Notebook, Paper
 
 _algorithm = partial(import_module, f"{__name__}.algorithm")  # where it is needed, as torch takes seconds
 
+OURS = {"average": False, "ours": True}
 FASTER = "times faster than its ensemble"
 PARAMETERS = (
     *("data.folder", "data.train_size", "data.test_size", "encoder", "mnemonic.glove", "seeds", "a2d.members"),
@@ -23,13 +24,9 @@ CARD = Paper(
         Artefact("table4", "A2D, Table 4: how much faster the student is", unit=FASTER, average=False),
         Artefact("table5", "A2D, Table 5: what each part is worth", average=False),
         Artefact("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
-        Artefact(
-            "figure4_addsent", "A2D, Figure 4 on adversarial questions (AddSent)", "bars", average=False, ours=True
-        ),
-        Artefact("weights", "A2D, section 4.2: temperature and weights", average=False, ours=True),
-        Artefact(
-            "steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False, ours=True
-        ),
+        Artefact("figure4_addsent", "A2D, Figure 4 on adversarial questions (AddSent)", "bars", **OURS),
+        Artefact("weights", "A2D, section 4.2: temperature and weights", **OURS),
+        Artefact("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", **OURS),
         Artefact("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
         Artefact("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
     ),

@@ -149,6 +149,7 @@ def steps(preset: Preset, kind: Kind, readers: dict[Row, dict[tuple, DistilledRe
             below=f"{rival}, {longest:g}",
             columns=[column],
             primary=(rival, column) == pairs[0],
+            control=True,
         )
         for rival, column in pairs
     ]
@@ -172,12 +173,8 @@ def figure3(preset: Preset, runs: Runs, case: views.Case) -> dict:
     """Figure 3: one question as the first run's first member and its student see it."""
     (kind, seed), *_ = runs
     whose = f"{kind}, seed {seed}: the ensemble's first member, and the reader distilled from the ensemble"
-    trained = made(preset, runs)["training_seconds"]
-    return {
-        "payload": case.payload,
-        "notes": [whose, f"chosen: {case.rule}", case.changes],
-        "training_seconds": trained,
-    }
+    told = [whose, f"chosen: {case.rule}", case.changes]
+    return {"payload": case.payload, "notes": told, "training_seconds": made(preset, runs)["training_seconds"]}
 
 
 def case(preset: Preset, runs: Runs) -> tuple[views.Case, views.Readers, list[Example]]:
@@ -227,8 +224,7 @@ def claims(runs: Runs, columns: list[str]) -> list[Claim]:
 
 
 def _beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
-    rows = {"above": above, "below": below, "columns": [column], **flags}
-    return Claim(text=f"{above} beats {shared.in_prose(below)} {on} {column}", **rows)
+    return shared.better(above, below, "beats", f" {on} {column}", columns=[column], **flags)
 
 
 def kept(record: Record) -> pd.DataFrame:
@@ -256,4 +252,4 @@ def notes(preset: Preset, runs: Runs) -> list[str]:
 def sample_answers(preset: Preset, answers: Answers, number: int = 6) -> pd.DataFrame:
     """The first test questions with the first distilled reader's answers."""
     student = next(groups[0]["Test"] for (row, _), groups in answers.items() if row.endswith(" + A2D"))
-    return shared.sample_answers({"": (question_set(preset.data, "test")[:number], student)}).drop(columns="domain")
+    return shared.sample_answers(preset.data, {"": ("test", [student])}, number).drop(columns="domain")

@@ -5,10 +5,6 @@ from helpers.papers.card import Artefact, Notebook, Paper
 FOLDERS = ("data.folder", "data.train_size", "mnli.folder", "reviews.folder", "tasks.folder")
 
 
-def _one_size(preset) -> str:
-    return "" if preset.sizes else "the preset names no presets of other sizes"
-
-
 CARD = Paper(
     key="corpora",
     title="The corpora",
@@ -16,6 +12,10 @@ CARD = Paper(
     notebooks=(
         Notebook("00_corpora", ("data.folder", "data.train_size", "data.test_size")),
         Notebook("17_playground", (*FOLDERS, "encoder"), parts=("shown",), shows_models=True),
-        Notebook("18_growth", left_out=_one_size),
+        Notebook(
+            "18_growth",
+            left_out=lambda p: "" if p.sizes else "the preset names no presets of other sizes",
+            shows_growth=True,
+        ),
     ),
 )

@@ -5,10 +5,11 @@ from html import escape
 
 import numpy as np
 
-from helpers.data.domains import fingerprint, load_domains
+from helpers.data.domains import load_domains
 from helpers.data.examples import Domain, Example
 from helpers.data.mini import domains as mini
 from helpers.data.question_types import QUESTION_WORDS, question_word
+from helpers.data.sections import fingerprint
 from helpers.presets.schema import DataSettings
 from helpers.tasks.metrics import f1
 

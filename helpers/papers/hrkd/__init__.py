@@ -8,6 +8,7 @@ from helpers.papers.card import Artefact, Flag, Notebook, OwnDomains, Paper
 _algorithm = partial(import_module, f"{__name__}.algorithm")  # where it is needed, as torch takes seconds
 
 GAIN = "points of accuracy"
+SHARE = "% of the weight"
 PARAMETERS = (
     *("mnli.folder", "mnli.train_size", "reviews.folder", "reviews.train_size", "encoder", "seeds"),
     *("hrkd.student", "hrkd.student_layers", "hrkd.epochs", "hrkd.mnli_learning_rate", "hrkd.reviews_learning_rate"),
@@ -31,14 +32,9 @@ CARD = Paper(
         Artefact("sizes", "HRKD: accuracy against size", "curve", "accuracy", average=False, ours=True),
         Artefact("figure2", "HRKD, Figure 2: few texts", "curve", GAIN, average=False),
         Artefact("table4", "HRKD, Table 4: what each part is worth", unit="accuracy"),
-        *(
-            Artefact(name, f"HRKD, {title}", "heatmaps", "% of the weight", average=False)
-            for name, title in {
-                "table5": "Table 5: three texts of one label and one of the other",
-                "table6": "Table 6: two texts of each label",
-            }.items()
-        ),
-        Artefact("ratios", "HRKD: how far the ratios move", "curve", "% of the weight", average=False, ours=True),
+        Artefact("table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, False),
+        Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", SHARE, average=False),
+        Artefact("ratios", "HRKD: how far the ratios move", "curve", SHARE, average=False, ours=True),
         Artefact(
             "own", "Accuracy of each domain's teacher and student, and of a student alone", unit="accuracy", ours=True
         ),

@@ -6,7 +6,8 @@ ratios that graphs of the domains give (sections 2.2, 2.3; ``helpers.models.rela
 ``helpers.papers.hrkd.trainings``.
 """
 
-from helpers.data.texts import is_given, label_names, load_texts, texts_fingerprint
+from helpers.data.sections import fingerprint
+from helpers.data.texts import label_names, load_texts
 from helpers.models.distilled import check_pair
 from helpers.models.pretrained import encoder_fingerprint
 from helpers.papers.hrkd.trainings import StudentTraining, TeacherTraining
@@ -25,6 +26,15 @@ ALONE = "BERT_S, no teacher"  # which the paper does not have
 ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, ALONE)
 CLAIMED = (HRKD, STUDENTS[0], STUDENTS[-1], PLAIN, OURS, ALONE)  # those that claims compare
 OF_DOMAINS = ", a checkpoint a domain"
+# The teachers of section 3.2, and the student alone, by how batches are made of their domains' texts.
+ORDERS = {
+    SINGLE: "mixed",  # a teacher a domain
+    MIX: "mixed",  # one for all domains, which it does not tell apart
+    MTL: "turns",  # a shared encoder with a head a domain, one domain a batch (Liu et al. 2019)
+    META: "mixed",  # typical texts weigh more, and domains are hidden (Pan et al. 2020)
+    HRKD: "together",  # a shared encoder with a head a domain, all domains in every step (section 2.1)
+    ALONE: "together",  # the student's encoder, trained as HRKD-teacher is, for as long as a student with a teacher
+}
 # The rows of Table 4 by what of the relations they switch off, and below them ours.
 ABLATIONS = {
     "HRKD": {},
@@ -49,19 +59,16 @@ def compared(preset: Preset, corpus: str, seed: int, rows: tuple[str, ...]) -> P
     """Rows of Tables 2 and 3 (sections 3.2, 3.4), and a student without a teacher: each row's model of each domain."""
     check_pair(preset.hrkd.student, preset.encoder)
     domains = list(getattr(preset, corpus).domains)
-    wanted = {name: name in rows or any(row.startswith(f"{name} →") for row in rows) for name in TEACHERS}
-    teachers = {name: make(preset, corpus, seed, domains) for name, make in MAKERS.items() if wanted[name]}
-    alone = {ALONE: student_alone(preset, corpus, seed, domains)} if ALONE in rows else {}
-    students = {}
+    wanted = {row.partition(" → ")[0] for row in rows}
+    made = {name: by_labels(preset, corpus, seed, name, domains) for name in ORDERS if name in wanted}
     for name in (name for name in rows if "→" in name):
-        teacher = teachers[name.split(" → ")[0]]
-        if name == PLAIN:
-            students[name] = alike(together(preset, corpus, seed, name, teacher, None), domains)
-        elif name == OURS:
-            students[name] = alike(together(preset, corpus, seed, name, teacher, {}), domains)
+        teacher = made[name.partition(" → ")[0]]
+        if name in (PLAIN, OURS):
+            switched_off = None if name == PLAIN else {}
+            made[name] = alike(together(preset, corpus, seed, name, teacher, switched_off), domains)
         else:
-            students[name] = {d: student(preset, corpus, seed, name, [d], teacher[d]) for d in domains}
-    made = {**teachers, **students, **alone}
+            made[name] = {d: student(preset, corpus, seed, name, [d], teacher[d]) for d in domains}
+    made = {name: made[name] for name in ROWS if name in made}
     yield [model for models in made.values() for model in models.values()]
     return {name: models for name, models in made.items() if name in rows}
 
@@ -80,38 +87,12 @@ def together(
     return student(preset, corpus, seed, label, list(teacher), next(iter(teacher.values())), relations)
 
 
-def single_teachers(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
-    """BERT_B-single: a teacher a domain."""
-    return {d: classifier(preset, corpus, seed, SINGLE, [d], "mixed") for d in domains}
-
-
-def mixed_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
-    """BERT_B-mix: one for all domains, which it does not tell apart."""
-    return alike(classifier(preset, corpus, seed, MIX, domains, "mixed"), domains)
-
-
-def multi_task_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
-    """BERT_B-mtl: a shared encoder with a head a domain, one domain a batch (Liu et al. 2019)."""
-    return alike(classifier(preset, corpus, seed, MTL, domains, "turns"), domains)
-
-
-def meta_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
-    """Meta-teacher: typical texts weigh more, and domains are hidden (Pan et al. 2020)."""
-    weight = preset.hrkd.corruption_weight
-    return alike(classifier(preset, corpus, seed, META, domains, "mixed", meta=weight), domains)
-
-
-def hrkd_teacher(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
-    """HRKD-teacher: a shared encoder with a head a domain, all domains in every step (section 2.1)."""
-    return alike(classifier(preset, corpus, seed, HRKD, domains, "together"), domains)
-
-
-def student_alone(preset: Preset, corpus: str, seed: int, domains: list[str]) -> Models:
-    """The student's encoder trained on the labels, as HRKD-teacher is, for as long as a student with a teacher."""
-    return alike(classifier(preset, corpus, seed, ALONE, domains, "together", encoder="student"), domains)
-
-
-MAKERS = {SINGLE: single_teachers, MIX: mixed_teacher, MTL: multi_task_teacher, META: meta_teacher, HRKD: hrkd_teacher}
+def by_labels(preset: Preset, corpus: str, seed: int, name: str, domains: list[str]) -> Models:
+    """A teacher of section 3.2, or the student alone: its model of each domain."""
+    if name == SINGLE:
+        return {d: classifier(preset, corpus, seed, name, [d], ORDERS[name]) for d in domains}
+    parts = {META: {"meta": preset.hrkd.corruption_weight}, ALONE: {"encoder": "student"}}.get(name, {})
+    return alike(classifier(preset, corpus, seed, name, domains, ORDERS[name], **parts), domains)
 
 
 def plans(preset: Preset) -> dict[tuple[str, int], Plan]:
@@ -147,7 +128,7 @@ def ablations(preset: Preset, corpus: str = "reviews") -> dict[tuple[str, int], 
     def plan(row: str, seed: int) -> Plan:
         drawn = preset.drawn(seed)
         switched = drawn.changed("hrkd", **VARIANTS.get(row, {}))
-        teacher = hrkd_teacher(drawn, corpus, seed, domains)
+        teacher = by_labels(drawn, corpus, seed, HRKD, domains)
         made = together(switched, corpus, seed, row, teacher, ABLATIONS.get(row, {}))
         yield [*teacher.values(), made]
         return made
@@ -226,7 +207,7 @@ def settings_of(preset: Preset, corpus: str, domains: list[str] | None) -> dict:
     return {
         "encoder": encoder_fingerprint(preset.encoder),
         "random_layers": preset.random_layers,
-        "texts": {name: texts_fingerprint(texts, name, "train", "valid") for name in domains or texts.domains},
+        "texts": {name: fingerprint(texts, name, "train", "valid") for name in domains or texts.domains},
         "labels": list(label_names(texts)),
         "max_length": texts.max_length,
         "training": preset.training.model_dump(exclude={"epochs", "checkpoint_minutes"}),
@@ -243,7 +224,7 @@ def student_settings(preset: Preset, corpus: str, settings: dict) -> dict:
 
 def corpora(preset: Preset) -> list[str]:
     """The sections of those corpora that the preset has."""
-    return [corpus for corpus in CORPORA if is_given(getattr(preset, corpus))]
+    return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
 
 
 def alike(model: ClassifierTraining, domains: list[str]) -> Models:

@@ -13,6 +13,7 @@ from helpers.papers.card import OwnModel
 from helpers.papers.hrkd import algorithm, tables
 from helpers.papers.hrkd.algorithm import ALONE, HRKD, OURS
 from helpers.papers.hrkd.trainings import TeacherTraining, teacher_loss
+from helpers.papers.rows import Trained
 from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim
@@ -50,7 +51,7 @@ def tasks(preset: Preset) -> list[Cached]:
 def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, OwnModel]]:
     """Teacher, student alone and student as parts of a record, and of each folder the student that is best on its
     domains' validation texts, of all seeds."""
-    trained = tables.trained_of(preset, run_plans(plans(preset), preset.engine, after=after))
+    trained = Trained.done(preset, run_plans(plans(preset), preset.engine, after=after))
     models = {}
     for folder, names in folders(preset).items():
         students = {seed: of_domains[names[0]] for seed, of_domains in trained.rows[OURS].items()}
@@ -82,7 +83,7 @@ def speeds(preset: Preset) -> Speeds:
     same but for the teacher's reading. Raises EncoderError, also where a domain's head could not be saved."""
     names = list(preset.reviews.domains)
     teachers = [
-        algorithm.hrkd_teacher(preset.drawn(seed), SECTION, seed, names)[names[0]] for seed in range(preset.seeds)
+        algorithm.by_labels(preset.drawn(seed), SECTION, seed, HRKD, names)[names[0]] for seed in range(preset.seeds)
     ]
     student = algorithm.together(preset, SECTION, 0, OURS, {name: teachers[0] for name in names}, {})
     texts = student.sequences("valid")

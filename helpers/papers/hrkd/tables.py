@@ -17,7 +17,7 @@ from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.tasks import labels, ratios
 from helpers.tasks.classifiers import Labelling, labelling
-from helpers.training.engine import After, Outcome, run, run_plans
+from helpers.training.engine import After, run, run_plans
 
 TIMED = 64  # texts that models are timed on
 SINGLE, *_, META = STUDENTS  # what HRKD is compared with in Figure 2
@@ -36,7 +36,7 @@ def table1(preset: Preset) -> dict:
 def methods(preset: Preset, corpus: str) -> Trained:
     """Train all that Table 2 (corpus "mnli") or 3 ("reviews") needs, if it is not there."""
     plans = {seed: plan for (name, seed), plan in algorithm.plans(preset).items() if name == corpus}
-    return trained_of(preset, run_plans(plans, preset.engine))
+    return Trained.done(preset, run_plans(plans, preset.engine))
 
 
 def few_shot(preset: Preset) -> dict[float, Trained]:
@@ -44,7 +44,7 @@ def few_shot(preset: Preset) -> dict[float, Trained]:
     done, trained = run_plans(algorithm.few_shot(preset), preset.engine), {}
     for share in preset.hrkd.shares:
         outcomes = {seed: outcome for (of, seed), outcome in done.items() if of == share}
-        trained[share] = trained_of(algorithm.reduced(preset, preset.hrkd.few_shot, share), outcomes)
+        trained[share] = Trained.done(algorithm.reduced(preset, preset.hrkd.few_shot, share), outcomes)
     return trained
 
 
@@ -65,17 +65,8 @@ def sizes(preset: Preset, corpus: str) -> dict[int, Trained]:
         plans = {
             seed: algorithm.compared(other.drawn(seed), corpus, seed, (HRKD, OURS)) for seed in range(preset.seeds)
         }
-        made[layers] = trained_of(other, run_plans(plans, preset.engine))
+        made[layers] = Trained.done(other, run_plans(plans, preset.engine))
     return made
-
-
-def trained_of(preset: Preset, outcomes: dict[int, Outcome]) -> Trained:
-    """The models of plans of `compared` rows, by seed."""
-    rows = max((list(outcome.value) for outcome in outcomes.values()), key=len)  # not all seeds need have all
-    trained = Trained.of(preset, rows)
-    for seed, outcome in outcomes.items():
-        trained.add_rows(seed, outcome)
-    return trained
 
 
 def table(trained: Trained, corpus: str) -> dict:
@@ -84,7 +75,11 @@ def table(trained: Trained, corpus: str) -> dict:
     return {
         **scores(trained, corpus, [row for row in (HRKD, PLAIN, OURS) if row in trained.rows]),
         "baselines": [PLAIN, ALONE],
-        "claims": [_better(OURS, row, primary=row == PLAIN) for row in compared if row in trained.rows],
+        "claims": [
+            shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE)
+            for row in compared
+            if row in trained.rows
+        ],
         "notes": notes(trained.preset, corpus),
         "training_seconds": trained.seconds,
     }
@@ -95,14 +90,10 @@ def table4(trained: Trained) -> dict:
     return {
         **scores(trained, "reviews"),
         "baselines": ["HRKD"],
-        "claims": [_better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"],
+        "claims": [shared.better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"],
         "notes": notes(trained.preset, "reviews"),
         "training_seconds": trained.seconds,
     }
-
-
-def _better(above: str, below: str, **flags: bool) -> Claim:
-    return Claim(text=f"{above} is better than {shared.in_prose(below)}", above=above, below=below, **flags)
 
 
 def scores(trained: Trained, corpus: str, of_domains: Iterable[str] = (), after: After | None = None) -> dict:

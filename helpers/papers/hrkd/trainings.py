@@ -23,7 +23,7 @@ from helpers.tasks.instances import weigh
 from helpers.training import losses
 from helpers.training.checkpoints import load_tensors, save_tensors, weights
 from helpers.training.distillation import level_distances
-from helpers.training.loop import Batch, Loss, fit, training_device
+from helpers.training.loop import Batch, Loss, training_device
 from helpers.training.teachers import LiveTeacher
 
 VIEW, RELATIONS = "view.safetensors", "relations.safetensors"  # what lies beside a model
@@ -47,16 +47,8 @@ class TeacherTraining(ClassifierTraining):
             weigh(batches, self)
             torch.manual_seed(self.seed)
             model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.texts.domains)))
-        done = fit(
-            model,
-            batches,
-            teacher_loss(self.classes, len(self.domains) if self.order == "together" else 1, self.meta),
-            self.optimisation(),
-            seed=self.seed,
-            validate=Validation(self, lambda model: classifier),
-            checkpoint=self.checkpoint(),
-            label=self.label,
-        )
+        loss = teacher_loss(self.classes, len(self.domains) if self.order == "together" else 1, self.meta)
+        done = self.train(model, batches, loss, Validation(self, lambda model: classifier))
         result = self.keep(classifier.eval(), done, self.reading())
         if self.meta:
             save_tensors(self.folder().with_name(VIEW), weights(model.view), {}, "domain view")
@@ -91,16 +83,7 @@ class StudentTraining(ClassifierTraining):
         """Train, select, save; returns what a teacher's training does. Without ``meta`` the projections and relations
         are stored too."""
         learner, batches, loss = self.lesson(*self._teacher())
-        done = fit(
-            learner,
-            batches,
-            loss,
-            self.optimisation(),
-            seed=self.seed,
-            validate=Validation(self, lambda learner: learner.student, self._ratios),
-            checkpoint=self.checkpoint(),
-            label=self.label,
-        )
+        done = self.train(learner, batches, loss, Validation(self, lambda learner: learner.student, self._ratios))
         student = learner.student.eval()
         result = self.keep(student, done, self.reading())
         if self.relations:

@@ -13,6 +13,7 @@ _trainings = partial(import_module, f"{__name__}.trainings")
 SIZES = ("data.folder", "data.train_size", "data.test_size", "encoder", "seeds")
 SWITCHES = ("imm.similarity", "imm.annealing", "imm.multi_domain_start")
 ALL = (*SWITCHES, "imm.kd_space")
+KEPT = {"unit": "domains", "average": False, "ours": True}
 
 
 def _table1(preset) -> dict:
@@ -22,10 +23,6 @@ def _table1(preset) -> dict:
     return needed | {("equal steps", *key): plan for key, plan in controls.items()}
 
 
-def _table2(preset) -> dict:
-    return _algorithm().plans(preset, preset.imm.rounds)
-
-
 CARD = Paper(
     key="imm",
     title="Liu et al. 2020: iterative multi-source mutual knowledge transfer",
@@ -33,25 +30,13 @@ CARD = Paper(
     artefacts=(
         Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
         Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),
-        Artefact("table1_equal", "IMM, Table 1: F1 where every method has as many steps", ours=True),
+        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method", ours=True),
         Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
-        Artefact(
-            "acceptance",
-            "IMM, Figure 3: domains that kept a round's new reader",
-            unit="domains",
-            average=False,
-            ours=True,
-        ),
+        Artefact("acceptance", "IMM, Figure 3: domains that kept a round's new reader", **KEPT),
         Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
         Artefact("table3_new", "IMM, Table 3: F1 of the last new readers, kept or not", ours=True),
-        Artefact(
-            "table3_kept",
-            "IMM, Table 3: domains that kept a round's new reader",
-            unit="domains",
-            average=False,
-            ours=True,
-        ),
+        Artefact("table3_kept", "IMM, Table 3: domains that kept a round's new reader", **KEPT),
         Artefact(
             "leads", "IMM, Table 3: what the divergence gains, by how good its teachers are", "scatter", ours=True
         ),
@@ -62,7 +47,7 @@ CARD = Paper(
         Notebook("02_imm_main", (*SIZES, "imm.rounds", *ALL), _table1),
         Notebook("03_imm_iterations", (*SIZES, "imm.curve", *ALL), lambda p: _algorithm().plans(p, p.imm.curve)),
         Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), lambda p: _algorithm().ablations(p)),
-        Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), _table2),
+        Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), lambda p: _algorithm().plans(p, p.imm.rounds)),
     ),
     growth={"table1": "data"},
     regimes={"leads": "data"},
@@ -83,12 +68,7 @@ CARD = Paper(
             Flag("encoder", "encoder", "folder or Hub name of the encoder that readers begin as", encoder=True),
             Flag("methods", "imm.methods", 'to choose from, beside Single, such as "Mix FT IMM"'),
             Flag("start", "imm.start", "trained reader to begin as, not an encoder", encoder=True),
-            Flag(
-                "general",
-                "imm.general",
-                "file of questions that all learn first",
-                encoder=True,
-            ),
+            Flag("general", "imm.general", "file of questions that all learn first", encoder=True),
             Flag("teacher", "imm.teacher", "trained reader of any kind that teaches another method", encoder=True),
             Flag("ensemble", "imm.ensemble", "number of readers of all domains that teach another method together"),
             Flag("unlabelled", "imm.unlabelled", "file of questions that these answer for it", encoder=True),

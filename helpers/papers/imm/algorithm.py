@@ -87,7 +87,6 @@ def algorithm1(
     gain: Callable[[ImmTraining, ImmTraining], float] = gain,
 ) -> Plan:
     """Algorithm 1 for K = ``rounds``, or until no domain has a ``gain``. Returns its ``Rounds``."""
-    check_similarity(preset, switches)
     theta = singles(preset, seed)  # line 1
     done, folds = Rounds([theta], [], []), cross_fitted(theta) if switches.taught_by == "cross-fitted" else {}
     wave = [*theta.values(), *(reader for readers in folds.values() for reader in readers)]
@@ -229,7 +228,8 @@ def tfidf(preset: Preset) -> Weights:
 
 def similarities(preset: Preset, seed: int, which: str) -> Plan:
     """s_ij: as the paper has it ("tf-idf"), all 1 (-SIMI, "uniform") or 1/(N - 1) ("equal"), by how well the readers of
-    the others do on the domain's validation questions ("measured"), or as in the released code ("released")."""
+    the others do on the domain's validation questions ("measured"), or as in the released code ("released"). Raises
+    SwitchError where the released table does not fit the domains."""
     names = list(preset.data.domains)
     if which == "tf-idf":
         return tfidf(preset)
@@ -237,6 +237,8 @@ def similarities(preset: Preset, seed: int, which: str) -> Plan:
         weight = 1.0 if which == "uniform" else round(1 / (len(names) - 1), 6)
         return {i: {j: weight for j in names if j != i} for i in names}
     if which == "released":
+        if set(names) != set(RELEASED):
+            raise SwitchError(f"imm.similarity = 'released' is for the domains {', '.join(RELEASED)}, not {names}")
         return {i: {j: RELEASED[i][j] for j in names if j != i} for i in names}
     theta = singles(preset, seed)
     asked = {(i, j): answering(preset, [theta[j]], [f"valid/{i}"]) for i in names for j in names if i != j}
@@ -250,10 +252,3 @@ def similarities(preset: Preset, seed: int, which: str) -> Plan:
         i: {j: round(f1 / sum(row.values()) if any(row.values()) else 1 / len(row), 6) for j, f1 in row.items()}
         for i, row in weights.items()
     }
-
-
-def check_similarity(preset: Preset, switches: ImmSettings) -> None:
-    """Raises SwitchError where the released table is asked for and does not fit the domains."""
-    names = list(preset.data.domains)
-    if switches.similarity == "released" and set(names) != set(RELEASED):
-        raise SwitchError(f"imm.similarity = 'released' is for the domains {', '.join(RELEASED)}, not {names}")

@@ -5,18 +5,19 @@ from functools import partial
 from pathlib import Path
 from statistics import mean
 
-from helpers.data.unlabelled import unlabelled_notes
+from helpers.data.unlabelled import load_unlabelled
 from helpers.models.pretrained import load_saved
 from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
 from helpers.papers.imm.tables import NOT_TAUGHT, add_imm, scores_by_domain
 from helpers.papers.imm.trainings import ImmTraining, steps_of, training
-from helpers.papers.rows import Trained, scores_of
+from helpers.papers.reading import tested
+from helpers.papers.rows import Trained
 from helpers.papers.rows import seconds as seconds_of
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, Preset
 from helpers.results.records import Cell, Claim
-from helpers.tasks.answering import answering, ask, load_reader
+from helpers.tasks.answering import answering, load_reader
 from helpers.tasks.distilled import student
 from helpers.tasks.pace import Speeds, asking_speed, reader_speed
 from helpers.tasks.soft_labels import SoftLabels, soft_labels
@@ -154,7 +155,8 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
     if general:
         run([general], preset.engine, after=after)
         preset, _ = begun(asked)
-    seeds, notes = range(preset.seeds), unlabelled_notes(preset.data, preset.imm.unlabelled)
+    seeds, place = range(preset.seeds), preset.imm.unlabelled
+    notes = list(load_unlabelled(preset.data, place).notes) if place else []
     plans = {("baselines", seed): baselines(preset.drawn(seed), seed) for seed in seeds}
     if IMM in methods(preset):
         plans |= {(IMM, seed): rounds_of(preset.drawn(seed), seed) for seed in seeds}
@@ -177,12 +179,8 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         row = chosen[domain] = max(of_rows, key=of_rows.__getitem__)
         best = max(seeds, key=lambda seed: valid[row, domain, seed])
         reader = trained.rows[row][best][domain]
-        told = {
-            "domain": domain,
-            "teacher": teacher,
-            "members": preset.imm.ensemble,
-            "more": MORE * (row == UNLABELLED),
-        }
+        told = {"domain": domain, "teacher": teacher, "members": preset.imm.ensemble}
+        told["more"] = MORE * (row == UNLABELLED)
         history = imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(**told)
         models[domain] = OwnModel(partial(shutil.copytree, reader.folder()), best, history)
     for seed in seeds:
@@ -200,19 +198,11 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
 
 def validation(trained: Trained, after: After | None = None) -> dict[Cell, float]:
     """F1 on validation questions by row, domain and seed; a reader that was selected by others as well is asked."""
-    readers = {(row, domain, seed): reader for row, seed, domain, reader in trained.models()}
-    asked = {
-        (row, domain, seed): answering(reader.preset, [reader], [f"valid/{domain}"])
-        for (row, domain, seed), reader in readers.items()
-        if reader.target != [domain]
-    }
-    said = ask(trained.preset, asked, after)
-    return {
-        cell: mean(scores_of(reader.preset.data, *next((n, [t]) for n, t in said[cell].items())).f1)
-        if cell in said
-        else algorithm.valid(reader)
-        for cell, reader in readers.items()
-    }
+    readers = {((row, seed), domain): reader for row, seed, domain, reader in trained.models()}
+    others = {key: reader for key, reader in readers.items() if reader.target != [key[1]]}
+    f1 = {key: algorithm.valid(reader) for key, reader in readers.items()}
+    f1 |= tested(trained.preset, others, "valid", after)
+    return {(row, domain, seed): value for ((row, seed), domain), value in f1.items()}
 
 
 def imm_history(trained: Trained, seed: int, domain: str) -> str:

@@ -22,7 +22,7 @@ from helpers.tasks.spans import windows_of
 from helpers.training import losses
 from helpers.training.cached import Cached, CachedTraining, load_outputs
 from helpers.training.checkpoints import save_tensors
-from helpers.training.loop import Batch, Loss, fit, training_device
+from helpers.training.loop import Batch, Loss, training_device
 from helpers.training.teachers import StoredTeacher
 
 DIVERGENCES: dict[str, Callable] = {
@@ -58,18 +58,9 @@ class ImmTraining(CachedTraining):
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
         """Train, select, save; returns the best validation F1, all of them, steps, seconds and the weights' digest."""
-        preset = self.preset
-        done = fit(
-            model := self.initial(),
-            self.batches(training_device()),
-            self._loss(),
-            preset.training,
-            seed=self.seed,
-            validate=spans.validation(preset, self.target) if self.target else None,
-            checkpoint=self.checkpoint(),
-            label=self.label,
-        )
-        return self.keep(model.eval(), done, spans.reading(preset, {*self.domains, *self.target}))
+        model, validate = self.initial(), spans.validation(self.preset, self.target) if self.target else None
+        done = self.train(model, self.batches(training_device()), self._loss(), validate)
+        return self.keep(model.eval(), done, spans.reading(self.preset, {*self.domains, *self.target}))
 
     def windows_read(self) -> int:
         """Those of its validation questions, at every evaluation."""

@@ -8,7 +8,7 @@ from helpers.data.examples import Example
 from helpers.papers.mtdnn import algorithm
 from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, weighted
 from helpers.papers.mtdnn.trainings import general, questions
-from helpers.papers.rows import Trained, ancestry, trainings_of
+from helpers.papers.rows import Trained, better
 from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.results import records
@@ -30,12 +30,8 @@ Replies = dict[tuple[str, int], dict[str, list[Reply]]]  # by row and seed, what
 def readers(preset: Preset) -> Trained:
     """Train all that the tables and figures need, if it is not there."""
     done = run_plans(algorithm.plans(preset), preset.engine)
-    trained = Trained.of(preset, done[0].value)
-    for seed, outcome in done.items():
-        known = trainings_of(outcome.tasks)
-        for row, model in outcome.value.items():
-            trained.add(row, seed, {questions(preset): model}, ancestry([model], known))
-    return trained
+    rows = {seed: {row: {questions(preset): model} for row, model in made.value.items()} for seed, made in done.items()}
+    return Trained.done(preset, {seed: made._replace(value=rows[seed]) for seed, made in done.items()})
 
 
 def replies(trained: Trained) -> Replies:
@@ -126,10 +122,7 @@ def table2(trained: Trained, asked: Replies) -> dict:
     return {
         **scores(trained.preset, asked, rows),
         "baselines": [QA],
-        "claims": [
-            Claim(text=f"{BOTH} is better than {row}", above=BOTH, below=row, columns=[ALL], primary=row == QA)
-            for row in others
-        ],
+        "claims": [better(BOTH, row, columns=[ALL], primary=row == QA) for row in others],
         "training_seconds": trained.seconds,
     }
 
@@ -143,8 +136,8 @@ def figure4(table: records.Record) -> dict:
 def table3(trained: Trained, asked: Replies) -> dict:
     """Table 3: Table 2's first and last row with a larger encoder."""
     rows = {f"{row}{LARGER}": row for row in (QA, BOTH)}
-    claim = Claim(text=f"{BOTH} is better than {QA}", above=BOTH, below=QA, columns=[ALL], primary=True)
-    return {**scores(trained.preset, asked, rows), "baselines": [QA], "claims": [claim]}
+    claims = [better(BOTH, QA, columns=[ALL], primary=True)]
+    return {**scores(trained.preset, asked, rows), "baselines": [QA], "claims": claims}
 
 
 def thresholds(trained: Trained, asked: Replies) -> dict:
@@ -211,16 +204,11 @@ def changed(trained: Trained, asked: Replies) -> dict:
         before, after = answers(preset, seed, asked[QA, seed]), answers(preset, seed, said)
         found = changes(examples, before, after, preset.data.may_be_unanswerable(questions(preset)))
         for (kind, outcome), numbers in found.items():
-            if outcome not in SHOWN:
-                continue
-            value = 100 * len(numbers) / len(examples)
-            values.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=value))
-        if row == BOTH and seed == 0:
-            cases = {
-                f"{kind}: {outcome}": [_case(examples[n], before[n], after[n]) for n in numbers[:CASES]]
-                for (kind, outcome), numbers in found.items()
-                if outcome in SHOWN
-            }
+            if outcome in SHOWN:
+                value = 100 * len(numbers) / len(examples)
+                values.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=value))
+                if row == BOTH and seed == 0:
+                    cases[f"{kind}: {outcome}"] = [_case(examples[n], before[n], after[n]) for n in numbers[:CASES]]
     order = [f"{row}: {outcome}" for row in (CHOICES, SENTENCES, BOTH) for outcome in SHOWN]
     values.sort(key=lambda score: (order.index(score.method), KINDS.index(score.column), score.seed))
     return {"scores": values, "payload": {"cases": cases}, "notes": notes(preset)}
@@ -246,6 +234,6 @@ def notes(preset: Preset) -> list[str]:
         *before,
         f"{training.epochs:g} epochs of the questions, {training.optimizer}, learning rate {training.learning_rate:g}, "
         f"batches of {training.batch_size}, dropout {known.dropout:g}",
-        "a question has no answer where that is likelier by more than a threshold that was chosen on validation",
+        kinds.THRESHOLD,
         f"training examples: {', '.join(f'{name} {size:,}' for name, size in sizes.items())}",
     ]

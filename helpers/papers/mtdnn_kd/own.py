@@ -37,7 +37,6 @@ CLAIMS = {
     MTDNN: Claim(text="together is better than alone", above=MTDNN, below=SINGLE),
     STUDENT: Claim(text="taught is better than together", above=STUDENT, below=MTDNN),
 }
-THRESHOLD = "a question has no answer where that is likelier by more than a threshold that was chosen on validation"
 EVERY = "*"  # in a list of tasks
 EXAMPLES = 64  # that the reading is measured on
 
@@ -118,7 +117,7 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         "claims": [CLAIMS[row] for row in rows[1:]],
         "notes": [
             f"scores: {', '.join(f'{task} {scored_by(preset, task)}' for task in models)}",
-            *dict.fromkeys(f"{THRESHOLD}: {', '.join(of_task)}" for of_task in limits.values()),
+            *dict.fromkeys(f"{kinds.THRESHOLD}: {', '.join(of_task)}" for of_task in limits.values()),
         ],
         "training_seconds": seconds(trainings_of(task for outcome in done.values() for task in outcome.tasks).values()),
     }, models

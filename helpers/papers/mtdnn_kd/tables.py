@@ -12,7 +12,7 @@ from helpers.models.multitask import load_multitask
 from helpers.papers import examples
 from helpers.papers.mtdnn_kd import algorithm
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, STUDENT
-from helpers.papers.rows import Trained, ancestry, seconds, trainings_of
+from helpers.papers.rows import Trained, as_list, better
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Score
@@ -48,19 +48,7 @@ def table1(preset: Preset) -> dict:
 
 def models(preset: Preset) -> Trained:
     """Train all that Tables 2 and 3 need, if it is not there."""
-    done = run_plans(algorithm.plans(preset), preset.engine)
-    trained = Trained.of(preset, done[0].value)
-    for seed, outcome in done.items():
-        known = trainings_of(outcome.tasks)
-        for row, of_task in outcome.value.items():
-            own = [model for members in of_task.values() for model in as_list(members)]
-            trained.add(row, seed, of_task, ancestry(own, known))
-    return trained
-
-
-def as_list(members: Members) -> list[MultiTaskTraining]:
-    """The models of an ensemble, or the only one."""
-    return members if isinstance(members, list) else [members]
+    return Trained.done(preset, run_plans(algorithm.plans(preset), preset.engine))
 
 
 def table2(trained: Trained) -> dict:
@@ -78,16 +66,15 @@ def table2(trained: Trained) -> dict:
 def claims(preset: Preset) -> Iterator[Claim]:
     """What section 4.2 says of the student and MT-DNN."""
     tasks, taught = list(preset.tasks.tasks), algorithm.taught(preset)
-    pair = {"above": STUDENT, "below": MTDNN}
-    yield Claim(text=f"{STUDENT} is better than {MTDNN}", **pair, primary=True)
+    yield better(STUDENT, MTDNN, primary=True)
     if others := [task for task in tasks if task not in taught]:
-        yield Claim(text=f"{STUDENT} is better than {MTDNN} on tasks without a teacher", columns=others, **pair)
+        yield better(STUDENT, MTDNN, on=" on tasks without a teacher", columns=others)
     for few, many in PAIRS.items():
         if few in tasks and many in tasks:
             than = {"columns": [few], "than": [STUDENT, MTDNN], "than_columns": [many]}
             text = f"{STUDENT} gains more with few examples: on {few} than on {many}"
-            yield Claim(text=text, **pair, **than)
-    yield Claim(text=f"{MTDNN} is better than {SINGLE}", above=MTDNN, below=SINGLE)
+            yield Claim(text=text, above=STUDENT, below=MTDNN, **than)
+    yield better(MTDNN, SINGLE)
 
 
 def table3(trained: Trained) -> dict:
@@ -106,24 +93,9 @@ def table3(trained: Trained) -> dict:
     return {
         "scores": values,
         "baselines": [MTDNN],
-        "claims": [Claim(text=f"{ENSEMBLE} is better than {MTDNN}", above=ENSEMBLE, below=MTDNN), kept],
+        "claims": [better(ENSEMBLE, MTDNN), kept],
         "notes": notes(preset),
     }
-
-
-def costs(trained: Trained) -> pd.DataFrame:
-    """Steps and trainings of every row of one seed, from the pretrained encoder on; those of the teachers too."""
-    return pd.DataFrame.from_dict(
-        {
-            row: {
-                "steps of the models": sum(model.steps for model in trained.needs[row][0].values()),
-                "trainings": len(trained.needs[row][0]),
-                "minutes": round(seconds(trained.needs[row][0].values()) / 60, 1),
-            }
-            for row in trained.rows
-        },
-        orient="index",
-    )
 
 
 def chosen(trained: Trained) -> pd.DataFrame:
