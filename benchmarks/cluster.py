@@ -1,0 +1,86 @@
+"""What handing trainings out by Ray costs, beside worker processes of this machine, in one run.
+
+    pip install -e ".[ray]" && python benchmarks/cluster.py
+
+Nodes of one core each, all on this machine, and as many local workers train the same: first many readers of two steps,
+whose difference is the overhead of a task, then some of a few seconds. Both are done in turns, each time into an empty
+folder, after a first time that starts workers and does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from statistics import median
+
+import ray
+from ray.cluster_utils import Cluster
+
+from helpers.papers.imm import algorithm
+from helpers.presets.load import load
+from helpers.presets.schema import EngineSettings
+from helpers.training import engine
+
+MEMORY = 80_000_000  # bytes of a node's store
+
+
+def trained(settings: EngineSettings, changes: dict[str, object], number: int) -> float:
+    """Seconds that so many readers of a domain take, with what lies between them."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HELPERS_RESULTS"] = folder
+        preset = load("smoke", "imm", **{"data.domains": {"news": "news"}, **changes})
+        tasks = [task for seed in range(number) for task in algorithm.singles(preset, seed).values()]
+        begun = time.perf_counter()
+        engine.run(tasks, settings)
+        return time.perf_counter() - begun
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[2, 3])
+    parser.add_argument("--short", type=int, default=60, help="trainings of two steps")
+    parser.add_argument("--long", type=int, default=12, help="longer ones")
+    parser.add_argument("--epochs", type=float, default=40.0, help="of the longer ones")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    works = {
+        "short": ({"training.epochs": 0.1, "training.evaluations": 1}, given.short),
+        "long": ({"training.epochs": given.epochs, "training.evaluations": 1}, given.long),
+    }
+    for nodes in given.nodes:
+        node = {"num_cpus": 1, "object_store_memory": MEMORY}
+        cluster = Cluster(initialize_head=True, head_node_args=node)
+        for _ in range(nodes - 1):
+            cluster.add_node(**node)
+        ways = {
+            "local": EngineSettings(processes=nodes, threads=1),
+            "one folder": EngineSettings(kind="ray", address=cluster.address, threads=1),
+            "own folders": EngineSettings(kind="ray", address=cluster.address, threads=1, shared=False),
+        }
+        print(f"\n{nodes} nodes of one core, {nodes} local workers, {len(os.sched_getaffinity(0))} cores")
+        for work, (changes, number) in works.items():
+            rounds = [
+                {way: trained(settings, changes, number) for way, settings in ways.items()}
+                for _ in range(given.rounds + 1)
+            ]
+            told(work, number, rounds[1:])
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def told(work: str, number: int, rounds: list[dict[str, float]]) -> None:
+    """Print how long a work took, and what it took more than with local workers."""
+    print(f"{number} {work} trainings: local {median(of['local'] for of in rounds):.2f} s")
+    for way in [way for way in rounds[0] if way != "local"]:
+        ratios = sorted(of[way] / of["local"] for of in rounds)
+        more = sorted(1000 * (of[way] - of["local"]) / number for of in rounds)
+        print(
+            f"  {way}: {median(ratios):.2f} times as long ({ratios[0]:.2f} to {ratios[-1]:.2f}), "
+            f"{median(more):+.0f} ms a training ({more[0]:+.0f} to {more[-1]:+.0f})"
+        )
+
+
+if __name__ == "__main__":
+    main()
