@@ -2,9 +2,10 @@
 
     pip install -e ".[ray]" && python benchmarks/cluster.py
 
-Nodes of one core each, all on this machine, and as many local workers train the same: first many readers of two steps,
-whose difference is the overhead of a task, then some of a few seconds. Both are done in turns, each time into an empty
-folder, after a first time that starts workers and does not count.
+Nodes of one core each, all on this machine, and as many local workers train the same: first many readers of a few
+steps, whose difference is the overhead of a task, then some of a few seconds. The nodes share a folder of results, or
+have their own. All are done in turns, each time into an empty folder, after a first time that starts workers and does
+not count.
 """
 
 from __future__ import annotations
@@ -24,24 +25,25 @@ from helpers.presets.schema import EngineSettings
 from helpers.training import engine
 
 MEMORY = 80_000_000  # bytes of a node's store
+DOMAINS = {"news": "news", "encyclopedia": "encyclopedia"}
 
 
-def trained(settings: EngineSettings, changes: dict[str, object], number: int) -> float:
-    """Seconds that so many readers of a domain take, with what lies between them."""
+def trained(settings: EngineSettings, changes: dict[str, object], seeds: int) -> float:
+    """Seconds that a reader of each domain takes for so many seeds, with what lies between them."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HELPERS_RESULTS"] = folder
-        preset = load("smoke", "imm", **{"data.domains": {"news": "news"}, **changes})
-        tasks = [task for seed in range(number) for task in algorithm.singles(preset, seed).values()]
+        preset = load("smoke", "imm", **{"data.domains": DOMAINS, **changes})
+        tasks = [task for seed in range(seeds) for task in algorithm.singles(preset, seed).values()]
         begun = time.perf_counter()
-        engine.run(tasks, settings)
+        engine.run(tasks, settings, after=lambda task: None)  # without a bar
         return time.perf_counter() - begun
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[2, 3])
-    parser.add_argument("--short", type=int, default=60, help="trainings of two steps")
-    parser.add_argument("--long", type=int, default=12, help="longer ones")
+    parser.add_argument("--short", type=int, default=30, help="seeds of trainings of a few steps")
+    parser.add_argument("--long", type=int, default=6, help="seeds of longer ones")
     parser.add_argument("--epochs", type=float, default=40.0, help="of the longer ones")
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
@@ -65,7 +67,7 @@ def main() -> None:
                 {way: trained(settings, changes, number) for way, settings in ways.items()}
                 for _ in range(given.rounds + 1)
             ]
-            told(work, number, rounds[1:])
+            told(work, number * len(DOMAINS), rounds[1:])
         ray.shutdown()
         cluster.shutdown()
 
