@@ -16,9 +16,6 @@ import tempfile
 import time
 from statistics import median
 
-import ray
-from ray.cluster_utils import Cluster
-
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
@@ -47,6 +44,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=40.0, help="of the longer ones")
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
+    import ray  # an extra
+    from ray.cluster_utils import Cluster
+
     works = {
         "short": ({"training.epochs": 0.1, "training.evaluations": 1}, given.short),
         "long": ({"training.epochs": given.epochs, "training.evaluations": 1}, given.long),
