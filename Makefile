@@ -45,7 +45,9 @@ gpu-bundle: $(STAMP)
 	$(RUN) benchmarks/bundle.py --data "$(DATA)" --encoder "$(ENCODER)" --out "$(BUNDLE)"
 
 figures: $(STAMP)
-	$(RUN) -m helpers figures --preset mini
+	for preset in mini study study-small lab; do \
+		$(RUN) -m helpers figures --preset $$preset || exit 1; \
+	done
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -86,7 +86,7 @@ def status(given: argparse.Namespace) -> int:
     if given.curves is not None:
         draw_curves(known, {key: training.label for key, training in done.items() if given.curves in training.label})
     if left:
-        print(f"left of what is known so far: {len(left)}, {minutes(left, *known.notebooks)}")
+        print(f"left: {len(left)} that are known so far; {minutes(left, *known.notebooks)}")
     for folder in paths.other_results(preset):
         print(f"results with other settings: {os.path.relpath(paths.results(folder))}")
     return 0

@@ -156,7 +156,8 @@ def test_the_curves_of_steps(monkeypatch):
     assert len(values) == 4 * 2 * 2 and values["RMR", 0.5, "Test"] == 100
     assert values["RMR + A2D", 2.0, "AddSent"] == 100 and values["RMR + one teacher", 2.0, "AddSent"] == 0
     first = record.claims[0]
-    assert first.primary and first.text == "RMR + A2D beats RMR, smoothed labels on AddSent at the longest"
+    assert all(claim.control and not claim.primary for claim in record.claims)
+    assert first.text == "RMR + A2D beats RMR, smoothed labels on AddSent at the longest"
     assert (first.above, first.below) == ("RMR + A2D, 2", "RMR, smoothed labels, 2")
     assert [(claim.below, claim.columns[0]) for claim in record.claims[1:]] == [
         ("RMR, smoothed labels, 2", "Test"),

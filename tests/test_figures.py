@@ -237,7 +237,8 @@ def test_a_scatter_shows_one_metric_against_another():
     means = {line.get_label(): (*line.get_xdata(), *line.get_ydata()) for line in ax.lines if line.get_marker() == "s"}
     # The twin's lead is the old one's: they stand side by side, a twentieth of the range of 3 apart.
     assert means == {"old": (2.425, 1.5), "new": (-0.5, -2.5), "twin": (2.575, 0.5)}
-    assert ax.get_xlabel() == "lead" and ax.get_ylabel().startswith("gain\n(95 % interval over seeds")
+    assert ax.get_xlabel() == "lead\n(rows of the same value side by side)"
+    assert ax.get_ylabel().startswith("gain\n(95 % interval over seeds")
     with pytest.raises(ValueError, match="scores of two metrics"):
         record("imm/lead", [score for score in scores if score[-1] == "gain"], kind="scatter")
 

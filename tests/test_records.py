@@ -299,7 +299,7 @@ def test_rows_of_fewer_seeds_are_named_and_sizes_have_no_interval():
     of_single = [Score(method="Single", column="a", seed=seed, value=5, metric="MB") for seed in range(2)]
     record = small().model_copy(update={"scores": [*of_single, of_single[0].model_copy(update={"method": "Mix"})]})
     assert comparisons.fewer_seeds(record) == {1: ["Mix"]} and comparisons.fewer_seeds(small()) == {}
-    assert "1 of 2 seeds: Mix. A difference is over" in html.table_html(record)
+    assert "1 of 2 seeds: Mix. Their means do not compare" in html.table_html(record)
     (own,) = comparisons.by_metric(record)
     assert tables.frame(own).to_dict("index") == {"Single": {"a": "5.0"}, "Mix": {"a": "5.0"}}
 

@@ -293,7 +293,7 @@ def test_where_nothing_is_given(tmp_path):
     ):
         texts.load_texts(settings("", "a"))
     with pytest.raises(
-        DataError, match=r"the folder of texts is '.*nowhere', which is no folder; give the one that holds"
+        DataError, match=r"the folder of domains is '.*nowhere', which is no folder; give the one that holds"
     ):
         texts.load_texts(settings(tmp_path / "nowhere", "a"))
 

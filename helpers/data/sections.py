@@ -27,7 +27,7 @@ def fingerprint(settings: Drawn, name: str, *parts: str) -> str:
 
 
 def _facts(example: Example | Pair | Choice) -> tuple:
-    """All of an example but its id and group."""
+    """All of an example but its id and group; one field more, and everything is trained anew."""
     return tuple(getattr(example, field) for field in example.__slots__ if field not in ("id", "group"))
 
 

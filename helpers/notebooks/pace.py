@@ -43,7 +43,8 @@ class Usual(NamedTuple):
                 read = json.loads(paths.steps(name).read_text(encoding="utf-8"))
                 if read["encoder"] == paths.public_name(encoder):
                     steps = {str(kind): float(seconds) for kind, seconds in read["seconds"].items()}
-                    return cls(steps, float(read["between"]), dict(read["work"]) if own and name == preset else {})
+                    work = dict(read.get("work", {})) if own and name == preset else {}
+                    return cls(steps, float(read["between"]), work)
         return cls()
 
     def unknown(self, known: Inventory, notebooks: Iterable[str]) -> Counter[str]:

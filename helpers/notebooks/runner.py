@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import nbformat
 import papermill
+import psutil
 from filelock import FileLock
 
 from helpers import papers, paths
@@ -35,7 +36,7 @@ QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not abou
 
 def key_of(name: str, parameters: dict[str, object]) -> str:
     """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
-    all data of the preset's draws, or the records or models that it shows."""
+    all data of the preset's draws, with the records or models that it shows; of the report, the records alone."""
     preset, digest = preset_for(parameters, name), hashlib.sha256()
     sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), paths.PRESETS / "paper_results.toml"]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
@@ -168,6 +169,9 @@ def _run(job: Job, force: bool) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
     _execute(job.name, job.parameters, job.unfinished)
     os.replace(job.unfinished, job.output)
+    for failed in job.unfinished.parent.glob(f"{job.name}.*.ipynb"):
+        if not psutil.pid_exists(int(failed.suffixes[0][1:])):
+            failed.unlink(missing_ok=True)
     if job.name == REPORT:
         report.export(job.place, job.output)
     done.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from helpers.results.records import Record, RecordError, Score
 def growth(paper: Paper, presets: list[str]) -> dict:
     """Parts of a record: the rows that the claims of a paper's tables compare, by the number of training examples in
     each of ``presets`` that has the table, if all of these have the row; averaged over columns where that means
-    something. Raises RecordError where none has."""
+    something. Raises RecordError where none has, or no row is in all."""
     scores, notes, unit, known = [], [], "", [*_sized(paper, paper.growth, presets)]
     for record, number in known:
         first = next(iter(comparisons.by_metric(record)))
@@ -23,6 +23,8 @@ def growth(paper: Paper, presets: list[str]) -> dict:
         scores += _points(first, number, everywhere)
         notes.append(f"{record.label}, preset {record.preset}: {number:,} training examples a domain")
         unit = first.unit
+    if not scores:
+        raise RecordError(f"{paper.key}: the presets {', '.join(presets)} have no row in common that a claim compares")
     payload = {"x": "training examples of a domain or task, on average", "scale": "log"}
     title = f"{paper.title.partition(':')[0]}: {unit} by the number of training examples"
     parts = {"title": title, "kind": "curve", "unit": unit, "average": False, "payload": payload}

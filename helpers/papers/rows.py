@@ -108,7 +108,8 @@ def ancestry(
 
 def costs(trained: Trained) -> pd.DataFrame:
     """What each row costs: optimiser steps in the history of one tested model, from the pretrained encoder on, and
-    trainings and steps of all models that the row needs, teachers and rejected ones too, for one seed."""
+    trainings, steps and minutes of all models that the row needs, teachers too (and of IMM's rejected ones), for one
+    seed."""
     table = {}
     for row, seeds in trained.needs.items():
         known, models = seeds[0], trained.rows[row][0].values()

@@ -14,9 +14,10 @@ def _differences(record: Record) -> str:
     first = comparisons.by_metric(record)[0]
     baseline, digits = tables.baselines(first)[0], tables.decimals(first)
     found = comparisons.differences(first, baseline)
-    last = found.columns[-1]
-    said = (f"{row} {tables.signed(cell.mean, digits)}" for row, cell in found[last].items() if cell is not None)
-    return f"Differences to {baseline} in {first.unit}, {last}: {', '.join(said)}."
+    headline = next((claim.columns for claim in record.claims if claim.primary and claim.columns), ())
+    column = next((name for name in headline if name in found), found.columns[-1])
+    said = (f"{row} {tables.signed(cell.mean, digits)}" for row, cell in found[column].items() if cell is not None)
+    return f"Differences to {baseline} in {first.unit}, {column}: {', '.join(said)}."
 
 
 def _levels(record: Record) -> str:

@@ -135,7 +135,8 @@ def scatter(record: Record) -> Figure:
     ax.axvline(0, color="0.5", linewidth=0.8)
     ax.legend(**OUTSIDE)
     over = tables.varying(ys[[ys.columns[-1]]]) or ONE_RUN
-    return finish(ax, along.unit, f"{up.unit}\n({over})", record.title).figure
+    beside = "\n(rows of the same value side by side)" if any(aside.values()) else ""
+    return finish(ax, f"{along.unit}{beside}", f"{up.unit}\n({over})", record.title).figure
 
 
 def _aside(means: pd.Series) -> dict[str, float]:

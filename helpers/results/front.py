@@ -44,7 +44,7 @@ def picture() -> Path:
 def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
     """README's findings: of every paper the `headlines`, and how many of its claims hold, fail, or are open."""
     place = picture().relative_to(picture().parents[1]).as_posix()
-    lines = [BEGIN, f"![Every headline claim of the five papers, ours and as printed]({place})", ""]
+    lines = [BEGIN, f"![Headline claims of the five papers, ours and as printed]({place})", ""]
     for said in claimed.values():
         shown = headlines(said)
         method = shown[0].record.label.partition(", ")[0]
@@ -52,10 +52,15 @@ def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
         lines.append(f"- **{method}**, {' '.join(sentences)} Claims: {summary.count(said)}.")
     claims = [record for record in found if record.claims]
     of_preset = {name: [record for record in claims if record.preset == name] for name in summary.MINIATURE}
-    seeds = [f"preset `{name}` ({summary.seeds(own)})" for name, own in of_preset.items() if own]
+    seeds = [f"{link(name)} ({summary.seeds(own)})" for name, own in of_preset.items() if own]
     few = summary.fewest(found)
     lines += ["", f"From {' and '.join(seeds)}." + f" {few}" * bool(few), END]
     return "\n".join(lines)
+
+
+def link(name: str) -> str:
+    """A preset's name, with a link to its report."""
+    return f"preset [`{name}`]({paths.report(name).relative_to(picture().parents[1]).as_posix()})"
 
 
 def headlines(said: Sequence[Judged]) -> list[Judged]:

@@ -9,6 +9,9 @@ from matplotlib.figure import Figure
 from helpers.results import alternative, canvas, claims, comparisons, figures, tables
 from helpers.results.records import Record
 
+FEWER = (
+    "Their means do not compare with those of other rows; a difference is over the seeds that both of its rows have."
+)
 MARKS = {claims.HOLDS: ("holds", "✓"), claims.FAILS: ("fails", "✗"), claims.OPEN: ("open", "○")}
 
 
@@ -71,7 +74,7 @@ def table_html(record: Record) -> str:
         folded += [table(part) for part in differences]
     for number, rows in comparisons.fewer_seeds(record).items() if record.kind != "curve" else ():
         few = f"{number} of {len(comparisons.seeds(record))} seeds: {', '.join(rows)}"
-        shown.append(f"<p><small>{escape(few)}. A difference is over the seeds that both of its rows have.</small></p>")
+        shown.append(f"<p><small>{escape(few)}. {FEWER}</small></p>")
     if folded:
         shown.append(f"<details><summary>more numbers</summary>{''.join(folded)}</details>")
     return "\n".join(shown)

@@ -149,8 +149,8 @@ class Record(BaseModel):
         for baseline in self.baselines:
             if all(score.method != baseline for score in self.scores):
                 raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
-        if sum(claim.primary for claim in self.claims) > 1:
-            raise ValueError("claims has several primary ones; a record has one headline")
+        if len(chief := [claim for claim in self.claims if claim.primary]) > 1 or any(claim.control for claim in chief):
+            raise ValueError("claims has several primary ones, or one of ours; a record has one headline, the paper's")
         rows = {row_label(score) for score in self.scores}
         for claim in self.claims:
             for row in (claim.above, claim.below, *claim.than):

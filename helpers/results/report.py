@@ -124,5 +124,5 @@ def _runs(found: Sequence[Record]) -> pd.DataFrame:
         memory += [f"{run.peak_gpu_memory_mb:,} on the GPU"] if run.peak_gpu_memory_mb else []
         commit = run.commit[:10] + (" with changes" if run.dirty and run.commit != "unknown" else "")
         rows.append([len(seeds) or "", tables.duration(run.seconds), trained, ", ".join(memory), run.device, commit])
-    columns = ["seeds", "this run", "all trainings", "MiB", "device", "commit"]
+    columns = ["seeds", "run, by the clock", "trainings, added up", "peak MiB, without workers", "device", "commit"]
     return pd.DataFrame(rows, [record.artefact for record in found], columns)

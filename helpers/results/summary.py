@@ -17,7 +17,13 @@ PRESETS = ("study", "mini", "lab", "paper")
 MINIATURE = ("study", "mini")  # those of one world; of a table the first that has it decides
 GENERATED = (
     "All texts of this preset are generated: a miniature world of invented people and towns. MNLI, CoLA, AddSent "
-    "and the like name which of the papers' data it stands in for."
+    "and the like name which of the papers' data it stands in for, BERT and the like which of their encoders a small "
+    "one stands in for."
+)
+MARKS = (
+    "✓: the test supports the claim, ✗: it refutes it, ○: neither. In brackets stand 95 % intervals. P(> 0) is 1 less "
+    "the p value of a t test of one side. A table's headline is tested by itself; p values of its other claims, and of "
+    "controls, which are claims of ours, are corrected for their number (Holm)."
 )
 CLAIM = 56  # letters of a claim in a line of a picture
 WORDS = {HOLDS: "hold", FAILS: "fail", OPEN: "open"}
@@ -46,7 +52,8 @@ def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
         link = f'<a href="#{paper.key}">{escape(paper.title)}</a>'
         chief = html.listed([headline(each, name) for each in said_of.get(paper.key, []) if each.claim.primary])
         lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{chief}</li>")
-    why = "".join(f"<p>{escape(said)}</p>" for said in (GENERATED if name in MINIATURE else "", fewest(shown)) if said)
+    told = GENERATED if name.partition("-")[0] in MINIATURE else "", fewest(shown), MARKS  # study-small too
+    why = "".join(f"<p>{escape(said)}</p>" for said in told if said)
     text = " ".join(each.judgement.short for each in headlines)
     return f"{why}{html.listed(lines)}{html.image(forest(headlines), f'Primary claims. {text}')}"
 
@@ -143,5 +150,7 @@ def limits(own: Sequence[Record]) -> str:
     if not shown:
         return ""
     frame = pd.DataFrame(shown).drop_duplicates()
-    frame = frame.groupby(list(frame.columns[:-1]), as_index=False).agg(", ".join).set_index("setting")
-    return html.table(("Numbers of this preset that are others without a GPU", frame))
+    frame = frame.groupby(list(frame.columns[:-1]), as_index=False).agg(", ".join)
+    several = frame["setting"].duplicated(keep=False)  # papers differ in it
+    frame["setting"] = frame["setting"].where(~several, frame["setting"] + " (" + frame["papers"] + ")")
+    return html.table(("Numbers of this preset that are others without a GPU", frame.set_index("setting")))

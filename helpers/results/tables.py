@@ -14,6 +14,7 @@ from helpers.results.records import Record, row_label
 NONE = "–"  # a cell without a number
 BETWEEN = {"F1": (0, 100), "EM": (0, 100), "accuracy": (0, 100), "score": (-100, 100)}  # all that a unit can be
 LESS_IS_BETTER = ("seconds", "ms an example", "thousand parameters", "MB")  # how such units begin
+POINTS = {"accuracy": "points of accuracy", "score": "points"}  # what differences in a unit are
 COUNT = "examples"  # a unit of whole numbers, none of which is better than another
 NEVER_LESS = (*LESS_IS_BETTER, COUNT, "domains", "times ")  # than nothing: how such units begin
 LENGTH = "% of the references' words"  # a unit of which neither more nor less is better
@@ -115,6 +116,11 @@ def evidence(estimate: Estimate, digits: int = 1) -> str:
     number = chance(estimate.above())
     number = f"{number[0]} {number[1:]}" if number[0] in "<>" else f"= {number}"
     return f"{interval(estimate, digits)}, P(> 0) {number}"
+
+
+def points(unit: str) -> str:
+    """What a difference in a unit is."""
+    return POINTS.get(unit, unit)
 
 
 def share(found: tuple[float, float, float] | None) -> str:

@@ -133,7 +133,7 @@ class Validation:
             return {name: json.loads(load_tensors(file)[1]["score"]) for name, file in files.items() if file.exists()}
         except DamagedFile as error:
             print(f"{error}; this training starts again")
-            self.training.checkpoint().unlink()
+            self.training.checkpoint().unlink(missing_ok=True)
             return {}
 
 

@@ -22,7 +22,7 @@ from helpers.training.loop import Loss
 
 # The endings of a choice are what classes are to a text.
 LOSSES: Mapping[str, Loss] = {"spans": spans.loss, "labels": labels.loss, "choices": labels.loss}
-# How it is decided, as a note on results says it.
+# A note on results with questions that may have no answer.
 THRESHOLD = "a question has no answer where that is likelier by more than a threshold that was chosen on validation"
 
 

@@ -95,8 +95,16 @@ class CachedTraining(Cached):
         """Train a model as the section [training] says, with what its own settings have instead; one that was killed
         goes on where it was."""
         settings = self.preset.training.model_copy(update=self.settings["training"])
-        known = {"validate": validate, "checkpoint": self.checkpoint(), "label": self.label}
-        return fit(model, batches, loss, settings, seed=self.seed, **known)
+        return fit(
+            model,
+            batches,
+            loss,
+            settings,
+            seed=self.seed,
+            validate=validate,
+            checkpoint=self.checkpoint(),
+            label=self.label,
+        )
 
     def keep(self, model: torch.nn.Module, done: Fitted, reading: dict) -> dict:
         """Save the trained model, drop the checkpoint, and return the training's result. The model's configuration says

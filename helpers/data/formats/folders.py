@@ -8,10 +8,15 @@ from helpers import paths
 from helpers.data.examples import DataError
 from helpers.data.formats.arrow import is_saved, saved_splits
 from helpers.data.formats.files import is_narrativeqa, listing, shard_of, suffix_of
-from helpers.presets.schema import DataSettings, Drawn, TextsSettings
+from helpers.presets.schema import DataSettings, Drawn, TasksSettings, TextsSettings
 
 PARTS = ("train", "valid", "test")
 ALL_PARTS = (*PARTS, "unlabelled")
+FLAGS = {  # the parameter of each section's folder
+    DataSettings: "data_dir",
+    TextsSettings: "mnli_dir path/to/data or -p reviews_dir",
+    TasksSettings: "tasks_dir",
+}
 _NAMES = {
     **{part: part for part in PARTS},
     **dict.fromkeys(("training", "trn"), "train"),
@@ -30,11 +35,9 @@ def locate_folder(settings: Drawn) -> Path:
     """The folder of a preset's section, from here or from the repository's root. Raises `DataError`."""
     if folder := paths.find_folder(settings.folder):
         return folder
-    what = {DataSettings: "domains", TextsSettings: "texts"}.get(type(settings), "tasks")
-    flag = {"domains": "data_dir", "texts": "mnli_dir path/to/data or -p reviews_dir"}.get(what, "tasks_dir")
     raise DataError(
-        f"the folder of {what} is {settings.folder!r}, which is no folder; give the one that holds "
-        f"{', '.join(settings.named)}, such as -p {flag} path/to/data"
+        f"the folder of {settings.names} is {settings.folder!r}, which is no folder; give the one that holds "
+        f"{', '.join(settings.named.values())}, such as -p {FLAGS[type(settings)]} path/to/data"
     )
 
 

@@ -69,6 +69,7 @@ Text = Annotated[str, AfterValidator(_filled)]  # with more in it than white spa
 # Some files number their questions instead of naming them.
 Identifier = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 R = TypeVar("R", bound=Row)
+M = TypeVar("M")
 
 
 def checked(model: type[R], value: object, file: object, *places: str) -> R:
@@ -127,8 +128,8 @@ def said(identifier: object) -> str:
     return f" (id {identifier!s:.60})"
 
 
-def settled(make: Callable[..., Located], *given: object) -> Record:
-    """What ``make`` makes of ``given``, or the `DataError` that it raises: the record is refused, the next one read."""
+def settled(make: Callable[..., M], *given: object) -> "M | DataError":
+    """What ``make`` makes of ``given``, or the `DataError` that it raises: this is refused, and the next one read."""
     try:
         return make(*given)
     except DataError as refusal:

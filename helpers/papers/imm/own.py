@@ -199,10 +199,12 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
 def validation(trained: Trained, after: After | None = None) -> dict[Cell, float]:
     """F1 on validation questions by row, domain and seed; a reader that was selected by others as well is asked."""
     readers = {((row, seed), domain): reader for row, seed, domain, reader in trained.models()}
-    others = {key: reader for key, reader in readers.items() if reader.target != [key[1]]}
-    f1 = {key: algorithm.valid(reader) for key, reader in readers.items()}
-    f1 |= tested(trained.preset, others, "valid", after)
-    return {(row, domain, seed): value for ((row, seed), domain), value in f1.items()}
+    asked = {key: reader for key, reader in readers.items() if reader.target != [key[1]]}
+    f1 = tested(trained.preset, asked, "valid", after)
+    return {
+        (row, domain, seed): f1[(row, seed), domain] if ((row, seed), domain) in f1 else algorithm.valid(reader)
+        for ((row, seed), domain), reader in readers.items()
+    }
 
 
 def imm_history(trained: Trained, seed: int, domain: str) -> str:
