@@ -48,7 +48,14 @@ def main() -> None:
                 continue
             found = [f"{deviation:.1f}", *(f"{smallest(deviation, seeds):.1f}" for seeds in given.seeds)]
             paper = tables.NONE if judgement.printed is None else tables.signed(judgement.printed)
-            row = [record.label, claim.text, record.unit, *found, tables.signed(judgement.estimate.mean), paper]
+            row = [
+                record.label,
+                claim.text,
+                tables.points(record.unit),
+                *found,
+                tables.signed(judgement.estimate.mean),
+                paper,
+            ]
             print(f"| {' | '.join(row)} |")
 
 
