@@ -133,8 +133,11 @@ def test_the_primary_claim_is_judged_by_itself_and_the_others_together():
     assert all("p = 0.037, corrected for 2 controls)" in judgement.sentence for judgement in ours)
     _, other = claims.judge(record(values, *said[:2]))
     assert other.outcome == HOLDS and "p = 0.019)" in other.sentence
-    with pytest.raises(ValueError, match="claims has several primary ones"):
-        record(values, said[0], said[0])
+    _, other = claims.judge(record(values, said[0], controls[2]))
+    assert "p = 0.019, the control)" in other.sentence
+    for headlines in ([said[0], said[0]], [said[0].model_copy(update={"control": True})]):
+        with pytest.raises(ValueError, match="claims has several primary ones, or one of ours"):
+            record(values, *headlines)
 
 
 def test_a_claim_that_cannot_be_tested_counts_among_the_others():

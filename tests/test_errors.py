@@ -1,5 +1,7 @@
 """A mistake of the person at the keyboard is answered by a sentence, in a notebook as on the command line."""
 
+import shutil
+
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -52,3 +54,11 @@ def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results
     executed = nbformat.read(file, as_version=4)
     (shown,) = [o for cell in executed.cells for o in cell.get("outputs", []) if o.output_type == "error"]
     assert shown.traceback == [sentence]
+    write_notebook(tmp_path / "00_corpora.ipynb", 'preset: str = "mini"  # its name')
+    monkeypatch.setattr(runner.psutil, "pid_exists", lambda number: number == 7)
+    for name in ("00_corpora.7.ipynb", "00_corpora.8.ipynb", "01_imm_similarity.8.ipynb"):
+        shutil.copy(file, file.with_name(name))
+    assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
+    # Those of runs that are over are gone.
+    left = sorted(path.name for path in file.parent.glob("*.ipynb"))
+    assert left == ["00_corpora.7.ipynb", "01_imm_similarity.8.ipynb"]

@@ -64,6 +64,10 @@ def test_columns_that_have_no_average_are_panels_and_no_record_is_said():
     }
     with pytest.raises(RecordError, match="imm: no records in the presets third: run their notebooks first"):
         growth(paper, ["third"])
+    other = {"text": "A beats B", "above": "A", "below": "B"}
+    save("imm/table1", "second", {("A", "Dev", 0): 1.0, ("B", "Dev", 0): 2.0}, load("smoke"), claims=[other])
+    with pytest.raises(RecordError, match="the presets first, second have no row in common that a claim compares"):
+        growth(paper, ["first", "second"])
 
 
 def test_scatters_of_all_sizes_stand_together():

@@ -93,6 +93,10 @@ def test_too_few_seeds_and_a_missing_gpu_are_said_once():
     assert page.count("A verdict needs 5 seeds; 1 of 2 results with claims have fewer") == 1
     assert page.count("training.epochs") == 1 and "Without a GPU" in page
     assert summary.fewest([claimed()]) == "" and "Without a GPU" not in shown(claimed(), claimed("imm/table2"))
+    other = claimed("a2d/table1", limits=[LIMIT | {"value": 2}])
+    page = shown(claimed(limits=[LIMIT]), other)  # a row a paper where these differ
+    rows = re.findall(r'<th scope="row">(training.epochs.*?)</th><td>(.*?)</td>', page)
+    assert rows == [("training.epochs (imm)", "1"), ("training.epochs (a2d)", "2")]
 
 
 def test_claims_are_marked_and_open_ones_stay_behind():
@@ -117,6 +121,9 @@ def test_the_papers_numbers_stand_in_the_same_rows():
 
 def test_a_picture_has_its_numbers_as_text():
     assert alternative.text(table()) == "Title. Differences to Single in F1, AVE.: Mix −10.0."
+    headline = Claim(text="Mix beats Single", above="Mix", below="Single", columns=["news"], primary=True)
+    of_news = alternative.text(table().model_copy(update={"claims": [headline]}))
+    assert "in F1, news: Mix" in of_news
     assert alternative.text(similarity()).endswith("The largest of 6 weights is 0.90, of stories for news.")
     assert alternative.text(case()).endswith(
         "before distillation the reader says “a”, and after distillation the reader says “a”."
