@@ -178,7 +178,13 @@ def test_an_interrupt_ends_with_one_line_and_the_same_command_goes_on(results, f
     command += ["2", "-p", "training.epochs", "60", "-p", "seeds", "1", "--methods", "Mix FT"]  # some seconds
     environment = {**os.environ, "HELPERS_RESULTS": str(results)}
     started = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
     )
     deadline = time.monotonic() + 120
     while not list(results.rglob("files.json")) and time.monotonic() < deadline:
