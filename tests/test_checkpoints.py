@@ -1,5 +1,6 @@
 """Tensors on disk: what is written is read, what was damaged is refused, what does not fit leaves nothing behind."""
 
+import json
 import struct
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from helpers.training import jobs, once
 from helpers.training.checkpoints import DamagedFile, digest, load_tensors, save_tensors
 
 TENSORS = {
@@ -163,3 +165,16 @@ def test_a_full_disk_leaves_the_file_that_was_there(stored, disk_of):
     with disk_of(1_000_000):  # the limit is what it was about
         save_large(stored)
     assert load_tensors(stored)[1]["teacher"] == "new"
+
+
+def test_a_folder_may_be_sealed_again(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text("{}")
+    (tmp_path / "lock").touch()
+    once.seal(tmp_path)
+    once.seal(tmp_path)  # as one that came from another machine is
+    assert list(json.loads((tmp_path / jobs.SEAL).read_text())) == ["model/config.json"]
+    once.check(tmp_path)
+    (tmp_path / "model/config.json").write_text("[]")
+    with pytest.raises(DamagedFile, match=r"config\.json is damaged"):
+        once.check(tmp_path)

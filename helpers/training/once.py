@@ -54,7 +54,8 @@ def fit(task: Any, wait: bool = True, do: Callable[[Any], object] = lambda task:
 def seal(folder: Path) -> None:
     """Write down what a finished task left in its folder, but for exca's description of it."""
     left = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".yaml")
-    known = {file.relative_to(folder).as_posix(): file_fingerprint(file) for file in left if file.name != LOCK}
+    own = (LOCK, SEAL)  # a seal is there already where the files of another machine's folder came here
+    known = {file.relative_to(folder).as_posix(): file_fingerprint(file) for file in left if file.name not in own}
     write_whole(folder / SEAL, json.dumps(known, indent=1) + "\n")
 
 
