@@ -19,7 +19,7 @@ from statistics import median
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
-from helpers.training import engine
+from helpers.training import engine, local
 
 MEMORY = 80_000_000  # bytes of a node's store
 DOMAINS = {"news": "news", "encyclopedia": "encyclopedia"}
@@ -61,7 +61,7 @@ def main() -> None:
             "one folder": EngineSettings(kind="ray", address=cluster.address, threads=1),
             "own folders": EngineSettings(kind="ray", address=cluster.address, threads=1, shared=False),
         }
-        print(f"\n{nodes} nodes of one core, {nodes} local workers, {len(os.sched_getaffinity(0))} cores")
+        print(f"\n{nodes} nodes of one core, {nodes} local workers, {local.cores()} cores")
         for work, (changes, number) in works.items():
             rounds = [
                 {way: trained(settings, changes, number) for way, settings in ways.items()}

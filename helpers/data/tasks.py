@@ -54,8 +54,7 @@ def load_task(tasks: TasksSettings, name: str) -> Task:
     check(name, parts, classes=kind == "labels")
     examples, numbered = examples_of(name, parts, lambda record: _example(record, labels))
     notes, unlabelled = [*read.notes, *completed, *numbered], in_order(read.unlabelled, tasks.seed)
-    known = {"kind": kind, "labels": labels, "metrics": metrics}
-    task = Task(name, **known, **examples, unlabelled=unlabelled, notes=notes)
+    task = Task(name, kind=kind, labels=labels, metrics=metrics, **examples, unlabelled=unlabelled, notes=notes)
     task = cut(tasks, task, ALL_PARTS if unlabelled else PARTS)
     if kind == "score":  # of which no accuracy is taken
         return task

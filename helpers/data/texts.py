@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from helpers.data import originals, warnings
 from helpers.data.examples import DataError, Domain, Pair
-from helpers.data.formats.folders import PARTS, locate_folder
+from helpers.data.formats.folders import FLAGS, PARTS, locate_folder
 from helpers.data.formats.labelled import Labelled, from_rows
 from helpers.data.formats.refusals import unused
 from helpers.data.formats.text_files import Parts, read_texts
@@ -43,8 +43,8 @@ def label_names(texts: TextsSettings) -> tuple[str, ...]:
 def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
     if not texts.is_given:
         raise DataError(
-            "the preset has no labelled texts here: name domains, and for files their folder, such as -p mnli_dir "
-            "path/to/data or -p reviews_dir path/to/data"
+            "the preset has no labelled texts here: name domains, and for files their folder, such as -p "
+            f"{FLAGS[TextsSettings]} path/to/data"
         )
     if texts.source == "mini":
         return _mini(texts)

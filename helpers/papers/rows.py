@@ -24,6 +24,7 @@ from helpers.training.cached import CachedTraining
 from helpers.training.engine import Outcome
 
 LEFT = {"text-align": "left", "white-space": "normal"}
+Members = CachedTraining | list[CachedTraining]  # a model, or those of an ensemble
 Answers = dict[Cell, tuple[str, list[list[str]]]]  # by cell, a set of questions and the answers of one reader or more
 
 
@@ -44,7 +45,7 @@ class Trained:
     what a row and seed went through."""
 
     preset: Preset
-    rows: dict[str, dict[int, dict[str, CachedTraining]]]
+    rows: dict[str, dict[int, dict[str, Members]]]
     needs: dict[str, dict[int, dict[str, CachedTraining]]]
     rounds: int = 1
     histories: dict[tuple[str, int], Any] = field(default_factory=dict)
@@ -88,14 +89,12 @@ class Trained:
         )
 
 
-def as_list(members: CachedTraining | list[CachedTraining]) -> list[CachedTraining]:
+def as_list(members: Members) -> list[CachedTraining]:
     """The models of an ensemble, or the only one."""
     return members if isinstance(members, list) else [members]
 
 
-def ancestry(
-    models: Iterable[CachedTraining | list[CachedTraining]], known: dict[str, CachedTraining]
-) -> dict[str, CachedTraining]:
+def ancestry(models: Iterable[Members], known: dict[str, CachedTraining]) -> dict[str, CachedTraining]:
     """Trained models and all that they start from or learn from, by key."""
     ancestors, waiting = {}, [model for members in models for model in as_list(members)]
     while waiting:

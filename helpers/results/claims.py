@@ -69,7 +69,8 @@ def judge(record: Record) -> list[Judgement]:
     for number, (claim, test) in enumerate(zip(record.claims, tests, strict=True)):
         p = None if decided[number] is None else corrected[number]
         outcome = OPEN if p is None or p >= RISK else test.decides
-        family, size = _family(claim), len(families[_family(claim)])
+        family = _family(claim)
+        size = len(families[family])
         says = f", corrected for {size} {family}s" if size > 1 else "" if family == OTHER else f", the {family}"
         printed = _printed(record, claim)
         sentences = _sentences(record, claim, test, outcome, p, says, printed)
@@ -134,10 +135,10 @@ def _sentences(
     record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str, printed: float | None
 ) -> tuple[str, str]:
     digits, found, text = tables.decimals(record), test.estimate, SENTENCES[outcome].format(claim.text)
-    said = f"{text}: {tables.signed(found.mean, digits)} {tables.points(record.unit)}"
-    if claim.than and claim.times != 1:
-        side = "more" if found.mean > 0 else "less"
-        said = f"{text}: {tables.number(abs(found.mean), digits)} {tables.points(record.unit)} {side} than that"
+    amount, beside = tables.signed(found.mean, digits), ""
+    if claim.than and claim.times != 1:  # a share of a gain
+        amount, beside = tables.number(abs(found.mean), digits), f" {'more' if found.mean > 0 else 'less'} than that"
+    said = f"{text}: {amount} {tables.points(record.unit)}{beside}"
     paper = "" if printed is None else f"; the paper {tables.signed(printed, 2)}"
     if found.mean == found.error == 0 and not claim.than:
         return (f"{text}: both score the same in every run{paper}.",) * 2

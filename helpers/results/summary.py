@@ -20,10 +20,12 @@ GENERATED = (
     "and the like name which of the papers' data it stands in for, BERT and the like which of their encoders a small "
     "one stands in for."
 )
-MARKS = (
-    "✓: the test supports the claim, ✗: it refutes it, ○: neither. In brackets stand 95 % intervals. P(> 0) is 1 less "
-    "the p value of a t test of one side. A table's headline is tested by itself; p values of its other claims, and of "
-    "controls, which are claims of ours, are corrected for their number (Holm)."
+MARK = {outcome: mark for outcome, (_, mark) in html.MARKS.items()}
+KEY = (
+    f"{MARK[HOLDS]}: the test supports the claim, {MARK[FAILS]}: it refutes it, {MARK[OPEN]}: neither. In brackets "
+    "stand 95 % intervals. P(> 0) is 1 less the p value of a t test of one side. A table's headline is tested by "
+    "itself; p values of its other claims, and of controls, which are claims of ours, are corrected for their number "
+    "(Holm)."
 )
 CLAIM = 56  # letters of a claim in a line of a picture
 WORDS = {HOLDS: "hold", FAILS: "fail", OPEN: "open"}
@@ -52,7 +54,7 @@ def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
         link = f'<a href="#{paper.key}">{escape(paper.title)}</a>'
         chief = html.listed([headline(each, name) for each in said_of.get(paper.key, []) if each.claim.primary])
         lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{chief}</li>")
-    told = GENERATED if name.partition("-")[0] in MINIATURE else "", fewest(shown), MARKS  # study-small too
+    told = GENERATED if name.partition("-")[0] in MINIATURE else "", fewest(shown), KEY  # study-small too
     why = "".join(f"<p>{escape(said)}</p>" for said in told if said)
     text = " ".join(each.judgement.short for each in headlines)
     return f"{why}{html.listed(lines)}{html.image(forest(headlines), f'Primary claims. {text}')}"

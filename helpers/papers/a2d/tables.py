@@ -77,13 +77,12 @@ def table2(preset: Preset, runs: Runs, answers: Answers) -> dict:
 def table3(preset: Preset, runs: Runs, answers: Answers) -> dict:
     """Table 3: BLEU and ROUGE-L of free answers; the mean over the members for a row of several readers."""
     said, parts = [], made(preset, runs)
-    for number, kind in enumerate(kinds_of(runs)):
-        control = number > 0  # the paper has one kind of reader
-        said += [_beats(f"{kind} + A2D", kind, column, "in", control=control) for column in FREE]
-        said += [_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in", primary=not control, control=control)]
+    for kind in kinds_of(runs):
+        said += [_beats(f"{kind} + A2D", kind, column, "in") for column in FREE]
+        said += [_beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in", primary=True)]
     texts = {row: [of_reader["Test"] for of_reader in groups] for row, groups in answers.items()}
     measured = reading.free_answers(preset, "test", texts)
-    return {**parts, **measured, "claims": said, "notes": [*parts["notes"], *measured["notes"]]}
+    return {**parts, **measured, "claims": _of_paper(runs, said), "notes": [*parts["notes"], *measured["notes"]]}
 
 
 def table4(preset: Preset, runs: Runs, repeats: int = 3) -> dict:
@@ -107,7 +106,7 @@ def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> 
     ]
     headline = f"{kinds[0]} + A2D", row_name(kinds[0], "- ANS"), columns[-1]  # AddSent, where the paper loses most
     said = [
-        _beats(student, row, column, primary=(student, row, column) == headline, control=student != headline[0])
+        _beats(student, row, column, primary=(student, row, column) == headline)
         for student, row in pairs
         for column in columns
         if column != "Dev"
@@ -115,7 +114,7 @@ def table5(preset: Preset, runs: Runs, answers: Answers, columns: list[str]) -> 
     return {
         **parts,
         "baselines": [f"{kinds[0]} + A2D"],
-        "claims": said,
+        "claims": _of_paper(runs, said),
         "notes": parts["notes"] + staged,
         **scores(preset, answers, columns),
     }
@@ -195,37 +194,38 @@ def figure4(preset: Preset, runs: Runs, answers: Answers, column: str) -> dict:
     texts = {row: [of_reader[column] for of_reader in groups] for row, groups in shown.items()}
     table = reading.by_question_type(preset, SETS.get(column, column), column, texts)
     words = dict.fromkeys(score.column for score in table["scores"])
+    said = [_beats(f"{kind} + A2D", kind, word, "on questions of the type") for kind in kinds for word in words]
     return {
         **table,
         "notes": [*parts["notes"], *table["notes"]],
-        "claims": [
-            _beats(f"{kind} + A2D", kind, word, "on questions of the type", control=kind != kinds[0])
-            for kind in kinds
-            for word in words
-        ],
+        "claims": _of_paper(runs, said),
         "training_seconds": parts["training_seconds"],
     }
 
 
 def claims(runs: Runs, columns: list[str]) -> list[Claim]:
     """What the paper says of Tables 1 and 2: the student is better than a reader by itself, keeps 80 % of what the
-    ensemble gains (section 4.3: nearly), and gains more where there are confusing answers, above the ensemble. Primary
-    is what the abstract says. All this is of the first kind of reader, the paper's; of others they are controls."""
+    ensemble gains (section 4.3: nearly), and gains more, above the ensemble, on confusing ones. Primary: abstract's."""
     said = []
-    for number, kind in enumerate(kinds_of(runs)):
-        ensemble, student, control = f"{kind} (E)", f"{kind} + A2D", number > 0
+    for kind in kinds_of(runs):
+        ensemble, student = f"{kind} (E)", f"{kind} + A2D"
         for column in columns:
-            gain = {"above": student, "below": kind, "columns": [column], "control": control}
-            said.append(_beats(student, kind, column, control=control))
+            gain = {"above": student, "below": kind, "columns": [column]}
+            said.append(_beats(student, kind, column))
             if column == "Test":
                 text = f"{student} keeps 80 % of what {ensemble} gains on {column}"
-                said.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.8, primary=not control))
+                said.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.8, primary=True))
             if column.startswith("Add"):
-                primary = column == "AddSent" and not control
-                said.append(_beats(student, ensemble, column, primary=primary, control=control))
+                said.append(_beats(student, ensemble, column, primary=column == "AddSent"))
                 text = f"{student} gains more over {kind} on {column} than on clean questions"
                 said.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
-    return said
+    return _of_paper(runs, said)
+
+
+def _of_paper(runs: Runs, said: list[Claim]) -> list[Claim]:
+    """Claims, but as controls where they are not of the first kind of reader, which is the paper's."""
+    first, control = f"{kinds_of(runs)[0]} + A2D", {"primary": False, "control": True}
+    return [claim if claim.above == first else claim.model_copy(update=control) for claim in said]
 
 
 def _beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:

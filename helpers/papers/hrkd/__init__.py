@@ -32,7 +32,9 @@ CARD = Paper(
         Artefact("sizes", "HRKD: accuracy against size", "curve", "accuracy", average=False, ours=True),
         Artefact("figure2", "HRKD, Figure 2: few texts", "curve", GAIN, average=False),
         Artefact("table4", "HRKD, Table 4: what each part is worth", unit="accuracy"),
-        Artefact("table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, False),
+        Artefact(
+            "table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, average=False
+        ),
         Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", SHARE, average=False),
         Artefact("ratios", "HRKD: how far the ratios move", "curve", SHARE, average=False, ours=True),
         Artefact(

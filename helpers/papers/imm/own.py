@@ -201,10 +201,11 @@ def validation(trained: Trained, after: After | None = None) -> dict[Cell, float
     readers = {((row, seed), domain): reader for row, seed, domain, reader in trained.models()}
     asked = {key: reader for key, reader in readers.items() if reader.target != [key[1]]}
     f1 = tested(trained.preset, asked, "valid", after)
-    return {
-        (row, domain, seed): f1[(row, seed), domain] if ((row, seed), domain) in f1 else algorithm.valid(reader)
-        for ((row, seed), domain), reader in readers.items()
-    }
+    found = {}
+    for key, reader in readers.items():
+        (row, seed), domain = key
+        found[row, domain, seed] = f1[key] if key in f1 else algorithm.valid(reader)
+    return found
 
 
 def imm_history(trained: Trained, seed: int, domain: str) -> str:
