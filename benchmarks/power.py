@@ -25,8 +25,9 @@ def scatter(record: Record, claim: Claim) -> float | None:
     None with one seed."""
     ours, theirs = comparisons.claimed(comparisons.by_metric(record)[0], claim)
     gaps = [a - claim.times * b for a, b in zip(ours, theirs, strict=True)]
-    by_seeds, by_examples, by_both = (sum(v for v, _ in part) for part in intervals.variances(gaps))
-    return float(np.sqrt(len(gaps[0]) * by_seeds + max(0.0, by_examples - by_both))) if by_seeds else None
+    parts = intervals.variances(gaps)
+    by_seeds, by_examples, by_both = (sum(v for v, _ in part) for part in parts)
+    return float(np.sqrt(len(gaps[0]) * by_seeds + max(0.0, by_examples - by_both))) if parts[0] else None
 
 
 def smallest(deviation: float, seeds: int) -> float:
