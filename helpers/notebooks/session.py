@@ -52,9 +52,10 @@ class Session:
             artefact=f"{artefact}_{variant}" if variant else artefact,
             preset=self.place or self.preset.name,
             limits=list(self.preset.limits),
-            draws=draws(self.preset, papers.examples_of(artefact), seeds),
             run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
-            **{"paper": records.printed(artefact)} | papers.artefact(artefact) | parts,
+            **{"paper": records.printed(artefact), "draws": draws(self.preset, papers.examples_of(artefact), seeds)}
+            | papers.artefact(artefact)
+            | parts,
         )
         record = _with_first_cost(record)
         records.write(record)

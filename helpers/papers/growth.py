@@ -28,7 +28,7 @@ def growth(paper: Paper, presets: list[str]) -> dict:
     payload = {"x": "training examples of a domain or task, on average", "scale": "log"}
     title = f"{paper.title.partition(':')[0]}: {unit} by the number of training examples"
     parts = {"title": title, "kind": "curve", "unit": unit, "average": False, "payload": payload}
-    return {**parts, "scores": scores, "notes": notes}
+    return {**parts, "scores": scores, "notes": notes, "draws": {}}  # the records that it is made of name theirs
 
 
 def regimes(paper: Paper, presets: list[str]) -> dict:
@@ -36,7 +36,7 @@ def regimes(paper: Paper, presets: list[str]) -> dict:
     examples, a column what was a row, with its average over the domains. Raises RecordError where none has any."""
     scores, title = [], ""
     for record, number in _sized(paper, paper.regimes, presets):
-        title = record.title
+        title = title or record.title
         for metric in comparisons.by_metric(record):
             values: dict[tuple[str, int], list[float]] = {}
             for score in metric.scores:
@@ -45,7 +45,7 @@ def regimes(paper: Paper, presets: list[str]) -> dict:
             scores += [
                 Score(column=row, seed=seed, value=float(np.mean(of)), **line) for (row, seed), of in values.items()
             ]
-    return {"title": f"{title}, by size", "kind": "scatter", "unit": scores[0].metric, "scores": scores}
+    return {"title": f"{title}, by size", "kind": "scatter", "unit": scores[0].metric, "scores": scores, "draws": {}}
 
 
 def _sized(paper: Paper, tables: dict[str, str], presets: list[str]) -> Iterator[tuple[Record, int]]:
