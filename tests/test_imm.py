@@ -9,7 +9,7 @@ from conftest import waves_of
 
 from helpers.data.sets import question_set
 from helpers.papers import rows
-from helpers.papers.imm import algorithm, own, tables, trainings
+from helpers.papers.imm import ablations, algorithm, own, tables, trainings
 from helpers.presets.load import load
 from helpers.tasks.answering import Answering, answering
 from helpers.tasks.spans import budget, fold_of, windows_of
@@ -206,12 +206,12 @@ def test_rows_that_no_claim_compares_may_have_fewer_seeds(preset):
 
 def test_controls_of_the_similarities_and_of_lambda(monkeypatch, preset):
     controlled = preset.model_copy(update={"imm": preset.imm.model_copy(update={"controls": True})})
-    assert [name for name, _ in algorithm.ablations(preset)] == list(algorithm.VARIANTS)
+    assert [name for name, _ in ablations.plans(preset)] == list(algorithm.VARIANTS)
     every = [*algorithm.VARIANTS, *algorithm.CONTROLS]
     once = [row for row in every if row != "teachers of round 0"]  # who are IMM's teachers where there is one round
-    assert [name for name, _ in algorithm.ablations(controlled)] == once
+    assert [name for name, _ in ablations.plans(controlled)] == once
     several = controlled.model_copy(update={"imm": controlled.imm.model_copy(update={"ablation_rounds": 2})})
-    assert [name for name, _ in algorithm.ablations(several)] == every
+    assert [name for name, _ in ablations.plans(several)] == every
     _, s = drive(monkeypatch, algorithm.similarities(preset, 0, "equal"), better_every_round)
     assert s["news"] == {"encyclopedia": 0.5, "search": 0.5}
     assert loss_of("gold", 0.5, annealing="half") == {
@@ -276,18 +276,18 @@ def test_acceptance_and_the_last_new_readers(monkeypatch, preset):
     _, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), valid)
     trained = rows.Trained.of(preset, ["IMM"])
     tables.add_imm(trained, "IMM", 0, engine.Outcome(rounds, []))
-    (score,) = tables.acceptance(trained)["scores"]
+    (score,) = ablations.acceptance(trained)["scores"]
     assert (score.column, score.value) == ("round 1", 2)  # of three: encyclopedia's is as good as the old one
     asked = []
     monkeypatch.setattr(tables, "table", lambda given: asked.append(given) or {"claims": ["some"]})
-    assert tables.new_readers(trained) == {"claims": []}  # the paper says nothing of them
+    assert ablations.new_readers(trained) == {"claims": []}  # the paper says nothing of them
     assert asked[0].rows["IMM"][0] is rounds.new[-1] and rounds.new[-1]["search"] is not rounds.theta[-1]["search"]
 
 
 def test_the_best_of_as_many_runs_is_asked_for_what_the_paper_says_of_one(monkeypatch, preset):
     monkeypatch.setattr(tables, "scores_by_domain", lambda trained: {})
     monkeypatch.setattr(tables, "notes", lambda trained: [])
-    trained = rows.Trained.of(preset, ["Single", "BAM", "IMM", "BAM, best of 4", tables.algorithm.OURS[0]])
+    trained = rows.Trained.of(preset, ["Single", "BAM", "IMM", "BAM, best of 4", algorithm.OURS[0]])
     claims = {claim.text: (claim.primary, claim.control) for claim in tables.table(trained)["claims"]}
     best = {"IMM beats BAM, best of 4": (False, True)}
     assert claims == {"IMM beats Single": (False, False), "IMM beats BAM": (True, False)} | best

@@ -9,6 +9,7 @@ from helpers.papers.card import Artefact, Flag, Notebook, OwnDomains, Paper
 _own = partial(import_module, f"{__name__}.own")
 _algorithm = partial(import_module, f"{__name__}.algorithm")
 _trainings = partial(import_module, f"{__name__}.trainings")
+_ablations = partial(import_module, f"{__name__}.ablations")
 
 SIZES = ("data.folder", "data.train_size", "data.test_size", "encoder", "seeds")
 SWITCHES = ("imm.similarity", "imm.annealing", "imm.multi_domain_start")
@@ -23,6 +24,12 @@ def _table1(preset) -> dict:
     return needed | {("equal steps", *key): plan for key, plan in controls.items()}
 
 
+def _rounds(preset) -> dict:
+    return _algorithm().plans(preset, preset.imm.curve) | {
+        ("later", *key): plan for key, plan in _ablations().later_plans(preset).items()
+    }
+
+
 CARD = Paper(
     key="imm",
     title="Liu et al. 2020: iterative multi-source mutual knowledge transfer",
@@ -33,6 +40,8 @@ CARD = Paper(
         Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method", ours=True),
         Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
         Artefact("acceptance", "IMM, Figure 3: domains that kept a round's new reader", **KEPT),
+        Artefact("table3_later", "IMM, Table 3 after all rounds: teachers of the latest or the first round", ours=True),
+        Artefact("leads_later", "IMM, Table 3 after all rounds: what the divergence gains", "scatter", ours=True),
         Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
         Artefact("table3_new", "IMM, Table 3: F1 of the last new readers, kept or not", ours=True),
@@ -45,12 +54,12 @@ CARD = Paper(
     notebooks=(
         Notebook("01_imm_similarity", SIZES[:2]),
         Notebook("02_imm_main", (*SIZES, "imm.rounds", *ALL), _table1),
-        Notebook("03_imm_iterations", (*SIZES, "imm.curve", *ALL), lambda p: _algorithm().plans(p, p.imm.curve)),
-        Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), lambda p: _algorithm().ablations(p)),
+        Notebook("03_imm_iterations", (*SIZES, "imm.curve", *ALL), _rounds),
+        Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), lambda p: _ablations().plans(p)),
         Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), lambda p: _algorithm().plans(p, p.imm.rounds)),
     ),
     growth={"table1": "data"},
-    regimes={"leads": "data"},
+    regimes={"leads": "data", "leads_later": "data"},
     settings=("imm",),
     own_domains=OwnDomains(
         command="improve",

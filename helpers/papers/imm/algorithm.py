@@ -35,13 +35,14 @@ RELEASED = {
     "NQ": {"SQuAD": 0.22, "NewsQA": 0.12, "HotpotQA": 0.35, "TriviaQA": 0.31},
     "TriviaQA": {"SQuAD": 0.34, "NewsQA": 0.30, "HotpotQA": 0.34, "NQ": 0.02},
 }
+NOT_TAUGHT = "-KD1, KD2"  # the row of Table 3 without any distillation
 # The rows of Table 3 by what they switch off, and below them what else of the teacher can be matched.
 VARIANTS = {
     "IMM": {},
     "-SIMI": {"similarity": "uniform"},
     "-KD1": {"teach_multi_domain": False},
     "-KD2": {"teach_target": False},
-    "-KD1, KD2": {"teach_multi_domain": False, "teach_target": False},
+    NOT_TAUGHT: {"teach_multi_domain": False, "teach_target": False},
     "all probabilities": {"kd_space": "probabilities"},
     "raw logits": {"kd_space": "logits"},
 }
@@ -149,22 +150,6 @@ def rehearsal(preset: Preset, seed: int) -> Plan:
     if switches.similarity == "measured":  # by what is known only once the readers are there
         switches = switches.model_copy(update={"similarity": "uniform"})
     return algorithm1(preset, seed, switches, switches.rounds, expected)
-
-
-def ablations(preset: Preset) -> dict[tuple[str, int], Plan]:
-    """What Table 3 needs, by (row, seed). Every row switches something of the preset's IMM with Eqs. 5 and 9."""
-    paper = preset.imm.model_copy(update={"kd_space": "gold"})
-    return {
-        (name, seed): algorithm1(preset.drawn(seed), seed, paper.model_copy(update=changes), paper.ablation_rounds)
-        for name, changes in variants(preset).items()
-        for seed in range(preset.seeds)
-    }
-
-
-def variants(preset: Preset) -> dict[str, dict]:
-    """The rows of Table 3 by what they switch. In one round all teachers are those of round 0."""
-    same = {"taught_by": "first"} if preset.imm.ablation_rounds == 1 else None
-    return VARIANTS | {row: known for row, known in CONTROLS.items() if preset.imm.controls and known != same}
 
 
 def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS[:-1], theta: Readers | None = None) -> Plan:

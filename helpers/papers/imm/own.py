@@ -9,7 +9,7 @@ from helpers.data.unlabelled import load_unlabelled
 from helpers.models.pretrained import load_saved
 from helpers.papers.card import OwnModel
 from helpers.papers.imm import algorithm
-from helpers.papers.imm.tables import NOT_TAUGHT, add_imm, scores_by_domain
+from helpers.papers.imm.tables import add_imm, scores_by_domain
 from helpers.papers.imm.trainings import ImmTraining, steps_of, training
 from helpers.papers.reading import tested
 from helpers.papers.rows import Trained
@@ -49,7 +49,7 @@ NO_SEED = 1_000_000
 
 def rounds_of(preset: Preset, seed: int) -> Plan:
     """Algorithm 1 without the divergence, and with it as well where the readers of one domain are better teachers, on
-    average over validation questions, than what came of the first round without: those that are worse pull their
+    average over validation questions, than what came of the first round without: those that are worse may pull their
     student down (notebook 04). Returns the `algorithm.Rounds` whose last readers are better on validation, and by how
     much F1 the teachers are better."""
     untaught = yield from algorithm.algorithm1(preset, seed, not_taught(preset).imm, preset.imm.rounds)
@@ -62,7 +62,7 @@ def rounds_of(preset: Preset, seed: int) -> Plan:
 
 def not_taught(preset: Preset) -> Preset:
     """The preset without the divergence of Eqs. 5 and 9."""
-    return preset.changed("imm", **algorithm.VARIANTS[NOT_TAUGHT])
+    return preset.changed("imm", **algorithm.VARIANTS[algorithm.NOT_TAUGHT])
 
 
 def folders(preset: Preset) -> dict[str, list[str]]:

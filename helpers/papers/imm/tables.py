@@ -1,8 +1,5 @@
 """IMM's tables and figures: what they need trained, as records, with the paper's claims."""
 
-import itertools
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 from pandas.io.formats.style import Styler
@@ -22,10 +19,11 @@ from helpers.tasks.spans import windows_of
 from helpers.training.engine import After, Outcome, run_plans
 from helpers.training.loop import training_device
 
-NOT_TAUGHT = "-KD1, KD2"
-HEADLINES = ("BAM", NOT_TAUGHT)  # the best earlier method of Table 1; of Table 3 the row without any distillation
+HEADLINES = (
+    "BAM",
+    algorithm.NOT_TAUGHT,
+)  # the best earlier method of Table 1; of Table 3 the row without any distillation
 FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" is read here (section 5.3)
-GAINED, LEAD = "F1 gained by the divergence", "F1 of the teachers above the reader without it"
 BEST_OF = ", best of "
 EQUAL = "Mix", "FT", "BAM"  # rows that IMM is compared with where all have as many steps
 OVER = {"equal": "all domains", "epochs": "its own questions at each stage"}
@@ -47,56 +45,10 @@ def methods(preset: Preset, rounds: int, *, repeated: bool = False) -> Trained:
     return trained
 
 
-def ablations(preset: Preset) -> Trained:
-    """Train all that Table 3 needs."""
-    done = run_plans(algorithm.ablations(preset), preset.engine)
-    trained = Trained.of(preset, algorithm.variants(preset), rounds=preset.imm.ablation_rounds)
-    for (name, seed), outcome in done.items():
-        add_imm(trained, name, seed, outcome)
-    return trained
-
-
 def add_imm(trained: Trained, row: str, seed: int, outcome: Outcome) -> None:
     """A seed of IMM's row, or of one of its variants, with the readers of every round."""
     trained.histories[row, seed] = outcome.value
     trained.add(row, seed, outcome.value.theta[-1], trainings_of(outcome.tasks))
-
-
-def new_readers(trained: Trained) -> dict:
-    """Table 3 of the last round's new readers, kept or not. The paper says nothing of them."""
-    rows = {row: {seed: trained.histories[row, seed].new[-1] for seed in seeds} for row, seeds in trained.rows.items()}
-    return {**table(replace(trained, rows=rows)), "claims": []}
-
-
-def acceptance(trained: Trained) -> dict:
-    """In how many domains each round's new reader was kept (Algorithm 1, lines 9 to 11); where no domain improves,
-    there is no further round."""
-    values = [
-        Score(method=row, column=f"round {k + 1}", seed=seed, value=sum(new[i] is not old[i] for i in new))
-        for (row, seed), rounds in trained.histories.items()
-        for k, (old, new) in enumerate(itertools.pairwise(rounds.theta))
-    ]
-    return {"scores": values, "notes": [f"of {len(trained.preset.data.domains)} domains"]}
-
-
-def leads(trained: Trained) -> dict:
-    """What the divergence of Eqs. 5 and 9 gains in the rows of Table 3 that have all of it and learn from all domains,
-    and how much better its teachers are than the reader without any, who does so too: of the last new readers, kept or
-    not. The paper says nothing of it."""
-    readers = {}
-    for (row, seed), rounds in trained.histories.items():
-        readers |= {((row, seed), i): reader for i, reader in rounds.new[-1].items()}
-        for i, of_domain in rounds.teachers[-1].items():
-            readers |= {((row, seed, n), i): teacher for n, teacher in enumerate(of_domain)}
-    f1, values = tested(trained.preset, readers), []
-    for (row, seed), rounds in trained.histories.items():
-        alike = "-KD" not in row and "sources" not in algorithm.CONTROLS.get(row, {})
-        for i, of_domain in rounds.teachers[-1].items() if alike else ():
-            without = f1[(NOT_TAUGHT, seed), i]
-            taught = np.mean([f1[(row, seed, n), i] for n in range(len(of_domain))])
-            both = {GAINED: f1[(row, seed), i] - without, LEAD: float(taught) - without}
-            values += [Score(method=row, column=i, seed=seed, value=v, metric=name) for name, v in both.items()]
-    return {"scores": values, "notes": notes(trained)}
 
 
 def example(student: ImmTraining, domain: str, number: int = 0) -> Styler:
@@ -116,11 +68,13 @@ def notes(trained: Trained) -> list[str]:
     settings, table = trained.preset.training, costs(trained)
     least, most = table["steps of a reader"].min(), table["steps of a reader"].max()
     steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    trainings = ", ".join(f"{row} {number}" for row, number in table["trainings"].items())
+    trainings = ", ".join(
+        f"{row}: {number} ({table['steps in all'][row]:,})" for row, number in table["trainings"].items()
+    )
     return [
         f"every reader has {steps} steps of {settings.batch_size} windows behind it "
         f"({settings.epochs:g} epochs over {OVER[trained.preset.imm.steps]})",
-        f"trainings for one seed of a row by itself: {trainings}",
+        f"trainings for one seed of a row by itself, and their steps in all: {trainings}",
         *shared.notes(trained.preset),
         f"IMM with at most {trained.rounds} round{'s' if trained.rounds > 1 else ''}",
     ]
@@ -155,6 +109,17 @@ def table(trained: Trained) -> dict:
         "notes": notes(trained),
         "training_seconds": trained.seconds,
     }
+
+
+def table1(trained: Trained, sureness: pd.DataFrame) -> dict:
+    """Table 1, and of its first row's readers, which are teachers, how sure they are (`rows.sureness`)."""
+    parts, said = table(trained), []
+    for part in ("training", "validation"):
+        by_domain = sureness[f"gold probability, {part} questions"]
+        said.append(f"{part} questions {by_domain.min():.2f} to {by_domain.max():.2f}")
+    row = next(iter(trained.rows))
+    sure = f"probability that readers of {row} give right answers, by domain: {', '.join(said)}"
+    return {**parts, "notes": [*parts["notes"], sure]}
 
 
 def equal(trained: Trained) -> dict:
