@@ -55,10 +55,10 @@ def test_what_applies_without_a_gpu_and_what_was_asked_for(no_gpu, monkeypatch):
     on_cpu = load("lab", **{"data.train_size": 200})
     assert on_cpu.seeds == 1 and on_cpu.data.train_size == 200
     limited = {limit.key: (limit.value, limit.instead_of) for limit in on_cpu.limits}
-    assert limited["seeds"] == (1, 3) and "data.train_size" not in limited
+    assert limited["seeds"] == (1, 5) and "data.train_size" not in limited
     assert all(limit.why for limit in on_cpu.limits)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert load("lab").seeds == 3 and load("lab").limits == ()
+    assert load("lab").seeds == 5 and load("lab").limits == ()
 
 
 def test_asking_for_all_questions_wins_over_limits_and_shares(no_gpu):
@@ -106,7 +106,7 @@ def test_a_copy_runs_as_it_is_written(tmp_path, no_gpu):
     path.write_text((head + own).replace('name = "lab"', 'name = "mine"'))
     mine = load(str(path), "imm", "imm_main")
     assert mine.data.domains == {"law": "law", "wikipedia": "mine"}
-    assert mine.limits == () and (mine.seeds, mine.data.train_size, mine.training.epochs) == (3, 0, 2.0)
+    assert mine.limits == () and (mine.seeds, mine.data.train_size, mine.training.epochs) == (5, 0, 2.0)
 
 
 def test_a_file_extends_a_shipped_preset(tmp_path):
