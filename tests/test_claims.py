@@ -1,7 +1,10 @@
 """Claims judged on numbers that a person can check: t tests, margins, shares, and several claims of one record."""
 
+import runpy
+
 import pytest
 
+from helpers import paths
 from helpers.results import claims, provenance, records
 from helpers.results.claims import FAILS, HOLDS, OPEN, holm
 from helpers.results.records import Claim
@@ -175,3 +178,12 @@ def test_a_claim_on_a_record_of_several_metrics_is_about_the_first():
     than = Claim(text="more", **PAIR, than=["B", "A"], than_columns=["x"])
     (more,) = claims.judge(both.model_copy(update={"claims": [than]}))
     assert more.estimate.mean == 17.6  # 8.8 - (-8.8), of F1 alone
+
+
+def test_the_power_table_has_what_scatters_by_nothing_and_nothing_of_one_seed():
+    scatter = runpy.run_path(str(paths.ROOT / "benchmarks/power.py"))["scatter"]
+    claim = Claim(text="so", **PAIR)
+    # Differences of 9, 9, 9, 9 and 8: a variance of 0.2.
+    assert scatter(record({("A", "x"): A, ("B", "x"): B}), claim) == pytest.approx(0.2**0.5)
+    assert scatter(record({("A", "x"): A, ("B", "x"): A}), claim) == 0.0
+    assert scatter(record({("A", "x"): [1], ("B", "x"): [2]}), claim) is None
