@@ -46,7 +46,8 @@ def test_what_later_teachers_are_worth(preset):
         apart = levels[row.partition(",")[0], who, domain] - levels["-KD1, KD2", "new", domain]
         assert value == pytest.approx(apart)
     average = np.mean([value for (row, who, _), value in levels.items() if (row, who) == ("IMM", "teacher")])
-    assert f"the teachers of IMM {average:.1f}, the reader without" in parts["notes"][-1]
+    assert f"; of the teachers of each row: IMM {average:.1f}; {SINGLES} " in parts["notes"][-1]
+    assert ablations._averages({"A": [1.0, 2.0], "B": [3.0], "C": [1.5]}) == "A, C 1.5; B 3.0"
 
 
 def test_table_1_says_how_sure_its_teachers_are_and_what_rows_cost(preset):

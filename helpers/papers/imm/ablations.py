@@ -90,7 +90,7 @@ def leads(trained: Trained) -> dict:
     """What the divergence of Eqs. 5 and 9 gains in the rows of Table 3 that have all of it and learn from all domains,
     and how much better its teachers are than the reader without any, who does so too: of the last new readers, kept or
     not. The paper says nothing of it."""
-    readers, levels = {}, {}
+    readers, levels, untaught = {}, {}, []
     for (row, seed), rounds in trained.histories.items():
         readers |= {((row, seed), i): reader for i, reader in rounds.new[-1].items()}
         for i, of_domain in rounds.teachers[-1].items():
@@ -101,10 +101,18 @@ def leads(trained: Trained) -> dict:
         for i, of_domain in rounds.teachers[-1].items() if alike else ():
             without = f1[(NOT_TAUGHT, seed), i]
             taught = float(np.mean([f1[(row, seed, n), i] for n in range(len(of_domain))]))
-            levels.setdefault(f"the teachers of {row}", []).append(taught)
-            levels.setdefault("the reader without", []).append(without)
+            levels.setdefault(row, []).append(taught)
+            untaught.append(without)
             both = {GAINED: f1[(row, seed), i] - without, LEAD: taught - without}
             line = {"method": f"{row}{after}", "column": i, "seed": seed}
             values += [Score(**line, metric=name, value=value) for name, value in both.items()]
-    said = ", ".join(f"{who} {np.mean(of):.1f}" for who, of in levels.items())
-    return {"scores": values, "notes": [*tables.notes(trained), f"F1 on average: {said}"]}
+    said = f"F1 without the divergence {np.mean(untaught):.1f}; of the teachers of each row: {_averages(levels)}"
+    return {"scores": values, "notes": [*tables.notes(trained), said]}
+
+
+def _averages(levels: dict[str, list[float]]) -> str:
+    """The mean of every row, in words; rows that have the same stand together."""
+    alike: dict[str, list[str]] = {}
+    for row, values in levels.items():
+        alike.setdefault(f"{np.mean(values):.1f}", []).append(row)
+    return "; ".join(f"{', '.join(names)} {mean}" for mean, names in alike.items())
