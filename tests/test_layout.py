@@ -71,7 +71,7 @@ def test_modules_are_short():
     assert {path.name: n for path in FILES if (n := len(path.read_text().splitlines())) > 260} == {}
 
 
-def test_papers_have_the_same_four_files():
+def test_papers_have_the_same_files():
     for paper in papers.ALL[1:]:
         folder = paths.PACKAGE / "papers" / paper.key
         more = {"own.py"} if paper.own_domains else set()

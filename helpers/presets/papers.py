@@ -49,8 +49,8 @@ class ImmSettings(Settings):
     steps: Literal["equal", "epochs"] = Field(
         "epochs", description="of a training's stage: epochs over its own questions, or for all readers as many (equal)"
     )
-    controls: bool = Field(False, description="whether rows of ours that isolate parts stand below Tables 1 and 3")
-    other_seeds: int = Field(0, ge=0, description="seeds of those below Table 1, which no claim compares; 0: all")
+    controls: bool = Field(False, description="whether rows of ours stand below Tables 1 and 3 and Figure 3")
+    other_seeds: int = Field(0, ge=0, description="seeds of those below Table 1 and Figure 3; 0: all")
     multi_domain_start: Literal["encoder", "theta"] = Field(
         "encoder", description="what phi starts from (Algorithm 1, line 5): encoder or theta"
     )

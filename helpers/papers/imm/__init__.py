@@ -40,8 +40,6 @@ CARD = Paper(
         Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method", ours=True),
         Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
         Artefact("acceptance", "IMM, Figure 3: domains that kept a round's new reader", **KEPT),
-        Artefact("table3_later", "IMM, Table 3 after all rounds: teachers of the latest or the first round", ours=True),
-        Artefact("leads_later", "IMM, Table 3 after all rounds: what the divergence gains", "scatter", ours=True),
         Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
         Artefact("table3_new", "IMM, Table 3: F1 of the last new readers, kept or not", ours=True),
@@ -49,17 +47,19 @@ CARD = Paper(
         Artefact(
             "leads", "IMM, Table 3: what the divergence gains, by how good its teachers are", "scatter", ours=True
         ),
+        Artefact("table3_later", "IMM, Table 3 after all rounds: teachers of the latest or the first round", ours=True),
+        Artefact("leads_later", "IMM, Table 3 after all rounds: what the divergence gains", "scatter", ours=True),
         Artefact("own", "F1 of each domain's reader, by method", ours=True),
     ),
     notebooks=(
         Notebook("01_imm_similarity", SIZES[:2]),
         Notebook("02_imm_main", (*SIZES, "imm.rounds", *ALL), _table1),
-        Notebook("03_imm_iterations", (*SIZES, "imm.curve", *ALL), _rounds),
+        Notebook("03_imm_iterations", (*SIZES, "imm.rounds", "imm.curve", *ALL), _rounds),
         Notebook("04_imm_ablations", (*SIZES, "imm.ablation_rounds", *SWITCHES), lambda p: _ablations().plans(p)),
         Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), lambda p: _algorithm().plans(p, p.imm.rounds)),
     ),
     growth={"table1": "data"},
-    regimes={"leads": "data", "leads_later": "data"},
+    regimes={"leads": "data"},
     settings=("imm",),
     own_domains=OwnDomains(
         command="improve",

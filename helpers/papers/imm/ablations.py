@@ -7,10 +7,11 @@ import numpy as np
 
 from helpers.papers.imm import tables
 from helpers.papers.imm.algorithm import CONTROLS, NOT_TAUGHT, VARIANTS, algorithm1
+from helpers.papers.imm.trainings import other_seeds
 from helpers.papers.reading import tested
-from helpers.papers.rows import Trained, better
+from helpers.papers.rows import Trained
 from helpers.presets.schema import Preset
-from helpers.results.records import Score
+from helpers.results.records import Claim, Score
 from helpers.training.engine import Plan, run_plans
 
 GAINED, LEAD = "F1 gained by the divergence", "F1 of the teachers above the reader without it"
@@ -29,9 +30,10 @@ def rows(preset: Preset) -> dict[str, dict]:
 
 
 def later_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
-    """What the rows ``LATER`` need with as many rounds as Table 1 has, by (row, seed); nothing without controls."""
+    """What the rows ``LATER`` need with as many rounds as Table 1 has, by (row, seed); nothing without controls, or
+    where that is one."""
     known = VARIANTS | CONTROLS
-    seeds = min(preset.seeds, preset.imm.other_seeds or preset.seeds) if preset.imm.controls else 0
+    seeds = other_seeds(preset) if preset.imm.controls and preset.imm.rounds > 1 else 0
     return _switched(preset, {row: known[row] for row in LATER}, preset.imm.rounds, seeds)
 
 
@@ -70,8 +72,11 @@ def new_readers(trained: Trained) -> dict:
 
 def later(trained: Trained) -> dict:
     """Table 3 of `later_rounds`: whether teachers of the latest round are worth more than those of round 0, or none."""
-    rounds = f" after {trained.rounds} rounds"
-    said = [better("IMM", row, "beats", rounds, control=True) for row in LATER[1:]]
+    after, (_, *rivals) = f" after {trained.rounds} rounds", LATER
+    said = [
+        Claim(text=f"IMM beats itself {how}{after}", above="IMM", below=row, control=True)
+        for row, how in zip(rivals, ("without KD1, KD2", f"with {rivals[-1]}"), strict=True)
+    ]
     return {**tables.table(trained), "claims": said}
 
 
@@ -95,7 +100,7 @@ def leads(trained: Trained) -> dict:
         readers |= {((row, seed), i): reader for i, reader in rounds.new[-1].items()}
         for i, of_domain in rounds.teachers[-1].items():
             readers |= {((row, seed, n), i): teacher for n, teacher in enumerate(of_domain)}
-    f1, values, after = tested(trained.preset, readers), [], f", {trained.rounds} rounds" * (trained.rounds > 1)
+    f1, values = tested(trained.preset, readers), []
     for (row, seed), rounds in trained.histories.items():
         alike = "-KD" not in row and "sources" not in CONTROLS.get(row, {})
         for i, of_domain in rounds.teachers[-1].items() if alike else ():
@@ -104,8 +109,7 @@ def leads(trained: Trained) -> dict:
             levels.setdefault(row, []).append(taught)
             untaught.append(without)
             both = {GAINED: f1[(row, seed), i] - without, LEAD: taught - without}
-            line = {"method": f"{row}{after}", "column": i, "seed": seed}
-            values += [Score(**line, metric=name, value=value) for name, value in both.items()]
+            values += [Score(method=row, column=i, seed=seed, value=v, metric=name) for name, v in both.items()]
     said = f"F1 without the divergence {np.mean(untaught):.1f}; of the teachers of each row: {_averages(levels)}"
     return {"scores": values, "notes": [*tables.notes(trained), said]}
 
@@ -115,4 +119,4 @@ def _averages(levels: dict[str, list[float]]) -> str:
     alike: dict[str, list[str]] = {}
     for row, values in levels.items():
         alike.setdefault(f"{np.mean(values):.1f}", []).append(row)
-    return "; ".join(f"{', '.join(names)} {mean}" for mean, names in alike.items())
+    return ", ".join(f"{mean} ({'; '.join(names)})" for mean, names in alike.items())

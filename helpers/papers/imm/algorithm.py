@@ -16,6 +16,7 @@ from helpers.papers.imm.trainings import (
     Teachers,
     cross_fitted,
     lessons,
+    other_seeds,
     reader,
     singles,
     teacher_logits,
@@ -135,7 +136,7 @@ def plans(preset: Preset, rounds: int, *, repeated: bool = False) -> dict[tuple[
     drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
     needed = {("baselines", seed): baselines(own, seed) for seed, own in drawn.items()}
     needed |= {("IMM", seed): algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}
-    others = [*drawn][: preset.imm.other_seeds or None] if repeated else ()
+    others = range(other_seeds(preset)) if repeated else ()
     return needed | {("repeated", seed): several_runs(drawn[seed], seed, rounds + 1) for seed in others}
 
 

@@ -201,11 +201,11 @@ def validation(trained: Trained, after: After | None = None) -> dict[Cell, float
     readers = {((row, seed), domain): reader for row, seed, domain, reader in trained.models()}
     asked = {key: reader for key, reader in readers.items() if reader.target != [key[1]]}
     f1 = tested(trained.preset, asked, "valid", after)
-    found = {}
+    f1_of = {}
     for key, reader in readers.items():
         (row, seed), domain = key
-        found[row, domain, seed] = f1[key] if key in f1 else algorithm.valid(reader)
-    return found
+        f1_of[row, domain, seed] = f1[key] if key in f1 else algorithm.valid(reader)
+    return f1_of
 
 
 def imm_history(trained: Trained, seed: int, domain: str) -> str:

@@ -19,10 +19,8 @@ from helpers.tasks.spans import windows_of
 from helpers.training.engine import After, Outcome, run_plans
 from helpers.training.loop import training_device
 
-HEADLINES = (
-    "BAM",
-    algorithm.NOT_TAUGHT,
-)  # the best earlier method of Table 1; of Table 3 the row without any distillation
+# The best earlier method of Table 1, and of Table 3 the row without any distillation.
+HEADLINES = ("BAM", algorithm.NOT_TAUGHT)
 FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" is read here (section 5.3)
 BEST_OF = ", best of "
 EQUAL = "Mix", "FT", "BAM"  # rows that IMM is compared with where all have as many steps
@@ -68,7 +66,7 @@ def notes(trained: Trained) -> list[str]:
     settings, table = trained.preset.training, costs(trained)
     least, most = table["steps of a reader"].min(), table["steps of a reader"].max()
     steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    trainings = ", ".join(
+    trainings = "; ".join(
         f"{row}: {number} ({table['steps in all'][row]:,})" for row, number in table["trainings"].items()
     )
     return [

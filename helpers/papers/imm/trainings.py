@@ -216,8 +216,12 @@ def steps_of(preset: Preset, domains: list[str], stages: int) -> int:
 
 def equal_steps(preset: Preset) -> Preset:
     """The preset with as many steps for every method, a control of a budget in epochs."""
-    seeds = min(preset.seeds, preset.imm.other_seeds or preset.seeds)
-    return preset.changed("imm", steps="equal").model_copy(update={"seeds": seeds})
+    return preset.changed("imm", steps="equal").model_copy(update={"seeds": other_seeds(preset)})
+
+
+def other_seeds(preset: Preset) -> int:
+    """How many seeds the controls have."""
+    return min(preset.seeds, preset.imm.other_seeds or preset.seeds)
 
 
 def cross_fitted(theta: Readers) -> Teachers:
