@@ -45,7 +45,7 @@ gpu-bundle: $(STAMP)
 	$(RUN) benchmarks/bundle.py --data "$(DATA)" --encoder "$(ENCODER)" --out "$(BUNDLE)"
 
 figures: $(STAMP)
-	for preset in mini study study-small lab; do \
+	for preset in mini study study-small study-large lab; do \
 		$(RUN) -m helpers figures --preset $$preset || exit 1; \
 	done
 
