@@ -194,6 +194,16 @@ def test_curve_runs_along_x():
     assert [band[:, 1].min(), band[:, 1].max()] == pytest.approx([51 - 12.7062, 53 + 12.7062], abs=1e-4)
 
 
+def test_panels_of_curves_share_a_scale_with_room_for_all_and_each_has_its_own_places():
+    scores = [("HRKD", c, 0, v + x, x) for c, v in {"low": 30, "high": 80}.items() for x in (27.0 + (c == "low"), 80.0)]
+    payload = {"x": "examples", "scale": "log"}
+    figure = figures.draw(record("hrkd/growth", scores, kind="curve", average=False, payload=payload))
+    low, high = figure.axes
+    assert low.get_ylim() == high.get_ylim() and low.get_ylim()[0] < 58 and low.get_ylim()[1] > 160
+    assert [list(ax.get_xticks()) for ax in figure.axes] == [[28, 80], [27, 80]]
+    assert figure.get_supxlabel() == "examples" and low.get_xlabel() == high.get_xlabel() == ""
+
+
 def test_heat_map_numbers_can_be_read():
     ax = heatmaps.similarity_heatmap(similarity())
     image = ax.images[0]

@@ -62,13 +62,17 @@ def curves(record: Record) -> Figure:
     """A panel of ``curve`` for each column, side by side on one scale, with one legend."""
     several = len(columns := comparisons.columns(record)) > 1
     figure = Drawing(WIDTH if several else WIDTH * 0.75, HEIGHT)
-    panels = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
-    for ax, column in zip(panels, columns, strict=True):
-        curve(record, column, ax).label_outer()
-        if several:
-            ax.set_title(column, loc="left", fontsize=11)
+    panels = dict(zip(columns, np.atleast_1d(figure.subplots(1, len(columns), sharey=True)), strict=True))
+    ends = {column: _lines(record, column, ax) for column, ax in panels.items()}
+    for column, ax in panels.items():  # once the scale that they share has room for all
+        canvas.name_lines(ax, *ends[column])
+        ax.label_outer()
     if several:
         figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
+        figure.supxlabel(panels[columns[0]].get_xlabel(), fontsize=10)
+        for column, ax in panels.items():
+            ax.set_title(column, loc="left", fontsize=11)
+            ax.set_xlabel("")
     return figure
 
 
@@ -79,6 +83,12 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
     Methods without x are horizontal lines.
     """
     ax = canvas.axes(ax, WIDTH * 0.75, HEIGHT)
+    canvas.name_lines(ax, *_lines(record, column, ax))
+    return ax
+
+
+def _lines(record: Record, column: str, ax: Axes) -> tuple[dict[str, float], dict[str, tuple]]:
+    """The lines of a curve, without their names; returns where each ends, and its colour."""
     table = comparisons.estimates(record)[column]
     names, ends = list(dict.fromkeys(score.method for score in record.scores)), {}
     shades = dict(zip(names, methods.colors(record, names), strict=True))
@@ -105,14 +115,14 @@ def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
     payload = {"x": "x", "scale": "linear"} | (record.payload or {})
     ax.set_xscale(payload["scale"])
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1000 else f"{x:g}")
-    positions = sorted({score.x for score in record.scores if score.x is not None})
+    positions = sorted({score.x for score in record.scores if score.x is not None and score.column == column})
     if len(positions) <= 12:
         ax.set_xticks(positions)
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-    canvas.name_lines(ax, ends, shades)
     over = tables.varying(table.to_frame()) or ONE_RUN
     unit = f"{record.unit} ({over}{'; hollow: the paper' if printed else ''})"
-    return finish(ax, str(payload["x"]), unit, record.title)
+    finish(ax, str(payload["x"]), unit, record.title)
+    return ends, shades
 
 
 def scatter(record: Record) -> Figure:
