@@ -48,14 +48,14 @@ class Session:
         settings = self.preset.model_dump(mode="json", exclude={"limits": True, "engine": {"address"}, **downloads})
         given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
         seeds = sorted({score.seed for score in parts.get("scores", [])})
+        if "draws" not in parts:  # as in a record that is made of others
+            parts["draws"] = draws(self.preset, papers.examples_of(artefact), seeds)
         record = records.Record(
             artefact=f"{artefact}_{variant}" if variant else artefact,
             preset=self.place or self.preset.name,
             limits=list(self.preset.limits),
             run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
-            **{"paper": records.printed(artefact), "draws": draws(self.preset, papers.examples_of(artefact), seeds)}
-            | papers.artefact(artefact)
-            | parts,
+            **{"paper": records.printed(artefact)} | papers.artefact(artefact) | parts,
         )
         record = _with_first_cost(record)
         records.write(record)

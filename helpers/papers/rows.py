@@ -24,6 +24,7 @@ from helpers.training.cached import CachedTraining
 from helpers.training.engine import Outcome
 
 LEFT = {"text-align": "left", "white-space": "normal"}
+GOLD = {"train": "gold probability, training questions", "valid": "gold probability, validation questions"}
 Members = CachedTraining | list[CachedTraining]  # a model, or those of an ensemble
 Answers = dict[Cell, tuple[str, list[list[str]]]]  # by cell, a set of questions and the answers of one reader or more
 
@@ -221,9 +222,9 @@ def sureness(trained: Trained, row: str) -> pd.DataFrame:
             model, cells = reader.load(reader.key), table.setdefault(domain, {})
             precision = reader.preset.training.precision
             cells.setdefault("validation F1", []).append(reader.result()["best"] / 100)
-            for part, name in {"train": "training questions", "valid": "validation questions"}.items():
+            for part, column in GOLD.items():
                 windows = windows_of(reader.preset, [domain], part)
-                cells.setdefault(f"gold probability, {name}", []).append(gold_probability(model, windows, precision))
+                cells.setdefault(column, []).append(gold_probability(model, windows, precision))
     return pd.DataFrame.from_dict(table, orient="index").map(np.mean).round(2)
 
 

@@ -9,13 +9,14 @@ from helpers.papers.imm import tables
 from helpers.papers.imm.algorithm import CONTROLS, NOT_TAUGHT, VARIANTS, algorithm1
 from helpers.papers.imm.trainings import other_seeds
 from helpers.papers.reading import tested
-from helpers.papers.rows import Trained
+from helpers.papers.rows import Trained, better
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.training.engine import Plan, run_plans
 
 GAINED, LEAD = "F1 gained by the divergence", "F1 of the teachers above the reader without it"
-LATER = ("IMM", NOT_TAUGHT, "teachers of round 0")  # also after all rounds: in one, all teachers are those of round 0
+FIRST = "teachers of round 0"  # in one round, those of row IMM
+LATER = ("IMM", NOT_TAUGHT, FIRST)  # the rows that stand again after all rounds
 
 
 def plans(preset: Preset) -> dict[tuple[str, int], Plan]:
@@ -24,9 +25,9 @@ def plans(preset: Preset) -> dict[tuple[str, int], Plan]:
 
 
 def rows(preset: Preset) -> dict[str, dict]:
-    """The rows of Table 3 by what they switch. In one round all teachers are those of round 0."""
-    same = {"taught_by": "first"} if preset.imm.ablation_rounds == 1 else None
-    return VARIANTS | {row: known for row, known in CONTROLS.items() if preset.imm.controls and known != same}
+    """The rows of Table 3 by what they switch."""
+    controls = CONTROLS if preset.imm.controls else {}
+    return VARIANTS | {row: known for row, known in controls.items() if row != FIRST or preset.imm.ablation_rounds > 1}
 
 
 def later_plans(preset: Preset) -> dict[tuple[str, int], Plan]:
@@ -72,12 +73,10 @@ def new_readers(trained: Trained) -> dict:
 
 def later(trained: Trained) -> dict:
     """Table 3 of `later_rounds`: whether teachers of the latest round are worth more than those of round 0, or none."""
-    after, (_, *rivals) = f" after {trained.rounds} rounds", LATER
-    said = [
-        Claim(text=f"IMM beats itself {how}{after}", above="IMM", below=row, control=True)
-        for row, how in zip(rivals, ("without KD1, KD2", f"with {rivals[-1]}"), strict=True)
-    ]
-    return {**tables.table(trained), "claims": said}
+    after = f" after {trained.rounds} rounds"
+    untaught = better("IMM", NOT_TAUGHT, "beats", after, control=True)
+    first = Claim(text=f"IMM beats itself with {FIRST}{after}", above="IMM", below=FIRST, control=True)
+    return {**tables.table(trained), "claims": [untaught, first]}
 
 
 def acceptance(trained: Trained) -> dict:

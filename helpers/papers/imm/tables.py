@@ -66,9 +66,8 @@ def notes(trained: Trained) -> list[str]:
     settings, table = trained.preset.training, costs(trained)
     least, most = table["steps of a reader"].min(), table["steps of a reader"].max()
     steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    trainings = "; ".join(
-        f"{row}: {number} ({table['steps in all'][row]:,})" for row, number in table["trainings"].items()
-    )
+    needs = table[["trainings", "steps in all"]].itertuples()
+    trainings = "; ".join(f"{row}: {number} ({in_all:,})" for row, number, in_all in needs)
     return [
         f"every reader has {steps} steps of {settings.batch_size} windows behind it "
         f"({settings.epochs:g} epochs over {OVER[trained.preset.imm.steps]})",
@@ -111,12 +110,9 @@ def table(trained: Trained) -> dict:
 
 def table1(trained: Trained, sureness: pd.DataFrame) -> dict:
     """Table 1, and of its first row's readers, which are teachers, how sure they are (`rows.sureness`)."""
-    parts, said = table(trained), []
-    for part in ("training", "validation"):
-        by_domain = sureness[f"gold probability, {part} questions"]
-        said.append(f"{part} questions {by_domain.min():.2f} to {by_domain.max():.2f}")
-    row = next(iter(trained.rows))
-    sure = f"probability that readers of {row} give right answers, by domain: {', '.join(said)}"
+    parts, spread = table(trained), sureness[[*shared.GOLD.values()]].agg(["min", "max"])
+    said = [f"{of.partition(', ')[2]} {least:.2f} to {most:.2f}" for of, (least, most) in spread.items()]
+    sure = f"probability that readers of {next(iter(trained.rows))} give right answers, by domain: {', '.join(said)}"
     return {**parts, "notes": [*parts["notes"], sure]}
 
 
