@@ -34,7 +34,7 @@ def test_a_claim_holds_fails_or_stays_open():
     found = judged({("A", "x"): A, ("B", "x"): B}, **PAIR)
     # A mean of 8.8 with a standard error of 0.2, times 2.776, the t quantile of 4 degrees of freedom.
     assert found.outcome == HOLDS and found.sentence == (
-        "so: +8.8 F1 (+8.2 to +9.4 over 5 seeds, P(> 0) > 0.99, p < 0.001); the paper +2.00."
+        "so: +8.8 F1 (+8.2 to +9.4 over 5 seeds, P(> 0) > 0.99, p < 0.001); the paper +2."
     )
     other = judged({("A", "x"): A, ("B", "x"): B}, above="B", below="A")
     assert other.outcome == FAILS and other.sentence.startswith("It does not hold that so: −")
@@ -42,7 +42,7 @@ def test_a_claim_holds_fails_or_stays_open():
     close = judged({("A", "x"): [2, 0, 1, 4, -2], ("B", "x"): [0] * 5}, **PAIR)
     assert close.outcome == OPEN and "P(> 0) = 0.81, p = 0.374)" in close.sentence
     assert close.sentence.startswith("Open whether so: ")
-    assert close.short == "Open whether so: +1.0 F1 (−1.8 to +3.8); the paper +2.00."
+    assert close.short == "Open whether so: +1.0 F1 (−1.8 to +3.8); the paper +2."
 
 
 def test_no_difference_is_a_difference_that_is_not_there():
@@ -53,7 +53,7 @@ def test_no_difference_is_a_difference_that_is_not_there():
     )
     equal = judged({("A", "x"): A, ("B", "x"): A}, **PAIR)
     assert equal.outcome == FAILS and equal.short == equal.sentence
-    assert equal.short == "It does not hold that so: both score the same in every run; the paper +2.00."
+    assert equal.short == "It does not hold that so: both score the same in every run; the paper +2."
     small = judged({("A", "x"): [50.1, 49.9, 50.1, 49.9, 50], ("B", "x"): [50] * 5}, **PAIR)  # within 0.12
     assert small.outcome == OPEN
     sure = judged({("A", "x"): [50.04] * 5, ("B", "x"): [50] * 5}, **PAIR)
@@ -90,8 +90,11 @@ def test_a_claim_may_be_about_a_multiple_of_another_difference():
     found = judged(values, **PAIR, than=["B", "C"], times=2.0)
     assert found.outcome == HOLDS and found.estimate.mean == 1.8
     assert judged(values, **PAIR, than=["B", "C"], times=4.0).estimate.mean == pytest.approx(-2.6)
-    # the paper prints A 3 and B 1: 1 is taken off twice the other way round
-    assert judged(values, **PAIR, than=["A", "B"], times=2.0).sentence.endswith("; the paper −2.00.")  # 2 - 2 x 2
+    # the paper prints A 3 and B 1: 2 of 2, or more by 2 - (1 - 3)
+    assert judged(values, **PAIR, than=["A", "B"], times=2.0).sentence.endswith("; the paper 100 %.")
+    assert judged(values, **PAIR, than=["B", "A"]).sentence.endswith("; the paper +4.")
+    assert judged(values, **PAIR, than=["B", "A"], times=2.0).sentence.endswith("; the paper +6.")  # no gain to share
+    assert judged(values, **PAIR, printed_for="after 3 rounds").sentence.endswith("; the paper +2 after 3 rounds.")
 
 
 def test_a_share_of_a_gain_comes_with_its_interval_where_there_is_a_gain():
@@ -170,11 +173,11 @@ def test_a_claim_on_a_record_of_several_metrics_is_about_the_first():
     # column y, which has no F1, is left alone
     assert found.outcome == HOLDS and found.estimate.mean == 8.8
     assert found.sentence.startswith("A beats B: +8.8 F1 (")
-    assert found.sentence.endswith("; the paper +2.00.")
+    assert found.sentence.endswith("; the paper +2.")
     (other,) = claims.judge(
         both.model_copy(update={"scores": scores[::-1], "claims": [Claim(text="A beats B", **PAIR, columns=["x"])]})
     )
-    assert other.outcome == FAILS and "−56.8 EM" in other.sentence and "the paper −2.00" in other.sentence
+    assert other.outcome == FAILS and "−56.8 EM" in other.sentence and "the paper −2" in other.sentence
     than = Claim(text="more", **PAIR, than=["B", "A"], than_columns=["x"])
     (more,) = claims.judge(both.model_copy(update={"claims": [than]}))
     assert more.estimate.mean == 17.6  # 8.8 - (-8.8), of F1 alone

@@ -100,7 +100,7 @@ def test_dots_are_differences_with_intervals_and_the_papers_beside_them():
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["Mix"]
     assert figure.get_supxlabel() == "F1 above Single (95 % interval over seeds)"
     # Mix is 10 below with each of two seeds, which are too few to decide anything.
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["ours, open", "one column", "the paper"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["ours, open", "ours, by column", "the paper"]
 
 
 def test_an_interval_is_grey_where_it_holds_zero_and_cut_where_it_is_long():
@@ -127,7 +127,8 @@ def test_a_claim_is_in_words_and_grey_while_it_is_open():
         claim = Claim(text="IMM beats Single", above="IMM", below="Single", primary=True)
         judged += summary.judged([record("imm/table1", scores, claims=[claim])])["imm"]
     ax = summary.forest(judged).axes[0]
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["Title: IMM beats Single"] * 2
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [f"{mark} Title: IMM beats Single" for mark in "✓○"]
+    assert ax.get_title(loc="left") == "Preset mini: ✓ holds, ✗ does not hold, ○ is open"
     marks = [line for line in ax.lines if line.get_marker() == "o"]
     assert [line.get_color() for line in marks] == [dots.OURS, dots.UNSURE]
     assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == ["ours", "ours, open"]
@@ -295,6 +296,23 @@ def test_functions_draw_on_axes_that_they_are_given():
     assert [text.get_text() for text in cosines.texts] == ["0.50"] * 6
 
 
+def test_a_row_that_a_claim_compares_has_the_colour_of_its_verdict():
+    # 2.6 above C with an error of 0.678: p = 0.019, which is enough for one claim, and not for three (0.056)
+    values = {row: [3, 1, 2, 5, 2] for row in "ABD"} | {"C": [0] * 5}
+    scores = [(row, "x", seed, value) for row, of in values.items() for seed, value in enumerate(of)]
+    said = [Claim(text=f"{row} beats C", above=row, below="C") for row in "ABD"]
+
+    def colors(number: int) -> list[str]:
+        (ax,) = figures.draw(record("imm/table1", scores, baselines=["C"], claims=said[:number])).axes
+        return [line.get_color() for line in ax.lines if line.get_marker() == "o"]
+
+    assert colors(1) == colors(0) == [dots.OURS] * 3 and colors(3) == [dots.UNSURE] * 3
+    assert colors(2) == [dots.OURS] * 3  # p = 0.037 for each of two
+    scores = [(row, "x", seed, 50.0) for row in "AC" for seed in range(5)]
+    (ax,) = figures.draw(record("imm/table1", scores, baselines=["C"], claims=said[:1])).axes
+    assert [line.get_color() for line in ax.lines if line.get_marker() == "o"] == [dots.OURS]  # decided: there is none
+
+
 def test_a_missing_payload_is_named():
     with pytest.raises(ValueError, match=r"profile', which needs sizes, passage_lengths, .* in its payload"):
         record("corpora/overview", [], kind="profile", payload={"sizes": {"news": {}}})
@@ -306,5 +324,5 @@ def test_verdicts_are_computed():
     assert claims.facts(similarity()) == [
         "Nearest to news: stories (0.90), to stories: web (0.90), to web: news (0.90)."
     ]
-    assert claims.facts(case()) == []  # a case has no scores to compare
+    assert claims.facts(case()) == ["The reader answers before distillation “a”, after distillation “a”."]
     assert claims.facts(corpora())[0].startswith("3 domains with 3,000 questions to train on: news 1,000, ")

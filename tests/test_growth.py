@@ -41,7 +41,7 @@ def test_each_seeds_mean_by_the_number_of_examples():
     first = values | {("BAM", "search", 0): 51.0, ("IMM", "news", 1): 99.0}
     best = {("BAM, best of 4", column, 0): 52.0 for column in ("news", "search")}
     claims = [CLAIM, {"text": "IMM beats BAM, best of 4", "above": "IMM", "below": "BAM, best of 4"}]
-    save("imm/table1", "first", first | best, few, claims=claims)
+    save("imm/table1", "first", first | best, few, claims=claims, notes=["4 epochs", "and more"])
     save("imm/table1", "second", values, more)
     paper = Paper("imm", "Liu: mutual", growth={"table1": "data"})
     parts = growth(paper, ["first", "second", "third"])
@@ -50,7 +50,10 @@ def test_each_seeds_mean_by_the_number_of_examples():
     table = "IMM, Table 1"
     first = [("IMM", table, 0, 24.0, 65.0), ("BAM", table, 0, 24.0, 50.5)]
     assert points == [*first, ("IMM", table, 0, 8.0, 65.0)]
-    assert parts["notes"][1] == "IMM, Table 1, preset second: 8 training examples a domain"
+    assert parts["notes"] == [
+        "IMM, Table 1, preset first: 24 training examples a domain, 2 seeds; 4 epochs",
+        "IMM, Table 1, preset second: 8 training examples a domain, 1 seed",
+    ]
     Record.model_validate({**parts, "artefact": "imm/growth", "preset": "first", "run": RUN | {"parameters": {}}})
 
 

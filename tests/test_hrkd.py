@@ -196,6 +196,17 @@ def test_a_second_run_trains_nothing(trained, monkeypatch):
     assert tables.methods(smoke(), "reviews").rows.keys() == trained.rows.keys()
 
 
+def test_students_of_other_sizes_are_planned_with_the_tables():
+    preset = smoke(seeds=2, **{"hrkd.sizes": [1, 2]})
+    assert [key for key in algorithm.main_plans(preset) if key[0] == "layers"] == [
+        ("layers", layers, seed) for layers in (1, 2) for seed in (0, 1)
+    ]
+    (student,) = {model.key: model for model in waves_of(algorithm.sized(preset)[2, 1])[1][OURS].values()}.values()
+    assert (student.preset.hrkd.student, student.settings["start"], student.seed) == ("", {"layers": 2}, 1)
+    without = preset.model_copy(update={"reviews": preset.reviews.model_copy(update={"source": "files", "folder": ""})})
+    assert not any(key[0] == "layers" for key in algorithm.main_plans(without))
+
+
 def test_other_rows_can_have_fewer_seeds():
     plans = algorithm.plans(smoke(seeds=3, **{"hrkd.other_seeds": 1}))
     assert len(plans) == 2 * 3

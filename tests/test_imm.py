@@ -276,8 +276,12 @@ def test_acceptance_and_the_last_new_readers(monkeypatch, preset):
     _, rounds = drive(monkeypatch, algorithm.algorithm1(preset, 0, preset.imm, 1), valid)
     trained = rows.Trained.of(preset, ["IMM"])
     tables.add_imm(trained, "IMM", 0, engine.Outcome(rounds, []))
-    (score,) = ablations.acceptance(trained)["scores"]
-    assert (score.column, score.value) == ("round 1", 2)  # of three: encyclopedia's is as good as the old one
+    parts = ablations.acceptance(trained)
+    (score,) = parts["scores"]
+    assert parts["unit"] == "domains of 3" and (score.column, score.value) == (
+        "round 1",
+        2,
+    )  # of three: encyclopedia's is as good as the old one
     asked = []
     monkeypatch.setattr(tables, "table", lambda given: asked.append(given) or {"claims": ["some"]})
     assert ablations.new_readers(trained) == {"claims": []}  # the paper says nothing of them

@@ -47,7 +47,7 @@ def test_what_later_teachers_are_worth(preset):
         apart = levels[row, who, domain] - levels["-KD1, KD2", "new", domain]
         assert value == pytest.approx(apart)
     average = np.mean([value for (row, who, _), value in levels.items() if (row, who) == ("IMM", "teacher")])
-    assert f"; of the teachers of each row: {average:.1f} (IMM), " in parts["notes"][-1]
+    assert f"; of the teachers of each row: {average:.1f} (IMM), " in parts["notes"][-2]
     assert ablations._averages({"A": [1.0, 2.0], "B": [3.0], "C": [1.5]}) == "1.5 (A; C), 3.0 (B)"
 
 

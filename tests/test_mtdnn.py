@@ -95,6 +95,8 @@ def test_tables_and_figures(trained):
     examples = tables.test_questions(readers.preset, 0)
     share = sum(bool(example.answers) for example in examples) / len(examples)
     assert both[tables.ALL] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
+    said = f"a reader that never answers has {100 - 100 * share:.1f} F1 and EM of all questions"
+    assert table["notes"][-1] == said
     figure = tables.figure3(Record.model_construct(scores=table["scores"]))
     assert sorted({(score.method, score.x) for score in figure["scores"]}) == [
         *(("EM", 0.5), ("EM", 0.8), ("EM", 1.0), ("F1", 0.5), ("F1", 0.8), ("F1", 1.0)),

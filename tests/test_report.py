@@ -10,7 +10,7 @@ from test_figures import case, corpora, record, similarity, table
 
 from helpers import paths
 from helpers.papers.card import Artefact, Paper
-from helpers.results import alternative, claims, front, html, report, summary
+from helpers.results import front, html, report, summary
 from helpers.results.records import Claim, Printed, write
 
 pytestmark = pytest.mark.usefixtures("results")
@@ -119,19 +119,12 @@ def test_the_papers_numbers_stand_in_the_same_rows():
     assert imm.startswith("<td></td>" * 4 + "<td>89.44</td>")
 
 
-def test_a_picture_has_its_numbers_as_text():
-    assert alternative.text(table()) == "Title. Differences to Single in F1, AVE.: Mix −10.0."
-    headline = Claim(text="Mix beats Single", above="Mix", below="Single", columns=["news"], primary=True)
-    of_news = alternative.text(table().model_copy(update={"claims": [headline]}))
-    assert "in F1, news: Mix" in of_news
-    assert alternative.text(similarity()).endswith("The largest of 6 weights is 0.90, of stories for news.")
-    assert alternative.text(case()).endswith(
-        "before distillation the reader says “a”, and after distillation the reader says “a”."
-    )
-    points = [("IMM", "all", 0, 50 + x, x) for x in (0.0, 1.0)] + [("Mix", "all", 0, 60.0, None)]
-    curve = record("imm/figure3", points, kind="curve", payload={"x": "rounds"})
-    assert alternative.text(curve) == "Title. F1 against rounds. IMM, all: 50.0 at 0 to 51.0 at 1; Mix, all: 60.0."
-    assert "<script>" not in html.image(Figure(), "<script>")
+def test_a_picture_says_what_it_shows_or_where_that_stands():
+    assert 'alt="Title. Its numbers are in the table beside it."' in html.picture(table())
+    assert 'alt="Title. Nearest to news: stories (0.90)' in html.picture(similarity())
+    said = "The reader answers before distillation “a”, after distillation “a”."
+    assert f'alt="Title. {said}"' in html.picture(case()) and said in html.sentences(case())
+    assert 'alt="&lt;script&gt;"' in html.image(Figure(), "<script>")
 
 
 def test_it_is_one_page_without_code_or_links_elsewhere(tmp_path, monkeypatch):
@@ -158,8 +151,7 @@ def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
     monkeypatch.setattr(report, "display", lambda *shown: pieces.append(shown))
     for each in (claimed(), similarity(), case()):
         report.show(each)
-    (tables, dots, sentences), (matrix, nearest), (picture,) = pieces
+    (tables, dots, sentences), (matrix, nearest), (picture, answers) = pieces
     assert "Ours, F1" in tables.data and "B beats A" in sentences.data
     assert all(isinstance(drawn, Figure) for drawn in (dots, matrix, picture))
-    assert "Nearest to news" in nearest.data
-    assert claims.facts(case()) == []
+    assert "Nearest to news" in nearest.data and "The reader answers before" in answers.data

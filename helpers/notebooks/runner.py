@@ -38,7 +38,8 @@ def key_of(name: str, parameters: dict[str, object]) -> str:
     """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
     all data of the preset's draws, with the records or models that it shows; of the report, the records alone."""
     preset, digest = preset_for(parameters, name), hashlib.sha256()
-    sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), paths.PRESETS / "paper_results.toml"]
+    sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css")]
+    sources += [paths.PRESETS / f"{shown}.toml" for shown in ("paper_results", "methods")]
     for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
         digest.update(file.read_bytes())
     if name == REPORT:

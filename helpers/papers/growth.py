@@ -8,7 +8,7 @@ from helpers import paths
 from helpers.data.sections import load
 from helpers.papers.card import Paper
 from helpers.presets.schema import Preset
-from helpers.results import comparisons, records
+from helpers.results import comparisons, records, summary
 from helpers.results.records import Record, RecordError, Score
 
 
@@ -21,7 +21,8 @@ def growth(paper: Paper, presets: list[str]) -> dict:
         first = next(iter(comparisons.by_metric(record)))
         everywhere = set.intersection(*({*comparisons.rows(of)} for of, _ in known if of.label == record.label))
         scores += _points(first, number, everywhere)
-        notes.append(f"{record.label}, preset {record.preset}: {number:,} training examples a domain")
+        size = f"{number:,} training examples a domain, {summary.seeds([record])}"
+        notes.append("; ".join([f"{record.label}, preset {record.preset}: {size}", *record.notes[:1]]))
         unit = first.unit
     if not scores:
         raise RecordError(f"{paper.key}: the presets {', '.join(presets)} have no row in common that a claim compares")

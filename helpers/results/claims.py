@@ -40,7 +40,8 @@ class Test(NamedTuple):
 
 
 def facts(record: Record) -> list[str]:
-    """What a record without claims shows: sizes of a profile, nearest domains of a matrix; of others nothing."""
+    """What a record without claims shows: sizes of a profile, nearest domains of a matrix, answers of a case; of others
+    nothing."""
     if record.kind == "profile":
         sizes = {name: counts.get("train", 0) for name, counts in record.payload["sizes"].items()}
         listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
@@ -51,6 +52,9 @@ def facts(record: Record) -> list[str]:
         order = dict.fromkeys(score.method for score in others)
         pairs = [f"{row}: {nearest[row].column} ({nearest[row].value:.2f})" for row in order]
         return [f"Nearest to {', to '.join(pairs)}."]
+    if record.kind == "case":
+        answers = [f"{name} distillation “{of['answer']}”" for name, of in record.payload["readers"].items()]
+        return [f"The reader answers {', '.join(answers)}."]
     return []
 
 
@@ -72,8 +76,8 @@ def judge(record: Record) -> list[Judgement]:
         family = _family(claim)
         size = len(families[family])
         says = f", corrected for {size} {family}s" if size > 1 else "" if family == OTHER else f", the {family}"
-        printed = _printed(record, claim)
-        sentences = _sentences(record, claim, test, outcome, p, says, printed)
+        printed, paper = _printed(record, claim)
+        sentences = _sentences(record, claim, test, outcome, p, says, paper)
         made.append(Judgement(outcome, test.estimate, printed, *sentences))
     return made
 
@@ -81,6 +85,11 @@ def judge(record: Record) -> list[Judgement]:
 def _family(claim: Claim) -> str:
     """Which claims of a record it is corrected together with."""
     return PRIMARY if claim.primary else CONTROL if claim.control else OTHER
+
+
+def _of_a_share(claim: Claim) -> bool:
+    """Whether it says that a share of a gain is kept."""
+    return bool(claim.than) and claim.times != 1
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -95,7 +104,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _test(record: Record, claim: Claim) -> Test:
     (ours, theirs), share, is_gain = comparisons.claimed(record, claim), "", True
     estimate = intervals.compare(ours, [claim.times * matrix for matrix in theirs])
-    if claim.than and claim.times != 1:  # a share of a gain, so there has to be one
+    if _of_a_share(claim):  # of a gain, so there has to be one
         known = intervals.share(ours, theirs)
         is_gain, share = known is not None, "" if known is None else f"; a share of {tables.share(known)}"
     if estimate.error is None or not is_gain:
@@ -123,23 +132,28 @@ def _p_value(estimate: Estimate, within: float | None, nothing: float) -> tuple[
     return (inside, HOLDS) if inside < beyond else (beyond, FAILS)
 
 
-def _printed(record: Record, claim: Claim) -> float | None:
-    difference = comparisons.paper_difference(record, claim.above, claim.below, claim.columns)
-    if not claim.than or difference is None:
-        return difference
-    other = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns)
-    return None if other is None else difference - claim.times * other
+def _printed(record: Record, claim: Claim) -> tuple[float | None, str]:
+    """The paper's own difference, where it prints one, and how a sentence ends with it."""
+    difference, other = comparisons.paper_difference(record, claim.above, claim.below, claim.columns), 0.0
+    if claim.than:
+        other = comparisons.paper_difference(record, *claim.than, claim.than_columns or claim.columns)
+    if difference is None or other is None:
+        return None, ""
+    value = difference - claim.times * other
+    said = tables.signed(value, tables.printed_decimals(record))
+    if _of_a_share(claim) and other > 0:
+        said = f"{tables.number(100 * difference / other, 0)} %"
+    return value, f"; the paper {said}{claim.printed_for and f' {claim.printed_for}'}"
 
 
 def _sentences(
-    record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str, printed: float | None
+    record: Record, claim: Claim, test: Test, outcome: str, p: float | None, says: str, paper: str
 ) -> tuple[str, str]:
     digits, found, text = tables.decimals(record), test.estimate, SENTENCES[outcome].format(claim.text)
     amount, beside = tables.signed(found.mean, digits), ""
-    if claim.than and claim.times != 1:  # a share of a gain
+    if _of_a_share(claim):
         amount, beside = tables.number(abs(found.mean), digits), f" {'more' if found.mean > 0 else 'less'} than that"
     said = f"{text}: {amount} {tables.points(record.unit)}{beside}"
-    paper = "" if printed is None else f"; the paper {tables.signed(printed, 2)}"
     if found.mean == found.error == 0 and not claim.than:
         return (f"{text}: both score the same in every run{paper}.",) * 2
     if found.error is None:

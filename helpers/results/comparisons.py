@@ -135,10 +135,11 @@ def paper_means(record: Record) -> pd.DataFrame:
 
 
 def paper_difference(record: Record, row: str, baseline: str, columns: list[str]) -> float | None:
-    """The paper's own difference on average over ``columns`` (all of its, if none is named), where it prints all that
-    goes into it."""
+    """The paper's own difference on average over ``columns``, where it prints all that goes into it; if none is named,
+    that of the averages it prints, or else of all its columns."""
     means = paper_means(record)
-    means = means.reindex([row, baseline], columns=columns or means.columns).mean(axis=1, skipna=False)
+    printed = [AVERAGE] if AVERAGE in means else means.columns
+    means = means.reindex([row, baseline], columns=columns or printed).mean(axis=1, skipna=False)
     return None if means.hasnans else float(means[row] - means[baseline])
 
 

@@ -25,15 +25,15 @@ CUT = 2.5  # times the largest number shown: longer intervals are cut there
 KEY = {
     "ours": Line2D([], [], color=OURS, marker="o", markersize=5, linewidth=1.4),
     "ours, open": Line2D([], [], color=UNSURE, marker="o", markersize=5, linewidth=1.4),
-    "one column": Line2D([], [], color="0.6", marker="|", markersize=6, linewidth=0),
+    "ours, by column": Line2D([], [], color="0.6", marker="|", markersize=6, linewidth=0),
     "the paper": Line2D([], [], color=PAPER, marker="D", markersize=5, fillstyle="none", linewidth=0),
 }
 
 
 class Dot(NamedTuple):
     """A difference of ours, with what the paper prints, where it does, and what it is the mean of. Whether it is
-    ``decided`` is read from its interval where it is not said: one that holds zero, or none, leaves it open. Too few
-    seeds do so too."""
+    ``decided`` a verdict says where it is of a claim, and its interval otherwise: one that holds zero, or none, leaves
+    it open. Too few seeds do so too."""
 
     label: str
     ours: Estimate | None
@@ -79,7 +79,7 @@ def legend(ax: Axes, dots: Sequence[Dot]) -> None:
     there = {
         "ours": any(dot.ours and not dot.is_open for dot in dots),
         "ours, open": any(dot.ours and dot.is_open for dot in dots),
-        "one column": any(dot.parts for dot in dots),
+        "ours, by column": any(dot.parts for dot in dots),
         "the paper": any(dot.paper is not None for dot in dots),
     }
     shown = {name: mark for name, mark in KEY.items() if there[name]}
@@ -97,7 +97,8 @@ def differences(record: Record) -> Figure:
     shown = [list(groups)[-1]] if record.average else list(groups)
     figure = Drawing(WIDTH, LINE * len(found) + 1.4)
     panels = np.atleast_1d(figure.subplots(1, len(shown), sharex=True, sharey=True))
-    dots = {column: [_dot(record, baseline, found, row, column) for row in found.index] for column in shown}
+    verdicts = _verdicts(record, baseline)
+    dots = {column: [_dot(record, baseline, found, row, column, verdicts) for row in found.index] for column in shown}
     every = [dot for of_column in dots.values() for dot in of_column]
     for ax, column in zip(panels, shown, strict=True):
         finish(forest(ax, dots[column], reach(every)), "", "", column if len(shown) > 1 else "")
@@ -109,12 +110,25 @@ def differences(record: Record) -> Figure:
     return figure
 
 
-def _dot(record: Record, baseline: str, found: pd.DataFrame, row: str, column: str) -> Dot:
+def _verdicts(record: Record, baseline: str) -> dict[tuple[str, str], bool]:
+    """Which differences from a baseline are claims that have been decided, by row and column."""
+    found = {}
+    for claim, judgement in zip(record.claims, claims.judge(record), strict=True):
+        if baseline in (pair := {claim.above, claim.below}) and not claim.than and claim.within is None:
+            (row,) = pair - {baseline}
+            columns = claim.columns or comparisons.columns(record)
+            found[row, columns[0] if len(columns) == 1 else comparisons.AVERAGE] = judgement.outcome != claims.OPEN
+    return found
+
+
+def _dot(
+    record: Record, baseline: str, found: pd.DataFrame, row: str, column: str, verdicts: dict[tuple[str, str], bool]
+) -> Dot:
     cells = found.loc[row]
     parts = tuple(cell.mean for cell in cells.iloc[:-1] if cell is not None) if record.average else ()
     paper = comparisons.paper_difference(record, row, baseline, [] if record.average else [column])
     few = cells[column] is None or cells[column].seeds < claims.SEEDS
-    return Dot(row, cells[column], paper, parts, decided=False if few else None)
+    return Dot(row, cells[column], paper, parts, decided=False if few else verdicts.get((row, column)))
 
 
 def levels(record: Record) -> Figure:

@@ -120,7 +120,7 @@ def _lines(record: Record, column: str, ax: Axes) -> tuple[dict[str, float], dic
         ax.set_xticks(positions)
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     over = tables.varying(table.to_frame()) or ONE_RUN
-    unit = f"{record.unit} ({over}{'; hollow: the paper' if printed else ''})"
+    unit = f"{record.unit}\n({over}; hollow: the paper)" if printed else f"{record.unit} ({over})"
     finish(ax, str(payload["x"]), unit, record.title)
     return ends, shades
 

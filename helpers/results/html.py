@@ -6,7 +6,7 @@ from html import escape
 
 from matplotlib.figure import Figure
 
-from helpers.results import alternative, canvas, claims, comparisons, figures, tables
+from helpers.results import canvas, claims, comparisons, figures, tables
 from helpers.results.records import Record
 
 FEWER = (
@@ -50,10 +50,11 @@ def claim_item(judgement: claims.Judgement, text: str) -> str:
 
 
 def picture(record: Record) -> str:
-    """The record's figure inside the page; empty where it has none."""
+    """The record's figure inside the page, with what else tells the same in its place; empty where it has none."""
     if not figures.drawable(record):
         return ""
-    return image(figures.draw(record), alternative.text(record))
+    instead = " ".join(claims.facts(record)) or "Its numbers are in the table beside it." * bool(record.scores)
+    return image(figures.draw(record), f"{record.title}. {instead}")
 
 
 def image(figure: Figure, text: str) -> str:

@@ -71,8 +71,8 @@ class Score(BaseModel):
 class Claim(BaseModel):
     """What a paper says of its result, to be held against ours: one row is above another, on average over ``columns``
     (all, if none is named), by more than ``times`` what the two rows ``than`` are apart on average over
-    ``than_columns``; or the two are no more than ``within`` apart. Where a record has several metrics, the first is
-    meant. ``primary`` is the paper's own headline, one of a record at most; a ``control`` is a claim of ours."""
+    ``than_columns``; or the two are no more than ``within`` apart; of several metrics in the first. ``primary`` is the
+    paper's headline, one of a record at most; a ``control`` is ours."""
 
     model_config = STRICT
     text: str
@@ -85,6 +85,7 @@ class Claim(BaseModel):
     within: Annotated[float, Field(gt=0)] | None = optional(None)
     primary: bool = optional(False)
     control: bool = optional(False)
+    printed_for: str = optional("")  # what the paper's number is of, where it is not of the same
 
 
 class Record(BaseModel):
@@ -192,12 +193,10 @@ def scored(
     """Parts of a record from the examples' scores by method, column and seed, and their ``ids`` by column and seed:
     ``scores``, each the mean of its examples; with ``examples`` and ``examples_of`` where seeds have the same examples,
     as only then one can be compared over seeds."""
-    parts: dict[str, Any] = {
-        "scores": [
-            Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
-            for (method, column, seed), values in examples.items()
-        ]
-    }
+    parts: dict[str, Any] = {"scores": []}
+    for (method, column, seed), values in examples.items():
+        score = Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
+        parts["scores"].append(score)
     names = {(column, fingerprint(*of_seed)) for (column, _), of_seed in ids.items()}
     if len(names) == len({column for column, _ in names}):
         parts["examples"] = {example_key(*key): [*map(float, values)] for key, values in examples.items()}
@@ -208,13 +207,13 @@ def scored(
 def printed(artefact: str) -> list[Printed]:
     """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
     table = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
-    found = []
-    for part in table if isinstance(table, list) else [table]:
-        for method, values in part["rows"].items():
-            texts = part.get("texts", {}).get(method, [None] * len(values))
-            for column, value, text in zip(part["columns"], values, texts, strict=True):
-                found.append(Printed(method=method, column=column, value=value, metric=part["metric"], text=text))
-    return found
+    return [
+        Printed(method=method, column=column, value=value, metric=part["metric"], text=text)
+        for part in (table if isinstance(table, list) else [table])
+        for method, values in part["rows"].items()
+        for texts in [part.get("texts", {}).get(method, [None] * len(values))]
+        for column, value, text in zip(part["columns"], values, texts, strict=True)
+    ]
 
 
 def write(record: Record) -> Path:

@@ -1,5 +1,6 @@
 """What the records of all presets say of the papers' claims, at a glance."""
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +55,7 @@ def findings(name: str, own: Sequence[Record], papers: Sequence[Any]) -> str:
         link = f'<a href="#{paper.key}">{escape(paper.title)}</a>'
         chief = html.listed([headline(each, name) for each in said_of.get(paper.key, []) if each.claim.primary])
         lines.append(f"<li>{link}<br><small>claims, {escape('; '.join(counts))}</small>{chief}</li>")
-    told = GENERATED if name.partition("-")[0] in MINIATURE else "", fewest(shown), KEY  # study-small too
+    told = GENERATED if re.split("[-+]", name)[0] in MINIATURE else "", fewest(shown), KEY  # study-small too
     why = "".join(f"<p>{escape(said)}</p>" for said in told if said)
     text = " ".join(each.judgement.short for each in headlines)
     return f"{why}{html.listed(lines)}{html.image(forest(headlines), f'Primary claims. {text}')}"
@@ -83,9 +84,10 @@ def forest(said: Sequence[Judged]) -> Figure:
         figure = canvas.Drawing(canvas.WIDTH, 1.4 * dots.LINE * len(shown) + 1.0)
         ax = dots.forest(figure.subplots(), shown, dots.reach(shown))
         ax.tick_params(axis="y", labelsize=8)
-        canvas.finish(ax, "points above zero (95 % interval; cut where it is longer)", "", "").grid(
-            axis="x", color="0.9"
-        )
+        presets = " and ".join(dict.fromkeys(each.record.preset for each in said))
+        title = f"Preset {presets}: {', '.join(f'{mark} {outcome}' for outcome, mark in MARK.items())}"
+        unit = "points above zero (95 % interval; cut where it is longer)"
+        canvas.finish(ax, unit, "", title).grid(axis="x", color="0.9")
         ax.grid(visible=False, axis="y")
         dots.legend(ax, shown)
     return figure
@@ -93,7 +95,7 @@ def forest(said: Sequence[Judged]) -> Figure:
 
 def _dot(record: Record, claim: Claim, judgement: Judgement) -> dots.Dot:
     """A claim in the words of its paper; it is decided by its verdict, which wants seeds enough."""
-    label = textwrap.fill(f"{record.label}: {claim.text}", CLAIM)
+    label = textwrap.fill(f"{MARK[judgement.outcome]} {record.label}: {claim.text}", CLAIM)
     decided = judgement.outcome != OPEN
     return dots.Dot(label, judgement.estimate, judgement.printed, decided=decided)
 
@@ -132,7 +134,7 @@ def fewest(own: Sequence[Record]) -> str:
 def seeds(own: Sequence[Record]) -> str:
     """How many seeds the results with claims have, such as "3 to 5 seeds"."""
     numbers = sorted({len(comparisons.seeds(record)) for record in own if record.claims})
-    return " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]]))) + " seeds"
+    return " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]]))) + " seed" + "s" * (numbers[-1] > 1)
 
 
 def headline(said: Judged, name: str) -> str:

@@ -12,11 +12,18 @@ from helpers.results.intervals import Estimate
 from helpers.results.records import Record, row_label
 
 NONE = "–"  # a cell without a number
-BETWEEN = {"F1": (0, 100), "EM": (0, 100), "accuracy": (0, 100), "score": (-100, 100)}  # all that a unit can be
+BETWEEN = {
+    "F1": (0, 100),
+    "EM": (0, 100),
+    "accuracy": (0, 100),
+    "F1 or EM": (0, 100),
+    "score": (-100, 100),
+}  # all that a unit can be
 LESS_IS_BETTER = ("seconds", "ms an example", "thousand parameters", "MB")  # how such units begin
 POINTS = {"accuracy": "points of accuracy", "score": "points"}  # what differences in a unit are
 COUNT = "examples"  # a unit of whole numbers, none of which is better than another
-NEVER_LESS = (*LESS_IS_BETTER, COUNT, "domains", "times ")  # than nothing: how such units begin
+OF_ALL = "domains of "  # how a count begins that has a largest number, with which it ends
+NEVER_LESS = (*LESS_IS_BETTER, COUNT, OF_ALL, "times ")  # than nothing: how such units begin
 LENGTH = "% of the references' words"  # a unit of which neither more nor less is better
 ROUGH = 100  # last digits: an interval that is wider needs one digit less
 Part = tuple[str, pd.DataFrame]  # a caption and a table
@@ -44,14 +51,14 @@ def frame(record: Record) -> pd.DataFrame:
 
 def ends(cell: Estimate, unit: str) -> tuple[float, float]:
     """The interval of a mean in a unit, as far as the unit goes."""
-    least, most = BETWEEN.get(unit, (0 if unit.startswith(NEVER_LESS) else -np.inf, np.inf))
+    largest = float(unit.removeprefix(OF_ALL)) if unit.startswith(OF_ALL) else np.inf
+    least, most = BETWEEN.get(unit, (0 if unit.startswith(NEVER_LESS) else -np.inf, largest))
     return max(cell.low, least), min(cell.high, most)
 
 
 def printed_frame(record: Record) -> pd.DataFrame:
-    """The paper's numbers as text, with AVE. computed from its columns; empty where it prints none."""
-    means = comparisons.paper_means(record)
-    digits = next((number for number in (0, 1) if means.round(number).equals(means)), 2)  # no more than it prints
+    """The paper's numbers as text, with AVE. computed from its columns where it prints none; empty without numbers."""
+    means, digits = comparisons.paper_means(record), printed_decimals(record)
     if record.average and len(means.columns) > 1 and comparisons.AVERAGE not in means:
         means[comparisons.AVERAGE] = means.mean(axis=1, skipna=False)
     texts = _texts(means, digits)
@@ -76,6 +83,12 @@ def decimals(record: Record) -> int:
     """How many to show: one for percentages, three for shares and coefficients, none for counts and thousands."""
     largest = max((abs(score.value) for score in record.scores), default=0)
     return 0 if record.unit == COUNT or largest >= 1000 else 1 if largest > 1 else 3
+
+
+def printed_decimals(record: Record) -> int:
+    """How many the paper prints, two at most."""
+    means = comparisons.paper_means(record)
+    return next((number for number in (0, 1) if means.round(number).equals(means)), 2)
 
 
 def number(value: float, digits: int) -> str:

@@ -140,7 +140,7 @@ def steps(preset: Preset, kind: Kind, readers: dict[Row, dict[tuple, DistilledRe
     points = {(point, seed): reader for (_, seed), made in readers.items() for point, reader in made.items()}
     own, shown = algorithm.preset_for(preset, kind), [column for column in columns if column != "Dev"]
     student, longest = f"{kind} + A2D", max(preset.a2d.lengths)
-    rivals = f"{kind}, smoothed labels", f"{kind} + one teacher"
+    rivals = kind, f"{kind}, smoothed labels", f"{kind} + one teacher"
     pairs = [(rival, column) for rival in rivals for column in reversed(shown)]
     said = [
         Claim(

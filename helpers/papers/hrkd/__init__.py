@@ -30,7 +30,9 @@ CARD = Paper(
         Artefact("table3", "HRKD, Table 3: accuracy on Amazon Reviews", unit="accuracy"),
         Artefact("compression", "HRKD: what a student costs and keeps", unit="accuracy", average=False, ours=True),
         Artefact("sizes", "HRKD: accuracy against size", "curve", "accuracy", average=False, ours=True),
-        Artefact("figure2", "HRKD, Figure 2: few texts", "curve", GAIN, average=False),
+        Artefact(
+            "figure2", "HRKD, Figure 2: above BERT_B-single → TinyBERT-KD, with few texts", "curve", GAIN, average=False
+        ),
         Artefact("table4", "HRKD, Table 4: what each part is worth", unit="accuracy"),
         Artefact(
             "table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, average=False
@@ -45,7 +47,7 @@ CARD = Paper(
         Notebook(
             "10_hrkd_main",
             (*PARAMETERS, *SWITCHES),
-            lambda preset: _algorithm().plans(preset),
+            lambda preset: _algorithm().main_plans(preset),
             lambda preset: _left_out(preset, "mnli", "reviews"),
             parts=("corpora",),
         ),

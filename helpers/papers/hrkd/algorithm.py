@@ -105,6 +105,26 @@ def plans(preset: Preset) -> dict[tuple[str, int], Plan]:
     }
 
 
+def main_plans(preset: Preset) -> dict[tuple, Plan]:
+    """What Tables 2 and 3 need, and accuracy against size."""
+    of_sizes = sized(preset) if "reviews" in corpora(preset) else {}
+    return plans(preset) | {("layers", *key): plan for key, plan in of_sizes.items()}
+
+
+def sized(preset: Preset) -> dict[tuple[int, int], Plan]:
+    """Students of other sizes, trained as those of Table 3, by (layers of the teacher's that they begin as, seed)."""
+    return {
+        (layers, seed): compared(of_layers(preset, layers).drawn(seed), "reviews", seed, (HRKD, OURS))
+        for layers in preset.hrkd.sizes
+        for seed in range(preset.seeds)
+    }
+
+
+def of_layers(preset: Preset, layers: int) -> Preset:
+    """The preset with a student that begins as so many layers of the teacher's encoder."""
+    return preset.changed("hrkd", student="", student_layers=layers)
+
+
 def few_shot(preset: Preset) -> dict[tuple[float, int], Plan]:
     """What Figure 2 needs (section 3.5), by (share of the training texts, seed)."""
     corpus = preset.hrkd.few_shot

@@ -14,7 +14,7 @@ _ablations = partial(import_module, f"{__name__}.ablations")
 SIZES = ("data.folder", "data.train_size", "data.test_size", "encoder", "seeds")
 SWITCHES = ("imm.similarity", "imm.annealing", "imm.multi_domain_start")
 ALL = (*SWITCHES, "imm.kd_space")
-KEPT = {"unit": "domains", "average": False, "ours": True}
+KEPT = {"average": False, "ours": True}
 
 
 def _table1(preset) -> dict:

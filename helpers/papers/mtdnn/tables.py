@@ -73,7 +73,13 @@ def scores(preset: Preset, asked: Replies, rows: dict[str, str]) -> dict:
     ids = {(column, seed): values.ids for (_, column, seed), values in cells.items()}
     parts = records.scored({cell: values.f1 for cell, values in cells.items()}, ids, "F1")
     parts["scores"] += records.scored({cell: values.em for cell, values in cells.items()}, ids, "EM")["scores"]
-    return {**parts, "notes": notes(preset)}
+    empty = np.mean(
+        [100 * (not e.answers) for seed in {seed for _, seed in asked} for e in test_questions(preset, seed)]
+    )
+    return {
+        **parts,
+        "notes": [*notes(preset), f"a reader that never answers has {empty:.1f} F1 and EM of all questions"],
+    }
 
 
 def table1(trained: Trained, asked: Replies) -> dict:
@@ -110,7 +116,7 @@ def figure3(table: records.Record) -> dict:
     return {
         "scores": [Score(**placed(score), seed=score.seed) for score in table.scores if score.column == ALL],
         "paper": [Printed(**placed(score)) for score in table.paper if score.method in places],
-        "unit": "score",
+        "unit": "F1 or EM",
         "payload": {"x": "probability that a batch is of questions"},
     }
 

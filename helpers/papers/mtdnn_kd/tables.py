@@ -22,7 +22,7 @@ from helpers.training.engine import run, run_plans
 from helpers.training.loop import training_device
 
 NEARLY_ALL = 0.8  # of the ensembles' gain, as the paper's "nearly all" is read here
-NOT_PRINTED = "ours are averages with WNLI, which the paper's table does not have"
+NOT_PRINTED = "WNLI"  # a task that the paper's Table 3 does not have
 PAIRS = {"RTE": "MNLI", "MRPC": "QQP"}  # tasks of one type, the smaller first (section 4.2)
 METRICS = {"matthews": "Matthews", "accuracy": "accuracy", "f1": "F1", "pearson": "Pearson", "spearman": "Spearman"}
 Members = MultiTaskTraining | list[MultiTaskTraining]  # a task's model, or those of its ensemble
@@ -89,13 +89,22 @@ def table3(trained: Trained) -> dict:
             for metric, value in found.items():
                 column = task if len(found) == 1 else f"{task}, {METRICS[metric]}"
                 values.append(Score(method=row, column=column, seed=seed, value=value))
+    columns = [column for column in dict.fromkeys(score.column for score in values) if column != NOT_PRINTED]
     text = f"{STUDENT} keeps at least {NEARLY_ALL:.0%} of what the ensembles gain over {MTDNN}"
-    kept = Claim(text=text, above=STUDENT, below=MTDNN, than=[ENSEMBLE, MTDNN], times=NEARLY_ALL, primary=True)
+    kept = {"than": [ENSEMBLE, MTDNN], "times": NEARLY_ALL, "columns": columns, "primary": True}
+    left_out = f"claims leave out {NOT_PRINTED}, which the paper's table does not have; AVE. has it"
     return {
         "scores": values,
         "baselines": [MTDNN],
-        "claims": [better(ENSEMBLE, MTDNN), kept],
-        "notes": [*notes(preset), *[NOT_PRINTED] * ("WNLI" in preset.tasks.tasks)],
+        "claims": [
+            better(ENSEMBLE, MTDNN, columns=columns),
+            Claim(text=text, above=STUDENT, below=MTDNN, **kept),
+        ],
+        "notes": [
+            *notes(preset),
+            "averages are over columns, so a task of two metrics counts twice",
+            *[left_out] * (NOT_PRINTED in preset.tasks.tasks),
+        ],
     }
 
 
