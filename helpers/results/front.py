@@ -15,6 +15,7 @@ from helpers.results.summary import Judged
 
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
+SHOWN = "Shown: each paper's first headline, and if open the first decided; the picture has all."
 FINDINGS = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 
 
@@ -54,7 +55,7 @@ def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
     of_preset = {name: [record for record in claims if record.preset == name] for name in summary.MINIATURE}
     seeds = [f"{link(name)} ({summary.seeds(own)})" for name, own in of_preset.items() if own]
     few = summary.fewest(found)
-    lines += ["", f"From {' and '.join(seeds)}." + f" {few}" * bool(few), END]
+    lines += ["", f"From {' and '.join(seeds)}." + f" {few}" * bool(few) + f" {SHOWN}", END]
     return "\n".join(lines)
 
 

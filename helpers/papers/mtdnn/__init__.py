@@ -1,4 +1,4 @@
-"""MtDNN for SQuAD 2.0 (He 2019): its card."""
+"""MtDNN for SQuAD 2.0 (He 2019, "Multi-Task Deep Neural Networks for Generalized Text Understanding"): its card."""
 
 from functools import partial
 from importlib import import_module
