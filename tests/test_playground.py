@@ -57,6 +57,16 @@ def test_a_reader_answers_as_its_folder_does(trained):
         asking.answer(model, QUESTION, " ")
 
 
+def test_a_reader_of_one_domain_answers_always_where_only_others_may_have_no_answer(trained, monkeypatch):
+    preset, rules = trained[0].preset, []
+    decoded = asking.spans.decoded
+    monkeypatch.setattr(asking.spans, "decoded", lambda *given: rules.append(given[-1]) or decoded(*given))
+    others = preset.changed("data", unanswerable=["search"])
+    (model,) = asking.models_of(trained[0].model_copy(update={"preset": others}))
+    asking.answer(model, QUESTION, PASSAGE)
+    assert rules == [False] and others.data.may_be_unanswerable("search")
+
+
 def test_words_have_the_probabilities_of_their_tokens(trained):
     (model,) = asking.models_of(trained[0])
     words = asking.answer(model, QUESTION, PASSAGE).words

@@ -82,10 +82,12 @@ def test_accumulated_parts_give_the_step_of_the_whole_batch(windows, monkeypatch
     # plain gradient descent, because Adam makes whole steps of rounding errors
     monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
     whole, parts = reader(dropout=0.0), reader(dropout=0.0)
-    loop.fit(whole, batches(windows), spans.loss, SETTINGS, seed=0)
-    loop.fit(parts, batches(windows), spans.loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
+    at_once = loop.fit(whole, batches(windows), spans.loss, SETTINGS, seed=0)
+    divided = loop.fit(parts, batches(windows), spans.loss, SETTINGS.model_copy(update={"accumulate": 3}), seed=0)
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-7)
+    for (*_, one), (*_, other) in zip(at_once.curve, divided.curve, strict=True):
+        assert other == pytest.approx(one, rel=1e-4)
 
 
 def test_a_batch_of_fewer_windows_than_parts(windows, monkeypatch):

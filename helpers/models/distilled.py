@@ -57,11 +57,6 @@ class Distilled(nn.Module):
         """What of a batch it takes."""
         return (*inputs_of(self.student), "domain")
 
-    @property
-    def config(self):
-        """The student's."""
-        return self.student.config
-
     def forward(self, domain: Tensor, **inputs: Tensor):
         output = self.student(**inputs, output_hidden_states=True)
         levels, mask_BxL = output.hidden_states, inputs["attention_mask"]

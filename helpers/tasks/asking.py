@@ -86,8 +86,7 @@ def answer(model: Model, question: str, passage: str, *, attention: bool = False
         logits, flat = read(keep_attention(reader), windows, preset.training.precision)
     else:
         logits = spans.predict(reader, windows, precision=preset.training.precision)
-    domains = [model.head] if model.head else preset.data.domains
-    no_answer = any(map(preset.data.may_be_unanswerable, domains))
+    no_answer = preset.data.may_be_unanswerable(model.head) if model.head else reader.config.unanswerable
     (prediction,) = spans.decoded(preset, windows, logits, no_answer)
     words = words_of(windows, logits)
     if not attention:

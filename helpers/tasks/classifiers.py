@@ -29,7 +29,7 @@ class ClassifierTraining(CachedTraining):
     """A training on the texts of some domains.
 
     ``order`` says how batches come: "mixed", all domains in one; "turns", one domain a batch; "together", as many
-    texts of every domain. ``batch_size`` counts a domain's, so that all of these have as many texts. Each domain has a
+    texts of every domain, for which the settings' ``batch_size`` counts a domain's. Each domain has a
     head of its own, unless batches are mixed, or ``one_head`` says so.
     """
 
@@ -204,15 +204,15 @@ def size_of(model: nn.Module) -> int:
     return sum(weight.numel() for weight in model.parameters())
 
 
-def labelling(model: ClassifierTraining, part: str = "test", *, of_domains: bool = False) -> Labelling:
-    """The task of asking a trained model for the classes of a part of its domains' texts."""
+def labelling(model: ClassifierTraining, *, of_domains: bool = False) -> Labelling:
+    """The task of asking a trained model for the classes of its domains' test texts."""
     return Labelling(
         preset=model.preset,
         label=f"classes by {model.label}",
         corpus=model.corpus,
         training=model.key,
-        texts={name: fingerprint(model.texts, name, part) for name in model.domains},
-        part=part,
+        texts={name: fingerprint(model.texts, name, "test") for name in model.domains},
+        part="test",
         classes=model.classes,
         of_domains=of_domains,
     )

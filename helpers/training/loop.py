@@ -134,16 +134,19 @@ def fit(
         # step: the parts of a batch add up to its mean
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
-        whole, size = 0.0, batches.size(step)
+        whole, terms, size = 0.0, {}, batches.size(step)
         for part in range(rank, parts, processes):
             rows = len(range(part, size, parts))
             batch = batches.at(step, part if rows else 0, parts)  # a part without rows goes along with no weight
             with nullcontext() if part + processes >= parts else accelerator.no_sync(model):
-                terms = loss(forward(model, batch, settings.precision), batch, step / steps)
-                share = sum(terms.values()) * (rows * processes / size)
+                of_part, weight = (
+                    loss(forward(model, batch, settings.precision), batch, step / steps),
+                    rows * processes / size,
+                )
+                share = sum(of_part.values()) * weight
                 accelerator.backward(share)
             whole = whole + share.detach()
-        terms = {name: term.detach() for name, term in terms.items()}
+            terms = {name: terms.get(name, 0.0) + term.detach() * weight for name, term in of_part.items()}
         trace.add(Step(step, whole, terms, batch["window"], batch.get("task")))
         accelerator.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()

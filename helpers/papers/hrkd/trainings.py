@@ -80,8 +80,7 @@ class StudentTraining(ClassifierTraining):
 
     @infra.apply(exclude_from_cache_uid=("preset", "label"))
     def fit(self) -> dict:
-        """Train, select, save; returns what a teacher's training does. Without ``meta`` the projections and relations
-        are stored too."""
+        """Train, select, save; returns what a teacher's training does. Relations, where it has some, are stored too."""
         learner, batches, loss = self.lesson(*self._teacher())
         done = self.train(learner, batches, loss, Validation(self, lambda learner: learner.student, self._ratios))
         student = learner.student.eval()
