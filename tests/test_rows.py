@@ -432,6 +432,11 @@ def test_documents_that_are_no_stories_are_refused_by_their_columns(tmp_path):
         from_rows(table, "x")
 
 
+def test_a_table_may_begin_as_a_zip_archive_does(tmp_path):
+    (tmp_path / "a.csv").write_text(f"PK,context,question,answer,answer_start\n1,{CONTEXT},Where?,London,36\n")
+    assert read(tmp_path / "a.csv").examples[0].span == (36, 42)
+
+
 def test_blank_lines_before_a_table_are_skipped(tmp_path):
     (tmp_path / "a.csv").write_text(f"\n\nid,context,question,answer,answer_start\nq1,{CONTEXT},Where?,London,36\n")
     assert read(tmp_path / "a.csv").examples[0].span == (36, 42)

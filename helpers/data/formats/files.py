@@ -24,7 +24,7 @@ EXPECTED = (
 _SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
 _ARROW = b"\xff\xff\xff\xff"
 _FOREIGN = {  # how files begin that are given by mistake, and what they are
-    b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
+    b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
     b"BZh": "packed with bzip2: unpack it",
     b"\xfd7zXZ": "packed with xz: unpack it",
     b"\x28\xb5\x2f\xfd": "packed with zstd: unpack it",
