@@ -222,6 +222,7 @@ def test_ten_refusals_are_listed(tmp_path):
         (b"text,label\n", "no row is in it"),
         (b"[]", "no row is in it"),
         (b'{"text": "A"', "not valid JSON at line 1"),
+        (b'{\n "text": "A",\n "label": 1\n}', "expected rows of texts and labels as JSON (an object a line, or a list"),
         (b"text,stars\nA,1\n", "found 'text', 'stars'"),
         (b"text,label\nA,1,2\n", "row from line 2: expected 2 cells, as line 1 has, found 3; check its quotes"),
         (b"text,label\nA\xe9,1\n", "line 2 is not UTF-8: byte 12 of the file is 0xe9; save the file as UTF-8"),

@@ -138,6 +138,14 @@ def test_what_cannot_be_used_is_one_line(tmp_path, content, says):
     assert says in str(refusal.value) and str(refusal.value).startswith(str(file)) and "\n" not in str(refusal.value)
 
 
+def test_a_file_of_another_kind_is_told_that_questions_are_expected(tmp_path):
+    for content in (b"%PDF-1.7", b"", json.dumps(ROWS[0], indent=1).encode()[:-1]):
+        (tmp_path / "more").write_bytes(content)
+        with pytest.raises(DataError, match="expected questions with their passages") as refused:
+            unlabelled.read(tmp_path / "more")
+        assert "texts and labels" not in str(refused.value)
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(DataError, match=r"none.json: no such file; expected questions with their passages: SQuAD"):
         unlabelled.read(tmp_path / "none.json")

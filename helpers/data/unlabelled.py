@@ -115,7 +115,7 @@ def _values(path: Path) -> Iterator[tuple[str, object]]:
             return
         except DataError:
             pass  # lines of JSON, or the line that is wrong is named
-    yield from stored_rows(path, (*COLUMNS, *IDS, *ANSWERS))[1]
+    yield from stored_rows(path, (*COLUMNS, *IDS, *ANSWERS), EXPECTED)[1]
 
 
 def _below(value: object, context: object) -> Iterator[dict]:

@@ -46,13 +46,13 @@ def text_of(path: Path) -> str:
     return "".join(text for _, text in lines(path))
 
 
-def parse_json(text: str, path: Path, line: int = 1) -> object:
-    """``text`` as JSON; ``line`` is the line of the file where it starts."""
+def parse_json(text: str, path: Path, line: int = 1, expected: str = "") -> object:
+    """``text`` as JSON, from that ``line`` of the file on; ``expected`` says what the file should have been."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         place = f"line {line + error.lineno - 1}, column {error.colno}"
-        hint = "the file may be cut short: fetch it again"
+        hint = f"{expected and f'{expected}; '}the file may be cut short: fetch it again"
         raise DataError(f"{path}: not valid JSON at {place} ({error.msg}); {hint}") from None
     except _Twice as error:
         raise DataError(f"{path}: a JSON object has the key {found(error.args[0])} twice; keep one of them") from None
