@@ -67,8 +67,8 @@ def read(path: Path) -> Corpus:
 
 
 def read_asked(path: Path) -> list[Example]:
-    """All questions of a file with their ids, as `helpers.data.questions.read` has them; where none has an answer,
-    without. Raises DataError."""
+    """All questions of a file with their ids, as `helpers.data.questions.read` has them; where that refuses answers, or
+    there are none, without. Raises DataError."""
     try:
         return questions.read(path, unanswerable=True).examples
     except DataError as refused:
@@ -76,8 +76,8 @@ def read_asked(path: Path) -> list[Example]:
             rows = list(_asked(path))
         except (DataError, OSError):
             raise refused from None
-        if not rows or any(isinstance(row, dict) and ANSWERS & row.keys() for _, row in rows):
-            raise  # its answers are the trouble, or it holds something else
+        if not rows or len(rows) < refused.records:
+            raise  # it holds something else, or records that ask nothing
     return _examples(path, rows)
 
 
