@@ -14,6 +14,7 @@ from helpers.data.formats.rows import found, listed
 
 _GZIP = b"\x1f\x8b"
 _DELIMITERS = ",\t;|"
+csv.field_size_limit(1 << 30)  # characters of a cell: by itself, csv reads no passage of more than 131,072
 
 
 def opened(path: Path) -> tuple[IO[bytes], bool]:
@@ -133,6 +134,6 @@ def _rows(
                 yield place, DataError(f"{place}: {says}")
     except csv.Error as error:
         says = f"row from line {done + head + 1} is not valid CSV ({error}); check its quotes"
-        if "field limit" in str(error):
-            says += ": one that never closes makes such a cell; longer passages need rows of JSON or Parquet"
+        if "unexpected end" in str(error):
+            says += ": one that is opened and never closed takes in all lines below it"
         raise DataError(f"{path}: {says}") from None
