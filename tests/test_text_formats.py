@@ -150,6 +150,17 @@ def test_mnli_by_the_names_of_its_authors(tmp_path):
     )
 
 
+def test_a_dash_is_a_label_like_any_other_but_for_mnli(tmp_path):
+    content = "text,{column}\nA,+\nB,-\n"
+    for column, labels, wanted in (("label", [], "+-"), ("label", ["+", "-"], "+-"), ("gold_label", [], "+")):
+        parts, notes = read_texts(write(tmp_path / "a.csv", content.format(column=column)), labels)
+        assert "".join(record.label for record in parts["all"]) == wanted and len(notes) == 2 - len(wanted)
+    rows = ({"premise": "A", "hypothesis": "B", "label": label} for label in ("neutral", "-"))
+    parts, notes = read_texts(write(tmp_path / "mnli.jsonl", *rows), MNLI)
+    assert len(parts["all"]) == 1 and notes == ["mnli.jsonl: texts left out, as they have no agreed label: 1"]
+    assert "the label '-' is none of negative, positive" in refusal_of(write(tmp_path / "b.csv", "text,label\nA,-\n"))
+
+
 def test_mnlis_class_numbers_are_those_of_the_hub(tmp_path):
     numbers = write(tmp_path / "m.jsonl", *({"premise": "A", "hypothesis": "B", "label": n} for n in (0, 1, 2, -1)))
     parts, notes = read_texts(numbers, MNLI)
@@ -185,6 +196,8 @@ def test_the_hubs_own_names_of_classes_decide(tmp_path):
     records, notes = from_rows(rows, "own/d[train]", MNLI, "x")
     assert [(record.first, record.label) for record in records] == [("A", "neutral"), ("C", "entailment")]
     assert notes == ["d[train]: texts left out, as they have no agreed label: 1"]
+    records, notes = from_rows(rows, "own/d[train]")
+    assert [record.label for record in records] == ["neutral", "contradiction", "entailment"] and len(notes) == 1
     with pytest.raises(DataError, match=r"own/d\[train\]: .*of the genre 'z'; there are 'x', 'y'"):
         from_rows(rows, "own/d[train]", MNLI, "z")
 

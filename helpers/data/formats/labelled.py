@@ -27,6 +27,7 @@ GENRES = ("genre", "domain")
 KNOWN = (*dict.fromkeys(name for texts in TEXTS for name in texts), *LABELS, *IDS, *GENRES)
 # MNLI's class numbers, as the Hub's nyu-mll/multi_nli and nyu-mll/glue have them.
 INFERENCE = ("entailment", "neutral", "contradiction")
+_UNAGREED = object()  # the label of the Hub's rows that have none
 
 
 class Labelled(NamedTuple):
@@ -56,8 +57,8 @@ def labelled(
     """The texts of ``rows``, and notes on them; ``name`` is for messages, with ``genre`` only those of this genre.
 
     A label is one of ``labels``, by name or class number, or any name where there are none. A number is a place in
-    ``labels``, for those of MNLI in the Hub's order. Rows labelled "-" (or -1), on which MNLI's annotators did not
-    agree, are left out and counted. Raises one `DataError` for all rows that are refused, and for unknown columns.
+    ``labels``, for those of MNLI in the Hub's order. Rows without an agreed label, -1 or MNLI's "-", are left out and
+    counted. Raises one `DataError` for all rows that are refused, and for unknown columns.
     """
     # Where rows cannot be read, they and not their columns are the trouble.
     form = _form(columns, name) if columns or not rows else None
@@ -101,7 +102,7 @@ def from_rows(
     placed: Rows = []
     for number, row in enumerate(rows, 1):
         if names and isinstance(row[column], int):
-            row[column] = names[row[column]] if row[column] >= 0 else "-"
+            row[column] = names[row[column]] if row[column] >= 0 else _UNAGREED
         placed.append((f"row {number}", row))
     return labelled(placed, columns, name, labels, genre)
 
@@ -131,6 +132,8 @@ def _record(where: str, row: object, form: _Form, labels: Sequence[str]) -> Labe
 
 
 def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str | None:
+    if value is _UNAGREED:
+        return None
     says = f"one of {', '.join(labels)}" if labels else "a label's name"
     value = value.strip() if isinstance(value, str) else value
     if value is None or value == "" or value != value:  # pandas has NaN where there is none
@@ -142,9 +145,11 @@ def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str
     label = str(value)
     if label in labels:
         return label
-    if label == "-" or (label == "-1" and labels):
+    inference = set(labels) == set(INFERENCE)
+    # A dash is MNLI's; elsewhere it is a name like any other, as that of minus beside plus.
+    if (label == "-" and (inference or column == "gold_label")) or (label == "-1" and labels):
         return None
-    numbered = INFERENCE if set(labels) == set(INFERENCE) else labels
+    numbered = INFERENCE if inference else labels
     if label.isdecimal() and label.isascii() and int(label) < len(numbered):
         return numbered[int(label)]
     if labels:
