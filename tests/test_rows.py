@@ -250,15 +250,29 @@ def test_saved_datasets(tmp_path):
         {"test"},
     ]
     next((tmp_path / "one").glob("data-00001*")).unlink()
-    with pytest.raises(DataError, match=r"one: data-00001-of-00002\.arrow is missing, which state\.json names"):
+    with pytest.raises(DataError, match=r"one: expected a whole folder .*save_to_disk .*00001-of-00002\.arrow"):
         read(tmp_path / "one")
     (tmp_path / "one/state.json").write_text("{}")
-    with pytest.raises(DataError, match=r"state\.json: expected '_data_files'"):
+    with pytest.raises(DataError, match=r"one: expected a whole folder that datasets\.save_to_disk wrote \("):
         read(tmp_path / "one")
     file = next((tmp_path / "all/train").glob("*.arrow"))
     file.write_bytes(file.read_bytes()[:300])
-    with pytest.raises(DataError, match=r"expected a file that datasets\.save_to_disk wrote"):
+    with pytest.raises(DataError, match=r"all/train: expected a whole folder that datasets\.save_to_disk wrote"):
         load_domain("d", tmp_path / "all", seed=0)
+    with pytest.raises(DataError, match=r"is a file of a dataset that datasets\.save_to_disk wrote: give its folder"):
+        read(file)
+    (tmp_path / "all/test/state.json").unlink()
+    with pytest.raises(DataError, match=r"dataset_dict\.json: expected 'splits' .* beside it \(test is none\)"):
+        load_domain("d", tmp_path / "all", seed=0)
+
+
+def test_a_saved_dataset_s_own_format_and_broken_text_make_no_difference(tmp_path):
+    datasets.Dataset.from_list(rows()).with_format("numpy").save_to_disk(tmp_path / "one")
+    assert said(read(tmp_path / "one", unanswerable=True)) == WANTED
+    names = pyarrow.array([b"\xff\xfe", b"a", b"b"]).view(pyarrow.string())
+    datasets.Dataset.from_list(rows()).add_column("other", names).save_to_disk(tmp_path / "two")
+    with pytest.raises(DataError, match=r"two: expected a whole folder that datasets\.save_to_disk wrote \(.*UTF8"):
+        read(tmp_path / "two", unanswerable=True)
 
 
 def test_narrativeqa_of_the_hub_in_files(tmp_path):
@@ -417,7 +431,7 @@ def test_cut_parquet_files_and_folders_of_them(tmp_path):
         with pytest.raises(DataError, match=r"train\.parquet: expected a whole Parquet file"):
             load_domain("d", tmp_path, seed=0)
     (tmp_path / "train.parquet").write_bytes(gzip.compress(whole))
-    assert "it is a gzipped Parquet or Arrow file: unzip it" in message(tmp_path / "train.parquet")
+    assert "it is a gzipped Parquet file: unzip it" in message(tmp_path / "train.parquet")
 
 
 def test_documents_that_are_no_stories_are_refused_by_their_columns(tmp_path):

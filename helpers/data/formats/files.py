@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from helpers.data.examples import DataError
-from helpers.data.formats.arrow import arrow, is_saved, parquet, saved_files
+from helpers.data.formats.arrow import is_saved, parquet, saved
 from helpers.data.formats.cells import typed
 from helpers.data.formats.columns import columns_of, rows_of
 from helpers.data.formats.mrqa import mrqa
@@ -22,8 +22,8 @@ EXPECTED = (
     f"Parquet), gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
 )
 _SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
-_ARROW = b"\xff\xff\xff\xff"
 _FOREIGN = {  # how files begin that are given by mistake, and what they are
+    b"\xff\xff\xff\xff": "a file of a dataset that datasets.save_to_disk wrote: give its folder",
     b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
     b"BZh": "packed with bzip2: unpack it",
     b"\xfd7zXZ": "packed with xz: unpack it",
@@ -44,9 +44,10 @@ def parse(path: Path, unanswerable: bool = False, drop_bad: bool = False, shards
     try:
         if is_narrativeqa(path):
             records = narrativeqa(path)
-        elif shards or is_saved(path):
-            files = shards or saved_files(path)
-            records = chain.from_iterable(_shard(file) for file in files) if len(files) > 1 else records_of(files[0])
+        elif is_saved(path):
+            records = saved(path)
+        elif shards:
+            records = chain.from_iterable(map(_shard, shards))
         else:
             records = records_of(path)
         checked = check(records, str(path), unanswerable, drop_bad)
@@ -96,10 +97,10 @@ def records_of(path: Path) -> Iterator[Record]:
     if path.is_dir():
         raise DataError(f"{path}: it holds {listing(path)}; expected {EXPECTED}")
     head, zipped = head_of(path)
-    if head.startswith((b"PAR1", _ARROW)):
+    if head.startswith(b"PAR1"):
         if zipped:
-            raise DataError(f"{path}: it is a gzipped Parquet or Arrow file: unzip it")
-        return (parquet if head.startswith(b"PAR1") else arrow)(path)
+            raise DataError(f"{path}: it is a gzipped Parquet file: unzip it")
+        return parquet(path)
     refuse_foreign(path, head, f"expected {EXPECTED}")
     return _text(path)
 
