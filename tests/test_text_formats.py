@@ -8,9 +8,8 @@ import pandas
 import pytest
 
 from helpers.data.examples import DataError
-from helpers.data.formats.labelled import from_rows
+from helpers.data.formats.labelled import from_rows, read_texts
 from helpers.data.formats.reviews import review_files
-from helpers.data.formats.text_files import read_texts
 
 POLAR = ["negative", "positive"]
 MNLI = ["contradiction", "entailment", "neutral"]

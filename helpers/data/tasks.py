@@ -13,9 +13,8 @@ from helpers.data.examples import Choice, DataError, Pair, Task
 from helpers.data.formats import choices, glue
 from helpers.data.formats.folders import ALL_PARTS, PARTS, locate_folder
 from helpers.data.formats.glue import GLUE
-from helpers.data.formats.labelled import Labelled
+from helpers.data.formats.labelled import Labelled, Parts, read_texts
 from helpers.data.formats.rows import Dataset
-from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import in_order
 from helpers.data.texts import check, complete, cut, examples_of
 from helpers.presets.downloads import Collection

@@ -7,11 +7,10 @@ from pathlib import Path
 from helpers.data import questions
 from helpers.data.domains import load_one
 from helpers.data.examples import Corpus, DataError, Example, fingerprint_of
-from helpers.data.formats.files import head_of
+from helpers.data.formats.files import head_of, stored_rows
 from helpers.data.formats.folders import PARTS
 from helpers.data.formats.refusals import check
 from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, made_id, said, settled
-from helpers.data.formats.stored import stored_rows
 from helpers.data.formats.text import parse_json, text_of
 from helpers.presets.schema import DataSettings
 
@@ -55,8 +54,6 @@ def read(path: Path) -> Corpus:
 
     Raises DataError for a file of another form, for questions without a passage, and for passages without questions.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; {EXPECTED}")
     rows = [(where, row | {"id": None} if isinstance(row, dict) else row) for where, row in _asked(path)]
     if all(isinstance(row, DataError) for _, row in rows):
         raise DataError(f"{path}: there is no question in it, and a passage alone cannot be answered; {EXPECTED}")
@@ -108,8 +105,7 @@ def _asked(path: Path) -> Iterator[tuple[str, dict | DataError]]:
 
 def _values(path: Path) -> Iterator[tuple[str, object]]:
     """Place and content of the rows or lines of a file, or all of it."""
-    head, _ = head_of(path)
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+    if head_of(path, EXPECTED).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
         try:
             yield "", parse_json(text_of(path), path)
             return

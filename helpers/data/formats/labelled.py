@@ -1,14 +1,17 @@
-"""Texts, or pairs of them, with a label: rows by their columns, wherever they are stored."""
+"""Texts, or pairs of them, with a label: rows by their columns, wherever they are stored; a domain's files, by part."""
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pydantic
 
 from helpers.data.examples import DataError
+from helpers.data.formats.files import Rows, stored_rows
+from helpers.data.formats.folders import find_parts, unread
 from helpers.data.formats.refusals import clipped, refusal
+from helpers.data.formats.reviews import SUFFIX, review_files, review_rows
 from helpers.data.formats.rows import Dataset, Row, Text, checked, digest, found, listed, settled
-from helpers.data.formats.stored import Rows
 
 TEXTS = (
     ("premise", "hypothesis"),
@@ -27,6 +30,10 @@ GENRES = ("genre", "domain")
 KNOWN = (*dict.fromkeys(name for texts in TEXTS for name in texts), *LABELS, *IDS, *GENRES)
 # MNLI's class numbers, as the Hub's nyu-mll/multi_nli and nyu-mll/glue have them.
 INFERENCE = ("entailment", "neutral", "contradiction")
+EXPECTED = (
+    "expected rows of texts and labels as JSON (an object a line, or a list of them), CSV, TSV or Parquet, text may be "
+    "gzipped"
+)
 _UNAGREED = object()  # the label of the Hub's rows that have none
 
 
@@ -41,6 +48,9 @@ class Labelled(NamedTuple):
     label: str
 
 
+Parts = dict[str, list[Labelled]]  # train, valid and test, or "all" where nothing says a part
+
+
 class _Form(NamedTuple):
     """What is read of a row: a model of its texts, and the columns of label, id and genre ("": there is none)."""
 
@@ -49,6 +59,39 @@ class _Form(NamedTuple):
     label: str
     id: str
     genre: str
+
+
+def read_texts(path: Path, labels: list[str], genre: str = "") -> tuple[Parts, list[str]]:
+    """The texts of the domain at ``path``, and notes on them; ``labels`` and ``genre`` are those of `labelled`.
+
+    ``path`` is a file; a folder of one file, of files whose names say their part, or of reviews; or, where there is
+    none of that name, the beginning of such files' names (fiction: fiction.train.jsonl). Raises `DataError`.
+    """
+    parts: Parts = {}
+    notes: list[str] = []
+
+    def add(part: str, rows: list, columns: list[str], file: Path) -> None:
+        records, new = labelled(rows, columns, str(file), labels, genre)
+        parts.setdefault(part, []).extend(records)
+        notes.extend(new)
+
+    try:
+        if reviews := [path] if path.name.endswith(SUFFIX) else review_files(path):
+            for file in reviews:
+                rows, new = review_rows(file)
+                notes += new
+                add("all", rows, ["id", "text", "label"], file)
+        else:
+            beside = not path.exists() and path.parent.is_dir()
+            given = find_parts(path.parent, path.name) if beside else find_parts(path)
+            notes += unread(path, path.name)
+            for part, (file, shards) in given.items():
+                for shard in shards or (file,):
+                    columns, rows = stored_rows(shard, KNOWN, EXPECTED)
+                    add(part, rows, columns, shard)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return parts, notes
 
 
 def labelled(
