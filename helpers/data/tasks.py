@@ -130,7 +130,7 @@ def _rows(tasks: TasksSettings, place: str, split: str) -> tuple[Dataset, str]:
     known = tasks.downloads.get(dataset)
     if isinstance(known, Collection):
         raise DataError(f"{place}: tasks are read from the Hub, and {dataset} is a download by URL; name a dataset")
-    return hub_rows(dataset, split, config=configuration, pinned=known), f"{place}[{split}]"
+    return hub_rows(dataset, split, configuration, pinned=known), f"{place}[{split}]"
 
 
 def _asked(read: _Read) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
