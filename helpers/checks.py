@@ -19,6 +19,7 @@ from helpers.data.texts import label_names, load_texts
 from helpers.files import writable, write_whole
 from helpers.notebooks import session
 from helpers.notebooks.parameters import of_the_preset, preset_for
+from helpers.presets.downloads import Collection
 from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
 SHOWN = 10  # lines of a list that may be long
@@ -130,8 +131,12 @@ def _print_plan(parameters: dict[str, object]) -> int:
 
 
 def _as_data(given: TextsSettings | TasksSettings, names: dict[str, str]) -> DataSettings:
-    """Settings that download the same: a part of a collection's corpus comes with all of it."""
-    corpora = {name: ":".join(source.split(":")[:2]) for name, source in names.items()}
+    """Settings that download the same: a part of a collection's corpus comes with all of it, and a genre on the Hub."""
+    corpora = {}
+    for name, source in names.items():
+        place, *of_it = source.split(":")
+        is_genre = isinstance(given, TextsSettings) and not isinstance(given.downloads.get(place), Collection)
+        corpora[name] = ":".join([place, *of_it[: not is_genre]])
     return DataSettings(source="hub", domains=corpora, downloads=given.downloads)
 
 

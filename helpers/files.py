@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, JSON that reads well, and fingerprints of texts and files."""
 
+import errno
 import hashlib
 import json
 import os
@@ -30,9 +31,16 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
         temporary.chmod(0o644)
         os.replace(temporary, path)
     except OSError as error:
-        raise OSError(f"cannot write {path}: {error}; free some space and run again") from error
+        raise unwritten(f"write {path}", error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def unwritten(what: str, error: Exception) -> OSError:
+    """The error that says what could not be written, why, and what to do where the disk is full."""
+    # That of safetensors has no number of its own, only in its text.
+    full = getattr(error, "errno", None) == errno.ENOSPC or f"(os error {errno.ENOSPC})" in str(error)
+    return OSError(f"cannot {what}: {error}{'; free some space and run again' * full}")
 
 
 def fingerprint(*texts: object) -> str:

@@ -5,16 +5,14 @@ import re
 import tomllib
 from pathlib import Path
 
+from helpers.errors import UserError
+
 PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parent
 PRESETS = PACKAGE / "presets"
 MINI = ROOT / "data" / "mini"
 CACHE = ROOT / "data" / "cache"  # downloads, not in git
 NOTEBOOKS = ROOT / "notebooks"
-
-
-class PresetNameError(ValueError):
-    """A preset whose name cannot name a folder."""
 
 
 def places(name: str) -> list[Path]:
@@ -35,17 +33,17 @@ def public_name(place: str) -> str:
 
 def preset_name(preset: str | Path) -> str:
     """The name of the preset's folder: ``preset`` itself, which may have other settings behind a "+", or the ``name``
-    in the TOML file that it points to."""
+    in the TOML file that it points to. Raises UserError for one that cannot name a folder."""
     name = str(preset)
     if name.endswith(".toml"):
         try:
             name = tomllib.loads(Path(preset).read_text(encoding="utf-8")).get("name")
         except FileNotFoundError:
-            raise PresetNameError(f"{preset}: there is no such preset file") from None
+            raise UserError(f"{preset}: there is no such preset file") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise PresetNameError(f"{preset}: this is not TOML: {error}") from None
+            raise UserError(f"{preset}: this is not TOML: {error}") from None
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(\+[\w.=,-]+)?", name):
-        raise PresetNameError(
+        raise UserError(
             f"{preset}: the preset's name is {name!r}, and it names a folder under results/; "
             "use letters, digits, '_', '-' and '.' only"
         )

@@ -208,19 +208,16 @@ def _train(folder: Path, name: str, model: Pretrainer, batches: ClozeBatches, se
     answers = decoding.decode(held_out, predict(model.reader.eval(), held_out, precision="fp32"))
     found = {"questions": len(held_out.examples), **metrics.score(held_out.examples, answers).means()}
     encoder = model.reader.bert
-    encoder.config.initializer_range = 0.02  # for new heads
-    encoder.half().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     sizes = {"vocabulary": len(tokenizer), **{size: getattr(encoder.config, size) for size in CONFIG}}
     parameters = {"steps": batches.steps, "seed": seed, **sizes, **settings.model_dump()}
-    run = provenance.run_info(parameters, *start, done.seconds)
-    return _record(folder, f"Pretraining of the {name}", encoder, run, clozes=found)
+    made = parameters, *start, done.seconds
+    return _write(folder, f"Pretraining of the {name}", encoder, tokenizer, made, clozes=found)
 
 
 def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS // 2, seed: int = 0) -> Path:
     """Teach a smaller encoder the levels and attention of ``encoder`` on the text that it was pretrained on (general
     distillation, Jiao et al. 2020), and write it, in float16, to ``folder`` with its record; returns the record."""
-    began, made_by = time.perf_counter(), provenance.code()
+    start = time.perf_counter(), provenance.code()
     teacher = keep_levels(load_encoder(encoder, "labels", seed=seed), "scores").to(device := training_device()).eval()
     torch.manual_seed(seed)
     config = BertConfig(**teacher.config.to_dict() | STUDENT | {"initializer_range": SPREAD})
@@ -236,20 +233,21 @@ def distil(folder: Path, encoder: str = str(paths.MINI), *, steps: int = STEPS /
 
     done = fit(learner, batches, loss, SETTINGS, seed=seed, label="general distillation")
     last = loss(forward(learner.eval(), batch := batches.at(steps - 1), "fp32"), batch, 1.0)
-    student = learner.student
-    student.config.initializer_range = 0.02  # for new heads
-    student.half().save_pretrained(folder)
-    load_tokenizer(encoder).save_pretrained(folder)
-    parameters = {"steps": steps, "seed": seed, **STUDENT, **SETTINGS.model_dump()}
     losses = {name: round(value.item(), 5) for name, value in last.items()}
-    run = provenance.run_info(parameters, began, made_by, done.seconds)
-    return _record(folder, "General distillation of the miniature student", student, run, losses=losses)
+    made = {"steps": steps, "seed": seed, **STUDENT, **SETTINGS.model_dump()}, *start, done.seconds
+    title = "General distillation of the miniature student"
+    return _write(folder, title, learner.student, load_tokenizer(encoder), made, losses=losses)
 
 
-def _record(folder: Path, title: str, encoder: nn.Module, run: provenance.Run, **found: dict) -> Path:
-    """Write beside an encoder how it was made and what was ``found``; returns where."""
+def _write(
+    folder: Path, title: str, encoder: nn.Module, tokenizer: BertTokenizerFast, made: tuple, **found: dict
+) -> Path:
+    """Write an encoder and, beside it, how it was ``made`` and what was ``found``; returns where that is."""
+    encoder.config.initializer_range = 0.02  # for new heads
+    encoder.half().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     parameters = sum(weight.numel() for weight in encoder.parameters())
-    record = {"title": title, **found, "parameters": parameters, "run": run.model_dump()}
+    record = {"title": title, **found, "parameters": parameters, "run": provenance.run_info(*made).model_dump()}
     path = Path(folder) / "pretraining.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return path

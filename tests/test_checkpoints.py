@@ -145,21 +145,21 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, disk_of, size)
         save_large(tmp_path / "outputs.safetensors")
     said = str(error.value)
     assert said.startswith("cannot save the teacher's outputs outputs.safetensors: ")
-    assert said.endswith("; free some space and run again") and "\n" not in said
+    assert "File too large" in said and "\n" not in said  # what the limit is called, where a disk has no space left
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_keeps_no_temporary(tmp_path):
     (tmp_path / "outputs.safetensors").mkdir()
-    with pytest.raises(OSError, match=r"cannot save the teacher's outputs outputs\.safetensors: "):
+    with pytest.raises(OSError, match=r"cannot save the teacher's outputs outputs\.safetensors: .*directory") as error:
         save_tensors(tmp_path / "outputs.safetensors", TENSORS, FACTS, "teacher's outputs")
-    assert [path.name for path in tmp_path.iterdir()] == ["outputs.safetensors"]
+    assert [path.name for path in tmp_path.iterdir()] == ["outputs.safetensors"] and "space" not in str(error.value)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
 def test_a_full_disk_leaves_the_file_that_was_there(stored, disk_of):
     before = stored.read_bytes()
-    with disk_of(200_000), pytest.raises(OSError, match="free some space"):
+    with disk_of(200_000), pytest.raises(OSError, match="File too large"):
         save_large(stored)
     assert stored.read_bytes() == before and len(list(stored.parent.iterdir())) == 1
     with disk_of(1_000_000):  # the limit is what it was about

@@ -171,7 +171,7 @@ def test_a_full_disk_while_a_reader_is_saved_is_named_and_loses_nothing(results,
     engine.run([one], here)
     with disk_of(50_000), pytest.raises(engine.TrainingsFailed, match=r"1 of 2 trainings failed") as error:
         engine.run([one, other], here)
-    assert "free some space and run again" in str(error.value)
+    assert "File too large" in str(error.value)  # what the limit is called
     assert one.infra.status() == "completed" != other.infra.status()
     engine.run(algorithm.singles(preset, 0).values(), here)
     assert all(single.infra.status() == "completed" for single in algorithm.singles(preset, 0).values())

@@ -124,14 +124,14 @@ def test_mrqa_as_the_hub_has_it_and_one_subset_of_it(folder):
     rows = [mrqa_row(1, "SQuAD"), mrqa_row(1, "NewsQA"), mrqa_row(2, "NewsQA")]
     place = folder({"plain_text": {"train": rows, "validation": rows[:2]}}, MRQA)
     known = pinned("mrqa-workshop/mrqa", "plain_text", {"train": 3, "validation": 2}, NewsQA={"train": 2})
-    corpus = hub.load_hub(place, "train", subset="NewsQA", pinned=known)
+    corpus = hub.load_hub(place, "train", "NewsQA", pinned=known)
     assert [(e.id, e.answers, e.context[slice(*e.span)]) for e in corpus.examples] == [
         ("NewsQA1", ("London",), "London"),
         ("NewsQA2", ("London",), "London"),
     ]
     known = pinned("mrqa-workshop/mrqa", "plain_text", {"train": 3}, NewsQA={"train": 74160})
     with pytest.raises(DataError, match="expected rows of NewsQA in 'train': 74,160, as the preset says, found 2"):
-        hub.load_hub(place, "train", subset="NewsQA", pinned=known)
+        hub.load_hub(place, "train", "NewsQA", pinned=known)
 
 
 def test_adversarial_questions_of_the_branch_with_the_parquet_copy(folder):
@@ -141,7 +141,7 @@ def test_adversarial_questions_of_the_branch_with_the_parquet_copy(folder):
     }
     place = folder(parts, SQUAD, card=False)
     known = pinned("stanfordnlp/squad_adversarial", "AddSent", {"validation": 2}, PARQUET_COPY)
-    examples = hub.load_hub(place, "validation", config="AddSent", pinned=known).examples
+    examples = hub.load_hub(place, "validation", "AddSent", pinned=known).examples
     assert [(e.id, e.group) for e in examples] == [("q1", "q1"), ("q1-turk0", "q1")]
 
 
@@ -179,30 +179,30 @@ def test_columns_and_rows_of_sentence_tasks_are_checked(folder, name, config):
     place = folder({config: {split: [columns] * number for split, number in rows.items()}})
     known = pinned(name, config, rows)
     for split, number in rows.items():
-        assert len(hub.hub_rows(place, split, config=config, pinned=known)) == number
+        assert len(hub.hub_rows(place, split, config, pinned=known)) == number
     first = next(iter(rows))
     with pytest.raises(
         DataError, match=rf"expected rows of split '{first}': [\d,]+, as the preset says, found 1; .*name"
     ):
-        hub.hub_rows(place, first, config=config, pinned=DOWNLOADS[name])
+        hub.hub_rows(place, first, config, pinned=DOWNLOADS[name])
     odd = table.model_copy(update={"columns": [*table.columns[:-1], "other"], "rows": rows})
     with pytest.raises(DataError, match=r"expected the columns .*other.*, as the preset says, found "):
-        hub.hub_rows(place, first, config=config, pinned=known.model_copy(update={"configurations": {config: odd}}))
+        hub.hub_rows(place, first, config, pinned=known.model_copy(update={"configurations": {config: odd}}))
 
 
 def test_names_that_a_preset_does_not_have_are_said_before_anything_is_loaded(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", None)
     say = partial(pytest.raises, DataError)
     with say(match="no configuration 'mnli2'; name one of cola, mnli, .* as nyu-mll/glue:cola"):
-        hub.hub_rows("nyu-mll/glue", "train", config="mnli2", pinned=DOWNLOADS["nyu-mll/glue"])
+        hub.hub_rows("nyu-mll/glue", "train", "mnli2", pinned=DOWNLOADS["nyu-mll/glue"])
     with say(match="no configuration None; name one of cola, .*, as nyu-mll/glue:cola"):
         hub.hub_rows("nyu-mll/glue", "train", pinned=DOWNLOADS["nyu-mll/glue"])
     with say(match="configuration mnli has no split 'validation'; the preset has train, validation_matched"):
-        hub.hub_rows("nyu-mll/glue", "validation", config="mnli", pinned=DOWNLOADS["nyu-mll/glue"])
+        hub.hub_rows("nyu-mll/glue", "validation", "mnli", pinned=DOWNLOADS["nyu-mll/glue"])
     with say(match="no subset 'Duo'; the preset has SQuAD, NewsQA"):
-        hub.hub_rows("mrqa", "train", subset="Duo", pinned=DOWNLOADS["mrqa-workshop/mrqa"])
+        hub.hub_rows("mrqa", "train", "Duo", pinned=DOWNLOADS["mrqa-workshop/mrqa"])
     with say(match="subset SQuAD has no split 'test'; the preset has train, validation"):
-        hub.hub_rows("mrqa", "test", subset="SQuAD", pinned=DOWNLOADS["mrqa-workshop/mrqa"])
+        hub.hub_rows("mrqa", "test", "SQuAD", pinned=DOWNLOADS["mrqa-workshop/mrqa"])
 
 
 def test_the_revision_is_asked_for_and_another_one_from_the_cache_is_refused(monkeypatch, tmp_path):
@@ -217,7 +217,7 @@ def test_the_revision_is_asked_for_and_another_one_from_the_cache_is_refused(mon
     known = pinned("rajpurkar/squad_v2", "squad_v2", {"train": 1})
     hub.load_hub("rajpurkar/squad_v2", "train", pinned=known)
     assert asked == {"path": "rajpurkar/squad_v2", "split": "train", "name": None, "revision": REVISION}
-    hub.load_hub("own/dataset", "train", config="x")
+    hub.load_hub("own/dataset", "train", "x")
     assert asked == {"path": "own/dataset", "split": "train", "name": "x", "revision": None}
     for commit, refused in ((REVISION, False), ("b" * 40, True)):
         place = tmp_path / commit / "x-train.arrow"
@@ -247,6 +247,21 @@ def test_a_preset_checks_what_it_loads_from_the_hub(folder):
     data = {"source": "hub", "domains": {"a": place}, "downloads": {place: known.model_dump()}}
     with pytest.raises(DataError, match="expected rows of split 'validation': 2, as the preset says, found 1"):
         load_one(DataSettings.model_validate(data), "a")
+
+
+@pytest.mark.parametrize("is_pinned", [True, False])
+def test_a_domain_may_be_one_configuration_of_a_dataset(folder, is_pinned):
+    rows = {
+        name: [squad_row(f"{name}{number}", context=f"{CONTEXT} {number}") for number in range(9)]
+        for name in ("easy", "hard")
+    }
+    place = folder({name: {"train": own, "validation": own} for name, own in rows.items()}, SQUAD)
+    known = pinned("rajpurkar/squad_v2", "squad_v2", {"train": 9, "validation": 9})
+    table = known.configurations["squad_v2"]
+    known = known.model_copy(update={"configurations": dict.fromkeys(rows, table)})
+    downloads = {place: known.model_dump()} if is_pinned else {}
+    data = {"source": "hub", "domains": {"a": f"{place}:hard"}, "downloads": downloads, "valid_size": 5}
+    assert {example.id[:5] for example in load_one(DataSettings.model_validate(data), "a").test} == {"qhard"}
 
 
 @pytest.mark.parametrize(
@@ -292,14 +307,14 @@ def test_whatever_the_hub_raises_is_one_line_with_the_name_and_what_to_do(monkey
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     with pytest.raises(DataError, match=words) as refused:
-        hub.load_hub("own/d", "train", config="c")
+        hub.load_hub("own/d", "train", "c")
     assert "\n" not in str(refused.value) and str(refused.value).startswith("own/d")
 
 
 def test_broken_and_missing_files_are_said(folder, tmp_path):
     place = folder({"default": {"train": [squad_row(1)]}}, SQUAD)
     with pytest.raises(DataError, match="split 'train', configuration 'other': BuilderConfig 'other' not found"):
-        hub.load_hub(place, "train", config="other")
+        hub.load_hub(place, "train", "other")
     with pytest.raises(DataError, match="split 'test', configuration None: Unknown split \"test\""):
         hub.load_hub(place, "test")
     with pytest.raises(DataError, match="Couldn't find any data file at"):

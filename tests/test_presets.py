@@ -139,9 +139,9 @@ def test_presets_that_share_trainings_train_the_first_seeds_once(results):
 
 
 def test_a_copy_has_no_section_for_machines_without_a_gpu(tmp_path):
-    for table in ("[cpu]", "[papers.imm.cpu]"):
-        with pytest.raises(PresetError, match=r"mine.toml: \[cpu\] is no section of a preset: write the numbers"):
-            load(copy(tmp_path, "[engine]", f"{table}\nseeds = 1\n[engine]"))
+    for table, says in {"[cpu]": "cpu: unk", "[papers.imm.cpu]": "cpu: unk", "[limits]": "limits: Input s"}.items():
+        with pytest.raises(PresetError, match=f"^mine.toml: {says}"):
+            load(copy(tmp_path, "[engine]", f"{table}\nseeds = 1\n[engine]"), "imm")
 
 
 def test_domains_without_that_of_the_adversarial_questions_are_one_sentence():

@@ -1,5 +1,6 @@
 """Records: written and read back, refused with a clear line when broken, and turned into tables."""
 
+import errno
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import time
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors import SafetensorError
 
 from helpers import files, paths
 from helpers.files import fingerprint
@@ -86,12 +88,24 @@ def test_a_record_without_a_kind_is_a_table_and_written_as_one():
 
 def test_a_full_disk_names_the_file(results, monkeypatch):
     def full(*_):
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(files.os, "replace", full)
-    with pytest.raises(OSError, match=r"cannot write .*table1\.json: No space left on device; free some space"):
+    with pytest.raises(OSError, match=r"cannot write .*table1\.json: .*No space left on device; free some space"):
         write(small())
     assert list((results / "mini" / "imm").iterdir()) == []
+
+
+def test_space_is_asked_for_where_it_is_missing_alone(results, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(files.os, "replace", forbidden)
+    with pytest.raises(OSError, match=r"cannot write .*table1\.json: .*Permission denied$"):
+        write(small())
+    for says in (f"No space left on device (os error {errno.ENOSPC})", "Permission denied (os error 13)"):
+        error = files.unwritten("save x", SafetensorError(says))  # which has its number in its text alone
+        assert ("free some space" in str(error)) == says.startswith("No space")
 
 
 def test_fingerprints_stand_for_texts_in_their_order():

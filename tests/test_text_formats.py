@@ -8,9 +8,8 @@ import pandas
 import pytest
 
 from helpers.data.examples import DataError
-from helpers.data.formats.labelled import from_rows
+from helpers.data.formats.labelled import from_rows, read_texts
 from helpers.data.formats.reviews import review_files
-from helpers.data.formats.text_files import read_texts
 
 POLAR = ["negative", "positive"]
 MNLI = ["contradiction", "entailment", "neutral"]
@@ -150,6 +149,17 @@ def test_mnli_by_the_names_of_its_authors(tmp_path):
     )
 
 
+def test_a_dash_is_a_label_like_any_other_but_for_mnli(tmp_path):
+    content = "text,{column}\nA,+\nB,-\n"
+    for column, labels, wanted in (("label", [], "+-"), ("label", ["+", "-"], "+-"), ("gold_label", [], "+")):
+        parts, notes = read_texts(write(tmp_path / "a.csv", content.format(column=column)), labels)
+        assert "".join(record.label for record in parts["all"]) == wanted and len(notes) == 2 - len(wanted)
+    rows = ({"premise": "A", "hypothesis": "B", "label": label} for label in ("neutral", "-"))
+    parts, notes = read_texts(write(tmp_path / "mnli.jsonl", *rows), MNLI)
+    assert len(parts["all"]) == 1 and notes == ["mnli.jsonl: texts left out, as they have no agreed label: 1"]
+    assert "the label '-' is none of negative, positive" in refusal_of(write(tmp_path / "b.csv", "text,label\nA,-\n"))
+
+
 def test_mnlis_class_numbers_are_those_of_the_hub(tmp_path):
     numbers = write(tmp_path / "m.jsonl", *({"premise": "A", "hypothesis": "B", "label": n} for n in (0, 1, 2, -1)))
     parts, notes = read_texts(numbers, MNLI)
@@ -185,6 +195,8 @@ def test_the_hubs_own_names_of_classes_decide(tmp_path):
     records, notes = from_rows(rows, "own/d[train]", MNLI, "x")
     assert [(record.first, record.label) for record in records] == [("A", "neutral"), ("C", "entailment")]
     assert notes == ["d[train]: texts left out, as they have no agreed label: 1"]
+    records, notes = from_rows(rows, "own/d[train]")
+    assert [record.label for record in records] == ["neutral", "contradiction", "entailment"] and len(notes) == 1
     with pytest.raises(DataError, match=r"own/d\[train\]: .*of the genre 'z'; there are 'x', 'y'"):
         from_rows(rows, "own/d[train]", MNLI, "z")
 
@@ -222,6 +234,7 @@ def test_ten_refusals_are_listed(tmp_path):
         (b"text,label\n", "no row is in it"),
         (b"[]", "no row is in it"),
         (b'{"text": "A"', "not valid JSON at line 1"),
+        (b'{\n "text": "A",\n "label": 1\n}', "expected rows of texts and labels as JSON (an object a line, or a list"),
         (b"text,stars\nA,1\n", "found 'text', 'stars'"),
         (b"text,label\nA,1,2\n", "row from line 2: expected 2 cells, as line 1 has, found 3; check its quotes"),
         (b"text,label\nA\xe9,1\n", "line 2 is not UTF-8: byte 12 of the file is 0xe9; save the file as UTF-8"),

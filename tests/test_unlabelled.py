@@ -91,9 +91,36 @@ def test_an_id_that_cannot_be_used_is_refused(tmp_path):
         unlabelled.read_asked(tmp_path / "rows.jsonl")
 
 
-def test_wrong_answers_are_refused_as_ever(tmp_path):
-    (tmp_path / "rows.jsonl").write_text(FORMS["answered.jsonl"])
+ANSWERED = [{**row, "id": f"i{n}", "answers": {"text": ["Gamma"], "answer_start": [15]}} for n, row in enumerate(ROWS)]
+
+
+def test_wrong_answers_are_no_trouble_as_nobody_reads_them(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(lines(ANSWERED))
     with pytest.raises(DataError, match="'Gamma' does not stand in the context"):
+        questions.read(tmp_path / "rows.jsonl")
+    asked = unlabelled.read_asked(tmp_path / "rows.jsonl")
+    assert [(e.id, e.question, e.context, e.answers) for e in asked] == [("i0", WHO, ADA, ()), ("i1", WHERE, BO, ())]
+    (tmp_path / "rows.jsonl").write_text(lines([ROWS[0] | {"answers": ["Ada"]}, ROWS[1] | {"answers": 1}]))
+    assert [e.question for e in unlabelled.read_asked(tmp_path / "rows.jsonl")] == [WHO, WHERE]
+    squad = json.dumps(SQUAD).replace('"id": 1', '"id": "a", "answers": [{"text": "Gamma", "answer_start": 15}]', 1)
+    (tmp_path / "squad.json").write_text(squad)  # the second question has no answers at all
+    assert [e.id for e in unlabelled.read_asked(tmp_path / "squad.json")] == ["a", "1"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"context": ADA, "id": "x", "answers": {"text": [], "answer_start": []}}, "line 3 .*: 'question' is missing"),
+        (ANSWERED[1], r"1 of 3 records refused: line 3 \(id i1\): the id is taken by line 2"),
+        (
+            {"context": " ", "question": WHO, "id": "x", "answers": {}},
+            r"1 of 3 records refused: line 3 \(id x\): 'context' is empty",
+        ),
+    ],
+)
+def test_no_question_is_lost_over_wrong_answers(tmp_path, row, says):
+    (tmp_path / "rows.jsonl").write_text(lines([*ANSWERED, row]))
+    with pytest.raises(DataError, match=says):
         unlabelled.read_asked(tmp_path / "rows.jsonl")
 
 
@@ -138,8 +165,16 @@ def test_what_cannot_be_used_is_one_line(tmp_path, content, says):
     assert says in str(refusal.value) and str(refusal.value).startswith(str(file)) and "\n" not in str(refusal.value)
 
 
+def test_a_file_of_another_kind_is_told_that_questions_are_expected(tmp_path):
+    for content in (b"%PDF-1.7", b"", json.dumps(ROWS[0], indent=1).encode()[:-1]):
+        (tmp_path / "more").write_bytes(content)
+        with pytest.raises(DataError, match="expected questions with their passages") as refused:
+            unlabelled.read(tmp_path / "more")
+        assert "texts and labels" not in str(refused.value)
+
+
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match=r"none.json: no such file; expected questions with their passages: SQuAD"):
+    with pytest.raises(DataError, match=r"none.json: no such file; .* holds nothing; expected questions with their p"):
         unlabelled.read(tmp_path / "none.json")
 
 

@@ -1,1 +1,1 @@
-"""From files to batches: examples, windows, batches. Knows no models."""
+"""From files, the Hub and the miniature world to examples, in parts to train, validate and test. Knows no batches."""

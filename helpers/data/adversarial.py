@@ -48,7 +48,7 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
 def _examples(data: DataSettings, place: str) -> list[Example]:
     """A file below the preset's folder, or dataset:configuration on the Hub, with clean questions and variants."""
     if data.source == "hub":
-        examples = from_hub(data, place, "validation", "config").examples
+        examples = from_hub(data, place, "validation").examples
     else:
         path = locate_folder(data) / place
         if not path.exists():

@@ -30,7 +30,7 @@ def load_one(data: DataSettings, name: str) -> Domain:
     else:
         if data.source == "hub":
             splits = {"train": "train", "test": "validation"}  # the papers report on the public validation sets
-            given = {part: from_hub(data, source, split, "subset", unanswerable) for part, split in splits.items()}
+            given = {part: from_hub(data, source, split, unanswerable) for part, split in splits.items()}
         else:
             given = locate_domains(data) / source
         domain = questions.load_domain(name, given, seed=data.seed, draw=data.draw, unanswerable=unanswerable, **sizes)
@@ -58,20 +58,19 @@ def narrative(data: DataSettings) -> DataSettings:
     return data.model_copy(update={"domains": {"stories": data.narrative}, "adversarial": None})
 
 
-def from_hub(data: DataSettings, source: str, split: str, kind: str, unanswerable: bool = False) -> Corpus:
-    """What a preset calls dataset:x or dataset; ``kind`` says whether x is a "subset" or a "config" of it, and
-    ``unanswerable`` allows questions without an answer.
+def from_hub(data: DataSettings, source: str, split: str, unanswerable: bool = False) -> Corpus:
+    """What a preset calls dataset:part or dataset; ``unanswerable`` allows questions without an answer.
 
     Where the preset's downloads know the dataset, what arrives is checked against them. What comes identifies a
     training by its content (`fingerprint`), so neither revision nor checksum is part of a key by itself.
     """
-    dataset, _, of_it = source.partition(":")
+    dataset, _, part = source.partition(":")
     known = data.downloads.get(dataset)
     if isinstance(known, Collection):
-        return load_original(dataset, known, of_it, split, unanswerable=unanswerable)
+        return load_original(dataset, known, part, split, unanswerable=unanswerable)
     from helpers.data.formats.hub import load_hub  # imports `datasets`, which takes a second
 
-    return load_hub(dataset, split, **{kind: of_it or None}, pinned=known, unanswerable=unanswerable)
+    return load_hub(dataset, split, part, pinned=known, unanswerable=unanswerable)
 
 
 def locate_domains(data: DataSettings) -> Path:

@@ -32,10 +32,9 @@ def plan(*settings: DataSettings) -> list[str]:
             notes["nothing is downloaded: the miniature world is made from its seed"] = None
         elif data.source == "files":
             notes[f"nothing is downloaded: the data are the files in {data.folder or 'the folder data_dir'}"] = None
-        for use, source, kind in _sources(data) if data.source == "hub" else ():
+        for use, source in _sources(data) if data.source == "hub" else ():
             name, _, of_it = source.partition(":")
-            together = kind == "subset" and not isinstance(known.get(name), Collection)  # subsets are one download
-            uses[name, "" if together else of_it][use] = None
+            uses[name, "" if getattr(known.get(name), "subsets", ()) else of_it][use] = None  # these are one download
     for (name, of_it), names in uses.items():
         download = known.get(name)
         found = _files(name, download, of_it) if isinstance(download, Collection) else _tables(name, download, of_it)
@@ -48,13 +47,13 @@ def plan(*settings: DataSettings) -> list[str]:
     return [*notes, *lines]
 
 
-def _sources(data: DataSettings) -> list[tuple[str, str, str]]:
-    """What for, the source's name, and whether x of dataset:x is a "subset" or a "config" of it."""
-    sources = [(name, source, "subset") for name, source in data.domains.items()]
+def _sources(data: DataSettings) -> list[tuple[str, str]]:
+    """What for, and the source's name."""
+    sources = list(data.domains.items())
     if data.narrative:
-        sources.append(("free answers", data.narrative, "subset"))
+        sources.append(("free answers", data.narrative))
     if data.adversarial:
-        sources += [(name, getattr(data.adversarial, name), "config") for name in ("AddSent", "AddOneSent")]
+        sources += [(name, getattr(data.adversarial, name)) for name in ("AddSent", "AddOneSent")]
     return sources
 
 

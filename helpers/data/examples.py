@@ -11,6 +11,8 @@ from helpers.errors import UserError
 class DataError(UserError):
     """Data that cannot be used as it is; the message names file and record and says what to do."""
 
+    records = 0  # that a file has, where some of them are refused
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

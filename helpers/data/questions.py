@@ -6,7 +6,6 @@ machine. A passage never stands on both sides of a split that is made here.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import accumulate, chain, combinations
 from os import PathLike
 from pathlib import Path
@@ -14,10 +13,10 @@ from pathlib import Path
 from helpers.data.examples import Corpus, DataError, Domain, Example
 from helpers.data.formats.files import parse
 from helpers.data.formats.folders import PARTS, find_parts, unread
-from helpers.data.formats.refusals import check, corpus_of
+from helpers.data.formats.refusals import corpus_of
 from helpers.data.formats.rows import Located, digest
 
-Source = str | PathLike | Corpus | Mapping[str, str | PathLike | Corpus]
+TEST_SHARE = 0.2  # of the questions of one file
 
 
 def read(
@@ -53,22 +52,21 @@ def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
 
 def load_domain(
     name: str,
-    source: Source,
+    source: str | PathLike | dict[str, Corpus],
     *,
     seed: int,
     draw: int = 0,
     valid_size: int = 300,
-    test_fraction: float = 0.2,
     test_size: int | None = None,
     train_size: int | None = None,
     unanswerable: bool = False,
 ) -> Domain:
     """Load one domain as train, valid and test, splitting by passage what the files leave together.
 
-    ``source`` is a file, a folder, a `Corpus`, or a mapping from train, valid and test to files or corpora. A folder
-    holds one file, or files whose names say their part, or NarrativeQA. What is there decides what is done:
+    ``source`` is a file, a folder, or what has been read of several parts. A folder holds one file, or files whose
+    names say their part, or NarrativeQA. What is there decides what is done:
 
-    - one file: ``test_fraction`` of its questions to test, then ``valid_size`` of the rest to valid;
+    - one file: a fifth of its questions to test, then ``valid_size`` of the rest to valid;
     - train and test, or train and valid: the second is the test set, and ``valid_size`` questions of train are valid
       (Liu et al. 2020 validate so);
     - valid (or dev) and test without train: the first is to train, the second is halved by document;
@@ -84,11 +82,8 @@ def load_domain(
     for key, value in {"valid_size": valid_size, "test_size": test_size, "train_size": train_size}.items():
         if value is not None and value < 1:
             raise ValueError(f"{key} has to be at least 1, not {value}")
-    if not 0 < test_fraction < 1:
-        raise ValueError(f"test_fraction has to lie between 0 and 1, not {test_fraction}")
-
     given, notes = _load_parts(name, source, unanswerable)
-    parts = _complete(name, given, notes, (seed, seed + draw), valid_size, test_fraction)
+    parts = _complete(name, given, notes, (seed, seed + draw), valid_size)
     cut, passages = {}, {}
     valid_cut = valid_size if len(parts["valid"]) > 2 * valid_size else None
     for part, size in zip(PARTS, (train_size, valid_cut, test_size), strict=True):
@@ -108,35 +103,22 @@ def load_domain(
     return Domain(name, **cut, notes=[*notes, f"{name}: questions: {sizes}"])
 
 
-def _load_parts(name: str, source: Source, unanswerable: bool) -> tuple[dict[str, list[Located]], list[str]]:
+def _load_parts(
+    name: str, source: str | PathLike | dict[str, Corpus], unanswerable: bool
+) -> tuple[dict[str, list[Located]], list[str]]:
     """Records by part (train, valid, test, or "all" for one file), and notes."""
-    origin = source
-    if isinstance(source, Corpus):
-        source = {"all": source}
-    elif not isinstance(source, Mapping):
-        source = find_parts(Path(source))
-    elif not source or set(source) - set(PARTS):
-        found = ", ".join(map(str, source)) or "none"
-        raise DataError(f"{name}: expected the parts {', '.join(PARTS)}, found {found}")
-    parts, notes = defaultdict(list), []
-    if isinstance(origin, str | PathLike):
-        notes += unread(Path(origin), name)
-    for part, given in source.items():
-        if isinstance(given, Corpus):
-            documents = given.documents or [example.context for example in given.examples]  # passages stand in
-            pairs = zip(given.examples, documents, strict=True)
-            found = [Located(f"example {number}", *pair) for number, pair in enumerate(pairs, 1)]
-            records, new = check(found, name, unanswerable).records, given.notes
-        else:
-            path, shards = given if isinstance(given, tuple) else (Path(given), ())
-            records, _, new = parse(path, unanswerable, shards=shards)
+    if isinstance(source, dict):
+        parts = {
+            part: [Located("", *pair) for pair in zip(corpus.examples, corpus.documents, strict=True)]
+            for part, corpus in source.items()
+        }
+        return parts, [note for corpus in source.values() for note in corpus.notes]
+    parts, notes = defaultdict(list), unread(Path(source), name)
+    for part, (path, shards) in find_parts(Path(source)).items():
+        records, _, new = parse(path, unanswerable, shards=shards)
         notes += new
         for record in records:
-            own = record.part or part  # NarrativeQA's rows say which part they are
-            if part in ("all", own):
-                parts[own].append(record)
-        if part not in ("all", *parts):
-            raise DataError(f"{name}: {path} has no questions of the part {part}")
+            parts[record.part or part].append(record)  # NarrativeQA's rows say which part they are
     return parts, notes
 
 
@@ -146,7 +128,6 @@ def _complete(
     notes: list[str],
     seeds: tuple[int, int],
     valid_size: int,
-    test_fraction: float,
 ) -> dict[str, list[Located]]:
     """All three parts from those that the files give; says in ``notes`` what it did. ``seeds`` are that of the test
     part and that of the others."""
@@ -158,9 +139,9 @@ def _complete(
         valid, test = _split(name, parts["test"], len(parts["test"]) / 2, seed, by_document=True)
         return {"train": parts["valid"], "valid": valid, "test": test}
     if len(parts) == 1:
-        notes.append(f"{name}: one file: {test_fraction:.0%} of it, by passage, are the test set")
+        notes.append(f"{name}: one file: {TEST_SHARE:.0%} of it, by passage, are the test set")
         (records,) = parts.values()
-        test, train = _split(name, records, test_fraction * len(records), seed)
+        test, train = _split(name, records, TEST_SHARE * len(records), seed)
     else:
         train, test = parts["train"], parts.get("test") or parts["valid"]
         if "test" not in parts:

@@ -13,9 +13,8 @@ from helpers.data.examples import Choice, DataError, Pair, Task
 from helpers.data.formats import choices, glue
 from helpers.data.formats.folders import ALL_PARTS, PARTS, locate_folder
 from helpers.data.formats.glue import GLUE
-from helpers.data.formats.labelled import Labelled
+from helpers.data.formats.labelled import Labelled, Parts, read_texts
 from helpers.data.formats.rows import Dataset
-from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import in_order
 from helpers.data.texts import check, complete, cut, examples_of
 from helpers.presets.downloads import Collection
@@ -131,7 +130,7 @@ def _rows(tasks: TasksSettings, place: str, split: str) -> tuple[Dataset, str]:
     known = tasks.downloads.get(dataset)
     if isinstance(known, Collection):
         raise DataError(f"{place}: tasks are read from the Hub, and {dataset} is a download by URL; name a dataset")
-    return hub_rows(dataset, split, config=configuration, pinned=known), f"{place}[{split}]"
+    return hub_rows(dataset, split, configuration, pinned=known), f"{place}[{split}]"
 
 
 def _asked(read: _Read) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

@@ -13,9 +13,8 @@ from typing import TypeVar
 from helpers.data import originals, warnings
 from helpers.data.examples import DataError, Domain, Pair
 from helpers.data.formats.folders import FLAGS, PARTS, locate_folder
-from helpers.data.formats.labelled import Labelled, from_rows
+from helpers.data.formats.labelled import Labelled, Parts, from_rows, read_texts
 from helpers.data.formats.refusals import unused
-from helpers.data.formats.text_files import Parts, read_texts
 from helpers.data.splits import by_content, in_order, jointly
 from helpers.presets.downloads import Collection
 from helpers.presets.schema import Drawn, TasksSettings, TextsSettings

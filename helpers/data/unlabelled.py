@@ -7,11 +7,10 @@ from pathlib import Path
 from helpers.data import questions
 from helpers.data.domains import load_one
 from helpers.data.examples import Corpus, DataError, Example, fingerprint_of
-from helpers.data.formats.files import head_of
+from helpers.data.formats.files import head_of, stored_rows
 from helpers.data.formats.folders import PARTS
 from helpers.data.formats.refusals import check
 from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, made_id, said, settled
-from helpers.data.formats.stored import stored_rows
 from helpers.data.formats.text import parse_json, text_of
 from helpers.presets.schema import DataSettings
 
@@ -55,8 +54,6 @@ def read(path: Path) -> Corpus:
 
     Raises DataError for a file of another form, for questions without a passage, and for passages without questions.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; {EXPECTED}")
     rows = [(where, row | {"id": None} if isinstance(row, dict) else row) for where, row in _asked(path)]
     if all(isinstance(row, DataError) for _, row in rows):
         raise DataError(f"{path}: there is no question in it, and a passage alone cannot be answered; {EXPECTED}")
@@ -67,8 +64,8 @@ def read(path: Path) -> Corpus:
 
 
 def read_asked(path: Path) -> list[Example]:
-    """All questions of a file with their ids, as `helpers.data.questions.read` has them; where none has an answer,
-    without. Raises DataError."""
+    """All questions of a file with their ids, as `helpers.data.questions.read` has them; where that refuses answers, or
+    there are none, without. Raises DataError."""
     try:
         return questions.read(path, unanswerable=True).examples
     except DataError as refused:
@@ -76,8 +73,8 @@ def read_asked(path: Path) -> list[Example]:
             rows = list(_asked(path))
         except (DataError, OSError):
             raise refused from None
-        if not rows or any(isinstance(row, dict) and ANSWERS & row.keys() for _, row in rows):
-            raise  # its answers are the trouble, or it holds something else
+        if not rows or len(rows) < refused.records:
+            raise  # it holds something else, or records that ask nothing
     return _examples(path, rows)
 
 
@@ -108,14 +105,13 @@ def _asked(path: Path) -> Iterator[tuple[str, dict | DataError]]:
 
 def _values(path: Path) -> Iterator[tuple[str, object]]:
     """Place and content of the rows or lines of a file, or all of it."""
-    head, _ = head_of(path)
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+    if head_of(path, EXPECTED).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
         try:
             yield "", parse_json(text_of(path), path)
             return
         except DataError:
             pass  # lines of JSON, or the line that is wrong is named
-    yield from stored_rows(path, (*COLUMNS, *IDS, *ANSWERS))[1]
+    yield from stored_rows(path, (*COLUMNS, *IDS, *ANSWERS), EXPECTED)[1]
 
 
 def _below(value: object, context: object) -> Iterator[dict]:

@@ -23,6 +23,7 @@ from transformers.utils import logging
 
 from helpers import paths
 from helpers.batches.texts import EncoderError, Template
+from helpers.files import unwritten
 from helpers.models import dropout, mnemonic, san  # noqa: F401  registers RMR and SAN, so that they load like any other
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
@@ -154,12 +155,12 @@ def vocabulary_fingerprint(encoder: str) -> str:
 
 def save_encoder(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Save in Hugging Face format; ``AutoModelForQuestionAnswering.from_pretrained(folder)``, or that of its head,
-    loads it. Raises OSError on a full disk."""
+    loads it. Raises OSError, as on a full disk."""
     try:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     except (OSError, SafetensorError) as error:
-        raise OSError(f"cannot save the reader {folder}: {error}; free some space and run again") from error
+        raise unwritten(f"save the reader {folder}", error) from error
 
 
 def weights_digest(folder: Path) -> str:

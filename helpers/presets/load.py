@@ -34,11 +34,6 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
     if not shipped and values.get("name") in NAMES:
         raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
     papers = values.pop("papers")
-    for section in ("cpu", "limits"):
-        if section in values or any(section in table for table in papers.values()):
-            raise PresetError(
-                f"{path.name}: [{section}] is no section of a preset: write the numbers that you want in their own"
-            )
     for topic in topics:
         values = _upon(values, _flat(papers.get(topic, {})))
     if "data.train_size" in overrides:  # who asks for so many questions means so many

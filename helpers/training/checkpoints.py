@@ -12,6 +12,8 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.optim import Optimizer
 
+from helpers.files import unwritten
+
 Tensors = dict[str, torch.Tensor]
 
 
@@ -29,7 +31,7 @@ def digest(tensors: Tensors, facts: dict[str, str]) -> str:
 
 
 def save_tensors(path: Path, tensors: Tensors, facts: dict[str, str], what: str) -> None:
-    """Write tensors and ``facts`` about them in one step. Raises OSError, with ``what`` it was, on a full disk."""
+    """Write tensors and ``facts`` about them in one step. Raises OSError, with ``what`` it was, as on a full disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
@@ -38,7 +40,7 @@ def save_tensors(path: Path, tensors: Tensors, facts: dict[str, str], what: str)
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:  # a full disk is either
         temporary.unlink(missing_ok=True)
-        raise OSError(f"cannot save the {what} {path.name}: {error}; free some space and run again") from error
+        raise unwritten(f"save the {what} {path.name}", error) from error
 
 
 def load_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:

@@ -1,1 +1,1 @@
-"""Files and Hub datasets to questions, one module a format."""
+"""Files and Hub datasets to questions, labelled texts and choices: a module a format, and what these share."""

@@ -152,6 +152,11 @@ def _pair(row: dict, where: str) -> object:
 
 def from_rows(rows: Dataset, name: str, *, unanswerable: bool = False) -> Corpus:
     """Rows of squad, squad_v2, mrqa or narrativeqa, told apart by their columns; ``name`` is for messages."""
+    return corpus_of(check(records(rows, name), name, unanswerable))
+
+
+def records(rows: Dataset, name: object) -> Iterator[Record]:
+    """The questions of such rows."""
     columns = rows.column_names
     wanted = columns_of(columns)
     if "document.id" in wanted:
@@ -160,4 +165,4 @@ def from_rows(rows: Dataset, name: str, *, unanswerable: bool = False) -> Corpus
     if wanted:
         rows = rows.select_columns(wanted)  # the others are left unread: lists of tokens are most of a row
     placed = ((f"row {number}", row) for number, row in enumerate(rows, 1))
-    return corpus_of(check(rows_of(placed, columns, name), name, unanswerable))
+    return rows_of(placed, columns, name)

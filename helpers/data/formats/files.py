@@ -1,13 +1,14 @@
-"""One file, or the files of one part: which format it has is told by its content, and its name is a hint."""
+"""One file, or the files of one part: which format it has is told by its content, and its name is a hint. Its
+questions, or its rows, whatever their columns."""
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 
 from helpers.data.examples import DataError
-from helpers.data.formats.arrow import arrow, is_saved, parquet, saved_files
+from helpers.data.formats.arrow import is_saved, parquet, parquet_rows, saved
 from helpers.data.formats.cells import typed
 from helpers.data.formats.columns import columns_of, rows_of
 from helpers.data.formats.mrqa import mrqa
@@ -15,16 +16,17 @@ from helpers.data.formats.narrativeqa import NARRATIVE_FILES, narrativeqa
 from helpers.data.formats.refusals import Checked, check
 from helpers.data.formats.rows import Record, found, listed
 from helpers.data.formats.squad import squad
-from helpers.data.formats.text import header_of, lines, opened, parse_json, table
+from helpers.data.formats.text import header_of, lines, opened, parse_json, table, text_of
 
 EXPECTED = (
-    "SQuAD's JSON, MRQA's lines of JSON, rows with the columns id, context, question and answers (JSON, CSV, TSV or "
-    f"Parquet), gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
+    "expected SQuAD's JSON, MRQA's lines of JSON, rows with the columns id, context, question and answers (JSON, CSV, "
+    f"TSV or Parquet), gzipped or not, or a folder with NarrativeQA's {' and '.join(NARRATIVE_FILES)}"
 )
+Rows = list[tuple[str, object]]  # place and content of each; the content of one that cannot be read is its `DataError`
 _SHARD = re.compile(r"(?P<before>.*?)[-_.]?(?P<number>\d{5})-of-(?P<count>\d{5})(?P<after>.*)")
-_ARROW = b"\xff\xff\xff\xff"
 _FOREIGN = {  # how files begin that are given by mistake, and what they are
-    b"PK": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
+    b"\xff\xff\xff\xff": "a file of a dataset that datasets.save_to_disk wrote: give its folder",
+    b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
     b"BZh": "packed with bzip2: unpack it",
     b"\xfd7zXZ": "packed with xz: unpack it",
     b"\x28\xb5\x2f\xfd": "packed with zstd: unpack it",
@@ -44,9 +46,10 @@ def parse(path: Path, unanswerable: bool = False, drop_bad: bool = False, shards
     try:
         if is_narrativeqa(path):
             records = narrativeqa(path)
-        elif shards or is_saved(path):
-            files = shards or saved_files(path)
-            records = chain.from_iterable(_shard(file) for file in files) if len(files) > 1 else records_of(files[0])
+        elif is_saved(path):
+            records = saved(path)
+        elif shards:
+            records = chain.from_iterable(map(_shard, shards))
         else:
             records = records_of(path)
         checked = check(records, str(path), unanswerable, drop_bad)
@@ -90,41 +93,57 @@ def suffix_of(path: Path) -> str:
 
 def records_of(path: Path) -> Iterator[Record]:
     """The questions of one file."""
-    if not path.exists():
-        beside = f"; {path.parent} holds {listing(path.parent)}" if path.parent.is_dir() else ""
-        raise DataError(f"{path}: no such file or folder{beside}")
-    if path.is_dir():
-        raise DataError(f"{path}: it holds {listing(path)}; expected {EXPECTED}")
-    head, zipped = head_of(path)
-    if head.startswith((b"PAR1", _ARROW)):
-        if zipped:
-            raise DataError(f"{path}: it is a gzipped Parquet or Arrow file: unzip it")
-        return (parquet if head.startswith(b"PAR1") else arrow)(path)
-    refuse_foreign(path, head, f"expected {EXPECTED}")
+    if head_of(path, EXPECTED).startswith(b"PAR1"):
+        return parquet(path)
     return _text(path)
 
 
-def head_of(path: Path) -> tuple[bytes, bool]:
-    """How the content of a file begins, and whether it is gzipped."""
+def stored_rows(path: Path, known: Collection[str], expected: str) -> tuple[list[str], Rows]:
+    """The names of all columns of one file, and its rows; from Parquet the columns ``known`` alone are read.
+
+    Raises `DataError` for a file that is not there or of no such form; ``expected`` is for its message.
+    """
+    head = head_of(path, expected)
+    if head.startswith(b"PAR1"):
+        return parquet_rows(path, lambda names: [name for name in names if name in known])
+    first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first == b"{":
+        rows: Rows = [(f"line {n}", parse_json(text, path, n, expected)) for n, text in lines(path) if text.strip()]
+    elif first == b"[":
+        value = parse_json(text_of(path), path, 1, expected)
+        rows = [(f"row {number}", row) for number, row in enumerate(value if isinstance(value, list) else [], 1)]
+    else:
+        rows = list(table(path, ()))
+    if not rows:
+        raise DataError(f"{path}: no row is in it, it begins with {found(head)}; {expected}")
+    return _columns(rows), rows
+
+
+def head_of(path: Path, expected: str) -> bytes:
+    """How the content of a file begins. Raises `DataError` for one that is not there or of another kind."""
+    if path.is_dir():
+        raise DataError(f"{path}: it holds {listing(path)}; {expected}")
+    if not path.exists():
+        beside = f"; {path.parent} holds {listing(path.parent)}" if path.parent.is_dir() else ""
+        raise DataError(f"{path}: no such file{beside}; {expected}")
     file, zipped = opened(path)
     try:
         with file:
-            return file.read(64), zipped
+            head = file.read(64)
     except (EOFError, OSError, zlib.error):
-        return b"", zipped  # reading the text says where it breaks off
-
-
-def refuse_foreign(path: Path, head: bytes, expected: str) -> None:
-    """Raises `DataError` for a file of another kind, by how it begins."""
+        return b""  # reading the text says where it breaks off
+    if zipped and head.startswith(b"PAR1"):
+        raise DataError(f"{path}: it is a gzipped Parquet file: unzip it")
     if what := next((what for begin, what in _FOREIGN.items() if head.startswith(begin)), None):
         raise DataError(f"{path}: it is {what}; {expected}")
+    return head
 
 
 def _text(path: Path) -> Iterator[Record]:
     stream = lines(path)
     number, first = next(((number, text) for number, text in stream if text.strip()), (0, ""))
     if not number:
-        raise DataError(f"{path}: the file is empty; expected {EXPECTED}")
+        raise DataError(f"{path}: the file is empty; {EXPECTED}")
     if first.lstrip()[0] not in "{[":
         return _table(path, first)
     try:
@@ -144,7 +163,7 @@ def _text(path: Path) -> Iterator[Record]:
         return mrqa(values)
     if isinstance(value, dict) and columns_of(value):
         return _rows([(f"line {number}", value) for number, value in values], path)
-    raise DataError(f"{path}: line {number} holds {_what(value)}; expected {EXPECTED}")
+    raise DataError(f"{path}: line {number} holds {_what(value)}; {EXPECTED}")
 
 
 def _over_lines(first: str, stream: Iterator[tuple[int, str]], path: Path, number: int, refusal: DataError) -> object:
@@ -170,19 +189,22 @@ def _whole(value: object, path: Path) -> Iterator[Record]:
             return squad(data)
     elif isinstance(data, dict) and columns_of(data):
         return _rows([("row 1", data)], path)
-    raise DataError(f"{path}: it holds {_what(data)}; expected {EXPECTED}")
+    raise DataError(f"{path}: it holds {_what(data)}; {EXPECTED}")
 
 
-def _rows(rows: list[tuple[str, object]], path: Path) -> Iterator[Record]:
-    columns = dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row)
-    return rows_of(rows, list(columns), path)
+def _rows(rows: Rows, path: Path) -> Iterator[Record]:
+    return rows_of(rows, _columns(rows), path)
+
+
+def _columns(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
 
 
 def _table(path: Path, first: str) -> Iterator[Record]:
     columns, _ = header_of(first)
     wanted = columns_of(columns)
     if not wanted and (len(columns) == 1 or suffix_of(path) not in (".csv", ".tsv")):
-        raise DataError(f"{path}: it begins with {found(first.strip())}; expected {EXPECTED}")
+        raise DataError(f"{path}: it begins with {found(first.strip())}; {EXPECTED}")
     rows = ((where, row if isinstance(row, DataError) else typed(row)) for where, row in table(path, wanted))
     return rows_of(rows, columns, path)
 

@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 
 from helpers.data.examples import DataError, Pair
 from helpers.data.formats.files import listing
-from helpers.data.formats.labelled import INFERENCE, TEXTS, Labelled, labelled
+from helpers.data.formats.labelled import INFERENCE, TEXTS, Labelled, Parts, labelled, read_texts
 from helpers.data.formats.rows import Dataset, found, listed, settled
 from helpers.data.formats.text import lines
-from helpers.data.formats.text_files import Parts, read_texts
 
 HIGHEST = 5.0  # score of STS-B; the lowest is 0
 DIAGNOSTIC = "diagnostic"

@@ -23,33 +23,26 @@ _CLIENTS = {"httpx", "httpx2", "httpcore", "requests", "urllib3", "aiohttp"}  # 
 
 
 def load_hub(
-    name: str,
-    split: str,
-    *,
-    config: str | None = None,
-    subset: str | None = None,
-    unanswerable: bool = False,
-    pinned: HubDataset | None = None,
+    name: str, split: str, part: str = "", *, unanswerable: bool = False, pinned: HubDataset | None = None
 ) -> Corpus:
     """Load ``split`` of squad, squad_v2, mrqa, narrativeqa or any dataset with the columns of one of them.
 
     The arguments are those of `hub_rows`. Raises `DataError` as it does, and for rows that are not as their format
     has them.
     """
-    rows = hub_rows(name, split, config=config, subset=subset, pinned=pinned)
+    rows = hub_rows(name, split, part, pinned=pinned)
     return from_rows(rows, f"{name}[{split}]", unanswerable=unanswerable)
 
 
-def hub_rows(
-    name: str, split: str, *, config: str | None = None, subset: str | None = None, pinned: HubDataset | None = None
-) -> datasets.Dataset:
+def hub_rows(name: str, split: str, part: str = "", *, pinned: HubDataset | None = None) -> datasets.Dataset:
     """The rows of ``split`` of a dataset on the Hub, or of a folder of files, whatever their columns.
 
-    ``config`` names a configuration, where a dataset has several; ``subset`` keeps the rows whose column of that
-    name has this value, as mrqa's has (SQuAD, NewsQA, …). ``pinned`` is what the preset says of the dataset: this
-    revision is loaded, and columns and numbers of rows have to be as it says. Raises `DataError` where they are
-    not, and wherever `datasets.load_dataset` fails.
+    ``pinned`` is what the preset says of the dataset: this revision is loaded, and columns and numbers of rows have to
+    be as it says. ``part`` names a configuration, or, of a dataset of which the preset lists subsets, the rows whose
+    column ``subset`` has this value, as mrqa's has (SQuAD, NewsQA, …). Raises `DataError` where all that is not there,
+    and wherever `datasets.load_dataset` fails.
     """
+    config, subset = (None, part or None) if pinned and pinned.subsets else (part or None, None)
     known = _configuration(pinned, name, split, config, subset) if pinned else None
     chosen: dict[str, str | None] = {"name": config, "revision": pinned and pinned.revision}
     if config and chosen["revision"] == PARQUET_COPY:
@@ -142,5 +135,7 @@ def _refusal(error: Exception, name: str, split: str, config: str | None) -> str
             f"and {HF_HUB_CACHE} and run again; if that does not help, they are broken where they come from"
         )
     if raised(ValueError, FileNotFoundError):
-        return f"{name}, split {split!r}, configuration {config!r}: {said}; correct the name that does not exist"
+        place = f"{name}, split {split!r}, configuration {config!r}"
+        or_list = f', or list it at downloads."{name}".subsets, where rows have it in a column subset' if config else ""
+        return f"{place}: {said}; correct the name that does not exist{or_list}"
     return f"{name}: it cannot be loaded: {type(error).__name__}: {said}; mend that and run again"

@@ -1,14 +1,17 @@
-"""Texts, or pairs of them, with a label: rows by their columns, wherever they are stored."""
+"""Texts, or pairs of them, with a label: rows by their columns, wherever they are stored; a domain's files, by part."""
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pydantic
 
 from helpers.data.examples import DataError
+from helpers.data.formats.files import Rows, stored_rows
+from helpers.data.formats.folders import find_parts, unread
 from helpers.data.formats.refusals import clipped, refusal
+from helpers.data.formats.reviews import SUFFIX, review_files, review_rows
 from helpers.data.formats.rows import Dataset, Row, Text, checked, digest, found, listed, settled
-from helpers.data.formats.stored import Rows
 
 TEXTS = (
     ("premise", "hypothesis"),
@@ -27,6 +30,11 @@ GENRES = ("genre", "domain")
 KNOWN = (*dict.fromkeys(name for texts in TEXTS for name in texts), *LABELS, *IDS, *GENRES)
 # MNLI's class numbers, as the Hub's nyu-mll/multi_nli and nyu-mll/glue have them.
 INFERENCE = ("entailment", "neutral", "contradiction")
+EXPECTED = (
+    "expected rows of texts and labels as JSON (an object a line, or a list of them), CSV, TSV or Parquet, text may be "
+    "gzipped"
+)
+_UNAGREED = object()  # the label of the Hub's rows that have none
 
 
 class Labelled(NamedTuple):
@@ -40,6 +48,9 @@ class Labelled(NamedTuple):
     label: str
 
 
+Parts = dict[str, list[Labelled]]  # train, valid and test, or "all" where nothing says a part
+
+
 class _Form(NamedTuple):
     """What is read of a row: a model of its texts, and the columns of label, id and genre ("": there is none)."""
 
@@ -50,14 +61,47 @@ class _Form(NamedTuple):
     genre: str
 
 
+def read_texts(path: Path, labels: list[str], genre: str = "") -> tuple[Parts, list[str]]:
+    """The texts of the domain at ``path``, and notes on them; ``labels`` and ``genre`` are those of `labelled`.
+
+    ``path`` is a file; a folder of one file, of files whose names say their part, or of reviews; or, where there is
+    none of that name, the beginning of such files' names (fiction: fiction.train.jsonl). Raises `DataError`.
+    """
+    parts: Parts = {}
+    notes: list[str] = []
+
+    def add(part: str, rows: list, columns: list[str], file: Path) -> None:
+        records, new = labelled(rows, columns, str(file), labels, genre)
+        parts.setdefault(part, []).extend(records)
+        notes.extend(new)
+
+    try:
+        if reviews := [path] if path.name.endswith(SUFFIX) else review_files(path):
+            for file in reviews:
+                rows, new = review_rows(file)
+                notes += new
+                add("all", rows, ["id", "text", "label"], file)
+        else:
+            beside = not path.exists() and path.parent.is_dir()
+            given = find_parts(path.parent, path.name) if beside else find_parts(path)
+            notes += unread(path, path.name)
+            for part, (file, shards) in given.items():
+                for shard in shards or (file,):
+                    columns, rows = stored_rows(shard, KNOWN, EXPECTED)
+                    add(part, rows, columns, shard)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return parts, notes
+
+
 def labelled(
     rows: Rows, columns: Collection[str], name: str, labels: Sequence[str] = (), genre: str = ""
 ) -> tuple[list[Labelled], list[str]]:
     """The texts of ``rows``, and notes on them; ``name`` is for messages, with ``genre`` only those of this genre.
 
     A label is one of ``labels``, by name or class number, or any name where there are none. A number is a place in
-    ``labels``, for those of MNLI in the Hub's order. Rows labelled "-" (or -1), on which MNLI's annotators did not
-    agree, are left out and counted. Raises one `DataError` for all rows that are refused, and for unknown columns.
+    ``labels``, for those of MNLI in the Hub's order. Rows without an agreed label, -1 or MNLI's "-", are left out and
+    counted. Raises one `DataError` for all rows that are refused, and for unknown columns.
     """
     # Where rows cannot be read, they and not their columns are the trouble.
     form = _form(columns, name) if columns or not rows else None
@@ -101,7 +145,7 @@ def from_rows(
     placed: Rows = []
     for number, row in enumerate(rows, 1):
         if names and isinstance(row[column], int):
-            row[column] = names[row[column]] if row[column] >= 0 else "-"
+            row[column] = names[row[column]] if row[column] >= 0 else _UNAGREED
         placed.append((f"row {number}", row))
     return labelled(placed, columns, name, labels, genre)
 
@@ -131,6 +175,8 @@ def _record(where: str, row: object, form: _Form, labels: Sequence[str]) -> Labe
 
 
 def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str | None:
+    if value is _UNAGREED:
+        return None
     says = f"one of {', '.join(labels)}" if labels else "a label's name"
     value = value.strip() if isinstance(value, str) else value
     if value is None or value == "" or value != value:  # pandas has NaN where there is none
@@ -142,9 +188,11 @@ def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str
     label = str(value)
     if label in labels:
         return label
-    if label == "-" or (label == "-1" and labels):
+    inference = set(labels) == set(INFERENCE)
+    # A dash is MNLI's; elsewhere it is a name like any other, as that of minus beside plus.
+    if (label == "-" and (inference or column == "gold_label")) or (label == "-1" and labels):
         return None
-    numbered = INFERENCE if set(labels) == set(INFERENCE) else labels
+    numbered = INFERENCE if inference else labels
     if label.isdecimal() and label.isascii() and int(label) < len(numbered):
         return numbered[int(label)]
     if labels:

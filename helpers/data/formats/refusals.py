@@ -87,4 +87,6 @@ def refusal(name: str, refused: list[str], without: Sequence[Located] = (), *, t
         others = f", as have {len(without):,} in all" if len(without) > 1 else ""
         lines.append(clipped(f"{without[0].where}: {UNANSWERED}{others}; {_KEEP}"))
     head = f"{name}: {len(refused) + len(without):,} of {total:,} records refused"
-    return DataError(f"{head}: {lines[0]}" if len(lines) == 1 else "\n  ".join([f"{head}:", *lines]))
+    error = DataError(f"{head}: {lines[0]}" if len(lines) == 1 else "\n  ".join([f"{head}:", *lines]))
+    error.records = total
+    return error

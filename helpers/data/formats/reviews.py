@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from helpers.data.examples import DataError
-from helpers.data.formats.stored import Rows
+from helpers.data.formats.files import Rows
 
 SUFFIX = ".review"
 UNLABELLED = "unlabeled"  # the authors' name for reviews without a label

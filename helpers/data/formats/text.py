@@ -14,6 +14,7 @@ from helpers.data.formats.rows import found, listed
 
 _GZIP = b"\x1f\x8b"
 _DELIMITERS = ",\t;|"
+csv.field_size_limit(1 << 30)  # characters of a cell: by itself, csv reads no passage of more than 131,072
 
 
 def opened(path: Path) -> tuple[IO[bytes], bool]:
@@ -46,13 +47,13 @@ def text_of(path: Path) -> str:
     return "".join(text for _, text in lines(path))
 
 
-def parse_json(text: str, path: Path, line: int = 1) -> object:
-    """``text`` as JSON; ``line`` is the line of the file where it starts."""
+def parse_json(text: str, path: Path, line: int = 1, expected: str = "") -> object:
+    """``text`` as JSON, from that ``line`` of the file on; ``expected`` says what the file should have been."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         place = f"line {line + error.lineno - 1}, column {error.colno}"
-        hint = "the file may be cut short: fetch it again"
+        hint = f"{expected and f'{expected}; '}the file may be cut short: fetch it again"
         raise DataError(f"{path}: not valid JSON at {place} ({error.msg}); {hint}") from None
     except _Twice as error:
         raise DataError(f"{path}: a JSON object has the key {found(error.args[0])} twice; keep one of them") from None
@@ -133,6 +134,6 @@ def _rows(
                 yield place, DataError(f"{place}: {says}")
     except csv.Error as error:
         says = f"row from line {done + head + 1} is not valid CSV ({error}); check its quotes"
-        if "field limit" in str(error):
-            says += ": one that never closes makes such a cell; longer passages need rows of JSON or Parquet"
+        if "unexpected end" in str(error):
+            says += ": one that is opened and never closed takes in all lines below it"
         raise DataError(f"{path}: {says}") from None

@@ -1,1 +1,1 @@
-"""The miniature world: small question-answering domains about invented people, towns and companies."""
+"""The miniature world of invented people, towns and companies: questions on it, stories, labelled texts and tasks."""
