@@ -66,6 +66,8 @@ def test_status_needs_no_torch_once_it_is_known(results):
         for _ in range(2)
     ]
     assert said[0].endswith("True\n") and said[1] == said[0].removesuffix("True\n") + "False\n"
+    assert "02_imm_main: 0 of " in said[0] and "done: 0; " in said[0]
+    assert "left: " in said[0] and said[0].count("the time is known once one is done") > 1
 
 
 def of_kind(kind, steps, seconds=None, ended=0.0):

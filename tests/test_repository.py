@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 
 from helpers import __main__ as cli
 from helpers import papers, paths
-from helpers.models.pretrained import load_encoder, load_tokenizer, save_encoder
+from helpers.presets.load import keys
 from helpers.results import front, report, summary
 
 ROOT = paths.ROOT
@@ -41,8 +41,8 @@ def test_help_imports_nothing_slow():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_and_paths_in_documents_exist(document):
     text = document.read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
-    for target in re.findall(r"\bmake ([a-z]+)", text):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for target in re.findall(r"\bmake ([a-z-]+)", text):
         assert target in targets, f"{document.name}: make {target}"
     for line in re.findall(r"python -m helpers ([^\n`]+)", text):
         cli.build_parser().parse_args(re.sub(r'"[^"]*"', "words", line).split("  #")[0].replace("\\\n", " ").split())
@@ -51,6 +51,17 @@ def test_commands_and_paths_in_documents_exist(document):
         assert produced or (ROOT / path).exists(), f"{document.name}: {path}"
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (document.parent / link).exists(), f"{document.name}: link to {link}"
+
+
+def test_switches_in_deviations_are_keys_of_a_preset():
+    known, found = keys(), 0
+    for table in (ROOT / "docs/deviations.md").read_text(encoding="utf-8").split("\n\n"):
+        header, *rows = table.splitlines()
+        for row in rows if header.endswith("| switch |") else ():
+            for key in re.findall(r"`([\w.]+)", row.removesuffix(" |").rpartition(" | ")[2]):
+                assert key in known, f"deviations.md: {key}"
+                found += 1
+    assert found > 50
 
 
 def test_wrong_use_is_one_line_on_stderr(results, tmp_path, capsys):
@@ -70,15 +81,6 @@ def test_wrong_use_is_one_line_on_stderr(results, tmp_path, capsys):
     assert "none.txt" in said("answer", "no-such-model", "Who?", str(tmp_path / "none.txt"))
 
 
-def test_answer_prints_text_and_probability(tmp_path, capsys):
-    save_encoder(load_encoder("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "reader")
-    passage = tmp_path / "passage.txt"
-    passage.write_text("Ada Abbot was born in Millford. Bela Quill lives in Redwood.")
-    assert cli.main(["answer", str(tmp_path / "reader"), "Where was Ada Abbot born?", str(passage)]) == 0
-    text, probability = capsys.readouterr().out.strip().split("\t")
-    assert text in passage.read_text() and 0 < float(probability) <= 1
-
-
 def test_pinned_packages_install_on_the_first_python_3_11():
     """Distributions ship early 3.11s (Debian 12: 3.11.2), and one package that wants a later one stops `make`."""
     pinned = [line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line]
@@ -91,13 +93,6 @@ def test_pinned_packages_install_on_the_first_python_3_11():
             asked += 1
     if not asked:
         pytest.skip("none of the pinned versions is installed here")
-
-
-def test_status_counts_trainings(results, capsys):
-    assert cli.main(["status", "--preset", "smoke"]) == 0
-    said = capsys.readouterr().out
-    assert "02_imm_main: 0 of " in said and "done: 0; " in said
-    assert "the time is known once one is done" in said
 
 
 def test_data_prints_sizes_and_fails_on_bad_data(tmp_path, capsys):

@@ -112,7 +112,9 @@ def test_commands_and_reader_answer_alike(folder, examples, tmp_path, capsys):
     reader, out = helpers.load_reader(folder), tmp_path / "answers.json"
     assert cli.main(["predict", str(folder), str(tmp_path / "questions.json"), "--out", str(out)]) == 0
     assert json.loads(out.read_text()) == {e.id: reader.answer(e.question, e.context).text for e in examples}
-    capsys.readouterr()
+    assert "6 answers: " in capsys.readouterr().out
+    assert cli.main(["predict", "no-such-reader", str(tmp_path / "questions.json"), "--out", str(tmp_path)]) == 1
+    assert "is a folder; give the name of a file" in capsys.readouterr().err  # before anything is read
     assert cli.main(["answer", str(folder), examples[0].question, str(tmp_path / "passage.txt")]) == 0
     found = reader.answer(examples[0].question, examples[0].context)
     assert capsys.readouterr().out == f"{found.text}\t{found.probability:.3f}\n"
