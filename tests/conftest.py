@@ -82,6 +82,12 @@ def module_results(tmp_path_factory):
 
 
 SMOKE = pytest.StashKey()  # the folder, and the processes that fill it
+UNREPORTED = """
+import sys
+from helpers.notebooks.runner import Job, _run
+for name in sys.argv[1:]:
+    _run(Job(name, "smoke", {"preset": "smoke"}), force=False)
+"""
 
 
 def pytest_collection_modifyitems(session, items):
@@ -95,17 +101,22 @@ def pytest_collection_modifyitems(session, items):
 
 
 def pytest_collection_finish(session):
-    """Start every notebook on preset smoke in two processes, which leave the tests meanwhile a share of two cores."""
+    """Start every notebook on preset smoke in two processes, which leave the tests meanwhile a share of two cores: one
+    by the command line, and one without its report, which would be made for nothing."""
     if session.config.option.collectonly or not (session.items and "smoke" in session.items[-1].fixturenames):
         return
     folder = Path(tempfile.mkdtemp(prefix="smoke-"))
     names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
     halves = [[name for name in names if any(map(name.count, of))] for of in (("_a2d_", "_imm_"), ("_hrkd_", "_mtdnn"))]
     halves[1].insert(0, "00_corpora")
+    command = ["-m", "helpers", "run", "--preset", "smoke", *halves[1]]
+    processes = [_python(folder, "-c", UNREPORTED, *halves[0]), _python(folder, *command)]
+    session.config.stash[SMOKE] = folder, processes
+
+
+def _python(folder, *arguments):
     environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
-    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke"]
-    settings = {"env": environment, "cwd": ROOT, "stdout": subprocess.DEVNULL}
-    session.config.stash[SMOKE] = folder, [subprocess.Popen([*command, *own], **settings) for own in halves]
+    return subprocess.Popen([sys.executable, *arguments], env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def pytest_sessionfinish(session):
@@ -119,16 +130,16 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture(scope="session")
 def smoke(request) -> Path:
-    """The results of every notebook on preset smoke."""
+    """The results of every notebook on preset smoke; the last ones show what the others left."""
     from helpers.notebooks import runner
 
     folder, processes = request.config.stash[SMOKE]
     assert {process.wait() for process in processes} == {0}
+    processes.append(playground := _python(folder, "-c", UNREPORTED, "17_playground"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
-        assert (
-            runner.run(["17_playground", "18_growth", "99_report"], {"preset": "smoke"}) == 0
-        )  # which show what the others left
+        assert runner.run(["18_growth", "99_report"], {"preset": "smoke"}) == 0
+    assert playground.wait() == 0
     return folder / "smoke"
 
 
