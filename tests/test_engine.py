@@ -185,10 +185,11 @@ if __name__ == "__main__":
 """
 
 
-def weights_of(processes):
-    """The readers of Algorithm 1 after one round, by digests of their weights."""
+def weights_of(processes, minutes=0.0):
+    """The readers of Algorithm 1 after one round, by digests of their weights; stored at every step, or so many minutes
+    apart."""
     domains = {"news": "news", "encyclopedia": "encyclopedia"}
-    settings = {"training.epochs": 3.0, "training.checkpoint_minutes": 0.0, "data.domains": domains}
+    settings = {"training.epochs": 3.0, "training.checkpoint_minutes": minutes, "data.domains": domains}
     preset = load("smoke", "imm", **settings)
     plan = algorithm.algorithm1(preset, 0, preset.imm, 1)
     outcome = engine.run_plans({"IMM": plan}, EngineSettings(processes=processes, threads=1))["IMM"]
@@ -226,7 +227,7 @@ def test_a_killed_run_leaves_no_process_and_two_at_once_go_on_to_the_same_scores
     assert {path: path.stat().st_mtime_ns for path in finished} == finished  # none was trained again
     monkeypatch.setenv("HELPERS_RESULTS", str(results.with_name("straight")))
     assert list(here) == ["news", "encyclopedia"] and said == f"{here}\n"
-    assert weights_of(processes=1) == here
+    assert weights_of(processes=1, minutes=60.0) == here
 
 
 def stored(results):
