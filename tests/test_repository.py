@@ -135,13 +135,14 @@ def test_what_is_written_by_hand_of_the_readme_is_short():
     assert len(front.FINDINGS.sub("", front.README.read_text(encoding="utf-8")).split()) <= 520
 
 
-def test_every_figure_of_the_records_is_there():
-    found = report.records.read_all("mini")
-    assert {record.artefact for record in found} >= {
-        "corpora/overview",
-        *(f"imm/{name}" for name in ("similarity", "table1", "figure3", "table2", "table3")),
-    }
+@pytest.mark.parametrize("preset", ["mini", "study", "study-small", "study-large", "lab"])
+def test_every_figure_of_the_records_is_there(preset):
+    found = report.records.read_all(preset)
+    expected = {f"imm/{name}" for name in ("table1", "table3")}
+    if preset == "mini":
+        expected |= {"corpora/overview", *(f"imm/{name}" for name in ("similarity", "figure3", "table2"))}
+    assert {record.artefact for record in found} >= expected
     for record in found:
         if report.figures.drawable(record):
-            assert paths.record("mini", record.artefact, "png").is_file()
+            assert paths.record(preset, record.artefact, "png").is_file()
         assert not record.run.dirty, f"{record.artefact} was made from uncommitted code"
