@@ -1,4 +1,5 @@
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -15,6 +16,13 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
+
+
+def benchmark(name: str):
+    """A program of benchmarks/ as a module."""
+    known = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
+    known.loader.exec_module(module := importlib.util.module_from_spec(known))
+    return module
 
 
 def waves_of(plan):

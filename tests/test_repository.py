@@ -1,7 +1,6 @@
 """What a person reads: README commands and paths, the command line, project files."""
 
 import re
-import runpy
 import subprocess
 import sys
 from importlib import metadata
@@ -100,12 +99,6 @@ def test_data_prints_sizes_and_fails_on_bad_data(tmp_path, capsys):
     assert "encyclopedia: 500 train, 100 valid, 200 test questions" in capsys.readouterr().out
     assert cli.main(["data", "--preset", "lab", "-p", "data_dir", str(tmp_path)]) == 1
     assert "wikipedia" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
-def test_benchmarks_find_what_they_import(path, monkeypatch):
-    monkeypatch.syspath_prepend(path.parent)  # as for a program
-    assert runpy.run_path(str(path), run_name="looked at")["main"]
 
 
 def test_the_lock_pins_every_dependency():
