@@ -35,6 +35,21 @@ def waves_of(plan):
             return waves, stop.value
 
 
+def two_domains():
+    """Preset smoke for IMM, of one seed and two domains."""
+    from helpers.presets.load import load
+
+    return load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+
+
+def single_and_both(preset) -> list:
+    """Trainings of IMM: two readers of a domain each, and one of both."""
+    from helpers.papers.imm import algorithm
+
+    singles = algorithm.singles(preset, 0)
+    return [*singles.values(), algorithm.reader(singles["news"], "Mix", list(singles), list(singles))]
+
+
 def write_squad(path: Path, examples) -> None:
     """Questions with an answer each as a SQuAD file."""
     paragraphs = [
@@ -71,6 +86,13 @@ def are_alike(*logits) -> bool:
     model which was saved and loaded again, with equal weights, may differ in the last bit."""
     first, *others = logits
     return all(first.shape == other.shape and torch.allclose(first, other, rtol=0, atol=1e-6) for other in others)
+
+
+def flip(path: Path) -> None:
+    """Turn over a bit near the end of a file."""
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
 
 
 def text_of(windows, window: int, first: int, last: int) -> str:
