@@ -1,12 +1,14 @@
 """What is trained and what is left, found out once and then kept; how long that takes; and one bar over it."""
 
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from helpers import __main__ as cli
 from helpers import paths
 from helpers.notebooks import inventory, pace
 from helpers.notebooks.inventory import Inventory, Training
@@ -26,7 +28,7 @@ def one_paper(monkeypatch):
     return "02_imm_main"
 
 
-def test_what_is_trained_is_seen_without_a_replay(results, one_paper, monkeypatch):
+def test_what_is_trained_is_seen_without_a_replay(results, one_paper, monkeypatch, capsys):
     known = inventory.of(SMOKE)
     done, left = known.split(one_paper)
     assert not done and len(left) >= 3 and len(known.waiting[one_paper]) >= 1
@@ -37,6 +39,8 @@ def test_what_is_trained_is_seen_without_a_replay(results, one_paper, monkeypatc
         done, _ = inventory.of(SMOKE).split()
     assert list(done) == [single.key] and done[single.key].seconds == single.result()["seconds"]
     assert inventory.of(SMOKE).model(single.key) == single.folder()
+    assert cli.main(["status", "--preset", "smoke", "--readers"]) == 0
+    assert f"\n  {single.label}: {os.path.relpath(single.folder())}\n" in capsys.readouterr().out
     (single.folder() / "model.safetensors").write_bytes(b"half of it")
     assert inventory.kept(SMOKE).look() == [one_paper]
     assert not inventory.of(SMOKE).split()[0]  # it has to be trained again

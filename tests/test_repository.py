@@ -124,6 +124,19 @@ def test_the_first_screen_is_of_the_records():
     assert front.block(found, summary.judged(found)) in text and front.picture().exists()
 
 
+def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(front, "README", tmp_path / "README.md")
+    written = f"# Title\n\n{front.BEGIN}\nwhat was found before\n{front.END}\n\nby hand\n"
+    front.README.write_text(written)
+    assert front.update(papers.ALL) == [] and front.README.read_text() == written  # without records
+    results.mkdir()
+    (results / "study").symlink_to(ROOT / "results/study")
+    assert front.update(papers.ALL) == [results / "findings.png", front.README] and front.picture().exists()
+    found = front.decisive(papers.ALL)
+    expected = f"# Title\n\n{front.block(found, summary.judged(found))}\n\nby hand\n"
+    assert front.README.read_text() == expected and "preset [`study`](results/study/report.html)" in expected
+
+
 def test_what_is_written_by_hand_of_the_readme_is_short():
     assert len(front.FINDINGS.sub("", front.README.read_text(encoding="utf-8")).split()) <= 520
 
