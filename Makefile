@@ -1,11 +1,12 @@
-# make reproduce | study | test | browser | soak | lab | gpu | figures | lint. Every target sets up what it needs first.
+# make reproduce | study | test | test-extras | browser | soak | lab | gpu | figures | lint. Every target sets up what it
+# needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 TABLES := 02_imm_main 04_imm_ablations 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
 
-.PHONY: reproduce study test browser soak lab gpu gpu-bundle figures lint lock clean
+.PHONY: reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
@@ -20,6 +21,11 @@ study: $(STAMP)
 
 test: $(STAMP)
 	$(RUN) -m pytest
+
+# What needs packages that few need, and is skipped without them: readers as ONNX, and trainings on Ray.
+test-extras: $(STAMP)
+	$(RUN) -m pip install --quiet --constraint requirements.lock --no-build-isolation --editable ".[onnx,ray]"
+	$(RUN) -m pytest tests/test_export.py tests/test_cluster.py
 
 # The report and JupyterLab in Chromium, which has to be there (on Debian: apt install chromium).
 browser: $(STAMP)

@@ -8,6 +8,7 @@ their examples tell both parts of that, what seeds do and what examples do.
 """
 
 import argparse
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
@@ -36,28 +37,28 @@ def smallest(deviation: float, seeds: int) -> float:
     return float(deviation * quantiles.sum() / np.sqrt(seeds))
 
 
+def table(preset: str, seeds: Sequence[int] = (5, 10, 20)) -> list[str]:
+    """The lines of the table of a preset's records, in Markdown."""
+    head = ["table or figure", "claim", "unit", "scatter", *(f"{n} seeds" for n in seeds), "here", "in the paper"]
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for record in records.read_all(preset, papers.ALL):
+        for claim, judgement in zip(record.claims, judge(record), strict=True):
+            if not claim.primary or (deviation := scatter(record, claim)) is None:
+                continue
+            found = [f"{deviation:.1f}", *(f"{smallest(deviation, n):.1f}" for n in seeds)]
+            paper = tables.NONE if judgement.printed is None else tables.signed(judgement.printed)
+            here = tables.signed(judgement.estimate.mean)
+            row = [record.label, claim.text, tables.points(record.unit), *found, here, paper]
+            lines.append(f"| {' | '.join(row)} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="mini")
     parser.add_argument("--seeds", type=int, nargs="+", default=[5, 10, 20])
     given = parser.parse_args()
-    head = ["table or figure", "claim", "unit", "scatter", *(f"{n} seeds" for n in given.seeds), "here", "in the paper"]
-    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for record in records.read_all(given.preset, papers.ALL):
-        for claim, judgement in zip(record.claims, judge(record), strict=True):
-            if not claim.primary or (deviation := scatter(record, claim)) is None:
-                continue
-            found = [f"{deviation:.1f}", *(f"{smallest(deviation, seeds):.1f}" for seeds in given.seeds)]
-            paper = tables.NONE if judgement.printed is None else tables.signed(judgement.printed)
-            row = [
-                record.label,
-                claim.text,
-                tables.points(record.unit),
-                *found,
-                tables.signed(judgement.estimate.mean),
-                paper,
-            ]
-            print(f"| {' | '.join(row)} |")
+    print(*table(given.preset, given.seeds), sep="\n")
 
 
 if __name__ == "__main__":

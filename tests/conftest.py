@@ -1,4 +1,5 @@
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -17,6 +18,13 @@ ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 
 
+def benchmark(name: str):
+    """A program of benchmarks/ as a module."""
+    known = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
+    known.loader.exec_module(module := importlib.util.module_from_spec(known))
+    return module
+
+
 def waves_of(plan):
     """All waves of a plan, nothing trained, and what it returns."""
     waves = []
@@ -25,6 +33,21 @@ def waves_of(plan):
             waves.append(list(next(plan)))
         except StopIteration as stop:
             return waves, stop.value
+
+
+def two_domains():
+    """Preset smoke for IMM, of one seed and two domains."""
+    from helpers.presets.load import load
+
+    return load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+
+
+def single_and_both(preset) -> list:
+    """Trainings of IMM: two readers of a domain each, and one of both."""
+    from helpers.papers.imm import algorithm
+
+    singles = algorithm.singles(preset, 0)
+    return [*singles.values(), algorithm.reader(singles["news"], "Mix", list(singles), list(singles))]
 
 
 def write_squad(path: Path, examples) -> None:
@@ -65,6 +88,13 @@ def are_alike(*logits) -> bool:
     return all(first.shape == other.shape and torch.allclose(first, other, rtol=0, atol=1e-6) for other in others)
 
 
+def flip(path: Path) -> None:
+    """Turn over a bit near the end of a file."""
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+
+
 def text_of(windows, window: int, first: int, last: int) -> str:
     """Passage text between two positions of a window, both included."""
     chars = windows.context_chars[windows.second_text_W[window]]
@@ -82,6 +112,12 @@ def module_results(tmp_path_factory):
 
 
 SMOKE = pytest.StashKey()  # the folder, and the processes that fill it
+UNREPORTED = """
+import sys
+from helpers.notebooks.runner import Job, _run
+for name in sys.argv[1:]:
+    _run(Job(name, "smoke", {"preset": "smoke"}), force=False)
+"""
 
 
 def pytest_collection_modifyitems(session, items):
@@ -95,17 +131,22 @@ def pytest_collection_modifyitems(session, items):
 
 
 def pytest_collection_finish(session):
-    """Start every notebook on preset smoke in two processes, which leave the tests meanwhile a share of two cores."""
+    """Start every notebook on preset smoke in two processes, which leave the tests meanwhile a share of two cores: one
+    by the command line, and one without its report, which would be made for nothing."""
     if session.config.option.collectonly or not (session.items and "smoke" in session.items[-1].fixturenames):
         return
     folder = Path(tempfile.mkdtemp(prefix="smoke-"))
     names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
     halves = [[name for name in names if any(map(name.count, of))] for of in (("_a2d_", "_imm_"), ("_hrkd_", "_mtdnn"))]
     halves[1].insert(0, "00_corpora")
+    command = ["-m", "helpers", "run", "--preset", "smoke", *halves[1]]
+    processes = [_python(folder, "-c", UNREPORTED, *halves[0]), _python(folder, *command)]
+    session.config.stash[SMOKE] = folder, processes
+
+
+def _python(folder, *arguments):
     environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
-    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke"]
-    settings = {"env": environment, "cwd": ROOT, "stdout": subprocess.DEVNULL}
-    session.config.stash[SMOKE] = folder, [subprocess.Popen([*command, *own], **settings) for own in halves]
+    return subprocess.Popen([sys.executable, *arguments], env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def pytest_sessionfinish(session):
@@ -119,16 +160,16 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture(scope="session")
 def smoke(request) -> Path:
-    """The results of every notebook on preset smoke."""
+    """The results of every notebook on preset smoke; the last ones show what the others left."""
     from helpers.notebooks import runner
 
     folder, processes = request.config.stash[SMOKE]
     assert {process.wait() for process in processes} == {0}
+    processes.append(playground := _python(folder, "-c", UNREPORTED, "17_playground"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
-        assert (
-            runner.run(["17_playground", "18_growth", "99_report"], {"preset": "smoke"}) == 0
-        )  # which show what the others left
+        assert runner.run(["18_growth", "99_report"], {"preset": "smoke"}) == 0
+    assert playground.wait() == 0
     return folder / "smoke"
 
 

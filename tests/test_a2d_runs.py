@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import waves_of
+from conftest import flip, waves_of
 
 from helpers.data.sets import question_set
 from helpers.papers.a2d import algorithm, trainings
@@ -160,20 +160,16 @@ def test_a_students_key_follows_its_teacher_and_a_single_readers_does_not(preset
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(module_results):
     """All rows of Table 5 for RMR, trained once for this module."""
-    folder = tmp_path_factory.mktemp("results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HELPERS_RESULTS", str(folder))
-        preset = small()
-        outcome = engine.run_plans({0: algorithm.distillation(preset, "RMR", 0, ROWS)}, preset.engine)[0]
-    return SimpleNamespace(folder=folder, preset=preset, done=outcome.value, tasks=outcome.tasks)
+    preset = small()
+    outcome = engine.run_plans({0: algorithm.distillation(preset, "RMR", 0, ROWS)}, preset.engine)[0]
+    return SimpleNamespace(folder=module_results, preset=preset, done=outcome.value, tasks=outcome.tasks)
 
 
 @pytest.fixture
 def stored(trained, monkeypatch):
-    """The same, with its results folder in place and nothing looked at yet."""
-    monkeypatch.setenv("HELPERS_RESULTS", str(trained.folder))
+    """The same, with nothing looked at yet."""
     monkeypatch.setattr(once, "_checked", set())
     return trained
 
@@ -240,12 +236,6 @@ def test_what_is_stored_is_what_the_members_say(stored):
     # each passage token's attention sums to 1 over its question
     asked = np.repeat(windows.first_count_W, windows.count_W)
     assert np.allclose(np.add.reduceat(attention, np.cumsum(asked) - asked), 1, atol=1e-4)
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes(bytes(content))
 
 
 def cut(path):

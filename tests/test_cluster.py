@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-import test_imm
+from conftest import flip
 
 from helpers import paths
 from helpers.papers.imm import algorithm
@@ -100,7 +100,7 @@ def spoil(unpack, folder):
     def unpacked(files, into):
         unpack(files, into)
         if into == folder.parent:
-            test_imm.flip(folder / "model.safetensors")
+            flip(folder / "model.safetensors")
 
     return unpacked
 

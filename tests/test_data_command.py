@@ -142,18 +142,3 @@ def test_what_would_be_downloaded_is_printed(capsys):
     assert "Books, DVD, Electronics, Kitchen: amazon-reviews:texts, rows: 2,000 books" in said
     assert cli.main(["data", "--plan"]) == 0
     assert "nothing is downloaded" in capsys.readouterr().out
-
-
-def test_every_question_of_a_file_is_answered(tmp_path, capsys, examples):
-    from helpers.models.pretrained import load_encoder, load_tokenizer, save_encoder
-
-    save_encoder(load_encoder("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "reader")
-    write_squad(tmp_path / "questions.json", examples[:5])
-    out = tmp_path / "answers.json"
-    assert cli.main(["predict", str(tmp_path / "reader"), str(tmp_path / "questions.json"), "--out", str(out)]) == 0
-    answers = json.loads(out.read_text())
-    assert list(answers) == [example.id for example in examples[:5]]
-    assert all(answers[example.id] in example.context for example in examples[:5])
-    assert "5 answers: " in capsys.readouterr().out
-    assert cli.main(["predict", "no-such-reader", str(tmp_path / "questions.json"), "--out", str(tmp_path)]) == 1
-    assert "is a folder; give the name of a file" in capsys.readouterr().err  # before anything is read

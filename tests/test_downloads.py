@@ -1,15 +1,12 @@
 """Authors' files by URL, what preset paper says of all corpora, and the plan of its downloads."""
 
-import hashlib
-import http.server
 import json
 import socket
-import threading
 import zipfile
-from functools import partial
 
 import datasets
 import pytest
+from served import Served
 
 from helpers import paths
 from helpers.data import domains, originals, sections
@@ -28,31 +25,6 @@ PAPER = load("paper").data
 def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     return tmp_path / "cache"
-
-
-class Served:
-    """A folder, and a server on this machine that gives what lies in it; ``asked`` are the paths that it gave."""
-
-    def __init__(self, root):
-        self.root, self.asked = root, []
-        root.mkdir()
-        served = self
-
-        class Handler(http.server.SimpleHTTPRequestHandler):
-            def log_message(self, *_):
-                served.asked.append(self.path)
-
-            def send_header(self, key, value):
-                ends_early = key == "Content-Length" and "short" in self.path
-                super().send_header(key, str(int(value) + 5) if ends_early else value)
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=root))
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def file(self, name, content, **other):
-        (self.root / name).write_bytes(content)
-        known = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        return File(url=f"http://127.0.0.1:{self.server.server_port}/{name}", **(known | other))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import exca
 import pytest
 import torch
+from conftest import single_and_both, two_domains
 
 from helpers import paths
 from helpers.errors import UserError
@@ -20,18 +21,11 @@ from helpers.training import cached, engine, local, once
 
 @pytest.fixture
 def preset():
-    return load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
-
-
-def tasks(preset):
-    """Two readers of a domain each, and one of both."""
-    singles = algorithm.singles(preset, 0)
-    both = algorithm.reader(singles["news"], "Mix", list(singles), list(singles))
-    return [*singles.values(), both]
+    return two_domains()
 
 
 def run(preset, **settings):
-    found = tasks(preset)
+    found = single_and_both(preset)
     engine.run(found, EngineSettings(threads=1, **settings))
     return found
 
@@ -68,7 +62,7 @@ def test_workers_train_with_their_share_of_the_threads(results, preset, monkeypa
     monkeypatch.setattr(once, "fit", lambda task, wait: torch.get_num_threads())
     monkeypatch.setattr(local, "_pool", lambda workers, device: ThreadPoolExecutor(1))  # which sees these
     before = torch.get_num_threads()
-    start, (task, *_) = local.starter(EngineSettings(threads=0)), tasks(preset)
+    start, (task, *_) = local.starter(EngineSettings(threads=0)), single_and_both(preset)
     assert [start(task, True, at_once).result() for at_once in (2, 3, 1)] == [2, 1, 4]
     torch.set_num_threads(before)
 
@@ -80,7 +74,9 @@ def test_a_result_is_read_without_a_look_at_the_configuration(results, preset, m
         raise AssertionError("this takes 30 ms a training")
 
     monkeypatch.setattr(exca.TaskInfra, "_check_configs", refuse)
-    assert [task.result()["steps"] for task in tasks(preset)] == [task.steps for task in tasks(preset)]
+    assert [task.result()["steps"] for task in single_and_both(preset)] == [
+        task.steps for task in single_and_both(preset)
+    ]
 
 
 def test_workers_give_the_scores_of_this_process(results, preset, monkeypatch):
@@ -185,10 +181,11 @@ if __name__ == "__main__":
 """
 
 
-def weights_of(processes):
-    """The readers of Algorithm 1 after one round, by digests of their weights."""
+def weights_of(processes, minutes=0.0):
+    """The readers of Algorithm 1 after one round, by digests of their weights; stored at every step, or so many minutes
+    apart."""
     domains = {"news": "news", "encyclopedia": "encyclopedia"}
-    settings = {"training.epochs": 3.0, "training.checkpoint_minutes": 0.0, "data.domains": domains}
+    settings = {"training.epochs": 3.0, "training.checkpoint_minutes": minutes, "data.domains": domains}
     preset = load("smoke", "imm", **settings)
     plan = algorithm.algorithm1(preset, 0, preset.imm, 1)
     outcome = engine.run_plans({"IMM": plan}, EngineSettings(processes=processes, threads=1))["IMM"]
@@ -226,7 +223,7 @@ def test_a_killed_run_leaves_no_process_and_two_at_once_go_on_to_the_same_scores
     assert {path: path.stat().st_mtime_ns for path in finished} == finished  # none was trained again
     monkeypatch.setenv("HELPERS_RESULTS", str(results.with_name("straight")))
     assert list(here) == ["news", "encyclopedia"] and said == f"{here}\n"
-    assert weights_of(processes=1) == here
+    assert weights_of(processes=1, minutes=60.0) == here
 
 
 def stored(results):

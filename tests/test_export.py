@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import are_alike
-from test_encoders import make_tokenizer
+from encoder_kinds import make_tokenizer
 from transformers import AutoModelForQuestionAnswering, ModernBertConfig
 
 import helpers

@@ -4,7 +4,7 @@ import os
 
 import pytest
 import torch
-from test_engine import preset, tasks  # noqa: F401
+from conftest import single_and_both, two_domains
 
 from helpers.presets.schema import EngineSettings
 from helpers.training import engine, gpus, local
@@ -131,12 +131,13 @@ def test_workers_see_their_gpu_alone():
     local._pool.cache_clear()
 
 
-def test_all_is_trained_as_on_one(results, preset, pretended, monkeypatch):  # noqa: F811
-    found = tasks(preset)
+def test_all_is_trained_as_on_one(results, pretended, monkeypatch):
+    preset = two_domains()
+    found = single_and_both(preset)
     engine.run(found, EngineSettings(threads=1))
     monkeypatch.setattr(gpus, "devices", list)
     monkeypatch.setenv("HELPERS_RESULTS", str(results / "one"))
-    expected = tasks(preset)
+    expected = single_and_both(preset)
     engine.run(expected, EngineSettings(threads=1, processes=1))
     assert [task.result()["weights"] for task in found] == [task.result()["weights"] for task in expected]
 

@@ -13,9 +13,7 @@ RUN = {"commit": "abc", "dirty": False, "device": "a CPU", "versions": {}, "seco
 CLAIM = {"text": "IMM beats BAM", "above": "IMM", "below": "BAM"}
 
 
-@pytest.fixture(autouse=True)
-def results(tmp_path, monkeypatch):
-    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
+pytestmark = pytest.mark.usefixtures("results")
 
 
 def save(artefact, name, values, preset, **more):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import waves_of
+from conftest import flip, waves_of
 
 from helpers.data.sets import question_set
 from helpers.papers import rows
@@ -376,12 +376,6 @@ def test_outputs_of_another_teacher_or_of_other_windows_are_refused(preset):
         )
         with pytest.raises(checkpoints.DamagedFile, match=r"outputs\.safetensors holds another teacher's outputs"):
             store.stored()
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes(bytes(content))
 
 
 def test_steps_alike_or_epochs_over_a_stages_own_questions(monkeypatch, preset):

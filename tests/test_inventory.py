@@ -1,12 +1,14 @@
 """What is trained and what is left, found out once and then kept; how long that takes; and one bar over it."""
 
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from helpers import __main__ as cli
 from helpers import paths
 from helpers.notebooks import inventory, pace
 from helpers.notebooks.inventory import Inventory, Training
@@ -26,7 +28,7 @@ def one_paper(monkeypatch):
     return "02_imm_main"
 
 
-def test_what_is_trained_is_seen_without_a_replay(results, one_paper, monkeypatch):
+def test_what_is_trained_is_seen_without_a_replay(results, one_paper, monkeypatch, capsys):
     known = inventory.of(SMOKE)
     done, left = known.split(one_paper)
     assert not done and len(left) >= 3 and len(known.waiting[one_paper]) >= 1
@@ -37,6 +39,8 @@ def test_what_is_trained_is_seen_without_a_replay(results, one_paper, monkeypatc
         done, _ = inventory.of(SMOKE).split()
     assert list(done) == [single.key] and done[single.key].seconds == single.result()["seconds"]
     assert inventory.of(SMOKE).model(single.key) == single.folder()
+    assert cli.main(["status", "--preset", "smoke", "--readers"]) == 0
+    assert f"\n  {single.label}: {os.path.relpath(single.folder())}\n" in capsys.readouterr().out
     (single.folder() / "model.safetensors").write_bytes(b"half of it")
     assert inventory.kept(SMOKE).look() == [one_paper]
     assert not inventory.of(SMOKE).split()[0]  # it has to be trained again
@@ -66,6 +70,8 @@ def test_status_needs_no_torch_once_it_is_known(results):
         for _ in range(2)
     ]
     assert said[0].endswith("True\n") and said[1] == said[0].removesuffix("True\n") + "False\n"
+    assert "02_imm_main: 0 of " in said[0] and "done: 0; " in said[0]
+    assert "left: " in said[0] and said[0].count("the time is known once one is done") > 1
 
 
 def of_kind(kind, steps, seconds=None, ended=0.0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import text_of, write_squad
-from test_encoders import make_tokenizer
+from encoder_kinds import make_tokenizer
 from transformers import AutoModelForQuestionAnswering, BertConfig, RobertaConfig
 
 from helpers import __main__ as cli

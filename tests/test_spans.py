@@ -1,11 +1,9 @@
 """Decoding: small cases worked by hand, and agreement with the plain loop of benchmarks/decoding.py."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from conftest import SHARED, benchmark
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -16,11 +14,8 @@ from helpers.tasks import decoding, spans
 from helpers.tasks.decoding import decode
 from helpers.tasks.logits import Logits
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from decoding import random_logits, reference_decode  # noqa: E402
-
-SHARED = ROOT.parent / "shared"
+by_loop = benchmark("decoding")
+random_logits = by_loop.random_logits
 WORDS = "who was when here ann bob met in rome on may day and then they left".split()
 
 
@@ -222,7 +217,7 @@ def test_collect_takes_padded_batches_in_any_order(two):
 
 def agrees(windows: Windows, logits: Logits, **settings) -> None:
     predictions = decode(windows, logits, **settings)
-    expected = reference_decode(windows, logits, **settings)
+    expected = by_loop.reference_decode(windows, logits, **settings)
     assert [prediction.id for prediction in predictions] == [example.id for example in windows.examples]
     for prediction, (text, span, score, probability, difference, kept) in zip(predictions, expected, strict=True):
         found = (prediction.text, prediction.span, prediction.score, prediction.null_difference)

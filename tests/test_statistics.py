@@ -1,14 +1,8 @@
 """Means, intervals and tests whose answers can be worked out by hand."""
 
-import sys
-
 import numpy as np
 import pytest
-from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from decisions import wrong
+from conftest import benchmark
 
 from helpers.results.intervals import compare, describe, estimate, share
 
@@ -125,5 +119,5 @@ def test_what_a_mean_varies_over_in_words():
 @pytest.mark.parametrize("own", [True, False])
 def test_intervals_err_as_often_as_they_say(own):
     """Of 400 tables; docs/statistics.md has the result of more."""
-    t, bootstrap = wrong("difference", 5, own, 400)
+    t, bootstrap = benchmark("decisions").wrong("difference", 5, own, 400)
     assert 3 <= t <= 7.5 and bootstrap > t

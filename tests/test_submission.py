@@ -3,7 +3,7 @@
 import zipfile
 
 import pytest
-from test_glue_formats import LAYOUTS, PAIR_TEST, write, write_task
+from task_files import LAYOUTS, PAIR_TEST, write, write_task
 
 from helpers import __main__ as cli
 from helpers import submission

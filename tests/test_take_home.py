@@ -1,5 +1,6 @@
 """A trained reader in three lines of Python, and answers in a file scored as the official evaluation does."""
 
+import io
 import json
 import subprocess
 import sys
@@ -106,16 +107,20 @@ def test_questions_are_predicted_without_answers_too(folder, examples, tmp_path)
     assert first == second and list(first) == [example.id for example in examples]
 
 
-def test_commands_and_reader_answer_alike(folder, examples, tmp_path, capsys):
+def test_commands_and_reader_answer_alike(folder, examples, tmp_path, capsys, monkeypatch):
     write_squad(tmp_path / "questions.json", examples)
     (tmp_path / "passage.txt").write_text(examples[0].context)
     reader, out = helpers.load_reader(folder), tmp_path / "answers.json"
     assert cli.main(["predict", str(folder), str(tmp_path / "questions.json"), "--out", str(out)]) == 0
     assert json.loads(out.read_text()) == {e.id: reader.answer(e.question, e.context).text for e in examples}
-    capsys.readouterr()
-    assert cli.main(["answer", str(folder), examples[0].question, str(tmp_path / "passage.txt")]) == 0
+    assert "6 answers: " in capsys.readouterr().out
+    assert cli.main(["predict", "no-such-reader", str(tmp_path / "questions.json"), "--out", str(tmp_path)]) == 1
+    assert "is a folder; give the name of a file" in capsys.readouterr().err  # before anything is read
+    monkeypatch.setattr("sys.stdin", io.StringIO(examples[0].context))
     found = reader.answer(examples[0].question, examples[0].context)
-    assert capsys.readouterr().out == f"{found.text}\t{found.probability:.3f}\n"
+    for passage in (str(tmp_path / "passage.txt"), "-"):
+        assert cli.main(["answer", str(folder), examples[0].question, passage]) == 0
+        assert capsys.readouterr().out == f"{found.text}\t{found.probability:.3f}\n"
 
 
 def asked(identifier, question, *answers):

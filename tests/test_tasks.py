@@ -7,7 +7,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from scipy import stats
 from sklearn import metrics
-from test_glue_formats import CODAH, LAYOUTS, PAIR_TEST, write, write_choices, write_task
+from task_files import CODAH, LAYOUTS, PAIR_TEST, write, write_choices, write_task
 
 from helpers.data import tasks
 from helpers.data.examples import Choice, DataError

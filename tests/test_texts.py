@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from conftest import write_squad
-from test_downloads import Served
+from served import Served
 
 from helpers import __main__ as cli
 from helpers import paths
