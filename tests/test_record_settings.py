@@ -15,8 +15,6 @@ OLDER = {  # until they are made again
     "lab/a2d/figure4": "sizes of test and validation parts were others",
     "lab/a2d/table[34]": "sizes of test and validation parts were others",
     "study/a2d/steps": "one of a2d.lengths is new",
-    "study/imm/figure3": "made without controls",
-    "study/imm/acceptance": "made with figure3",
 }
 READ_BY = {"a2d.lengths": "a2d/steps", "imm.controls": "imm/[!t]*|imm/table[13]*"}  # of their papers' records alone
 
