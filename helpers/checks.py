@@ -136,7 +136,7 @@ def _as_data(given: TextsSettings | TasksSettings, names: dict[str, str]) -> Dat
     for name, source in names.items():
         place, *of_it = source.split(":")
         is_genre = isinstance(given, TextsSettings) and not isinstance(given.downloads.get(place), Collection)
-        corpora[name] = ":".join([place, *of_it[: not is_genre]])
+        corpora[name] = ":".join([place, *([] if is_genre else of_it[:1])])
     return DataSettings(source="hub", domains=corpora, downloads=given.downloads)
 
 

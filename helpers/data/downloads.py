@@ -34,7 +34,7 @@ def plan(*settings: DataSettings) -> list[str]:
             notes[f"nothing is downloaded: the data are the files in {data.folder or 'the folder data_dir'}"] = None
         for use, source in _sources(data) if data.source == "hub" else ():
             name, _, of_it = source.partition(":")
-            uses[name, "" if getattr(known.get(name), "subsets", ()) else of_it][use] = None  # these are one download
+            uses[name, "" if getattr(known.get(name), "subsets", ()) else of_it][use] = None  # subsets are one download
     for (name, of_it), names in uses.items():
         download = known.get(name)
         found = _files(name, download, of_it) if isinstance(download, Collection) else _tables(name, download, of_it)

@@ -48,7 +48,7 @@ class Session:
         settings = self.preset.model_dump(mode="json", exclude={"limits": True, "engine": {"address"}, **downloads})
         given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
         seeds = sorted({score.seed for score in parts.get("scores", [])})
-        if "draws" not in parts:  # as in a record that is made of others
+        if "draws" not in parts:  # a record that is made of others brings its own
             parts["draws"] = draws(self.preset, papers.examples_of(artefact), seeds)
         record = records.Record(
             artefact=f"{artefact}_{variant}" if variant else artefact,

@@ -111,13 +111,13 @@ def differences(record: Record) -> Figure:
 
 
 def _verdicts(record: Record, baseline: str) -> dict[tuple[str, str], bool]:
-    """Which differences from a baseline are claims that have been decided, by row and column."""
-    found = {}
+    """Whether the claims that are of differences from a baseline have been decided, by row and column."""
+    found, named = {}, {frozenset(columns): name for name, columns in comparisons.groups(record).items()}
     for claim, judgement in zip(record.claims, claims.judge(record), strict=True):
         if baseline in (pair := {claim.above, claim.below}) and not claim.than and claim.within is None:
             (row,) = pair - {baseline}
-            columns = claim.columns or comparisons.columns(record)
-            found[row, columns[0] if len(columns) == 1 else comparisons.AVERAGE] = judgement.outcome != claims.OPEN
+            if column := named.get(frozenset(claim.columns or comparisons.columns(record))):
+                found[row, column] = judgement.outcome != claims.OPEN
     return found
 
 

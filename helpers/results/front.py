@@ -15,7 +15,7 @@ from helpers.results.summary import Judged
 
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
-SHOWN = "Shown: each paper's first headline, and if open the first decided; the picture has all."
+SHOWN = "Of each paper its first headline is shown, and where that is open the first decided one; the picture has all."
 FINDINGS = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 
 

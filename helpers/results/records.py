@@ -207,13 +207,13 @@ def scored(
 def printed(artefact: str) -> list[Printed]:
     """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
     table = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
-    return [
-        Printed(method=method, column=column, value=value, metric=part["metric"], text=text)
-        for part in (table if isinstance(table, list) else [table])
-        for method, values in part["rows"].items()
-        for texts in [part.get("texts", {}).get(method, [None] * len(values))]
-        for column, value, text in zip(part["columns"], values, texts, strict=True)
-    ]
+    found = []
+    for part in table if isinstance(table, list) else [table]:
+        for method, values in part["rows"].items():
+            texts = part.get("texts", {}).get(method, [None] * len(values))
+            for column, value, text in zip(part["columns"], values, texts, strict=True):
+                found.append(Printed(method=method, column=column, value=value, metric=part["metric"], text=text))
+    return found
 
 
 def write(record: Record) -> Path:

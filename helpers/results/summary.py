@@ -95,7 +95,8 @@ def forest(said: Sequence[Judged]) -> Figure:
 
 def _dot(record: Record, claim: Claim, judgement: Judgement) -> dots.Dot:
     """A claim in the words of its paper; it is decided by its verdict, which wants seeds enough."""
-    label = textwrap.fill(f"{MARK[judgement.outcome]} {record.label}: {claim.text}", CLAIM)
+    printed_for = f" (the paper {claim.printed_for})" if claim.printed_for else ""
+    label = textwrap.fill(f"{MARK[judgement.outcome]} {record.label}: {claim.text}{printed_for}", CLAIM)
     decided = judgement.outcome != OPEN
     return dots.Dot(label, judgement.estimate, judgement.printed, decided=decided)
 
@@ -132,8 +133,8 @@ def fewest(own: Sequence[Record]) -> str:
 
 
 def seeds(own: Sequence[Record]) -> str:
-    """How many seeds the results with claims have, such as "3 to 5 seeds"."""
-    numbers = sorted({len(comparisons.seeds(record)) for record in own if record.claims})
+    """How many seeds some results have, such as "3 to 5 seeds"."""
+    numbers = sorted({len(comparisons.seeds(record)) for record in own})
     return " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]]))) + " seed" + "s" * (numbers[-1] > 1)
 
 

@@ -12,6 +12,19 @@ from helpers.results.intervals import Estimate
 from helpers.results.records import Record, row_label
 
 NONE = "–"  # a cell without a number
+BETWEEN = dict.fromkeys(("F1", "EM", "F1 or EM", "accuracy"), (0, 100)) | {"score": (-100, 100)}  # all a unit can be
+LESS_IS_BETTER``, ``COUNT`` or ``LENGTH`` says otherwise. Records have
+one metric.
+"""
+
+import numpy as np
+import pandas as pd
+
+from helpers.results import comparisons
+from helpers.results.intervals import Estimate
+from helpers.results.records import Record, row_label
+
+NONE = "–"  # a cell without a number
 BETWEEN = {
     "F1": (0, 100),
     "EM": (0, 100),

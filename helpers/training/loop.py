@@ -137,12 +137,10 @@ def fit(
         whole, terms, size = 0.0, {}, batches.size(step)
         for part in range(rank, parts, processes):
             rows = len(range(part, size, parts))
+            weight = rows * processes / size
             batch = batches.at(step, part if rows else 0, parts)  # a part without rows goes along with no weight
             with nullcontext() if part + processes >= parts else accelerator.no_sync(model):
-                of_part, weight = (
-                    loss(forward(model, batch, settings.precision), batch, step / steps),
-                    rows * processes / size,
-                )
+                of_part = loss(forward(model, batch, settings.precision), batch, step / steps)
                 share = sum(of_part.values()) * weight
                 accelerator.backward(share)
             whole = whole + share.detach()

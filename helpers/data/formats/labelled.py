@@ -166,7 +166,7 @@ def _record(where: str, row: object, form: _Form, labels: Sequence[str]) -> Labe
     """The text of one row; None where its label says that it has none. Raises `DataError`."""
     model = checked(form.model, row, "", where)
     first, *second = (getattr(model, column) for column in form.texts)
-    label = _label(row.get(form.label), where, form.label, labels)
+    label = _label(row.get(form.label), where, form, labels)
     identifier = row.get(form.id) if form.id else None
     named = str(identifier).strip() if type(identifier) in (str, int) else ""
     if label is None:
@@ -174,7 +174,8 @@ def _record(where: str, row: object, form: _Form, labels: Sequence[str]) -> Labe
     return Labelled(where, named or digest(first, *second)[:16], first, second[0] if second else None, label)
 
 
-def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str | None:
+def _label(value: object, where: str, form: _Form, labels: Sequence[str]) -> str | None:
+    column, inference = form.label, set(labels) == set(INFERENCE)
     if value is _UNAGREED:
         return None
     says = f"one of {', '.join(labels)}" if labels else "a label's name"
@@ -188,9 +189,9 @@ def _label(value: object, where: str, column: str, labels: Sequence[str]) -> str
     label = str(value)
     if label in labels:
         return label
-    inference = set(labels) == set(INFERENCE)
     # A dash is MNLI's; elsewhere it is a name like any other, as that of minus beside plus.
-    if (label == "-" and (inference or column == "gold_label")) or (label == "-1" and labels):
+    is_mnli = inference or column == "gold_label" or form.texts[0] == "premise"
+    if (label == "-" and is_mnli) or (label == "-1" and labels):
         return None
     numbered = INFERENCE if inference else labels
     if label.isdecimal() and label.isascii() and int(label) < len(numbered):

@@ -9,7 +9,7 @@ from helpers.papers.imm import tables
 from helpers.papers.imm.algorithm import CONTROLS, NOT_TAUGHT, VARIANTS, algorithm1
 from helpers.papers.imm.trainings import other_seeds
 from helpers.papers.reading import tested
-from helpers.papers.rows import Trained, better
+from helpers.papers.rows import Trained
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.training.engine import Plan, run_plans
@@ -75,7 +75,7 @@ def new_readers(trained: Trained) -> dict:
 def later(trained: Trained) -> dict:
     """Table 3 of `later_rounds`: whether teachers of the latest round are worth more than those of round 0, or none."""
     after = f" after {trained.rounds} rounds"
-    untaught = better("IMM", NOT_TAUGHT, "beats", after, control=True)
+    untaught = tables.beats(trained, NOT_TAUGHT, after, control=True)
     first = Claim(text=f"IMM beats itself with {FIRST}{after}", above="IMM", below=FIRST, control=True)
     return {**tables.table(trained), "claims": [untaught, first]}
 

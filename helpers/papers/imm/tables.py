@@ -101,13 +101,13 @@ def table(trained: Trained) -> dict:
     return {
         **scores_by_domain(trained),
         "baselines": list(trained.rows)[:1],
-        "claims": [_beats(trained, row, on, primary=row in HEADLINES, control=BEST_OF in row) for row in beaten],
+        "claims": [beats(trained, row, on, primary=row in HEADLINES, control=BEST_OF in row) for row in beaten],
         "notes": notes(trained),
         "training_seconds": trained.seconds,
     }
 
 
-def _beats(trained: Trained, row: str, on: str = "", **parts) -> Claim:
+def beats(trained: Trained, row: str, on: str = "", **parts) -> Claim:
     """That IMM beats a row, of which the paper prints what is after other rounds."""
     printed_for = f"after {PRINTED} rounds" if trained.rounds != PRINTED else ""
     return shared.better("IMM", row, "beats", on, printed_for=printed_for, **parts)
@@ -123,7 +123,7 @@ def table1(trained: Trained, sureness: pd.DataFrame) -> dict:
 
 def equal(trained: Trained) -> dict:
     """Table 1 where every method has as many steps, a control."""
-    return {**table(trained), "claims": [_beats(trained, row, control=True) for row in EQUAL]}
+    return {**table(trained), "claims": [beats(trained, row, control=True) for row in EQUAL]}
 
 
 def scores_by_domain(trained: Trained, after: After | None = None) -> dict:
@@ -199,7 +199,7 @@ def table2(trained: Trained) -> dict:
     answers = answers_to(trained, {domain: {name: name for name in SETS}})
     rows = "IMM", "Single"
     claims = [
-        _beats(trained, "Single", f" on {attack}", columns=[attack], primary=attack == "AddSent") for attack in attacks
+        beats(trained, "Single", f" on {attack}", columns=[attack], primary=attack == "AddSent") for attack in attacks
     ]
     more = {"above": "IMM", "below": "Single", "than": [*rows], "than_columns": [clean]}
     for attack in attacks:

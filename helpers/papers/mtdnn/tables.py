@@ -73,9 +73,8 @@ def scores(preset: Preset, asked: Replies, rows: dict[str, str]) -> dict:
     ids = {(column, seed): values.ids for (_, column, seed), values in cells.items()}
     parts = records.scored({cell: values.f1 for cell, values in cells.items()}, ids, "F1")
     parts["scores"] += records.scored({cell: values.em for cell, values in cells.items()}, ids, "EM")["scores"]
-    empty = np.mean(
-        [100 * (not e.answers) for seed in {seed for _, seed in asked} for e in test_questions(preset, seed)]
-    )
+    examples = [example for seed in {seed for _, seed in asked} for example in test_questions(preset, seed)]
+    empty = 100 * np.mean([not example.answers for example in examples])
     return {
         **parts,
         "notes": [*notes(preset), f"a reader that never answers has {empty:.1f} F1 and EM of all questions"],
