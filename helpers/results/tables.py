@@ -13,25 +13,6 @@ from helpers.results.records import Record, row_label
 
 NONE = "–"  # a cell without a number
 BETWEEN = dict.fromkeys(("F1", "EM", "F1 or EM", "accuracy"), (0, 100)) | {"score": (-100, 100)}  # all a unit can be
-LESS_IS_BETTER``, ``COUNT`` or ``LENGTH`` says otherwise. Records have
-one metric.
-"""
-
-import numpy as np
-import pandas as pd
-
-from helpers.results import comparisons
-from helpers.results.intervals import Estimate
-from helpers.results.records import Record, row_label
-
-NONE = "–"  # a cell without a number
-BETWEEN = {
-    "F1": (0, 100),
-    "EM": (0, 100),
-    "accuracy": (0, 100),
-    "F1 or EM": (0, 100),
-    "score": (-100, 100),
-}  # all that a unit can be
 LESS_IS_BETTER = ("seconds", "ms an example", "thousand parameters", "MB")  # how such units begin
 POINTS = {"accuracy": "points of accuracy", "score": "points"}  # what differences in a unit are
 COUNT = "examples"  # a unit of whole numbers, none of which is better than another
