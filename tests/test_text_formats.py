@@ -154,9 +154,10 @@ def test_a_dash_is_a_label_like_any_other_but_for_mnli(tmp_path):
     for column, labels, wanted in (("label", [], "+-"), ("label", ["+", "-"], "+-"), ("gold_label", [], "+")):
         parts, notes = read_texts(write(tmp_path / "a.csv", content.format(column=column)), labels)
         assert "".join(record.label for record in parts["all"]) == wanted and len(notes) == 2 - len(wanted)
-    rows = ({"premise": "A", "hypothesis": "B", "label": label} for label in ("neutral", "-"))
-    parts, notes = read_texts(write(tmp_path / "mnli.jsonl", *rows), MNLI)
-    assert len(parts["all"]) == 1 and notes == ["mnli.jsonl: texts left out, as they have no agreed label: 1"]
+    rows = [{"premise": "A", "hypothesis": "B", "label": label} for label in ("neutral", "-")]
+    for labels in (MNLI, []):
+        parts, notes = read_texts(write(tmp_path / "mnli.jsonl", *rows), labels)
+        assert len(parts["all"]) == 1 and notes == ["mnli.jsonl: texts left out, as they have no agreed label: 1"]
     assert "the label '-' is none of negative, positive" in refusal_of(write(tmp_path / "b.csv", "text,label\nA,-\n"))
 
 
