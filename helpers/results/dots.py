@@ -97,8 +97,11 @@ def differences(record: Record) -> Figure:
     shown = [list(groups)[-1]] if record.average else list(groups)
     figure = Drawing(WIDTH, LINE * len(found) + 1.4)
     panels = np.atleast_1d(figure.subplots(1, len(shown), sharex=True, sharey=True))
-    verdicts = _verdicts(record, baseline)
-    dots = {column: [_dot(record, baseline, found, row, column, verdicts) for row in found.index] for column in shown}
+    decided = _decided(record, baseline)
+    dots = {
+        column: [_dot(record, baseline, cells, column, decided.get((row, column))) for row, cells in found.iterrows()]
+        for column in shown
+    }
     every = [dot for of_column in dots.values() for dot in of_column]
     for ax, column in zip(panels, shown, strict=True):
         finish(forest(ax, dots[column], reach(every)), "", "", column if len(shown) > 1 else "")
@@ -110,7 +113,7 @@ def differences(record: Record) -> Figure:
     return figure
 
 
-def _verdicts(record: Record, baseline: str) -> dict[tuple[str, str], bool]:
+def _decided(record: Record, baseline: str) -> dict[tuple[str, str], bool]:
     """Whether the claims that are of differences from a baseline have been decided, by row and column."""
     found, named = {}, {frozenset(columns): name for name, columns in comparisons.groups(record).items()}
     for claim, judgement in zip(record.claims, claims.judge(record), strict=True):
@@ -121,14 +124,11 @@ def _verdicts(record: Record, baseline: str) -> dict[tuple[str, str], bool]:
     return found
 
 
-def _dot(
-    record: Record, baseline: str, found: pd.DataFrame, row: str, column: str, verdicts: dict[tuple[str, str], bool]
-) -> Dot:
-    cells = found.loc[row]
+def _dot(record: Record, baseline: str, cells: pd.Series, column: str, decided: bool | None) -> Dot:
     parts = tuple(cell.mean for cell in cells.iloc[:-1] if cell is not None) if record.average else ()
-    paper = comparisons.paper_difference(record, row, baseline, [] if record.average else [column])
+    paper = comparisons.paper_difference(record, cells.name, baseline, [] if record.average else [column])
     few = cells[column] is None or cells[column].seeds < claims.SEEDS
-    return Dot(row, cells[column], paper, parts, decided=False if few else verdicts.get((row, column)))
+    return Dot(cells.name, cells[column], paper, parts, decided=False if few else decided)
 
 
 def levels(record: Record) -> Figure:

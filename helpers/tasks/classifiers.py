@@ -29,8 +29,8 @@ class ClassifierTraining(CachedTraining):
     """A training on the texts of some domains.
 
     ``order`` says how batches come: "mixed", all domains in one; "turns", one domain a batch; "together", as many
-    texts of every domain, for which the settings' ``batch_size`` counts a domain's. Each domain has a
-    head of its own, unless batches are mixed, or ``one_head`` says so.
+    texts of every domain, for which the settings' ``batch_size`` counts a domain's. Each domain has a head of its own,
+    unless batches are mixed, or ``one_head`` says so.
     """
 
     corpus: str  # the preset's section

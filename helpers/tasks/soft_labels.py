@@ -30,8 +30,8 @@ class SoftLabels(Cached):
     """The mean probabilities of an answer's start and end that teachers give to every token of a domain's training
     windows, stored as float16; each teacher cuts and reads the text by its own tokenizer.
 
-    ``teachers`` are fingerprints of encoders, ``places`` where these lie, ``windows`` the
-    fingerprint of what the probabilities are of.
+    ``teachers`` are fingerprints of encoders, ``places`` where these lie, ``windows`` the fingerprint of what the
+    probabilities are of.
     """
 
     teachers: list[str]

@@ -134,18 +134,16 @@ def fit(
         # step: the parts of a batch add up to its mean
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
-        whole, terms, size = 0.0, {}, batches.size(step)
+        terms, size = {}, batches.size(step)
         for part in range(rank, parts, processes):
             rows = len(range(part, size, parts))
             weight = rows * processes / size
             batch = batches.at(step, part if rows else 0, parts)  # a part without rows goes along with no weight
             with nullcontext() if part + processes >= parts else accelerator.no_sync(model):
                 of_part = loss(forward(model, batch, settings.precision), batch, step / steps)
-                share = sum(of_part.values()) * weight
-                accelerator.backward(share)
-            whole = whole + share.detach()
+                accelerator.backward(sum(of_part.values()) * weight)
             terms = {name: terms.get(name, 0.0) + term.detach() * weight for name, term in of_part.items()}
-        trace.add(Step(step, whole, terms, batch["window"], batch.get("task")))
+        trace.add(Step(step, sum(terms.values()), terms, batch["window"], batch.get("task")))
         accelerator.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad()

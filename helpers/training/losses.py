@@ -24,8 +24,7 @@ def log_probabilities(logits_BxL: Tensor, mask_BxL: Tensor) -> Tensor:
 def span_negative_log_likelihood(
     start_BxL: Tensor, end_BxL: Tensor, start_B: Tensor, end_B: Tensor, mask_BxL: Tensor
 ) -> Tensor:
-    """-log P(start) - log P(end) of each example, shape B (IMM Eqs. 4 and 8, summed; Hugging Face and
-    BERT halve it)."""
+    """-log P(start) - log P(end) of each example, shape B (IMM Eqs. 4 and 8, summed; BERT halves it)."""
     start = log_probabilities(start_BxL, mask_BxL).gather(1, start_B[:, None])[:, 0]
     end = log_probabilities(end_BxL, mask_BxL).gather(1, end_B[:, None])[:, 0]
     return -(start + end)

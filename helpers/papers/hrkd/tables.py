@@ -17,9 +17,10 @@ from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.tasks import labels, ratios
 from helpers.tasks.classifiers import Labelling, labelling
-from helpers.training.engine import After, run, run_plans
+from helpers.training.engine import After, Outcome, run, run_plans
 
 DISTANCES = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
+READ = f"students of {HRKD} are one for all domains, those of other teachers one a domain, of that domain's texts alone"
 TIMED = 64  # texts that models are timed on
 SINGLE, *_, META = STUDENTS  # what HRKD is compared with in Figure 2
 
@@ -42,11 +43,8 @@ def methods(preset: Preset, corpus: str) -> Trained:
 
 def few_shot(preset: Preset) -> dict[float, Trained]:
     """Train all that Figure 2 needs; by share of the training texts."""
-    done, trained = run_plans(algorithm.few_shot(preset), preset.engine), {}
-    for share in preset.hrkd.shares:
-        outcomes = {seed: outcome for (of, seed), outcome in done.items() if of == share}
-        trained[share] = Trained.done(algorithm.reduced(preset, preset.hrkd.few_shot, share), outcomes)
-    return trained
+    presets = {share: algorithm.reduced(preset, preset.hrkd.few_shot, share) for share in preset.hrkd.shares}
+    return _by_preset(presets, run_plans(algorithm.few_shot(preset), preset.engine))
 
 
 def ablations(preset: Preset) -> Trained:
@@ -60,25 +58,26 @@ def ablations(preset: Preset) -> Trained:
 
 def sizes(preset: Preset) -> dict[int, Trained]:
     """Train the students of other sizes, by their number of the teacher's layers."""
-    done, trained = run_plans(algorithm.sized(preset), preset.engine), {}
-    for layers in preset.hrkd.sizes:
-        outcomes = {seed: outcome for (of, seed), outcome in done.items() if of == layers}
-        trained[layers] = Trained.done(algorithm.of_layers(preset, layers), outcomes)
-    return trained
+    presets = {layers: algorithm.of_layers(preset, layers) for layers in preset.hrkd.sizes}
+    return _by_preset(presets, run_plans(algorithm.sized(preset), preset.engine))
+
+
+def _by_preset(presets: dict[float, Preset], done: dict[tuple[float, int], Outcome]) -> dict[float, Trained]:
+    """What plans by (name of a preset, seed) have trained, by that name."""
+    return {
+        name: Trained.done(preset, {seed: outcome for (of, seed), outcome in done.items() if of == name})
+        for name, preset in presets.items()
+    }
 
 
 def table(trained: Trained, corpus: str) -> dict:
     """Tables 2 and 3: accuracy of every row's model of each domain on its test texts."""
-    compared = (PLAIN, META, SINGLE, ALONE)
+    others = [row for row in (PLAIN, META, SINGLE, ALONE) if row in trained.rows]
     return {
         **scores(trained, corpus, [row for row in (HRKD, PLAIN, OURS) if row in trained.rows]),
         "baselines": [PLAIN, ALONE],
-        "claims": [
-            shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE)
-            for row in compared
-            if row in trained.rows
-        ],
-        "notes": notes(trained.preset, corpus),
+        "claims": [shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others],
+        "notes": [*notes(trained.preset, corpus), READ],
         "training_seconds": trained.seconds,
     }
 
@@ -152,7 +151,7 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
         "scores": values[GAIN] + values["accuracy"],
         "claims": claims,
         "payload": {"x": "% of the training texts", "scale": "log"},
-        "notes": [f"on {CORPORA[preset.hrkd.few_shot]}", *notes(preset, preset.hrkd.few_shot)],
+        "notes": [f"on {CORPORA[preset.hrkd.few_shot]}", *notes(preset, preset.hrkd.few_shot), READ],
         "training_seconds": sum(table.seconds for table in trained.values()),
     }
 
@@ -246,7 +245,6 @@ def notes(preset: Preset, corpus: str) -> list[str]:
     return [
         f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {known.epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of every domain a step",
-        f"{HRKD} has one student of all domains, other teachers one a domain, which reads that domain's texts alone",
         f"students begin as {_start(preset)}",
         f"training texts: {sizes}",
         f"who guesses one of the {number} labels is right in {100 / number:.1f} % of the texts",

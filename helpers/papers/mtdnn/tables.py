@@ -59,6 +59,12 @@ def test_questions(preset: Preset, seed: int) -> list[Example]:
     return kinds.examples_of(preset.drawn(seed), questions(preset), "test")
 
 
+def without_answer(preset: Preset, asked: Replies) -> float:
+    """How many percent of the seeds' test questions have no answer."""
+    seeds = {seed for _, seed in asked}
+    return 100 * float(np.mean([not example.answers for seed in seeds for example in test_questions(preset, seed)]))
+
+
 def scores(preset: Preset, asked: Replies, rows: dict[str, str]) -> dict:
     """Parts of a record: F1 and EM of some rows, by what they are called in the record, of all questions, of those with
     an answer and of those without (SQuAD 2.0's HasAns and NoAns)."""
@@ -73,12 +79,8 @@ def scores(preset: Preset, asked: Replies, rows: dict[str, str]) -> dict:
     ids = {(column, seed): values.ids for (_, column, seed), values in cells.items()}
     parts = records.scored({cell: values.f1 for cell, values in cells.items()}, ids, "F1")
     parts["scores"] += records.scored({cell: values.em for cell, values in cells.items()}, ids, "EM")["scores"]
-    examples = [example for seed in {seed for _, seed in asked} for example in test_questions(preset, seed)]
-    empty = 100 * np.mean([not example.answers for example in examples])
-    return {
-        **parts,
-        "notes": [*notes(preset), f"a reader that never answers has {empty:.1f} F1 and EM of all questions"],
-    }
+    never = f"a reader that never answers has {without_answer(preset, asked):.1f} F1 and EM of all questions"
+    return {**parts, "notes": [*notes(preset), never]}
 
 
 def table1(trained: Trained, asked: Replies) -> dict:
@@ -148,11 +150,10 @@ def table3(trained: Trained, asked: Replies) -> dict:
 def thresholds(trained: Trained, asked: Replies) -> dict:
     """F1 of all test questions where ever more of them, those likeliest to have none first, are left without an
     answer."""
-    preset, values, shares = trained.preset, [], []
+    preset, values = trained.preset, []
     for (row, seed), said in asked.items():
         if row in (QA, BOTH):
             examples = test_questions(preset, seed)
-            shares.append(100 * sum(not example.answers for example in examples) / len(examples))
             differences = np.asarray([reply.null_difference for reply in said["test"]])
             ranks = np.argsort(np.argsort(-differences, kind="stable"))
             for share in SHARES:
@@ -163,7 +164,7 @@ def thresholds(trained: Trained, asked: Replies) -> dict:
     return {
         "scores": values,
         "payload": {"x": "% of the questions left without an answer"},
-        "notes": [f"{np.mean(shares):.0f} % of the questions have none"],
+        "notes": [f"{without_answer(preset, asked):.0f} % of the questions have none"],
     }
 
 
