@@ -43,6 +43,10 @@ def test_a_claim_holds_fails_or_stays_open():
     assert close.outcome == OPEN and "P(> 0) = 0.81, p = 0.374)" in close.sentence
     assert close.sentence.startswith("Open whether so: ")
     assert close.short == "Open whether so: +1.0 F1 (−1.8 to +3.8); the paper +2."
+    # 2.776 + 0.941, the t quantiles of 97.5 and 80 % with 4 degrees of freedom, times the error of 1
+    chief = judged({("A", "x"): [2, 0, 1, 4, -2], ("B", "x"): [0] * 5}, **PAIR, primary=True)
+    assert chief.short == "Open whether so: +1.0 F1 (−1.8 to +3.8; detectable 3.7); the paper +2."
+    assert "p = 0.374, the primary claim; detectable 3.7)" in chief.sentence
 
 
 def test_no_difference_is_a_difference_that_is_not_there():
@@ -55,7 +59,7 @@ def test_no_difference_is_a_difference_that_is_not_there():
     assert equal.outcome == FAILS and equal.short == equal.sentence
     assert equal.short == "It does not hold that so: both score the same in every run; the paper +2."
     small = judged({("A", "x"): [50.1, 49.9, 50.1, 49.9, 50], ("B", "x"): [50] * 5}, **PAIR)  # within 0.12
-    assert small.outcome == OPEN
+    assert small.outcome == OPEN and "p = 1.000)" in small.sentence  # of both sides, as it does not lie within 0.05
     sure = judged({("A", "x"): [50.04] * 5, ("B", "x"): [50] * 5}, **PAIR)
     assert sure.outcome == HOLDS  # small, and certainly above
 

@@ -49,8 +49,8 @@ def test_each_seeds_mean_by_the_number_of_examples():
     first = [("IMM", table, 0, 24.0, 65.0), ("BAM", table, 0, 24.0, 50.5)]
     assert points == [*first, ("IMM", table, 0, 8.0, 65.0)]
     assert parts["notes"] == [
-        "IMM, Table 1, preset first: 24 training examples a domain, 2 seeds; 4 epochs",
-        "IMM, Table 1, preset second: 8 training examples a domain, 1 seed",
+        "IMM, Table 1, preset first: 24 training examples a domain or task on average, 2 seeds; 4 epochs",
+        "IMM, Table 1, preset second: 8 training examples a domain or task on average, 1 seed",
     ]
     Record.model_validate({**parts, "artefact": "imm/growth", "preset": "first", "run": RUN | {"parameters": {}}})
 
@@ -72,7 +72,7 @@ def test_columns_that_have_no_average_are_panels_and_no_record_is_said():
 
 
 def test_scatters_of_all_sizes_stand_together():
-    def scatter(name, size):
+    def scatter(name, size, table="leads", title="T: gains"):
         scores = [
             {"method": row, "column": domain, "seed": 0, "value": value + shift, "metric": metric}
             for metric, value in {"gained": 1.0, "lead": -2.0}.items()
@@ -81,16 +81,17 @@ def test_scatters_of_all_sizes_stand_together():
         ]
         preset = load("smoke", **{"data.train_size": size}).model_dump(mode="json", exclude={"limits"})
         run = RUN | {"parameters": {"preset": preset}}
-        base = {"artefact": "imm/leads", "preset": name, "title": "T", "unit": "F1", "kind": "scatter", "run": run}
+        base = {"artefact": f"imm/{table}", "preset": name, "title": title, "unit": "F1", "kind": "scatter", "run": run}
         write(Record.model_validate(base | {"scores": scores}))
 
     scatter("first", 24)
     scatter("second", 8)
-    paper = Paper("imm", "Liu: mutual", regimes={"leads": "data"})
+    scatter("first", 24, "leads_later", "T after all rounds: gains")
+    paper = Paper("imm", "Liu: mutual", regimes={"leads": "data", "leads_later": "data"})
     parts = regimes(paper, ["first", "second"])
     assert {(s.method, s.column, s.metric): s.value for s in parts["scores"]} == {
-        (f"{number} training examples a domain", row, metric): value
-        for number in (24, 8)
+        (f"{number} training examples a domain{beyond}", row, metric): value
+        for number, beyond in ((24, ""), (8, ""), (24, " after all rounds"))
         for row in ("IMM", "raw logits")
         for metric, value in {"gained": 1.5, "lead": -1.5}.items()
     }

@@ -21,6 +21,7 @@ def test_interval_over_seeds_is_students():
     assert (found.mean, found.freedom, found.over) == (3, 4, "5 seeds") and found.error == pytest.approx(0.5**0.5)
     assert found.high - 3 == pytest.approx(T4 * 0.5**0.5, abs=1e-5) and 3 - found.low == pytest.approx(found.high - 3)
     assert found.bounds(0.9)[1] - 3 == pytest.approx(2.131847 * 0.5**0.5, abs=1e-5)
+    assert found.detectable == pytest.approx((T4 + 0.940965) * 0.5**0.5, abs=1e-5)
     same = estimate([np.array([[7], [7], [7]])])
     assert (same.low, same.high, same.above(), same.above(7), same.above(8)) == (7, 7, 1.0, 0.5, 0.0)
 

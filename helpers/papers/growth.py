@@ -21,7 +21,7 @@ def growth(paper: Paper, presets: list[str]) -> dict:
         first = next(iter(comparisons.by_metric(record)))
         everywhere = set.intersection(*({*comparisons.rows(of)} for of, _ in known if of.label == record.label))
         scores += _points(first, number, everywhere)
-        size = f"{number:,} training examples a domain, {summary.seeds([record])}"
+        size = f"{number:,} training examples a domain or task on average, {summary.seeds([record])}"
         notes.append("; ".join([f"{record.label}, preset {record.preset}: {size}", *record.notes[:1]]))
         unit = first.unit
     if not scores:
@@ -34,15 +34,17 @@ def growth(paper: Paper, presets: list[str]) -> dict:
 
 def regimes(paper: Paper, presets: list[str]) -> dict:
     """Parts of a record: a paper's scatters of all ``presets`` that have them together. A line is a number of training
-    examples, a column what was a row, with its average over the domains. Raises RecordError where none has any."""
+    examples, and what a record's title says beyond the first's, a column what was a row, with its average over the
+    domains. Raises RecordError where none has any."""
     scores, title = [], ""
     for record, number in _sized(paper, paper.regimes, presets):
         title = title or record.title
+        beyond = record.title.partition(":")[0].removeprefix(title.partition(":")[0])
         for metric in comparisons.by_metric(record):
             values: dict[tuple[str, int], list[float]] = {}
             for score in metric.scores:
                 values.setdefault((score.method, score.seed), []).append(score.value)
-            line = {"method": f"{number:,} training examples a domain", "metric": metric.unit}
+            line = {"method": f"{number:,} training examples a domain{beyond}", "metric": metric.unit}
             scores += [
                 Score(column=row, seed=seed, value=float(np.mean(of)), **line) for (row, seed), of in values.items()
             ]

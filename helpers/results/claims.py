@@ -118,18 +118,18 @@ def _nothing(record: Record) -> float:
 
 
 def _p_value(estimate: Estimate, within: float | None, nothing: float) -> tuple[float, str]:
-    """The p value of the test that decides most surely, and what it decides: a t test of both sides, or, for a margin,
-    two of one side each (both ends have to be within it), or that it lies beyond. What is certainly within ``nothing``,
-    so that it is printed as 0, is no difference."""
+    """The p value of a claim's test, and what that decides: a t test of both sides, or, for a margin, two of one side
+    each (both ends have to be within it). Where the opposite is decided more surely, that of the test which does: what
+    is certainly within ``nothing``, so that it is printed as 0, is no difference, and a margin may be exceeded."""
     limit = within or nothing
     over, under = estimate.above(limit), 1 - estimate.above(-limit)  # of being no more, no less
     inside = max(over, under)
     if within is None:
         above = estimate.above()
         apart = 2 * min(above, 1 - above)
-        return (inside, FAILS) if inside < apart else (apart, HOLDS if estimate.mean > 0 else FAILS)
+        return (inside, FAILS) if inside < min(apart, RISK) else (apart, HOLDS if estimate.mean > 0 else FAILS)
     beyond = 2 * min(1 - over, 1 - under)
-    return (inside, HOLDS) if inside < beyond else (beyond, FAILS)
+    return (beyond, FAILS) if beyond < min(inside, RISK) else (inside, HOLDS)
 
 
 def _printed(record: Record, claim: Claim) -> tuple[float | None, str]:
@@ -163,4 +163,8 @@ def _sentences(
     evidence = f"{tables.interval(found, digits)}, less than {nothing:g}" if alike else tables.evidence(found, digits)
     if p is not None:
         evidence += f", p {f'= {p:.3f}' if p >= 0.001 else '< 0.001'}{says}"
-    return f"{said} ({evidence}){test.share}{paper}.", f"{said} ({tables.bounds(found, digits)}){paper}."
+    bounds = tables.bounds(found, digits)
+    if outcome == OPEN and claim.primary and p is not None:
+        seen = f"; detectable {tables.number(found.detectable, digits)}"
+        evidence, bounds = evidence + seen, bounds + seen
+    return f"{said} ({evidence}){test.share}{paper}.", f"{said} ({bounds}){paper}."

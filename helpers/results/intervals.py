@@ -18,6 +18,7 @@ import numpy as np
 from scipy import optimize, stats
 
 LEVEL = 0.95
+POWER = 0.8
 NOTHING = 1e-18  # a variance of rounding alone
 Matrices = Sequence[np.ndarray]
 Part = tuple[float, int]  # of a variance: its value and its degrees of freedom
@@ -50,6 +51,12 @@ class Estimate(NamedTuple):
     def high(self) -> float | None:
         """The upper end of its 95 % interval."""
         return self.bounds() and self.bounds()[1]
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest true value that a t test at 5 % tells from zero with the probability ``POWER``, were this
+        estimate's error that of all such; None for a single number."""
+        return self.error and float(self.error * stats.t.ppf([(1 + LEVEL) / 2, POWER], self.freedom).sum())
 
     def above(self, limit: float = 0.0) -> float | None:
         """How probable it is, as far as these runs tell, that the true value lies above ``limit``: one minus the p

@@ -24,7 +24,8 @@ GENERATED = (
 MARK = {outcome: mark for outcome, (_, mark) in html.MARKS.items()}
 KEY = (
     f"{MARK[HOLDS]}: the test supports the claim, {MARK[FAILS]}: it refutes it, {MARK[OPEN]}: neither. In brackets "
-    "stand 95 % intervals. P(> 0) is 1 less the p value of a t test of one side. A table's headline is tested by "
+    "stand 95 % intervals, and for an open headline the smallest true difference that as many seeds decide in four of "
+    "five cases (detectable). P(> 0) is one minus the p value of a one-sided t test. A table's headline is tested by "
     "itself; p values of its other claims, and of controls, which are claims of ours, are corrected for their number "
     "(Holm)."
 )

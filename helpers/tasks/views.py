@@ -41,9 +41,11 @@ def choose(preset: Preset, readers: Readers, where: str, examples: list[Example]
     right = {name: metrics.score(examples, answers).f1 for name, answers in answered.items()}
     fits = (right["before"] == 0) & (right["after"] == 100)
     broken = (right["before"] == 100) & (right["after"] == 0)
+    distinct = len({example.group for example in examples})
+    several = f" ({distinct:,} with several passages each)" if distinct < len(examples) else ""
     changes = (
-        f"of the {len(examples)} {where} questions distillation mended {fits.sum()} (an F1 of 0 before, of 100 after) "
-        f"and broke {broken.sum()} (100 before, 0 after)"
+        f"of the {len(examples):,} {where} questions{several} distillation mended {fits.sum()} (an F1 of 0 before, of "
+        f"100 after) and broke {broken.sum()} (100 before, 0 after)"
     )
     for number in np.flatnonzero(fits):
         spans = {"gold": examples[number].span, "confusing": answered["before"][number].span}

@@ -59,7 +59,7 @@ CARD = Paper(
         Notebook("05_imm_adversarial", (*SIZES, "imm.rounds", *ALL), lambda p: _algorithm().plans(p, p.imm.rounds)),
     ),
     growth={"table1": "data"},
-    regimes={"leads": "data"},
+    regimes={"leads": "data", "leads_later": "data"},
     settings=("imm",),
     own_domains=OwnDomains(
         command="improve",
