@@ -250,6 +250,9 @@ def test_a_scatter_shows_one_metric_against_another():
     assert means == {"old": (2.425, 1.5), "new": (-0.5, -2.5), "twin": (2.575, 0.5)}
     assert ax.get_xlabel() == "lead\n(rows of the same value side by side)"
     assert ax.get_ylabel().startswith("gain\n(95 % interval over seeds")
+    fewer = [score for score in scores if score[:2] != ("new", "a")]  # its mean is of the column that it has
+    marks = figures.draw(record("imm/lead", fewer, kind="scatter")).axes[0].lines
+    assert [(*line.get_xdata(), *line.get_ydata()) for line in marks if line.get_label() == "new"] == [(0.5, -1.5)]
     with pytest.raises(ValueError, match="scores of two metrics"):
         record("imm/lead", [score for score in scores if score[-1] == "gain"], kind="scatter")
 

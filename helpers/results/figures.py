@@ -126,15 +126,15 @@ def _lines(record: Record, column: str, ax: Axes) -> tuple[dict[str, float], dic
 
 
 def scatter(record: Record) -> Figure:
-    """Each method's mean in a record's first metric against that in its second, with intervals of both, and each column
-    as a small dot; means that are alike along the axis stand side by side."""
+    """Each method's mean in a record's first metric against that in its second, over the columns that it has, with
+    intervals of both, and each column as a small dot; means that are alike along the axis stand side by side."""
     up, along = comparisons.by_metric(record)
     ax = canvas.axes(None, WIDTH * 0.75, HEIGHT)
-    ys, xs = comparisons.estimates(up), comparisons.estimates(along)
-    aside = _aside(xs[xs.columns[-1]].dropna())
-    for (row, of_y), color in zip(ys.iterrows(), methods.colors(record, list(ys.index)), strict=True):
-        cells = [(x, y) for x, y in zip(xs.loc[row], of_y, strict=True) if x is not None and y is not None]
-        *dots, (x, y) = cells
+    ys, xs = ({row: _of_row(metric, row) for row in comparisons.rows(metric)} for metric in (up, along))
+    means = pd.Series({row: cells.iloc[-1] for row, cells in ys.items()})
+    aside = _aside(pd.Series({row: cells.iloc[-1] for row, cells in xs.items()}))
+    for (row, of_y), color in zip(ys.items(), methods.colors(record, list(ys)), strict=True):
+        *dots, (x, y) = zip(xs[row], of_y, strict=True)
         place = x.mean + aside[row]
         ax.plot([x.mean for x, _ in dots], [y.mean for _, y in dots], "o", color=color, markersize=3.5, alpha=0.6)
         if None not in (x.low, y.low):
@@ -144,9 +144,15 @@ def scatter(record: Record) -> Figure:
     ax.axhline(0, color="0.5", linewidth=0.8)
     ax.axvline(0, color="0.5", linewidth=0.8)
     ax.legend(**OUTSIDE)
-    over = tables.varying(ys[[ys.columns[-1]]]) or ONE_RUN
+    over = tables.varying(means.to_frame()) or ONE_RUN
     beside = "\n(rows of the same value side by side)" if any(aside.values()) else ""
     return finish(ax, f"{along.unit}{beside}", f"{up.unit}\n({over})", record.title).figure
+
+
+def _of_row(record: Record, row: str) -> pd.Series:
+    """The estimates of a row's columns, and of their average, as if it were alone."""
+    scores = [score for score in record.scores if comparisons.row_label(score) == row]
+    return comparisons.estimates(record.model_copy(update={"scores": scores})).loc[row]
 
 
 def _aside(means: pd.Series) -> dict[str, float]:
