@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -172,7 +172,7 @@ def improve(paper: Paper, session: Session, out: Path, after: Callable[[Cached],
 def identity(method: OwnDomains, preset: Preset) -> str:
     """Eight hex digits that stand for settings, data and encoders, these by their contents, wherever they lie."""
     keys = [flag.key for flag in method.flags if flag.encoder]
-    encoders = [place and content(place) for place in (reduce(getattr, key.split("."), preset) for key in keys)]
+    encoders = [place and content(place) for place in (attrgetter(key)(preset) for key in keys)]
     left_out = {"limits": True, "engine": True, **elsewhere(method, preset)}
     for section, _, key in (key.rpartition(".") for key in keys):
         left_out |= {section: {key}} if section else {key: True}

@@ -246,8 +246,8 @@ def _write(
     encoder.config.initializer_range = 0.02  # for new heads
     encoder.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    parameters = sum(weight.numel() for weight in encoder.parameters())
-    record = {"title": title, **found, "parameters": parameters, "run": provenance.run_info(*made).model_dump()}
+    found = {**found, "parameters": encoder.num_parameters()}
+    record = {"title": title, **found, "run": provenance.run_info(*made).model_dump()}
     path = Path(folder) / "pretraining.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return path

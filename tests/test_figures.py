@@ -182,14 +182,14 @@ def test_methods_that_meet_in_a_figure_have_colours_of_their_own():
 
 def test_names_stand_at_the_ends_of_lines_and_do_not_overlap():
     scores = [(m, "all", 0, v, x) for m, v in {"IMM": 50, "Mix": 50.01, "FT": 90}.items() for x in (0.0, 1.0)]
-    ax = figures.curve(record("imm/figure3", scores, kind="curve"), "all")
+    ax = figures.draw(record("imm/figure3", scores, kind="curve")).axes[0]
     heights = {text.get_text(): text.xy[1] for text in ax.texts}
     assert list(heights) == ["IMM", "Mix", "FT"] and heights["FT"] == 90
     assert heights["Mix"] - heights["IMM"] > 1 and heights["IMM"] < 50 < heights["Mix"]
 
 
 def test_curve_runs_along_x():
-    ax = figures.curve(curve(), "all")
+    ax = figures.draw(curve()).axes[0]
     assert ax.lines[0].get_xydata().tolist() == [[0, 51], [1, 52], [2, 53]]
     band = ax.collections[0].get_paths()[0].vertices
     assert [band[:, 1].min(), band[:, 1].max()] == pytest.approx([51 - 12.7062, 53 + 12.7062], abs=1e-4)
@@ -206,7 +206,7 @@ def test_panels_of_curves_share_a_scale_with_room_for_all_and_each_has_its_own_p
 
 
 def test_heat_map_numbers_can_be_read():
-    ax = heatmaps.similarity_heatmap(similarity())
+    ax, cosines = figures.draw(similarity()).axes
     image = ax.images[0]
     assert len(ax.texts) == 6  # the diagonal is left out
     for text in ax.texts:
@@ -217,6 +217,7 @@ def test_heat_map_numbers_can_be_read():
         assert text.get_color() == ("white" if background < 0.5 else "black")
     assert {text.get_color() for text in ax.texts} == {"white", "black"}
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("source domain j", "target domain i")
+    assert [text.get_text() for text in cosines.texts] == ["0.50"] * 6
 
 
 def test_heat_maps_share_colours_and_wrap():
@@ -268,7 +269,7 @@ def test_heat_maps_keep_the_order_of_rows_and_columns_and_gaps():
 
 def test_a_logarithmic_axis_has_plain_numbers():
     scores = [("student", "all", 0, 50 + x, x) for x in (2.5, 20.0, 14350.2)]
-    ax = figures.curve(record("hrkd/figure2", scores, kind="curve", payload={"scale": "log"}), "all")
+    ax = figures.draw(record("hrkd/figure2", scores, kind="curve", payload={"scale": "log"})).axes[0]
     assert ax.get_xscale() == "log" and ax.get_xlabel() == "x"
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["2.5", "20", "14,350"]
     assert not any(tick.tick1line.get_visible() for tick in ax.xaxis.get_minor_ticks())
@@ -279,24 +280,16 @@ def similarity_value(row: int, column: int) -> float:
 
 
 def test_lengths_are_densities():
-    ax = figures.lengths(corpora(), "question_lengths")
+    _, ax, _ = figures.draw(corpora()).axes
     values = ax.patches[0].get_data().values
     assert values.tolist() == [7.5, 1.25]  # 75 % over 10 words, 25 % over 20
     assert ax.get_xlabel() == "words in a question"
 
 
 def test_question_words_are_percentages():
-    ax = heatmaps.question_words(corpora())
+    *_, ax = figures.draw(corpora()).axes
     assert sorted({text.get_text() for text in ax.texts}) == ["25", "75"]
     assert [tick.get_text() for tick in ax.get_yticklabels()] == DOMAINS
-
-
-def test_functions_draw_on_axes_that_they_are_given():
-    given = Figure().subplots(1, 2)
-    assert figures.lengths(corpora(), ax=given[0]) is given[0]
-    assert figures.curve(curve(), "all", ax=given[1]) is given[1]
-    cosines = heatmaps.similarity_heatmap(similarity(), raw=True)
-    assert [text.get_text() for text in cosines.texts] == ["0.50"] * 6
 
 
 def test_a_row_that_a_claim_compares_has_the_colour_of_its_verdict():

@@ -23,7 +23,7 @@ from transformers.utils import logging
 
 from helpers import paths
 from helpers.batches.texts import EncoderError, Template
-from helpers.files import unwritten
+from helpers.files import fingerprint, unwritten
 from helpers.models import dropout, mnemonic, san  # noqa: F401  registers RMR and SAN, so that they load like any other
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
@@ -150,7 +150,7 @@ def encoder_fingerprint(encoder: str) -> str:
 def vocabulary_fingerprint(encoder: str) -> str:
     """What stands for the word pieces that an encoder reads, in their order."""
     pieces = load_tokenizer(encoder).get_vocab()
-    return hashlib.sha256("\n".join(sorted(pieces, key=pieces.get)).encode()).hexdigest()[:16]
+    return fingerprint(*sorted(pieces, key=pieces.get))
 
 
 def save_encoder(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Container
 from dataclasses import dataclass, field
-from functools import reduce
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -94,7 +94,7 @@ def place(parameters: dict[str, object], notebook: str) -> str:
         given = key.endswith(".folder") or (name in OF_THIS_MACHINE and own.data.source != "mini")
         if value is None or name in ("preset", "results", *card.parts) or given:
             continue
-        usual = reduce(getattr, key.split("."), own) if key else known[name].default
+        usual = attrgetter(key)(own) if key else known[name].default
         said += [re.sub(r"[^\w.=-]+", "-", f"{name}={value}").strip("-")] if value != usual else []
     text = ",".join(said)
     if len(text) > LONGEST:

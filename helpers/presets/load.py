@@ -2,7 +2,7 @@
 
 import copy
 import tomllib
-from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 
 import pydantic
@@ -113,7 +113,7 @@ def _limits(shipped: str, preset: Preset, topics: tuple[str, ...]) -> list[Limit
             if key == "why":
                 continue
             limits.pop(key, None)  # a later group wins, also where it has the preset's own value
-            if value != (instead := reduce(getattr, key.split("."), preset)):
+            if value != (instead := attrgetter(key)(preset)):
                 limits[key] = Limit(key=key, value=value, instead_of=instead, why=group["why"])
     return list(limits.values())
 

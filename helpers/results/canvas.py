@@ -28,11 +28,6 @@ class Drawing(Figure):
         return content(self, "png")
 
 
-def axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """``ax`` itself, or those of a new drawing."""
-    return Drawing(width, height).add_subplot() if ax is None else ax
-
-
 def finish(ax: Axes, xlabel: str, ylabel: str, title: str) -> Axes:
     """Name the axes, and leave only the lines that help to read them."""
     ax.set_xlabel(xlabel)

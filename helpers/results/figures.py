@@ -1,7 +1,6 @@
 """The pictures of records, drawn from them alone and the same byte for byte at every drawing.
 
-``draw`` makes the whole figure of a record, as its kind says. The functions that draw one part of it, of a record of
-one metric, take ``ax=None`` and return the axes.
+``draw`` makes the whole figure of a record, as its kind says.
 """
 
 from functools import partial
@@ -76,19 +75,10 @@ def curves(record: Record) -> Figure:
     return figure
 
 
-def curve(record: Record, column: str, ax: Axes | None = None) -> Axes:
-    """Value in one column against x, a line for each method, with its interval and its name at its end;
-    ``payload["x"]`` names the x axis, and ``payload["scale"]`` may be "log".
-
-    Methods without x are horizontal lines.
-    """
-    ax = canvas.axes(ax, WIDTH * 0.75, HEIGHT)
-    canvas.name_lines(ax, *_lines(record, column, ax))
-    return ax
-
-
 def _lines(record: Record, column: str, ax: Axes) -> tuple[dict[str, float], dict[str, tuple]]:
-    """The lines of a curve, without their names; returns where each ends, and its colour."""
+    """Value in one column against x, a line for each method, with its interval, and without its name; returns where
+    each ends, and its colour. ``payload["x"]`` names the x axis, and ``payload["scale"]`` may be "log". Methods without
+    x are horizontal lines."""
     table = comparisons.estimates(record)[column]
     names, ends = list(dict.fromkeys(score.method for score in record.scores)), {}
     shades = dict(zip(names, methods.colors(record, names), strict=True))
@@ -129,7 +119,7 @@ def scatter(record: Record) -> Figure:
     """Each method's mean in a record's first metric against that in its second, over the columns that it has, with
     intervals of both, and each column as a small dot; means that are alike along the axis stand side by side."""
     up, along = comparisons.by_metric(record)
-    ax = canvas.axes(None, WIDTH * 0.75, HEIGHT)
+    ax = Drawing(WIDTH * 0.75, HEIGHT).add_subplot()
     ys, xs = ({row: _of_row(metric, row) for row in comparisons.rows(metric)} for metric in (up, along))
     means = pd.Series({row: cells.iloc[-1] for row, cells in ys.items()})
     aside = _aside(pd.Series({row: cells.iloc[-1] for row, cells in xs.items()}))
@@ -174,9 +164,8 @@ def profile(record: Record) -> Figure:
     return figure
 
 
-def lengths(record: Record, what: str = "passage_lengths", ax: Axes | None = None) -> Axes:
+def lengths(record: Record, what: str, ax: Axes) -> Axes:
     """Outlines of histograms of lengths in words, ``{domain: {"edges": […], "counts": […]}}``, as % of a domain."""
-    ax = canvas.axes(ax, WIDTH / 2, 3.4)
     domains = record.payload[what]
     for (domain, histogram), color in zip(domains.items(), colors(len(domains)), strict=True):
         edges, counts = np.asarray(histogram["edges"], float), np.asarray(histogram["counts"], float)

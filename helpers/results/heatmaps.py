@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from helpers.results import canvas
 from helpers.results.canvas import HEIGHT, WIDTH, Drawing, finish
 from helpers.results.records import Record
 
@@ -23,7 +22,7 @@ def similarities(record: Record) -> Figure:
     return figure
 
 
-def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None) -> Axes:
+def similarity_heatmap(record: Record, raw: bool, ax: Axes) -> Axes:
     """How alike two domains' questions are: the weights s_ij, or with ``raw`` the cosines that they come from."""
     if raw:
         table, title = pd.DataFrame(record.payload["cosines"]).T, "Cosine"
@@ -34,7 +33,7 @@ def similarity_heatmap(record: Record, raw: bool = False, ax: Axes | None = None
     others = table.index.to_numpy()[:, None] != table.columns.to_numpy()
     table = table.where(others).astype(float)  # itself with itself says nothing, and would use up the colours
     # From 0, or nearly equal weights would look far apart.
-    ax = _heatmap(table, "{:.2f}", canvas.axes(ax, WIDTH / 2, HEIGHT), vmin=0)
+    ax = _heatmap(table, "{:.2f}", ax, vmin=0)
     return finish(ax, "source domain j", "target domain i", title)
 
 
@@ -66,10 +65,10 @@ def heatmaps(record: Record) -> Figure:
     return figure
 
 
-def question_words(record: Record, ax: Axes | None = None) -> Axes:
+def question_words(record: Record, ax: Axes) -> Axes:
     """Shares of question words, ``{domain: {word: share}}``, as percentages."""
     table = 100 * pd.DataFrame.from_dict(record.payload["question_words"], orient="index").fillna(0.0)
-    ax = _heatmap(table, "{:.0f}", canvas.axes(ax, WIDTH, 0.5 * len(table) + 1.2))
+    ax = _heatmap(table, "{:.0f}", ax)
     return finish(ax, "", "", "Question words, % of the domain's questions")
 
 

@@ -199,11 +199,6 @@ def weights_of(folder: Path, domain: str) -> Path:
     return folder / f"best-{domain}.safetensors"
 
 
-def size_of(model: nn.Module) -> int:
-    """Number of its parameters."""
-    return sum(weight.numel() for weight in model.parameters())
-
-
 def labelling(model: ClassifierTraining, *, of_domains: bool = False) -> Labelling:
     """The task of asking a trained model for the classes of its domains' test texts."""
     return Labelling(

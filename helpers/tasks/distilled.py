@@ -51,8 +51,8 @@ class DistilledReader(CachedTraining):
         done = self.train(
             model, self.batches(), loss, spans.validation(preset, domains) if "CE" in self.terms else None
         )
-        parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        return {**self.keep(model.eval(), done, spans.reading(preset, domains)), "parameters": parameters}
+        kept = self.keep(model.eval(), done, spans.reading(preset, domains))
+        return {**kept, "parameters": model.num_parameters(only_trainable=True)}
 
     @property
     def target(self) -> list[str]:

@@ -18,7 +18,7 @@ from helpers.models.pretrained import load_encoder
 from helpers.models.relations import Relations
 from helpers.presets.schema import Preset
 from helpers.tasks import labels, ratios
-from helpers.tasks.classifiers import ClassifierTraining, Validation, size_of
+from helpers.tasks.classifiers import ClassifierTraining, Validation
 from helpers.tasks.instances import weigh
 from helpers.training import losses
 from helpers.training.checkpoints import load_tensors, save_tensors, weights
@@ -52,7 +52,7 @@ class TeacherTraining(ClassifierTraining):
         result = self.keep(classifier.eval(), done, self.reading())
         if self.meta:
             save_tensors(self.folder().with_name(VIEW), weights(model.view), {}, "domain view")
-        return {**result, "parameters": size_of(classifier)}
+        return {**result, "parameters": classifier.num_parameters()}
 
     def initial(self) -> nn.Module:
         """The model as its training begins."""
@@ -87,7 +87,7 @@ class StudentTraining(ClassifierTraining):
         result = self.keep(student, done, self.reading())
         if self.relations:
             save_tensors(self.folder().with_name(RELATIONS), weights(learner.relations), {}, "relations")
-        return {**result, "parameters": size_of(student)}
+        return {**result, "parameters": student.num_parameters()}
 
     def initial(self) -> nn.Module:
         """The student as its training begins."""
