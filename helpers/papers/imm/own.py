@@ -173,16 +173,9 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         row: mean(seconds_of(needed.values()) for needed in of_seeds.values())
         for row, of_seeds in trained.needs.items()
     }
-    valid, chosen, models, teacher = validation(trained, after), {}, {}, public_name(preset.imm.teacher)
-    for domain in preset.data.domains:  # of equal ones the one that stands first
-        of_rows = {row: mean(valid[row, domain, seed] for seed in seeds) for row in trained.rows}
-        row = chosen[domain] = max(of_rows, key=of_rows.__getitem__)
-        best = max(seeds, key=lambda seed: valid[row, domain, seed])
-        reader = trained.rows[row][best][domain]
-        told = {"domain": domain, "teacher": teacher, "members": preset.imm.ensemble}
-        told["more"] = MORE * (row == UNLABELLED)
-        history = imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(**told)
-        models[domain] = OwnModel(partial(shutil.copytree, reader.folder()), best, history)
+    valid = validation(trained, after)
+    chosen = {domain: best_row(trained, valid, domain) for domain in preset.data.domains}
+    models = {domain: own_model(trained, valid, row, domain) for domain, row in chosen.items()}
     for seed in seeds:
         trained.rows.setdefault(CHOSEN, {})[seed] = {i: trained.rows[row][seed][i] for i, row in chosen.items()}
     beats = Claim(text="the readers chosen on validation are better than Single", above=CHOSEN, below="Single")
@@ -194,6 +187,21 @@ def train(preset: Preset, after: After | None = None) -> tuple[dict, dict[str, O
         "payload": {"seconds": spent, "chosen": chosen},
         "training_seconds": trained.seconds + (seconds_of([general]) if general else 0),
     }, models
+
+
+def best_row(trained: Trained, valid: dict[Cell, float], domain: str) -> str:
+    """The row whose readers of a domain are best on validation, on average over seeds; of equal rows the first."""
+    return max(trained.rows, key=lambda row: mean(valid[row, domain, seed] for seed in range(trained.preset.seeds)))
+
+
+def own_model(trained: Trained, valid: dict[Cell, float], row: str, domain: str) -> OwnModel:
+    """A row's reader of a domain, of the seed that is best on validation, and how it came about."""
+    best = max(range(trained.preset.seeds), key=lambda seed: valid[row, domain, seed])
+    known = trained.preset.imm
+    named = {"domain": domain, "teacher": public_name(known.teacher), "members": known.ensemble}
+    more = MORE if row == UNLABELLED else ""
+    history = imm_history(trained, best, domain) if row == IMM else HISTORIES[row].format(**named, more=more)
+    return OwnModel(partial(shutil.copytree, trained.rows[row][best][domain].folder()), best, history)
 
 
 def validation(trained: Trained, after: After | None = None) -> dict[Cell, float]:
