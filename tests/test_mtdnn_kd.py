@@ -69,7 +69,7 @@ def test_rows_of_ours_may_have_fewer_seeds(all_alike):
 def test_steps_are_epochs_over_all_tasks():
     preset = smoke()
     assert mt_dnn(preset, 0, 0).steps == 6 * 2  # 16 texts of each of six tasks, batches of 8
-    assert single(preset, 0, SINGLE, "RTE").steps == 2
+    assert single(preset, 0, SINGLE, "RTE").steps == 2 * (1 + 1)  # as many epochs alone as together and after
     longer = smoke(**{"mtdnn_kd.tuning_epochs": 2.5, "mtdnn_kd.tuning_learning_rate": 1e-5})
     after = tuned(longer, 0, MTDNN, "RTE", mt_dnn(longer, 0, 1))
     assert (after.steps, after.settings["training"]["learning_rate"], after.dropout) == (5, 1e-5, 0.2)

@@ -36,6 +36,11 @@ def load_one(data: DataSettings, name: str) -> Domain:
         domain = questions.load_domain(name, given, seed=data.seed, draw=data.draw, unanswerable=unanswerable, **sizes)
     # A free answer that shares no word with its passage has no span: it is scored, and not trained on.
     train = [example for example in domain.train if example.span is not None or not example.answers]
+    if domain.train and not train:
+        raise DataError(
+            f"domain {name}: none of its {len(domain.train):,} training questions has an answer with a place in its "
+            "passage; correct the answers, or take the domain out of data.domains"
+        )
     shared = train[: max(1, round(data.train_share * len(train)))]
     domain, notes = replace(domain, name=name, train=shared), list(domain.notes)
     if data.source != "mini":

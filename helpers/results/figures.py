@@ -84,11 +84,13 @@ def _lines(record: Record, column: str, ax: Axes) -> tuple[dict[str, float], dic
     shades = dict(zip(names, methods.colors(record, names), strict=True))
     for method, color in shades.items():
         points = {score.x: records.row_label(score) for score in record.scores if score.method == method}
-        if None in points:
+        if None in points and table[points[None]] is not None:
             ends[method] = table[points[None]].mean
             ax.axhline(ends[method], color=color, linewidth=1.2, linestyle="--")
             continue
         cells = {x: table[points[x]] for x in sorted(points) if table[points[x]] is not None}
+        if not cells:
+            continue
         ends[method] = [*cells.values()][-1].mean
         ax.plot([*cells], [cell.mean for cell in cells.values()], "o-", color=color, markersize=4)
         if all(cell.low is not None for cell in cells.values()):

@@ -194,6 +194,7 @@ def _label(value: object, where: str, form: _Form, labels: Sequence[str]) -> str
     if (label == "-" and is_mnli) or (label == "-1" and labels):
         return None
     numbered = INFERENCE if inference else labels
+    label = label.removesuffix(".0") if labels else label  # a class number, as pandas writes a column with gaps
     if label.isdecimal() and label.isascii() and int(label) < len(numbered):
         return numbered[int(label)]
     if labels:

@@ -53,8 +53,10 @@ def parse_json(text: str, path: Path, line: int = 1, expected: str = "") -> obje
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         place = f"line {line + error.lineno - 1}, column {error.colno}"
-        hint = f"{expected and f'{expected}; '}the file may be cut short: fetch it again"
-        raise DataError(f"{path}: not valid JSON at {place} ({error.msg}); {hint}") from None
+        spread = text.strip() == "{"  # a line of a file that should have an object in each
+        hint = "write each object on one line" if spread else "the file may be cut short: fetch it again"
+        what = f"{expected}; {hint}" if expected else hint
+        raise DataError(f"{path}: not valid JSON at {place} ({error.msg}); {what}") from None
     except _Twice as error:
         raise DataError(f"{path}: a JSON object has the key {found(error.args[0])} twice; keep one of them") from None
     except RecursionError:

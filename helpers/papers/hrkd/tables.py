@@ -141,12 +141,11 @@ def figure2(preset: Preset, trained: dict[float, Trained]) -> dict:
     few, many = (f", {100 * share:g}" for share in (min(trained), max(trained)))
     more, first = {"than": [OURS + many, SINGLE + many], "primary": True}, f"with {100 * min(trained):g} % of the texts"
     claims = [
-        Claim(text="HRKD gains more with few texts than with many", above=OURS + few, below=SINGLE + few, **more),
-        *(
-            Claim(text=f"{first} {OURS} is better than {row}", above=OURS + few, below=row + few)
-            for row in (SINGLE, META)
-        ),
+        Claim(text=f"{first} {OURS} is better than {row}", above=OURS + few, below=row + few) for row in (SINGLE, META)
     ]
+    if many != few:
+        text = "HRKD gains more with few texts than with many"
+        claims.insert(0, Claim(text=text, above=OURS + few, below=SINGLE + few, **more))
     return {
         "scores": values[GAIN] + values["accuracy"],
         "claims": claims,

@@ -6,6 +6,7 @@ section 3.3, Algorithm 1 of the appendix, `helpers.batches.plans.weighted`). As 
 """
 
 from helpers.papers.mtdnn.trainings import general, reader
+from helpers.presets.papers import MtDnnSettings
 from helpers.presets.schema import Preset
 from helpers.tasks import kinds
 from helpers.tasks.multitask import MultiTaskTraining
@@ -27,7 +28,7 @@ def plan(preset: Preset, seed: int) -> Plan:
         return reader(encoded, seed, name, beside[name], weight, firsts[encoded.encoder])
 
     # Table 1: questions drawn with several weights, and alone
-    rows = {weighted(weight): row(BOTH, weight) for weight in known.weights}
+    rows = {weighted(weight): row(BOTH, weight) for weight in weights(known)}
     # Table 2: which tasks beside the questions
     rows |= {name: row(name) for name in beside}
     # Table 3: a larger encoder
@@ -44,6 +45,11 @@ def groups(preset: Preset) -> dict[str, list[str]]:
     sentences = [name for name, kind in tasks.items() if kind != "choices"]
     named = {QA: [], CHOICES: choices, SENTENCES: sentences, BOTH: [*choices, *sentences]}
     return {row: beside for row, beside in named.items() if beside or row == QA}
+
+
+def weights(known: MtDnnSettings) -> list[float]:
+    """Those of Table 1, that of the other tables among them."""
+    return sorted({*known.weights, known.weight})
 
 
 def weighted(weight: float) -> str:

@@ -85,23 +85,23 @@ def scores(preset: Preset, asked: Replies, rows: dict[str, str]) -> dict:
 
 def table1(trained: Trained, asked: Replies) -> dict:
     """Table 1: questions drawn more or less often, and questions alone."""
-    known = trained.preset.mtdnn
-    rows = {weighted(weight): weighted(weight) for weight in known.weights} | {QA: "QA(1.0)"}
-    best, least = weighted(known.weight), weighted(min(known.weights))
+    known, weights = trained.preset.mtdnn, algorithm.weights(trained.preset.mtdnn)
+    rows = {weighted(weight): weighted(weight) for weight in weights} | {QA: "QA(1.0)"}
+    others = {"all": "QA(1.0)"}
+    if known.weight > weights[0]:
+        others = {f"{weights[0]:g}": weighted(weights[0])} | others
     return {
         **scores(trained.preset, asked, rows),
         "baselines": ["QA(1.0)"],
         "claims": [
             Claim(
                 text=f"taking {known.weight:g} of the batches from the questions is better than {name}",
-                **claim,
+                above=weighted(known.weight),
+                below=row,
                 columns=[ALL],
-                primary=name != "all",
+                primary=row == next(iter(others.values())),
             )
-            for name, claim in {
-                f"{min(known.weights):g}": {"above": best, "below": least},
-                "all": {"above": best, "below": "QA(1.0)"},
-            }.items()
+            for name, row in others.items()
         ],
         "training_seconds": trained.seconds,
     }

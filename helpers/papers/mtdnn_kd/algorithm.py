@@ -81,7 +81,7 @@ def chosen_by(preset: Preset, tasks: list[str]) -> list[str]:
 
 
 def is_run(preset: Preset, seed: int, row: str) -> bool:
-    """Whether a seed has a student's row, and the preset the texts that it needs."""
+    """Whether a seed has a student's row, and the preset the teachers and the texts that it needs."""
     is_ours = row != STUDENT and seed >= (preset.mtdnn_kd.other_seeds or preset.seeds)
     has_unlabelled = any(kinds.examples_of(preset, task, "unlabelled") for task in taught(preset))
-    return not is_ours and (row != UNLABELLED or has_unlabelled)
+    return bool(taught(preset)) and not is_ours and (row != UNLABELLED or has_unlabelled)

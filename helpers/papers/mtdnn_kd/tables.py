@@ -67,6 +67,9 @@ def table2(trained: Trained) -> dict:
 def claims(preset: Preset) -> Iterator[Claim]:
     """What section 4.2 says of the student and MT-DNN."""
     tasks, taught = list(preset.tasks.tasks), algorithm.taught(preset)
+    yield better(MTDNN, SINGLE, primary=not taught)
+    if not taught:
+        return
     yield better(STUDENT, MTDNN, primary=True)
     if others := [task for task in tasks if task not in taught]:
         yield better(STUDENT, MTDNN, on=" on tasks without a teacher", columns=others)
@@ -75,7 +78,6 @@ def claims(preset: Preset) -> Iterator[Claim]:
             than = {"columns": [few], "than": [STUDENT, MTDNN], "than_columns": [many]}
             text = f"{STUDENT} gains more with few examples: on {few} than on {many}"
             yield Claim(text=text, above=STUDENT, below=MTDNN, **than)
-    yield better(MTDNN, SINGLE)
 
 
 def table3(trained: Trained) -> dict:
@@ -98,7 +100,7 @@ def table3(trained: Trained) -> dict:
         "baselines": [MTDNN],
         "claims": [
             better(ENSEMBLE, MTDNN, columns=columns),
-            Claim(text=text, above=STUDENT, below=MTDNN, **kept),
+            *[Claim(text=text, above=STUDENT, below=MTDNN, **kept)] * (STUDENT in trained.rows),
         ],
         "notes": [
             *notes(preset),
@@ -207,9 +209,12 @@ def notes(preset: Preset) -> list[str]:
     """What one has to know about how the rows were made."""
     known, training = preset.mtdnn_kd, preset.training
     rates = ", ".join(f"{rate:g}" for rate in known.dropouts)
+    chosen_by, taught = algorithm.chosen_by(preset, list(preset.tasks.tasks)), algorithm.taught(preset)
+    teach = f"they teach {', '.join(taught)}" if taught else "they teach no task, so there is no student"
     return [
         f"on all tasks together: {training.epochs:g} epochs, {training.optimizer}, learning rate "
-        f"{training.learning_rate:g}, batches of {training.batch_size}; on one: {known.tuning_epochs:g} epochs",
+        f"{training.learning_rate:g}, batches of {training.batch_size}; then on one: {known.tuning_epochs:g} epochs",
+        f"{SINGLE}: {training.epochs + known.tuning_epochs:g} epochs, as many as {MTDNN} sees of each task",
         f"ensembles: the {known.members} of {known.models} models, of dropout {rates} in turns, that are best on "
-        f"validation of {' and '.join(known.chosen_by)}; they teach {', '.join(algorithm.taught(preset))}",
+        f"validation of {' and '.join(chosen_by)}; {teach}",
     ]

@@ -33,10 +33,12 @@ def mt_dnn(
 
 
 def single(preset: Preset, seed: int, label: str, task: str) -> MultiTaskTraining:
-    """The pretrained encoder trained on one task alone, for as many epochs as a model is on all of them."""
+    """The pretrained encoder trained on one task alone, for as many epochs as MT-DNN sees its texts, those of the
+    fine-tuning among them."""
     known = preset.mtdnn_kd
     seed, name, dropout = seed * known.models, f"{label}, {task}, seed {seed}", known.dropouts[0]
-    return _training(preset, [task], preset.training.epochs, {}, label=name, seed=seed, dropout=dropout)
+    epochs = preset.training.epochs + known.tuning_epochs
+    return _training(preset, [task], epochs, {}, label=name, seed=seed, dropout=dropout)
 
 
 def tuned(
