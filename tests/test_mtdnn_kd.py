@@ -145,8 +145,9 @@ def test_a_score_is_the_mean_of_a_tasks_metrics(trained):
 
 def test_claims_are_about_what_there_is():
     claims = list(tables.claims(smoke()))
-    assert [claim.columns for claim in claims] == [[], ["CoLA", "STS-B"], ["RTE"], []]
-    assert claims[2].than_columns == ["MNLI"]
+    assert [claim.columns for claim in claims] == [[], [], ["CoLA", "STS-B"], ["RTE"]]
+    assert [claim.primary for claim in claims] == [False, True, False, False]
+    assert claims[3].than_columns == ["MNLI"]
     assert "MRPC" in [claim.columns[0] for claim in tables.claims(load("mini", "mtdnn_kd")) if claim.than]
 
 
