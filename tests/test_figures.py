@@ -195,6 +195,14 @@ def test_curve_runs_along_x():
     assert [band[:, 1].min(), band[:, 1].max()] == pytest.approx([51 - 12.7062, 53 + 12.7062], abs=1e-4)
 
 
+def test_a_method_without_a_point_in_a_column_draws_no_line_there():
+    scores = [("HRKD", c, 0, 60.0 + x, x) for c in ("low", "high") for x in (1.0, 2.0)]
+    scores += [("Meta-KD", "low", 0, 61.0, 1.0), ("single", "high", 0, 62.0)]  # a point, and a level without an x
+    low, high = figures.draw(record("hrkd/growth", scores, kind="curve", average=False)).axes
+    names = [sorted(text.get_text() for text in ax.texts) for ax in (low, high)]
+    assert names == [["HRKD", "Meta-KD"], ["HRKD", "single"]]  # those at the ends of lines
+
+
 def test_panels_of_curves_share_a_scale_with_room_for_all_and_each_has_its_own_places():
     scores = [("HRKD", c, 0, v + x, x) for c, v in {"low": 30, "high": 80}.items() for x in (27.0 + (c == "low"), 80.0)]
     payload = {"x": "examples", "scale": "log"}

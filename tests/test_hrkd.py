@@ -110,6 +110,13 @@ def test_few_texts_are_the_first_of_many():
     assert {share for share, _ in plans} == {0.25, 1.0}
 
 
+def test_figure_2_with_one_share_says_nothing_of_few_and_many(trained):
+    preset = smoke(**{"hrkd.few_shot": "reviews"})
+    both = [claim.text for claim in tables.figure2(preset, {0.1: trained, 1.0: trained})["claims"]]
+    assert both[0] == "HRKD gains more with few texts than with many" and len(both) == 3
+    assert [claim.text for claim in tables.figure2(preset, {0.1: trained})["claims"]] == both[1:]
+
+
 def test_too_few_texts_for_a_step_are_refused():
     with pytest.raises(DataError, match="make no step of 4: raise epochs, or give more texts"):
         plan_of(smoke(**{"hrkd.epochs": 0.1}))

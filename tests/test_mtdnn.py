@@ -56,6 +56,13 @@ def test_rows_share_readers():
     assert rows[f"{QA}, larger"].key == rows[QA].key
 
 
+def test_the_other_tables_weight_is_a_row_of_table_1():
+    preset = smoke(**{"mtdnn.weight": 0.6})
+    assert algorithm.weights(preset.mtdnn) == [0.5, 0.6, 0.8]
+    _, rows = waves_of(algorithm.plan(preset, 0))
+    assert rows["QA(0.6)+MCC+SC"].key == rows[BOTH].key != rows["QA(0.8)+MCC+SC"].key
+
+
 def test_the_other_tasks_share_the_rest_alike():
     both = reader(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
     assert both.weights == pytest.approx({"encyclopedia": 0.8, "SWAG": 0.1, "CoLA": 0.1})

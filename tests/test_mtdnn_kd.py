@@ -108,6 +108,12 @@ def test_soft_targets_are_the_mean_of_the_members(trained):
     assert "teacher_probabilities" not in batches.at(other)
 
 
+def test_without_teachers_there_is_no_student(all_alike, module_results):
+    preset = smoke(**{"mtdnn_kd.taught": []})
+    _, rows = waves_of(algorithm.plans(preset)[0])
+    assert list(rows) == [SINGLE, MTDNN, ENSEMBLE]
+
+
 def test_a_row_needs_its_teachers(trained):
     needs = trained.needs
     assert len(needs[SINGLE][0]) == 6 and len(needs[MTDNN][0]) == 6 + 1
@@ -149,6 +155,8 @@ def test_claims_are_about_what_there_is():
     assert [claim.primary for claim in claims] == [False, True, False, False]
     assert claims[3].than_columns == ["MNLI"]
     assert "MRPC" in [claim.columns[0] for claim in tables.claims(load("mini", "mtdnn_kd")) if claim.than]
+    (alone,) = tables.claims(smoke(**{"mtdnn_kd.taught": []}))
+    assert (alone.above, alone.below, alone.primary) == (MTDNN, SINGLE, True)
 
 
 def test_a_network_of_answers_in_turns(tmp_path, monkeypatch):

@@ -42,6 +42,13 @@ def test_split_of_one_file_is_disjoint_by_passage_and_complete(tmp_path):
     assert domain.notes[-1] == "d: questions: train 60 on 20 passages, valid 12 on 4 passages, test 18 on 6 passages"
 
 
+def test_a_domain_whose_answers_have_no_place_cannot_be_trained_on(tmp_path):
+    rows = [("d1", part, "Who slept?", "nobody", "no one") for part in ("train", "train", "valid", "test")]
+    write_narrativeqa(tmp_path / "stories", rows)
+    with pytest.raises(DataError, match="none of its 2 training questions has an answer with a place in its passage"):
+        load_one(DataSettings(source="files", folder=str(tmp_path), domains={"stories": "stories"}), "stories")
+
+
 def test_variants_of_a_question_stay_in_one_part(tmp_path):
     names = [(number, name) for number in range(30) for name in ("", "-turk0", "-turk1")]
     paragraphs = [(f"Here is {n}. {name}", [question(f"{n}{name}", answers=[("Here", 0)])]) for n, name in names]

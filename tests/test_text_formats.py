@@ -177,6 +177,17 @@ def test_labels_that_are_numbers_by_name(tmp_path):
     assert [record.label for record in parts["all"]] == ["1", "0"] and notes == []
 
 
+def test_whole_numbers_as_pandas_writes_them_beside_gaps(tmp_path):
+    file = write(tmp_path / "a.csv", "text,label\nA,1.0\nB,-1.0\nC,2.0\n")
+    for labels, wanted in (
+        (["1", "2"], ["1", "2"]),
+        (["a", "b", "c"], ["b", "c"]),
+        (MNLI, ["neutral", "contradiction"]),
+    ):
+        assert [text[3] for text in texts_of(file, labels)] == wanted
+    assert [text[3] for text in texts_of(file, [])] == ["1.0", "-1.0", "2.0"]
+
+
 def test_the_hubs_own_names_of_classes_decide(tmp_path):
     features = datasets.Features(
         {
@@ -236,6 +247,7 @@ def test_ten_refusals_are_listed(tmp_path):
         (b"[]", "no row is in it"),
         (b'{"text": "A"', "not valid JSON at line 1"),
         (b'{\n "text": "A",\n "label": 1\n}', "expected rows of texts and labels as JSON (an object a line, or a list"),
+        (b'{\n "text": "A",\n "label": 1\n}', "; write each object on one line"),
         (b"text,stars\nA,1\n", "found 'text', 'stars'"),
         (b"text,label\nA,1,2\n", "row from line 2: expected 2 cells, as line 1 has, found 3; check its quotes"),
         (b"text,label\nA\xe9,1\n", "line 2 is not UTF-8: byte 12 of the file is 0xe9; save the file as UTF-8"),

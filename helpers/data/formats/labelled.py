@@ -187,16 +187,17 @@ def _label(value: object, where: str, form: _Form, labels: Sequence[str]) -> str
     if not isinstance(value, str | int):
         raise DataError(f"{where}: expected {column!r} to be {says} or a class number, found {found(value)}")
     label = str(value)
-    if label in labels:
-        return label
+    whole = label.removesuffix(".0") if labels else label  # a class number, as pandas writes a column with gaps
+    for name in (label, whole):
+        if name in labels:
+            return name
     # A dash is MNLI's; elsewhere it is a name like any other, as that of minus beside plus.
     is_mnli = inference or column == "gold_label" or form.texts[0] == "premise"
-    if (label == "-" and is_mnli) or (label == "-1" and labels):
+    if (label == "-" and is_mnli) or (whole == "-1" and labels):
         return None
     numbered = INFERENCE if inference else labels
-    label = label.removesuffix(".0") if labels else label  # a class number, as pandas writes a column with gaps
-    if label.isdecimal() and label.isascii() and int(label) < len(numbered):
-        return numbered[int(label)]
+    if whole.isdecimal() and whole.isascii() and int(whole) < len(numbered):
+        return numbered[int(whole)]
     if labels:
         raise DataError(
             f"{where}: the label {found(label)} is none of {', '.join(labels)}; correct it, or name it in the "
