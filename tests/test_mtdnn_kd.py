@@ -159,6 +159,14 @@ def test_claims_are_about_what_there_is():
     assert (alone.above, alone.below, alone.primary) == (MTDNN, SINGLE, True)
 
 
+def test_without_teachers_the_tables_have_what_there_is(trained):
+    alone = tables.models(smoke(**{"mtdnn_kd.taught": []}))
+    assert {score.method for score in tables.table2(alone)["scores"]} == {SINGLE, MTDNN}
+    (claim,) = tables.table3(alone)["claims"]
+    assert (claim.above, claim.below) == (ENSEMBLE, MTDNN)
+    assert tables.sureness(alone).empty and tables.example(alone) is None
+
+
 def test_a_network_of_answers_in_turns(tmp_path, monkeypatch):
     monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path))
     training = mt_dnn(smoke(**{"mtdnn_kd.san": True}), 0, 0)
