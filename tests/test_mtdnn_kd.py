@@ -8,8 +8,9 @@ from conftest import waves_of
 from helpers.papers.mtdnn_kd import algorithm, tables
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, SOFT_ALONE, STUDENT, UNLABELLED
 from helpers.papers.mtdnn_kd.trainings import mt_dnn, single, tuned
-from helpers.papers.rows import costs
+from helpers.papers.rows import costs, shares
 from helpers.presets.load import load
+from helpers.results.records import Record
 from helpers.tasks import kinds
 from helpers.tasks.multitask import MultiTaskTraining, Predictions
 
@@ -162,8 +163,11 @@ def test_claims_are_about_what_there_is():
 def test_without_teachers_the_tables_have_what_there_is(trained):
     alone = tables.models(smoke(**{"mtdnn_kd.taught": []}))
     assert {score.method for score in tables.table2(alone)["scores"]} == {SINGLE, MTDNN}
-    (claim,) = tables.table3(alone)["claims"]
+    table = tables.table3(alone)
+    (claim,) = table["claims"]
     assert (claim.above, claim.below) == (ENSEMBLE, MTDNN)
+    record = Record.model_construct(artefact="mtdnn_kd/table3", unit="points", scores=table["scores"])
+    assert shares(record, {STUDENT: (STUDENT, ENSEMBLE, MTDNN)}).empty
     assert tables.sureness(alone).empty and tables.example(alone) is None
 
 
