@@ -1,4 +1,4 @@
-"""Records in git were made with the settings that their presets have now, or it is written here why not."""
+"""Records in git were made with the settings that their presets have now."""
 
 import json
 from fnmatch import fnmatch
@@ -9,12 +9,6 @@ from helpers import papers, paths
 from helpers.notebooks.parameters import preset_for
 from helpers.notebooks.session import OF_THIS_MACHINE
 
-OLDER = {  # until they are made again
-    "lab/corpora/overview": "sizes of test and validation parts were others",
-    "lab/imm/*": "sizes and epochs were others",
-    "lab/a2d/figure4": "sizes of test and validation parts were others",
-    "lab/a2d/table[34]": "sizes of test and validation parts were others",
-}
 READ_BY = {"a2d.lengths": "a2d/steps", "imm.controls": "imm/[!t]*|imm/table[13]*"}  # of their papers' records alone
 
 
@@ -40,8 +34,6 @@ def test_records_have_the_settings_of_their_presets(name, monkeypatch):
     for paper in papers.ALL:
         for path in sorted(paths.results(name).glob(f"{paper.key}/*.json")):
             record = f"{paper.key}/{path.stem}"
-            if any(fnmatch(f"{name}/{record}", pattern) for pattern in OLDER):
-                continue
             parameters = json.loads(path.read_text())["run"]["parameters"]
             notebooks = growth if path.stem in ("growth", "regimes") else [card.name for card in paper.notebooks]
             found = min((differing(parameters, paper, notebook) for notebook in notebooks), key=len)
