@@ -12,7 +12,7 @@ from helpers.data import questions, tasks, warnings
 from helpers.data.adversarial import load_adversarial
 from helpers.data.domains import load_one, locate_domains
 from helpers.data.downloads import plan
-from helpers.data.examples import Corpus, DataError, Domain, Example
+from helpers.data.examples import Corpus, DataError, Domain, Example, Task
 from helpers.data.formats.folders import ALL_PARTS, PARTS
 from helpers.data.formats.squad import write_squad
 from helpers.data.texts import label_names, load_texts
@@ -54,12 +54,14 @@ def check(given: argparse.Namespace) -> int:
         except DataError as error:
             print(f"{section}: {error}", file=sys.stderr)
             failed += 1
+    known_tasks = {}
     for name in preset.tasks.tasks if preset.tasks.is_given else ():
         try:
-            print_task("tasks", preset.tasks, name)
+            known_tasks[name] = print_task("tasks", preset.tasks, name)
         except DataError as error:
             print(f"tasks: {name}: {error}", file=sys.stderr)
             failed += 1
+    print_lines(warnings.seen_elsewhere(known_tasks, {}, {}) if preset.tasks.source != "mini" else ())
     return 1 if failed else 0
 
 
@@ -97,7 +99,7 @@ def print_texts(section: str, texts: TextsSettings) -> None:
         if texts.domains:
             print(f"{section}: no folder is given (-p {section}.folder path/to/texts)")
         return
-    for name, domain in load_texts(texts).items():
+    for name, domain in (known := load_texts(texts)).items():
         parts = {part: getattr(domain, part) for part in PARTS}
         head = f"{section}: {name}" if section else name
         print(f"{head}: {', '.join(f'{len(pairs):,} {part}' for part, pairs in parts.items())} texts")
@@ -106,17 +108,19 @@ def print_texts(section: str, texts: TextsSettings) -> None:
             shares = (f"{label} {counts[n] / len(pairs):.0%}" for n, label in enumerate(label_names(texts)))
             print(f"  {part}: {', '.join(shares)}")
         print_lines(domain.notes)
+    print_lines(warnings.seen_elsewhere(known, {}, {}) if texts.source != "mini" else ())
 
 
-def print_task(section: str, given: TasksSettings, name: str) -> None:
+def print_task(section: str, given: TasksSettings, name: str) -> Task:
     """The sizes of a task of a preset's section ("": left unsaid), its labels, what it is scored by, and what was done
-    to it. Raises DataError."""
+    to it; it is returned. Raises DataError."""
     task = tasks.load_task(given, name)
     sizes = [f"{len(getattr(task, part)):,} {part}" for part in ALL_PARTS if getattr(task, part)]
     labels = f"; {', '.join(task.labels)}" if task.labels else ""
     head = f"{section}: {name}" if section else name
     print(f"{head}: {', '.join(sizes)}{labels}; scored by {' and '.join(task.metrics)}")
     print_lines(task.notes)
+    return task
 
 
 def _print_plan(parameters: dict[str, object]) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers import checks
 from helpers.batches.sequences import Sequences
 from helpers.data import warnings
-from helpers.data.examples import DataError, Domain
+from helpers.data.examples import DataError, Domain, Task
 from helpers.data.sections import fingerprint, load
 from helpers.data.tasks import FORMATS
 from helpers.papers.card import OwnDomains
@@ -88,8 +88,8 @@ def print_domains(method: OwnDomains, preset: Preset) -> None:
             checks.print_texts("", settings)
             made = {name: labels.sequences_of(settings, preset.encoder, name, "train") for name in names}
         elif isinstance(settings, TasksSettings):
-            for name in names:
-                print_task(settings, name)
+            known = {name: print_task(settings, name) for name in names}
+            checks.print_lines(warnings.seen_elsewhere(known, {}, {}))
             made = {name: kinds.sequences_of(preset, name, "train") for name in names}
         else:
             questions |= {name: checks.print_domain(settings, name) for name in names}
@@ -109,10 +109,10 @@ def cuts(sequences: Mapping[str, Sequences], section: str) -> list[str]:
     ]
 
 
-def print_task(tasks: TasksSettings, name: str) -> None:
+def print_task(tasks: TasksSettings, name: str) -> Task:
     """The same of a task. Raises DataError, which says how questions are given where no format is."""
     try:
-        checks.print_task("", tasks, name)
+        return checks.print_task("", tasks, name)
     except DataError as error:
         if ":" in tasks.tasks[name]:
             raise

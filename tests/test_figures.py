@@ -112,6 +112,10 @@ def test_an_interval_is_grey_where_it_holds_zero_and_cut_where_it_is_long():
     # 1, 2 and 3: an error of 0.577, times 4.303, the t quantile of 2 degrees of freedom
     assert shown[0].get_xdata().tolist() == pytest.approx([-0.48, 4.0], abs=0.01)
     assert shown[1].get_xdata().tolist() == [-4, 4]
+    ends = [(line.get_marker(), *line.get_xdata(), *line.get_ydata()) for line in ax.lines if line.get_marker() in "<>"]
+    assert ends == [(">", 4, 0), ("<", -4, 1), (">", 4, 1)]  # where they go on
+    dots.legend(ax, [apart], 4.0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["ours, open", "interval goes on"]
     assert {shown[0].get_color(), shown[1].get_color()} == {dots.UNSURE}
     sure = dots.forest(Figure().subplots(), [Dot("c", estimate([np.array([[5.0], [5.1], [5.2]])]))], 9.0).lines
     assert {line.get_color() for line in sure[1:] if len(line.get_xdata())} == {dots.OURS}
@@ -255,8 +259,11 @@ def test_a_scatter_shows_one_metric_against_another():
     ]
     ax = figures.draw(record("imm/lead", scores, kind="scatter")).axes[0]
     means = {line.get_label(): (*line.get_xdata(), *line.get_ydata()) for line in ax.lines if line.get_marker() == "s"}
-    # The twin's lead is the old one's: they stand side by side, a twentieth of the range of 3 apart.
-    assert means == {"old": (2.425, 1.5), "new": (-0.5, -2.5), "twin": (2.575, 0.5)}
+    # The twin's lead is the old one's: they stand side by side, 3 % of what is drawn apart: from the lower end of the
+    # new one's interval to the upper end of theirs, 3 + 2 · 6.3531, as t is 12.7062 and the standard error 0.5.
+    aside = 0.015 * (3 + 12.7062)
+    assert means["new"] == (-0.5, -2.5) and means["old"] == pytest.approx((2.5 - aside, 1.5), abs=1e-5)
+    assert means["twin"] == pytest.approx((2.5 + aside, 0.5), abs=1e-5)
     assert ax.get_xlabel() == "lead\n(rows of the same value side by side)"
     assert ax.get_ylabel().startswith("gain\n(95 % interval over seeds")
     fewer = [score for score in scores if score[:2] != ("new", "a")]  # its mean is of the column that it has

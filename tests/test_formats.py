@@ -213,6 +213,14 @@ BAD_QUESTIONS = {
         HERE + r" \(id q1\), answer 1: 'Ada' is not at its offset -43",
     ),
     "impossible yet answered": (question(is_impossible=True), HERE + r" \(id q1\): 'is_impossible' is true"),
+    "possible without answer": (
+        question(answers=(), is_impossible=False),
+        HERE + r" \(id q1\): 'is_impossible' is false, yet",
+    ),
+    "half a character": (
+        question(text="What \ud83d?"),
+        HERE + r" \(id q1\): expected 'question' to be text without half characters",
+    ),
     "impossible is text": (
         question(answers=(), is_impossible="yes"),
         HERE + r" \(id q1\): expected 'is_impossible' to be true or false, found 'yes'",
@@ -294,6 +302,10 @@ BAD_MRQA = {
     "answer is a number": (mrqa_question(answers=[3]), r"\(id m1\), answer 1: expected text, found 3"),
     "no answers to score": (mrqa_question(answers=[]), r"\(id m1\): 'detected_answers' without 'answers'"),
     "impossible": (mrqa_question(is_impossible=True), r"\(id m1\): 'is_impossible' is true"),
+    "possible": (
+        mrqa_question(is_impossible=False, answers=[], detected_answers=[]),
+        r"\(id m1\): 'is_impossible' is false, yet there is no answer",
+    ),
     "unanswerable": (mrqa_question(answers=[], detected_answers=[]), r"\(id m1\): the question has no answer"),
 }
 

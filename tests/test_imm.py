@@ -102,6 +102,9 @@ def test_what_the_switches_change(monkeypatch, preset):
     plan = algorithm.algorithm1(preset, 0, preset.imm.model_copy(update={"similarity": "released"}), 1)
     with pytest.raises(algorithm.SwitchError, match=r"'released' is for the domains SQuAD, .* not \['encyclopedia'"):
         next(plan)  # before anything is trained
+    data = preset.data.model_copy(update={"domains": {"news": "news"}})
+    with pytest.raises(algorithm.SwitchError, match="learn from those of other domains, and there is only news"):
+        next(algorithm.similarities(preset.model_copy(update={"data": data}), 0, "equal"))
 
 
 def test_measured_similarities_follow_how_readers_do_elsewhere(monkeypatch, preset):
@@ -282,6 +285,11 @@ def test_acceptance_and_the_last_new_readers(monkeypatch, preset):
         "round 1",
         2,
     )  # of three: encyclopedia's is as good as the old one
+    assert parts["notes"] == []
+    longer = SimpleNamespace(theta=[*rounds.theta, rounds.theta[-1]])  # goes on for a round
+    some = SimpleNamespace(preset=preset, histories={("IMM", 0): rounds, ("IMM", 1): longer, ("IMM", 2): rounds})
+    (note,) = ablations.acceptance(some)["notes"]
+    assert note.endswith("is not in later means; ended before round 2: 2 of 3")
     asked = []
     monkeypatch.setattr(tables, "table", lambda given: asked.append(given) or {"claims": ["some"]})
     assert ablations.new_readers(trained) == {"claims": []}  # the paper says nothing of them

@@ -1,5 +1,7 @@
 """MtDNN: its readers, their selection of batches, the scores of unanswerable questions, and changes in answers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -69,6 +71,13 @@ def test_the_other_tasks_share_the_rest_alike():
     assert both.epoch_of == "encyclopedia" and both.selected_by == ["encyclopedia"]
     alone = reader(smoke(), 0, QA, [], 0.8)
     assert (alone.weights, alone.epoch_of, alone.tasks) == ({}, "", ["encyclopedia"])
+
+
+def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
+    for kind, alone in (("choices", CHOICES), ("labels", SENTENCES)):
+        monkeypatch.setattr(kinds, "head_of", lambda preset, name, kind=kind: SimpleNamespace(kind=kind))
+        rows = algorithm.groups(smoke())
+        assert [*rows] == [QA, BOTH] and alone not in rows and len(rows[BOTH]) == 2
 
 
 def test_an_epoch_ends_with_the_questions():

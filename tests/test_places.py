@@ -46,6 +46,14 @@ def test_of_two_places_equally_near_none_is_taken():
     assert placed("to be to be", "to", 4) == (6, "to", [NEAR])
 
 
+def test_an_offset_in_other_units_of_another_place_is_refused():
+    faces = "😀😀😀😀😀😀 Bern saw Bern and Bern"  # 7 letters before the first, 13 units of JavaScript
+    assert "more than once" in refused(faces, "Bern", 13) and placed(faces, "Bern", 15) == (16, "Bern", [NEAR])
+    dishes = "żółć żółć zje i zje i zje"  # 10 letters before the first, 18 bytes
+    assert "more than once" in refused(dishes, "zje", 18) and placed(dishes, "zje", 15) == (16, "zje", [NEAR])
+    assert placed("żar zje, a żółw zje", "zje", 5) == (4, "zje", [NEAR])  # both units mean the near one
+
+
 def test_a_near_place_inside_a_word_is_no_repair():
     assert "more than once" in refused("the hen and the hens", "he", 3)  # in "hen"
     assert placed("東京は日本の首都。東京駅", "東京", 8) == (9, "東京", [NEAR])  # no spaces between words

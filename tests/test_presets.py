@@ -32,6 +32,7 @@ def copy(tmp_path, old, new):
         ("seeds = 2", 'seeds = "three"', "mine.toml: seeds: Input should be a valid integer .got 'three'"),
         ("learning_rate = ", "learning_rate = -", "training.learning_rate: Input should be greater than 0"),
         ('source = "mini"', 'source = "web"', "data.source: Input should be 'mini', 'files' or 'hub'"),
+        ("dropouts = [0.0, 0.02, 0.04]", "dropouts = []", "mtdnn_kd.dropouts: List should have at least 1 item"),
         ("seeds = 2", "seeds = ", "mine.toml: not valid TOML: .*line"),
     ],
 )

@@ -79,6 +79,16 @@ def test_the_first_screen_has_the_first_headline_and_one_that_is_decided_where_t
     assert [each.record.artefact for each in front.headlines(said)] == ["imm/table2"]
 
 
+def test_the_first_screen_has_what_another_size_decides():
+    here, both = [claimed(seeds=2), claimed("imm/table2")], [claimed(), claimed("imm/table2"), claimed("imm/table3")]
+    larger = [record.model_copy(update={"preset": "study-large"}) for record in both]
+    ours, sizes = (summary.primary(summary.judged(known)) for known in (here, larger))
+    said = front.decided_by(sizes, ours)
+    place = "IMM, Table 1 (preset [`study-large`](results/study-large/report.html)): "
+    assert said == place + sizes[0].judgement.short and said.endswith("B beats A: +5.0 F1 (+3.8 to +6.2).")
+    assert front.decided_by(ours, sizes) == ""
+
+
 def test_every_link_inside_the_page_leads_somewhere():
     page = shown(claimed(), similarity(), corpora(), table().model_copy(update={"artefact": "imm/table3_new"}))
     there = re.findall(r' id="([^"]+)"', page)
@@ -97,6 +107,9 @@ def test_too_few_seeds_and_a_missing_gpu_are_said_once():
     page = shown(claimed(limits=[LIMIT]), other)  # a row a paper where these differ
     rows = re.findall(r'<th scope="row">(training.epochs.*?)</th><td>(.*?)</td>', page)
     assert rows == [("training.epochs (imm)", "1"), ("training.epochs (a2d)", "2")]
+    both = [claimed(f"imm/table{n}", limits=[LIMIT | {"value": n, "why": f"why {n}"}]) for n in (1, 2)]
+    row = re.search(r'<th scope="row">training.epochs \(imm\)</th>(.*?)</tr>', shown(*both))[1]
+    assert re.findall("<td>(.*?)</td>", row) == ["1; 2", "all", "why 1; why 2", "imm"]
 
 
 def test_claims_are_marked_and_open_ones_stay_behind():

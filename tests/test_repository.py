@@ -121,7 +121,7 @@ def test_the_first_screen_is_of_the_records():
         pytest.skip("results have been run anew; python -m helpers figures writes them into README.md")
     found = front.decisive(papers.ALL)
     text = front.README.read_text(encoding="utf-8")
-    assert front.block(found, summary.judged(found)) in text and front.picture().exists()
+    assert front.block(found, summary.judged(found), front.of_sizes(papers.ALL)) in text and front.picture().exists()
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
@@ -133,7 +133,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     (results / "study").symlink_to(ROOT / "results/study")
     assert front.update(papers.ALL) == [results / "findings.png", front.README] and front.picture().exists()
     found = front.decisive(papers.ALL)
-    expected = f"# Title\n\n{front.block(found, summary.judged(found))}\n\nby hand\n"
+    expected = f"# Title\n\n{front.block(found, summary.judged(found), front.of_sizes(papers.ALL))}\n\nby hand\n"
     assert front.README.read_text() == expected and "preset [`study`](results/study/report.html)" in expected
 
 
@@ -144,7 +144,7 @@ def test_what_is_written_by_hand_of_the_readme_is_short():
 @pytest.mark.parametrize("preset", ["mini", "study", "study-small", "study-large", "lab"])
 def test_every_figure_of_the_records_is_there(preset):
     found = report.records.read_all(preset)
-    expected = {f"imm/{name}" for name in ("table1", "table3")}
+    expected = {"imm/table1"} if preset == "lab" else {"imm/table1", "imm/table3"}  # which takes hours there
     if preset == "mini":
         expected |= {"corpora/overview", *(f"imm/{name}" for name in ("similarity", "figure3", "table2"))}
     assert {record.artefact for record in found} >= expected

@@ -188,6 +188,15 @@ def test_whole_numbers_as_pandas_writes_them_beside_gaps(tmp_path):
     assert [text[3] for text in texts_of(file, [])] == ["1.0", "-1.0", "2.0"]
 
 
+def test_labels_whose_names_are_numbers_are_no_places(tmp_path):
+    file = write(tmp_path / "a.jsonl", {"text": "A", "label": 1.0}, {"text": "B", "label": 2})
+    for labels in (["1.0", "2.0", "3.0"], ["1", "2", "3"]):
+        parts, notes = read_texts(file, labels)
+        assert [record.label for record in parts["all"]] == labels[:2] and notes == []
+    stars = ["1", "2", "3", "4", "5"]
+    assert "line 2: the label '0' is none of 1, 2" in refusal_of(write(tmp_path / "b.csv", "text,label\nA,0\n"), stars)
+
+
 def test_the_hubs_own_names_of_classes_decide(tmp_path):
     features = datasets.Features(
         {

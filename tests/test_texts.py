@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import tarfile
 from collections import Counter
 
@@ -12,7 +13,7 @@ from conftest import write_squad
 from served import Served
 
 from helpers import __main__ as cli
-from helpers import paths
+from helpers import checks, paths
 from helpers.data import originals, splits, texts
 from helpers.data.examples import DataError
 from helpers.data.formats.labelled import Labelled
@@ -430,7 +431,24 @@ def test_preset_paper_knows_its_texts():
             assert not domain or domain[0] in known.corpora[corpus].rows
 
 
+def test_a_class_called_nan_is_warned_of(tmp_path):
+    rows(tmp_path / "news.jsonl", *many(300, labels=("good", "bad", "nan")))
+    notes = texts.load_texts(settings(tmp_path, "news", labels=[]))["news"].notes
+    assert "warning: news: a class is called 'nan'; remove its records if they have no label" in notes
+
+
 # -------------------------------------------------------------------------------------------------------- the command
+
+
+def test_test_texts_that_another_domain_trains_on_are_warned_of(tmp_path, capsys):
+    rows(tmp_path / "a/train.jsonl", *many(200))
+    rows(tmp_path / "a/test.jsonl", *many(60, "other"))
+    rows(tmp_path / "b/train.jsonl", *many(200, "more"))
+    rows(tmp_path / "b/test.jsonl", *many(60))
+    checks.print_texts("", settings(tmp_path, "a", "b"))
+    said = [line for line in capsys.readouterr().out.splitlines() if "are trained on in" in line]
+    (line,) = said
+    assert re.match(r"  warning: b: \d+ of 60 test texts are trained on in a; leave them out there, or models", line)
 
 
 def test_texts_are_checked_with_questions_or_alone(tmp_path, capsys):

@@ -1,10 +1,10 @@
 """What to be warned of before something is trained: few examples, labels that are nearly the same, passages seen."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 
-from helpers.data.examples import Domain, Example
+from helpers.data.examples import Choice, Domain, Example, Pair
 from helpers.data.formats.folders import PARTS
 
 SCATTER = 40.0  # points: how far a question's F1 is from the mean, about
@@ -32,6 +32,9 @@ def of_texts(data: Domain, labels: tuple[str, ...]) -> list[str]:
     for of_one in (names for names in alike.values() if len(names) > 1):
         says = "are classes of their own; write them alike if they are one"
         lines.append(f"warning: {name}: the labels {' and '.join(map(repr, of_one))} {says}")
+    for label in labels:
+        if label.lower() == "nan":
+            lines.append(f"warning: {name}: a class is called {label!r}; remove its records if they have no label")
     of_train = {pair.label for pair in data.train}
     if without := [label for number, label in enumerate(labels) if number not in of_train]:
         lines.append(f"warning: {name}: no text that is trained on is labelled {', '.join(without)}")
@@ -41,17 +44,28 @@ def of_texts(data: Domain, labels: tuple[str, ...]) -> list[str]:
 def seen_elsewhere(
     domains: Mapping[str, Domain], tested: Mapping[str, Sequence[Example]], trained: Mapping[str, Sequence[Example]]
 ) -> list[str]:
-    """The passages on which one domain is tested and another one trained, a line for each such two. Other questions are
-    ``tested`` or ``trained`` on as well."""
+    """The passages or texts on which one domain or task is tested and another one trained, a line for each such two.
+    Other examples are ``tested`` or ``trained`` on as well."""
     parts = ({name: getattr(known, part) for name, known in domains.items()} for part in ("test", "train"))
     both_sides = (of | other for of, other in zip(parts, (tested, trained), strict=True))
-    passages, known = ({name: {e.context for e in of[name]} for name in of} for of in both_sides)
+    passages, known = ({name: {_content(e) for e in of[name]} for name in of} for of in both_sides)
     return [
-        f"warning: {name}: {len(both):,} of {len(passages[name]):,} test passages are trained on in {other}; leave "
-        "them out there, or readers that learn both have seen them"
+        f"warning: {name}: {len(both):,} of {len(passages[name]):,} test {_noun(both)} are trained on in {other}; "
+        "leave them out there, or models that learn both have seen them"
         for name, other in product(passages, known)
         if name != other and (both := passages[name] & known[other])
     ]
+
+
+def _content(example: Example | Pair | Choice) -> str | tuple:
+    """What is read of it: a passage, or a text with what belongs to it."""
+    if isinstance(example, Pair):
+        return example.first, example.second
+    return example.context if isinstance(example, Example) else (example.context, example.endings)
+
+
+def _noun(contents: Collection[str | tuple]) -> str:
+    return "passages" if all(isinstance(content, str) for content in contents) else "texts"
 
 
 def _few(data: Domain, noun: str, enough: int, placed: Callable[[int], str]) -> list[str]:

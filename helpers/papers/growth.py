@@ -48,7 +48,8 @@ def regimes(paper: Paper, presets: list[str]) -> dict:
             scores += [
                 Score(column=row, seed=seed, value=float(np.mean(of)), **line) for (row, seed), of in values.items()
             ]
-    return {"title": f"{title}, by size", "kind": "scatter", "unit": scores[0].metric, "scores": scores, "draws": {}}
+    parts = {"title": f"{title}, by size", "kind": "scatter", "unit": scores[0].metric, "average": False}
+    return {**parts, "scores": scores, "draws": {}}
 
 
 def _sized(paper: Paper, tables: dict[str, str], presets: list[str]) -> Iterator[tuple[Record, int]]:

@@ -141,7 +141,7 @@ class HrkdSettings(Settings):
     steer: bool = Field(True, description="whether the ratios' gradient reaches the student, through its prototypes")
     few_shot: Literal["mnli", "reviews"] = Field("mnli", description="the corpus of Figure 2")
     shares: list[Annotated[float, Field(gt=0, le=1)]] = Field(
-        [0.02, 0.05, 0.1, 0.2], description="of the training texts, for Figure 2"
+        [0.02, 0.05, 0.1, 0.2], min_length=1, description="of the training texts, for Figure 2"
     )
     sizes: list[Annotated[int, Field(ge=1)]] = Field(
         [], description="numbers of the teacher's layers, for students of other sizes"
@@ -157,7 +157,7 @@ class MtDnnKdSettings(Settings):
     models: int = Field(6, ge=1, description="MT-DNNs that the members of the ensembles are chosen from")
     members: int = Field(3, ge=1, description="models of an ensemble")
     dropouts: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
-        [0.1, 0.2, 0.3], description="of the encoders of the models, in turns"
+        [0.1, 0.2, 0.3], min_length=1, description="of the encoders of the models, in turns"
     )
     head_dropout: float = Field(0.1, ge=0, lt=1, description="of the task layers, but those of some tasks")
     head_dropouts: dict[str, Annotated[float, Field(ge=0, lt=1)]] = Field(

@@ -21,11 +21,12 @@ LINE = 0.25  # inches of a line of dots
 MOST_PANELS = 4  # of a table's columns beside each other
 OURS, PAPER = "0.15", "#d55e00"
 UNSURE = "0.6"  # what is open
-CUT = 2.5  # times the largest number shown: longer intervals are cut there
+CUT = 2.5  # times the largest number shown: longer intervals end there, with an arrow
 KEY = {
     "ours": Line2D([], [], color=OURS, marker="o", markersize=5, linewidth=1.4),
     "ours, open": Line2D([], [], color=UNSURE, marker="o", markersize=5, linewidth=1.4),
     "ours, by column": Line2D([], [], color="0.6", marker="|", markersize=6, linewidth=0),
+    "interval goes on": Line2D([], [], color=UNSURE, marker=">", markersize=4, linewidth=1.4),
     "the paper": Line2D([], [], color=PAPER, marker="D", markersize=5, fillstyle="none", linewidth=0),
 }
 
@@ -49,15 +50,21 @@ class Dot(NamedTuple):
         bounds = self.ours and self.ours.bounds()
         return not bounds or bounds[0] <= 0 <= bounds[1]
 
+    def beyond(self, most: float) -> list[float]:
+        """The ends of its interval that are further than ``most`` from zero."""
+        return [bound for bound in (self.ours and self.ours.bounds()) or () if abs(bound) > most]
+
 
 def forest(ax: Axes, dots: Sequence[Dot], most: float) -> Axes:
-    """Differences from zero, a line each, which ends at ±``most``; grey where they are open."""
+    """Differences from zero, a line each, with an arrow at ±``most`` where it goes on; grey where they are open."""
     ax.axvline(0, color="0.4", linewidth=0.8)
     for place, dot in enumerate(dots):
         if dot.ours is not None:
             color = UNSURE if dot.is_open else OURS
             if bounds := dot.ours.bounds():
                 ax.plot(np.clip(bounds, -most, most), [place] * 2, color=color, linewidth=1.6, zorder=2)
+            for bound in dot.beyond(most):
+                ax.plot(np.sign(bound) * most, place, ">" if bound > 0 else "<", color=color, markersize=4.5, zorder=2)
             ax.plot(dot.parts, [place] * len(dot.parts), "|", color="0.75", markersize=6, zorder=1)
             ax.plot(dot.ours.mean, place, "o", color=color, markersize=5.5, zorder=3)
         if dot.paper is not None:
@@ -74,12 +81,13 @@ def reach(dots: Iterable[Dot]) -> float:
     return CUT * max([abs(value) for values in shown for value in values], default=0.0) or 1.0
 
 
-def legend(ax: Axes, dots: Sequence[Dot]) -> None:
-    """Says which marks are ours and which the paper's, of those that there are."""
+def legend(ax: Axes, dots: Sequence[Dot], most: float) -> None:
+    """Says which marks are ours and which the paper's, of those that there are where intervals end at ±``most``."""
     there = {
         "ours": any(dot.ours and not dot.is_open for dot in dots),
         "ours, open": any(dot.ours and dot.is_open for dot in dots),
         "ours, by column": any(dot.parts for dot in dots),
+        "interval goes on": any(dot.beyond(most) for dot in dots),
         "the paper": any(dot.paper is not None for dot in dots),
     }
     shown = {name: mark for name, mark in KEY.items() if there[name]}
@@ -103,11 +111,12 @@ def differences(record: Record) -> Figure:
         for column in shown
     }
     every = [dot for of_column in dots.values() for dot in of_column]
+    most = reach(every)
     for ax, column in zip(panels, shown, strict=True):
-        finish(forest(ax, dots[column], reach(every)), "", "", column if len(shown) > 1 else "")
+        finish(forest(ax, dots[column], most), "", "", column if len(shown) > 1 else "")
         ax.grid(axis="x", color="0.9")
         ax.grid(visible=False, axis="y")
-    legend(panels[-1], every)
+    legend(panels[-1], every, most)
     figure.supxlabel(f"{record.unit} above {baseline} ({tables.varying(found[shown]) or canvas.ONE_RUN})", fontsize=10)
     figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
     return figure

@@ -3,6 +3,7 @@
 ``draw`` makes the whole figure of a record, as its kind says.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from helpers import paths
 from helpers.files import write_whole
 from helpers.results import attention, canvas, comparisons, dots, heatmaps, methods, records, tables
 from helpers.results.canvas import HEIGHT, ONE_RUN, WIDTH, Drawing, finish, plain_style
+from helpers.results.intervals import Estimate
 from helpers.results.records import Record
 
 OUTSIDE = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # of a legend
@@ -118,15 +120,19 @@ def _lines(record: Record, column: str, ax: Axes) -> tuple[dict[str, float], dic
 
 
 def scatter(record: Record) -> Figure:
-    """Each method's mean in a record's first metric against that in its second, over the columns that it has, with
-    intervals of both, and each column as a small dot; means that are alike along the axis stand side by side."""
+    """A square for each method: its mean in a record's first metric against that in its second, over the columns that
+    it has, or its first column where their mean says nothing, with intervals of both; and the other columns as small
+    dots. Squares that are alike along the axis stand side by side."""
     up, along = comparisons.by_metric(record)
     ax = Drawing(WIDTH * 0.75, HEIGHT).add_subplot()
     ys, xs = ({row: _of_row(metric, row) for row in comparisons.rows(metric)} for metric in (up, along))
-    means = pd.Series({row: cells.iloc[-1] for row, cells in ys.items()})
-    aside = _aside(pd.Series({row: cells.iloc[-1] for row, cells in xs.items()}))
+    square = -1 if record.average else 0
+    means = pd.Series({row: cells.iloc[square] for row, cells in ys.items()})
+    middles = {row: cells.iloc[square] for row, cells in xs.items()}
+    aside = _aside(middles, [cell.mean for cells in xs.values() for cell in cells])
     for (row, of_y), color in zip(ys.items(), methods.colors(record, list(ys)), strict=True):
-        *dots, (x, y) = zip(xs[row], of_y, strict=True)
+        dots = list(zip(xs[row], of_y, strict=True))
+        x, y = dots.pop(square)
         place = x.mean + aside[row]
         ax.plot([x.mean for x, _ in dots], [y.mean for _, y in dots], "o", color=color, markersize=3.5, alpha=0.6)
         if None not in (x.low, y.low):
@@ -137,8 +143,10 @@ def scatter(record: Record) -> Figure:
     ax.axvline(0, color="0.5", linewidth=0.8)
     ax.legend(**OUTSIDE)
     over = tables.varying(means.to_frame()) or ONE_RUN
-    beside = "\n(rows of the same value side by side)" if any(aside.values()) else ""
-    return finish(ax, f"{along.unit}{beside}", f"{up.unit}\n({over})", record.title).figure
+    said = [] if record.average else [f"squares: {comparisons.columns(record)[0]}, dots: the table's other columns"]
+    said += ["rows of the same value side by side"] * any(aside.values())
+    below = "\n".join([along.unit, *(f"({words})" for words in said)])
+    return finish(ax, below, f"{up.unit}\n({over})", record.title).figure
 
 
 def _of_row(record: Record, row: str) -> pd.Series:
@@ -147,10 +155,11 @@ def _of_row(record: Record, row: str) -> pd.Series:
     return comparisons.estimates(record.model_copy(update={"scores": scores})).loc[row]
 
 
-def _aside(means: pd.Series) -> dict[str, float]:
-    """How far from its mean each row is drawn, so that those of one mean do not hide each other."""
-    values = means.map(lambda cell: round(cell.mean, 1))
-    step, shifts = 0.05 * max(1.0, values.max() - values.min()), {}
+def _aside(means: dict[str, Estimate], dots: Sequence[float]) -> dict[str, float]:
+    """How far from its mean each row is drawn, so that those of one mean do not hide each other beside all ``dots``."""
+    ends = [end for cell in means.values() for end in cell.bounds() or ()] + list(dots)
+    values = pd.Series(means).map(lambda cell: round(cell.mean, 1))
+    step, shifts = 0.03 * (max(ends) - min(ends) or 1.0), {}
     for _, alike in values.groupby(values, sort=False):
         shifts |= {row: step * (place - (len(alike) - 1) / 2) for place, row in enumerate(alike.index)}
     return shifts

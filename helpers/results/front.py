@@ -15,7 +15,10 @@ from helpers.results.summary import Judged
 
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
-SHOWN = "Of each paper its first headline is shown, and where that is open the first decided one; the picture has all."
+SHOWN = (
+    "Of each paper its first headline is shown, and where that is open also the first decided one, of those with a "
+    "number in the paper if there are any; the picture has all."
+)
 FINDINGS = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 
 
@@ -27,7 +30,7 @@ def update(papers: Sequence[Any]) -> list[Path]:
     said = summary.judged(found)
     write_whole(path := picture(), canvas.content(summary.forest(summary.primary(said)), "png"))
     text = README.read_text(encoding="utf-8")
-    write_whole(README, FINDINGS.sub(lambda _: block(found, said), text))
+    write_whole(README, FINDINGS.sub(lambda _: block(found, said, of_sizes(papers)), text))
     return [path, README]
 
 
@@ -37,13 +40,20 @@ def decisive(papers: Sequence[Any]) -> list[Record]:
     return list(summary.by_artefact(known).values())  # in the order of the last preset
 
 
+def of_sizes(papers: Sequence[Any]) -> list[Judged]:
+    """The headlines with other numbers of training examples."""
+    known = [record for name in summary.SIZES for record in records.read_all(name, papers)]
+    return summary.primary(summary.judged(known))
+
+
 def picture() -> Path:
     """Where the picture lies."""
     return paths.results(summary.MINIATURE[0]).parent / "findings.png"
 
 
-def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
-    """README's findings: of every paper the `headlines`, and how many of its claims hold, fail, or are open."""
+def block(found: Sequence[Record], claimed: dict[str, list[Judged]], sizes: Sequence[Judged]) -> str:
+    """README's findings: of every paper the `headlines`, and how many of its claims hold, fail, or are open; and those
+    of other ``sizes`` that decide what is open."""
     place = picture().relative_to(picture().parents[1]).as_posix()
     lines = [BEGIN, f"![Headline claims of the five papers, ours and as printed]({place})", ""]
     for said in claimed.values():
@@ -55,8 +65,23 @@ def block(found: Sequence[Record], claimed: dict[str, list[Judged]]) -> str:
     of_preset = {name: [record for record in claims if record.preset == name] for name in summary.MINIATURE}
     seeds = [f"{link(name)} ({summary.seeds(own)})" for name, own in of_preset.items() if own]
     few = summary.fewest(found)
+    if others := decided_by(sizes, summary.primary(claimed)):
+        lines += [
+            "",
+            f"Other numbers of training examples, each tested by itself, decide headlines that are open: {others}",
+        ]
     lines += ["", f"From {' and '.join(seeds)}." + f" {few}" * bool(few) + f" {SHOWN}", END]
     return "\n".join(lines)
+
+
+def decided_by(sizes: Sequence[Judged], said: Sequence[Judged]) -> str:
+    """Headlines of other sizes that are decided, where ours are open; empty without any."""
+    are_open = {(each.record.artefact, each.claim.text) for each in said if each.judgement.outcome == OPEN}
+    return " ".join(
+        f"{each.record.label} ({link(each.record.preset)}): {each.judgement.short}"
+        for each in sizes
+        if each.judgement.outcome != OPEN and (each.record.artefact, each.claim.text) in are_open
+    )
 
 
 def link(name: str) -> str:

@@ -16,6 +16,7 @@ from helpers.results.records import Claim, Record
 
 PRESETS = ("study", "mini", "lab", "paper")
 MINIATURE = ("study", "mini")  # those of one world; of a table the first that has it decides
+SIZES = ("study-small", "study-large")  # the same with other numbers of training examples
 GENERATED = (
     "All texts of this preset are generated: a miniature world of invented people and towns. MNLI, CoLA, AddSent "
     "and the like name which of the papers' data it stands in for, BERT and the like which of their encoders a small "
@@ -87,10 +88,10 @@ def forest(said: Sequence[Judged]) -> Figure:
         ax.tick_params(axis="y", labelsize=8)
         presets = " and ".join(dict.fromkeys(each.record.preset for each in said))
         title = f"Preset {presets}: {', '.join(f'{mark} {outcome}' for outcome, mark in MARK.items())}"
-        unit = "points above zero (95 % interval; cut where it is longer)"
+        unit = "points above zero (95 % interval)"
         canvas.finish(ax, unit, "", title).grid(axis="x", color="0.9")
         ax.grid(visible=False, axis="y")
-        dots.legend(ax, shown)
+        dots.legend(ax, shown, dots.reach(shown))
     return figure
 
 
@@ -155,8 +156,10 @@ def limits(own: Sequence[Record]) -> str:
     ]
     if not shown:
         return ""
-    frame = pd.DataFrame(shown).drop_duplicates()
-    frame = frame.groupby(list(frame.columns[:-1]), as_index=False).agg(", ".join)
+    frame = pd.DataFrame(shown).astype(str).drop_duplicates()
+    own = frame.groupby(["setting", "papers"], as_index=False, sort=False)
+    frame = own.agg(lambda column: "; ".join(dict.fromkeys(column)))  # of two notebooks, say
+    frame = frame.groupby([column for column in frame if column != "papers"], as_index=False).agg(", ".join)
     several = frame["setting"].duplicated(keep=False)  # papers differ in it
     frame["setting"] = frame["setting"].where(~several, frame["setting"] + " (" + frame["papers"] + ")")
     return html.table(("Numbers of this preset that are others without a GPU", frame.set_index("setting")))

@@ -1,5 +1,6 @@
 """Texts, or pairs of them, with a label: rows by their columns, wherever they are stored; a domain's files, by part."""
 
+import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -119,7 +120,7 @@ def labelled(
         elif record is None:
             without += 1
         else:
-            numbers = numbers or record.label not in str(row[form.label])
+            numbers = numbers or (record.label not in str(row[form.label]) and _number(record.label) is None)
             kept.append(record._replace(where=f"{name}: {record.where}"))
     if refused:
         raise refusal(name, refused, total=len(kept) + len(refused) + without)
@@ -196,7 +197,10 @@ def _label(value: object, where: str, form: _Form, labels: Sequence[str]) -> str
     if (label == "-" and is_mnli) or (whole == "-1" and labels):
         return None
     numbered = INFERENCE if inference else labels
-    if whole.isdecimal() and whole.isascii() and int(whole) < len(numbered):
+    if values := {value: name for name in labels if (value := _number(name)) is not None}:  # which are no places
+        if (number := _number(label)) in values:
+            return values[number]
+    elif whole.isdecimal() and whole.isascii() and int(whole) < len(numbered):
         return numbered[int(whole)]
     if labels:
         raise DataError(
@@ -204,6 +208,15 @@ def _label(value: object, where: str, form: _Form, labels: Sequence[str]) -> str
             "preset's labels"
         )
     return label
+
+
+def _number(text: str) -> float | None:
+    """What a label is as a number, if it is one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _notes(short: str, without: int, numbered: Sequence[str]) -> list[str]:

@@ -60,6 +60,8 @@ class MrqaQuestion(Row):
         ]
         if self.is_impossible and (self.answers or spans):
             raise DataError(f"{where}: 'is_impossible' is true, yet there are answers; correct one of the two")
+        if self.is_impossible is False and not (self.answers or spans):
+            raise DataError(f"{where}: 'is_impossible' is false, yet there is no answer; correct one of the two")
         if spans and not self.answers:
             raise DataError(f"{where}: 'detected_answers' without 'answers'; both are needed, to train and to score")
         if self.answers and not spans:

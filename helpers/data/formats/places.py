@@ -45,7 +45,7 @@ def locate(context: str, text: str, start: int, where: str, repairs: list[str]) 
             )
         repairs.append(MOVED)
         return alone
-    if near:
+    if near and not _in_other_units(context, text, start, near[0]):
         repairs.append(NEAR)
         return near
     there = context[max(start, 0) :][: len(text)]
@@ -73,6 +73,15 @@ def _nearest(context: str, text: str, start: int) -> tuple[int, int] | None:
         return None
     span = ranked[0], ranked[0] + len(text)
     return None if _cuts_word(context, *span) else span
+
+
+def _in_other_units(context: str, text: str, start: int, near: int) -> bool:
+    """Whether ``text`` stands elsewhere than ``near`` if ``start`` counts bytes, or JavaScript's and Java's units."""
+    for coding, size in (("utf-8", 1), ("utf-16-le", 2)):
+        place = len(context.encode(coding)[: max(start, 0) * size].decode(coding, "ignore"))
+        if place != near and context.startswith(text, place):
+            return True
+    return False
 
 
 def _cuts_word(context: str, first: int, last: int) -> bool:

@@ -62,6 +62,10 @@ class Row(pydantic.BaseModel):
 def _filled(text: str) -> str:
     if not text.strip():
         raise PydanticCustomError("empty", "text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("string_unicode", "text") from None
     return text
 
 

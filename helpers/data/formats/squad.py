@@ -36,6 +36,8 @@ class SquadQuestion(Row):
         where += said(self.id)
         if self.is_impossible and (self.answers or self.accepted):
             raise DataError(f"{where}: 'is_impossible' is true, yet there are answers; correct one of the two")
+        if self.is_impossible is False and not (self.answers or self.accepted):
+            raise DataError(f"{where}: 'is_impossible' is false, yet there is no answer; correct one of the two")
         notes: list[str] = []
         spans = [
             locate(context, answer.text, answer.answer_start, f"{where}, answer {number}", notes)

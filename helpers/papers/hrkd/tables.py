@@ -242,8 +242,9 @@ def notes(preset: Preset, corpus: str) -> list[str]:
     rate = getattr(known, f"{corpus}_learning_rate")
     number = len(label_names(getattr(preset, corpus)))
     return [
-        f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {known.epochs:g} "
-        f"epochs, {rate:g}; {training.batch_size} texts of every domain a step",
+        f"epochs of the teachers: {training.epochs:g}, learning rate {training.learning_rate:g}; of the students: "
+        f"{known.epochs:g}, {rate:g}; a step has {training.batch_size} texts of each domain, or of one, or as many of "
+        "all mixed, as the method has it",
         f"students begin as {_start(preset)}",
         f"training texts: {sizes}",
         f"who guesses one of the {number} labels is right in {100 / number:.1f} % of the texts",

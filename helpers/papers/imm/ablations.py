@@ -1,6 +1,7 @@
 """IMM's Table 3, and what is ours below it: plans of trainings, and records."""
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -88,7 +89,15 @@ def acceptance(trained: Trained) -> dict:
         for (row, seed), rounds in trained.histories.items()
         for k, (old, new) in enumerate(itertools.pairwise(rounds.theta))
     ]
-    return {"scores": values, "unit": f"domains of {len(trained.preset.data.domains)}"}
+    runs = len(trained.histories)
+    went_on = {column: runs - number for column, number in Counter(score.column for score in values).items()}
+    ended = ", ".join(f"{column}: {number} of {runs}" for column, number in went_on.items() if number)
+    return {
+        "scores": values,
+        "unit": f"domains of {len(trained.preset.data.domains)}",
+        "notes": [f"a run ends where no domain improves, and is not in later means; ended before {ended}"]
+        * bool(ended),
+    }
 
 
 def leads(trained: Trained) -> dict:

@@ -215,8 +215,12 @@ def tfidf(preset: Preset) -> Weights:
 def similarities(preset: Preset, seed: int, which: str) -> Plan:
     """s_ij: as the paper has it ("tf-idf"), all 1 (-SIMI, "uniform") or 1/(N - 1) ("equal"), by how well the readers of
     the others do on the domain's validation questions ("measured"), or as in the released code ("released"). Raises
-    SwitchError where the released table does not fit the domains."""
+    SwitchError where the released table does not fit the domains, or there is but one."""
     names = list(preset.data.domains)
+    if len(names) < 2:
+        raise SwitchError(
+            f"IMM's readers learn from those of other domains, and there is only {names[0]}; give another"
+        )
     if which == "tf-idf":
         return tfidf(preset)
     if which in ("uniform", "equal"):

@@ -44,7 +44,8 @@ def groups(preset: Preset) -> dict[str, list[str]]:
     choices = [name for name, kind in tasks.items() if kind == "choices"]
     sentences = [name for name, kind in tasks.items() if kind != "choices"]
     named = {QA: [], CHOICES: choices, SENTENCES: sentences, BOTH: [*choices, *sentences]}
-    return {row: beside for row, beside in named.items() if beside or row == QA}
+    alone = CHOICES if choices == named[BOTH] else SENTENCES if sentences == named[BOTH] else ""  # is both already
+    return {row: beside for row, beside in named.items() if row == QA or (beside and row != alone)}
 
 
 def weights(known: MtDnnSettings) -> list[float]:

@@ -238,8 +238,8 @@ def notes(preset: Preset) -> list[str]:
         ]
     return [
         *before,
-        f"{training.epochs:g} epochs of the questions, {training.optimizer}, learning rate {training.learning_rate:g}, "
-        f"batches of {training.batch_size}, dropout {known.dropout:g}",
+        f"epochs of the questions: {training.epochs:g}; {training.optimizer}, "
+        f"learning rate {training.learning_rate:g}, batches of {training.batch_size}, dropout {known.dropout:g}",
         kinds.THRESHOLD,
         f"training examples: {', '.join(f'{name} {size:,}' for name, size in sizes.items())}",
     ]

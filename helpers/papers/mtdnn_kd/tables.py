@@ -73,8 +73,9 @@ def claims(preset: Preset) -> Iterator[Claim]:
     yield better(STUDENT, MTDNN, primary=True)
     if others := [task for task in tasks if task not in taught]:
         yield better(STUDENT, MTDNN, on=" on tasks without a teacher", columns=others)
+    sizes = {task: len(kinds.examples_of(preset, task, "train")) for task in tasks}
     for few, many in PAIRS.items():
-        if few in tasks and many in tasks:
+        if {few, many} <= {*sizes} and sizes[few] < sizes[many]:
             than = {"columns": [few], "than": [STUDENT, MTDNN], "than_columns": [many]}
             text = f"{STUDENT} gains more with few examples: on {few} than on {many}"
             yield Claim(text=text, above=STUDENT, below=MTDNN, **than)
@@ -124,7 +125,8 @@ def sureness(trained: Trained) -> pd.DataFrame:
     """What the teachers have to say besides the labels: how often they are right, and the probability that they give to
     the label, on the texts that they trained on, which their student learns from, and on test texts; over all seeds."""
     preset, table = trained.preset, {}
-    tasks = [task for task in algorithm.taught(preset) if kinds.task_of(preset, task).labels]
+    if not (tasks := [task for task in algorithm.taught(preset) if kinds.task_of(preset, task).labels]):
+        return pd.DataFrame()
     for part, name in {"train": "training texts", "test": "test texts"}.items():
         asked = predictions(trained, [ENSEMBLE], part, tasks).values()
         said = [(predicted.preset, predicted.values()) for predicted in asked]
@@ -212,9 +214,9 @@ def notes(preset: Preset) -> list[str]:
     chosen_by, taught = algorithm.chosen_by(preset, list(preset.tasks.tasks)), algorithm.taught(preset)
     teach = f"they teach {', '.join(taught)}" if taught else "they teach no task, so there is no student"
     return [
-        f"on all tasks together: {training.epochs:g} epochs, {training.optimizer}, learning rate "
-        f"{training.learning_rate:g}, batches of {training.batch_size}; then on one: {known.tuning_epochs:g} epochs",
-        f"{SINGLE}: {training.epochs + known.tuning_epochs:g} epochs, as many as {MTDNN} sees of each task",
-        f"ensembles: the {known.members} of {known.models} models, of dropout {rates} in turns, that are best on "
-        f"validation of {' and '.join(chosen_by)}; {teach}",
+        f"epochs on all tasks together: {training.epochs:g}, {training.optimizer}, learning rate "
+        f"{training.learning_rate:g}, batches of {training.batch_size}; then on one: {known.tuning_epochs:g}",
+        f"epochs of {SINGLE}: {training.epochs + known.tuning_epochs:g}, as many as {MTDNN} sees of each task",
+        f"ensembles: the {min(known.members, known.models)} of {known.models} models, of dropout {rates} in turns, "
+        f"that are best on validation of {' and '.join(chosen_by)}; {teach}",
     ]
