@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from helpers import __main__ as cli
 from helpers import papers, paths
 from helpers.presets.load import keys
-from helpers.results import front, report, summary
+from helpers.results import front, html, report, summary
 
 ROOT = paths.ROOT
 DOCUMENTS = [
@@ -139,6 +139,13 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
 
 def test_what_is_written_by_hand_of_the_readme_is_short():
     assert len(front.FINDINGS.sub("", front.README.read_text(encoding="utf-8")).split()) <= 520
+
+
+@pytest.mark.parametrize("preset", ["mini", "study", "study-small", "study-large", "lab"])
+def test_a_report_is_of_the_records_that_there_are(preset):
+    ids = re.findall(r'<(?:section|details) id="([^"]+)"', paths.report(preset).read_text(encoding="utf-8"))
+    there = {html.anchor(record.artefact) for record in report.records.read_all(preset)}
+    assert {name for name in ids if "-" in name} == there
 
 
 @pytest.mark.parametrize("preset", ["mini", "study", "study-small", "study-large", "lab"])
