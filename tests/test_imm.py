@@ -303,6 +303,9 @@ def test_the_best_of_as_many_runs_is_asked_for_what_the_paper_says_of_one(monkey
     claims = {claim.text: (claim.primary, claim.control) for claim in tables.table(trained)["claims"]}
     best = {"IMM beats BAM, best of 4": (False, True)}
     assert claims == {"IMM beats Single": (False, False), "IMM beats BAM": (True, False)} | best
+    for row, key in {"Single": "a", "BAM": "b", "IMM": "b"}.items():
+        trained.rows[row] = {0: {"news": SimpleNamespace(key=key)}}
+    assert [claim.below for claim in tables.table(trained)["claims"]] == ["Single", "BAM, best of 4"]  # BAM is IMM here
     controls = [(claim.below, claim.primary, claim.control) for claim in tables.equal(trained)["claims"]]
     assert controls == [("Mix", False, True), ("FT", False, True), ("BAM", False, True)]
 
