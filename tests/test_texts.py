@@ -431,6 +431,16 @@ def test_preset_paper_knows_its_texts():
             assert not domain or domain[0] in known.corpora[corpus].rows
 
 
+def test_classes_that_look_like_scores_are_warned_of(tmp_path):
+    rows(
+        tmp_path / "news.csv",
+        "text,label\n",
+        *(f"text {n},{label}\n" for n in range(200) for label in ("0.5", "2.0", "4.25")),
+    )
+    notes = texts.load_texts(settings(tmp_path, "news", labels=[]))["news"].notes
+    assert "warning: news: the labels 0.5, 4.25 are read as classes, not as scores" in notes
+
+
 def test_a_class_called_nan_is_warned_of(tmp_path):
     rows(tmp_path / "news.jsonl", *many(300, labels=("good", "bad", "nan")))
     notes = texts.load_texts(settings(tmp_path, "news", labels=[]))["news"].notes

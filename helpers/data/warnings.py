@@ -1,5 +1,6 @@
 """What to be warned of before something is trained: few examples, labels that are nearly the same, passages seen."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
@@ -35,6 +36,8 @@ def of_texts(data: Domain, labels: tuple[str, ...]) -> list[str]:
     for label in labels:
         if label.lower() == "nan":
             lines.append(f"warning: {name}: a class is called {label!r}; remove its records if they have no label")
+    if scores := [label for label in labels if re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", label)]:
+        lines.append(f"warning: {name}: the labels {', '.join(scores[:3])} are read as classes, not as scores")
     of_train = {pair.label for pair in data.train}
     if without := [label for number, label in enumerate(labels) if number not in of_train]:
         lines.append(f"warning: {name}: no text that is trained on is labelled {', '.join(without)}")
