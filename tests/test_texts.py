@@ -432,11 +432,8 @@ def test_preset_paper_knows_its_texts():
 
 
 def test_classes_that_look_like_scores_are_warned_of(tmp_path):
-    rows(
-        tmp_path / "news.csv",
-        "text,label\n",
-        *(f"text {n},{label}\n" for n in range(200) for label in ("0.5", "2.0", "4.25")),
-    )
+    lines = [f"text {n} {label},{label}\n" for n in range(200) for label in ("0.5", "2.0", "4.25")]
+    (tmp_path / "news.csv").write_text("text,label\n" + "".join(lines))
     notes = texts.load_texts(settings(tmp_path, "news", labels=[]))["news"].notes
     assert "warning: news: the labels 0.5, 4.25 are read as classes, not as scores" in notes
 
