@@ -101,8 +101,9 @@ def labelled(
     """The texts of ``rows``, and notes on them; ``name`` is for messages, with ``genre`` only those of this genre.
 
     A label is one of ``labels``, by name or class number, or any name where there are none. A number is a place in
-    ``labels``, for those of MNLI in the Hub's order. Rows without an agreed label, -1 or MNLI's "-", are left out and
-    counted. Raises one `DataError` for all rows that are refused, and for unknown columns.
+    ``labels``, for those of MNLI in the Hub's order, unless they are numbers themselves. Rows without an agreed label,
+    -1 or MNLI's "-", are left out and counted. Raises one `DataError` for all rows that are refused, and for unknown
+    columns.
     """
     # Where rows cannot be read, they and not their columns are the trouble.
     form = _form(columns, name) if columns or not rows else None
