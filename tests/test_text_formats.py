@@ -193,6 +193,9 @@ def test_labels_whose_names_are_numbers_are_no_places(tmp_path):
     for labels in (["1.0", "2.0", "3.0"], ["1", "2", "3"]):
         parts, notes = read_texts(file, labels)
         assert [record.label for record in parts["all"]] == labels[:2] and notes == []
+    assert "the label 'v2.0' is none of v1, v2" in refusal_of(
+        write(tmp_path / "c.csv", "text,label\nA,v2.0\n"), ["v1", "v2"]
+    )
     stars = ["1", "2", "3", "4", "5"]
     assert "line 2: the label '0' is none of 1, 2" in refusal_of(write(tmp_path / "b.csv", "text,label\nA,0\n"), stars)
 

@@ -1,12 +1,12 @@
 """What to be warned of before something is trained: few examples, labels that are nearly the same, passages seen."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 
 from helpers.data.examples import Choice, Domain, Example, Pair
 from helpers.data.formats.folders import PARTS
+from helpers.data.formats.labelled import as_number
 
 SCATTER = 40.0  # points: how far a question's F1 is from the mean, about
 QUESTIONS = 100  # which place an F1 within ±8 points (95 %)
@@ -36,7 +36,7 @@ def of_texts(data: Domain, labels: tuple[str, ...]) -> list[str]:
     for label in labels:
         if label.lower() == "nan":
             lines.append(f"warning: {name}: a class is called {label!r}; remove its records if they have no label")
-    if scores := [label for label in labels if re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", label)]:
+    if scores := [label for label in labels if not (as_number(label) or 0.0).is_integer()]:
         lines.append(f"warning: {name}: the labels {', '.join(scores[:3])} are read as classes, not as scores")
     of_train = {pair.label for pair in data.train}
     if without := [label for number, label in enumerate(labels) if number not in of_train]:
@@ -87,7 +87,5 @@ def _few(data: Domain, noun: str, enough: int, placed: Callable[[int], str]) -> 
 
 def _written_alike(label: str) -> str:
     """The same for labels that differ in case, or as numbers do as they are written (0 and 0.0)."""
-    try:
-        return str(float(label))
-    except ValueError:
-        return label.casefold()
+    number = as_number(label)
+    return label.casefold() if number is None else str(number)

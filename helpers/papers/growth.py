@@ -48,8 +48,14 @@ def regimes(paper: Paper, presets: list[str]) -> dict:
             scores += [
                 Score(column=row, seed=seed, value=float(np.mean(of)), **line) for (row, seed), of in values.items()
             ]
-    parts = {"title": f"{title}, by size", "kind": "scatter", "unit": scores[0].metric, "average": False}
-    return {**parts, "scores": scores, "draws": {}}
+    return {
+        "title": f"{title}, by size",
+        "kind": "scatter",
+        "unit": scores[0].metric,
+        "average": False,
+        "scores": scores,
+        "draws": {},
+    }
 
 
 def _sized(paper: Paper, tables: dict[str, str], presets: list[str]) -> Iterator[tuple[Record, int]]:

@@ -232,9 +232,9 @@ def shares(record: Record, compared: dict[str, tuple[str, str, str]]) -> pd.Data
     """By name and column, how far a student and its teacher are above a baseline, with intervals, and which share of
     the teacher's gain the student has: none where that gain is not certain; nothing of rows that the record lacks."""
     lines, record = {}, comparisons.by_metric(record)[0]
-    methods = {score.method for score in record.scores}
+    known = {*comparisons.rows(record)}
     for name, (student, teacher, baseline) in compared.items():
-        for column in comparisons.columns(record) if methods >= {student, teacher, baseline} else ():
+        for column in comparisons.columns(record) if known >= {student, teacher, baseline} else ():
             gain = {"above": student, "below": baseline, "than": [teacher, baseline], "columns": [column]}
             part, whole = comparisons.claimed(record, Claim(text=name, **gain))
             lines[f"{name}, {column}"] = {

@@ -84,14 +84,14 @@ def forest(said: Sequence[Judged]) -> Figure:
     shown = [_dot(*each) for each in said]
     with canvas.plain_style():
         figure = canvas.Drawing(canvas.WIDTH, 1.4 * dots.LINE * len(shown) + 1.0)
-        ax = dots.forest(figure.subplots(), shown, dots.reach(shown))
+        ax = dots.forest(figure.subplots(), shown, most := dots.reach(shown))
         ax.tick_params(axis="y", labelsize=8)
         presets = " and ".join(dict.fromkeys(each.record.preset for each in said))
         title = f"Preset {presets}: {', '.join(f'{mark} {outcome}' for outcome, mark in MARK.items())}"
         unit = "points above zero (95 % interval)"
         canvas.finish(ax, unit, "", title).grid(axis="x", color="0.9")
         ax.grid(visible=False, axis="y")
-        dots.legend(ax, shown, dots.reach(shown))
+        dots.legend(ax, shown, most)
     return figure
 
 

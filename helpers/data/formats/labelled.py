@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,7 +122,7 @@ def labelled(
         elif record is None:
             without += 1
         else:
-            numbers = numbers or (record.label not in str(row[form.label]) and _number(record.label) is None)
+            numbers = numbers or (record.label not in str(row[form.label]) and as_number(record.label) is None)
             kept.append(record._replace(where=f"{name}: {record.where}"))
     if refused:
         raise refusal(name, refused, total=len(kept) + len(refused) + without)
@@ -189,19 +190,18 @@ def _label(value: object, where: str, form: _Form, labels: Sequence[str]) -> str
     if not isinstance(value, str | int):
         raise DataError(f"{where}: expected {column!r} to be {says} or a class number, found {found(value)}")
     label = str(value)
+    if label in labels:
+        return label
+    by_number = _by_number(tuple(labels))
+    if (number := as_number(label)) in by_number:
+        return by_number[number]
     whole = label.removesuffix(".0") if labels else label  # a class number, as pandas writes a column with gaps
-    for name in (label, whole):
-        if name in labels:
-            return name
     # A dash is MNLI's; elsewhere it is a name like any other, as that of minus beside plus.
     is_mnli = inference or column == "gold_label" or form.texts[0] == "premise"
     if (label == "-" and is_mnli) or (whole == "-1" and labels):
         return None
     numbered = INFERENCE if inference else labels
-    if values := {value: name for name in labels if (value := _number(name)) is not None}:  # which are no places
-        if (number := _number(label)) in values:
-            return values[number]
-    elif whole.isdecimal() and whole.isascii() and int(whole) < len(numbered):
+    if not by_number and whole.isdecimal() and whole.isascii() and int(whole) < len(numbered):
         return numbered[int(whole)]
     if labels:
         raise DataError(
@@ -211,10 +211,16 @@ def _label(value: object, where: str, form: _Form, labels: Sequence[str]) -> str
     return label
 
 
-def _number(text: str) -> float | None:
+@cache
+def _by_number(labels: tuple[str, ...]) -> dict[float, str]:
+    """Labels that are numbers themselves, and so no places in a list."""
+    return {number: label for label in labels if (number := as_number(label)) is not None}
+
+
+def as_number(label: str) -> float | None:
     """What a label is as a number, if it is one."""
     try:
-        number = float(text)
+        number = float(label)
     except ValueError:
         return None
     return number if math.isfinite(number) else None

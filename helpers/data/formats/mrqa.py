@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from helpers.data.examples import DataError, Example
 from helpers.data.formats.places import MOVED, locate
-from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, said, settled
+from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, check_impossible, checked, said, settled
 from helpers.data.formats.squad import UNPLACED
 
 LOOSE = "answers differ from the context in case, spacing or punctuation; the file's own offsets are used"
@@ -58,10 +58,7 @@ class MrqaQuestion(Row):
             for number, detected in enumerate(self.detected_answers, 1)
             for pair in detected.char_spans
         ]
-        if self.is_impossible and (self.answers or spans):
-            raise DataError(f"{where}: 'is_impossible' is true, yet there are answers; correct one of the two")
-        if self.is_impossible is False and not (self.answers or spans):
-            raise DataError(f"{where}: 'is_impossible' is false, yet there is no answer; correct one of the two")
+        check_impossible(self.is_impossible, bool(self.answers or spans), where)
         if spans and not self.answers:
             raise DataError(f"{where}: 'detected_answers' without 'answers'; both are needed, to train and to score")
         if self.answers and not spans:

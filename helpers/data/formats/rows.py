@@ -132,6 +132,15 @@ def said(identifier: object) -> str:
     return f" (id {identifier!s:.60})"
 
 
+def check_impossible(is_impossible: bool | None, answered: bool, where: str) -> None:
+    """Raises DataError where a question says of itself that it has an answer, or none, and is not so."""
+    if is_impossible is not None and is_impossible == answered:
+        there = "there are answers" if answered else "there is no answer"
+        raise DataError(
+            f"{where}: 'is_impossible' is {str(is_impossible).lower()}, yet {there}; correct one of the two"
+        )
+
+
 def settled(make: Callable[..., M], *given: object) -> "M | DataError":
     """What ``make`` makes of ``given``, or the `DataError` that it raises: this is refused, and the next one read."""
     try:

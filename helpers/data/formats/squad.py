@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field
 
 from helpers.data.examples import DataError, Example
 from helpers.data.formats.places import locate
-from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, checked, said, settled
+from helpers.data.formats.rows import Identifier, Located, Record, Row, Text, check_impossible, checked, said, settled
 from helpers.files import write_whole
 
 UNPLACED = "questions have answers but no place in the context: kept for scoring, not to train on"
@@ -34,10 +34,7 @@ class SquadQuestion(Row):
     def located(self, where: str, context: str, document: str) -> Located:
         """The question with its answers placed in ``context``; adversarial variants share the original's group."""
         where += said(self.id)
-        if self.is_impossible and (self.answers or self.accepted):
-            raise DataError(f"{where}: 'is_impossible' is true, yet there are answers; correct one of the two")
-        if self.is_impossible is False and not (self.answers or self.accepted):
-            raise DataError(f"{where}: 'is_impossible' is false, yet there is no answer; correct one of the two")
+        check_impossible(self.is_impossible, bool(self.answers or self.accepted), where)
         notes: list[str] = []
         spans = [
             locate(context, answer.text, answer.answer_start, f"{where}, answer {number}", notes)

@@ -90,8 +90,8 @@ def acceptance(trained: Trained) -> dict:
         for k, (old, new) in enumerate(itertools.pairwise(rounds.theta))
     ]
     runs = len(trained.histories)
-    went_on = {column: runs - number for column, number in Counter(score.column for score in values).items()}
-    ended = ", ".join(f"{column}: {number} of {runs}" for column, number in went_on.items() if number)
+    there = Counter(score.column for score in values)
+    ended = ", ".join(f"{column}: {runs - number} of {runs}" for column, number in there.items() if number < runs)
     return {
         "scores": values,
         "unit": f"domains of {len(trained.preset.data.domains)}",

@@ -44,8 +44,10 @@ def groups(preset: Preset) -> dict[str, list[str]]:
     choices = [name for name, kind in tasks.items() if kind == "choices"]
     sentences = [name for name, kind in tasks.items() if kind != "choices"]
     named = {QA: [], CHOICES: choices, SENTENCES: sentences, BOTH: [*choices, *sentences]}
-    alone = CHOICES if choices == named[BOTH] else SENTENCES if sentences == named[BOTH] else ""  # is both already
-    return {row: beside for row, beside in named.items() if row == QA or (beside and row != alone)}
+    # Where all are of one kind, its row is the last one already.
+    return {
+        row: beside for row, beside in named.items() if row == QA or (beside and (row == BOTH or beside != named[BOTH]))
+    }
 
 
 def weights(known: MtDnnSettings) -> list[float]:
