@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from helpers import papers
@@ -61,7 +61,7 @@ def check(given: argparse.Namespace) -> int:
         except DataError as error:
             print(f"tasks: {name}: {error}", file=sys.stderr)
             failed += 1
-    print_lines(warnings.seen_elsewhere(known_tasks, {}, {}) if preset.tasks.source != "mini" else ())
+    print_seen(known_tasks, preset.tasks.source)
     return 1 if failed else 0
 
 
@@ -86,6 +86,12 @@ def _print_seen(data: DataSettings, domains: dict[str, Domain]) -> None:
     print_lines(warnings.seen_elsewhere(domains, tested, {}))
 
 
+def print_seen(domains: Mapping[str, Domain], source: str) -> None:
+    """Test texts of one domain or task that another trains on; those of the miniature world are of one world."""
+    if source != "mini":
+        print_lines(warnings.seen_elsewhere(domains, {}, {}))
+
+
 def print_lines(notes: Iterable[str]) -> None:
     """What there is to know, a line each."""
     for note in notes:
@@ -108,7 +114,7 @@ def print_texts(section: str, texts: TextsSettings) -> None:
             shares = (f"{label} {counts[n] / len(pairs):.0%}" for n, label in enumerate(label_names(texts)))
             print(f"  {part}: {', '.join(shares)}")
         print_lines(domain.notes)
-    print_lines(warnings.seen_elsewhere(known, {}, {}) if texts.source != "mini" else ())
+    print_seen(known, texts.source)
 
 
 def print_task(section: str, given: TasksSettings, name: str) -> Task:

@@ -88,8 +88,7 @@ def print_domains(method: OwnDomains, preset: Preset) -> None:
             checks.print_texts("", settings)
             made = {name: labels.sequences_of(settings, preset.encoder, name, "train") for name in names}
         elif isinstance(settings, TasksSettings):
-            known = {name: print_task(settings, name) for name in names}
-            checks.print_lines(warnings.seen_elsewhere(known, {}, {}))
+            checks.print_seen({name: print_task(settings, name) for name in names}, settings.source)
             made = {name: kinds.sequences_of(preset, name, "train") for name in names}
         else:
             questions |= {name: checks.print_domain(settings, name) for name in names}
