@@ -7,3 +7,7 @@ class UserError(ValueError):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of a traceback: the message alone."""
         return f"{type(self).__name__}: {self}".splitlines()
+
+
+class EncoderError(UserError):
+    """An encoder or tokenizer that cannot be used; the message says which and what to do."""

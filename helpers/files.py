@@ -11,13 +11,6 @@ from typing import Any
 WIDTH = 118  # characters; what fits stays on one line of a file
 
 
-def writable(file: Path) -> Path:
-    """``file``, if that can be written. Raises OSError where it is a folder."""
-    if file.is_dir() or not file.name:
-        raise IsADirectoryError(f"{file} is a folder; give the name of a file in it")
-    return file
-
-
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write a file, text as UTF-8, in one step and with the folders above it: a killed run never leaves half of it.
 

@@ -55,20 +55,9 @@ def results(preset: str | Path) -> Path:
     return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / preset_name(preset)
 
 
-def other_results(preset: str | Path) -> list[str]:
-    """The names of the folders of a preset's results with other settings."""
-    folder = results(preset)
-    return sorted(path.name for path in folder.parent.glob(f"{folder.name}+*"))
-
-
 def record(preset: str | Path, artefact: str, suffix: str = "json") -> Path:
     """The result record of an artefact such as ``imm/table1``, or its drawing: ``suffix`` is ``png`` or ``svg``."""
     return results(preset) / f"{artefact}.{suffix}"
-
-
-def steps(preset: str | Path) -> Path:
-    """How long steps took where the preset's records were made."""
-    return results(preset) / "steps.json"
 
 
 def models(preset: str | Path) -> Path:

@@ -1,7 +1,7 @@
 """Which sequences go into which batch: mixtures of domains and tasks, up-sampling and length buckets, from one seed.
 
-A plan is a list of arrays of sequence numbers, one array a step, over all epochs. It is made before training,
-so the number of steps is exact and any step can be rebuilt: resuming needs no more than its number.
+A plan is a list of arrays of sequence numbers, one array per step, over all epochs. It is made before training, so the
+number of steps is exact, and any step can be rebuilt: resuming needs no more than its number.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,24 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from helpers.batches.sequences import Windows
-from helpers.batches.tensors import SequenceTensors
+from helpers.batches.sequences import Sequences, Windows, collate
 
-ONCE = -2  # the domain of examples that are not up-sampled
-POOL = 50  # batches sorted by length together; more leaves less padding and less chance
+POOL = 50  # batches sorted by length together: more leaves less padding and less chance
 
 Epochs = Iterator[list[np.ndarray]]  # epoch after epoch, without end, the batches of each
 Turn = tuple[str, np.ndarray]  # a task's name, and its sequences of one batch
-Teacher = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # what it has to say about a batch
+Teacher = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # outputs for a batch
 
 
 def plan_steps(epochs: Iterable[list], steps: int) -> list:
-    """What stands in a plan for exactly ``steps`` steps, from as many epochs as that takes."""
+    """Return the batches of exactly ``steps`` steps, from as many epochs as that takes."""
     return list(islice(chain.from_iterable(epochs), steps))
 
 
 def upsample(sizes: Sequence[int], rng: np.random.Generator) -> list[np.ndarray]:
-    """For each domain, indices that repeat it to the size of the largest: whole copies, then a random part.
+    """Return indices that repeat each domain to the size of the largest: whole copies, then a random part.
 
     IMM section 4, substep 1. Raises ValueError for an empty domain.
     """
@@ -52,8 +50,8 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
 
 
 def bucketed(lengths: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
-    """Every sequence once an epoch, those of like length together. ``lengths`` counts each sequence's tokens. Raises
-    ValueError where there are none."""
+    """Yield every sequence once per epoch, those of like length together. ``lengths`` counts each sequence's tokens.
+    Raises ValueError where there are none."""
     if len(lengths) == 0:
         raise ValueError("cannot make batches of no sequences")
     for epoch in count():
@@ -61,30 +59,27 @@ def bucketed(lengths: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
 
 
 def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
-    """The batches of one pass an epoch over all questions, domains up-sampled to equal size.
+    """Yield epochs over all questions with all their windows, domains up-sampled to equal numbers of questions.
 
-    ``domain_of_example`` numbers the domain of each example; one of domain ``ONCE`` comes once an epoch, as it is, and
-    any other below 0 is left out. Up-sampling counts questions, as the paper's instances; all windows of a question
-    come along.
+    ``domain_of_example`` numbers the domain of each example.
     """
     counts = np.bincount(windows.example_W, minlength=len(windows.examples))
     windows_of = np.split(np.argsort(windows.example_W, kind="stable"), np.cumsum(counts)[:-1])
-    members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example) if d >= 0]
-    lengths, once = windows.lengths_W, np.flatnonzero(domain_of_example == ONCE)
+    members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example)]
     for epoch in count():
         rng = np.random.default_rng([seed, epoch])
         rows = upsample([len(m) for m in members], rng)
-        asked = np.concatenate([*(m[r] for m, r in zip(members, rows, strict=True)), once])
-        picked = np.concatenate([windows_of[e] for e in asked])
-        yield [picked[b] for b in length_buckets(lengths[picked], batch_size, rng)]
+        examples = np.concatenate([m[r] for m, r in zip(members, rows, strict=True)])
+        picked = np.concatenate([windows_of[example] for example in examples])
+        yield [picked[batch] for batch in length_buckets(windows.lengths_W[picked], batch_size, rng)]
 
 
 def per_domain(members: Mapping[str, np.ndarray], *, batch_size: int, seed: int) -> Epochs:
-    """Batches (batch_size × domains) of ``batch_size`` sequences of every domain; column d holds those of domain d.
+    """Yield batches (batch_size × domains): column d holds ``batch_size`` sequences of domain d.
 
-    ``members`` gives each domain's sequence numbers. An epoch is as long as it takes to go through the largest.
-    Every domain is shuffled anew each time it has been gone through, and goes on where it stopped from epoch to epoch.
-    Raises ValueError for an empty domain.
+    ``members`` gives each domain's sequence numbers. An epoch is as long as it takes to go through the largest. Every
+    domain is shuffled anew each time it has been gone through, and goes on where it stopped from epoch to epoch. Raises
+    ValueError for an empty domain.
     """
     if empty := [name for name, rows in members.items() if len(rows) == 0]:
         raise ValueError(f"a batch of every domain needs examples of each, but {', '.join(empty)} has none")
@@ -99,34 +94,32 @@ def per_domain(members: Mapping[str, np.ndarray], *, batch_size: int, seed: int)
 
 
 def pooled(tasks: Mapping[str, Epochs], *, seed: int) -> Iterator[list[Turn]]:
-    """All batches of one epoch of every task in one shuffled order, so that a task has turns by its size (MT-DNN,
+    """Yield all batches of one epoch of every task in one shuffled order, so that a task has turns by its size (MT-DNN,
     Algorithm 1)."""
     for epoch in count():
-        pool = [(task, batch) for task, epochs in tasks.items() for batch in next(epochs)]
-        # a tag besides seed and epoch: the tasks draw their batches from those two
-        yield [pool[i] for i in np.random.default_rng([seed, epoch, 1]).permutation(len(pool))]
+        turns = [(task, batch) for task, epochs in tasks.items() for batch in next(epochs)]
+        # a tag besides seed and epoch, because the tasks draw their batches from those two
+        yield [turns[i] for i in np.random.default_rng([seed, epoch, 1]).permutation(len(turns))]
 
 
 def weighted(
     tasks: Mapping[str, Epochs], weights: Mapping[str, float], *, epoch_of: str, seed: int
 ) -> Iterator[list[Turn]]:
-    """Each step's task drawn with probability weight / sum of weights (weighted batch selection, He 2019, Algorithm 1).
+    """Draw each step's task with probability weight / sum of weights (weighted batch selection, He 2019, Algorithm 1).
 
     An epoch ends when the task ``epoch_of`` has gone through its own; the others go on where they stopped, and begin
     anew where they end. Raises ValueError where a weight is missing, unknown or below 0, and where that of
     ``epoch_of`` is 0.
     """
     if set(weights) != set(tasks) or min(weights.values()) < 0 or not weights.get(epoch_of):
-        raise ValueError(
-            f"weights are {dict(weights)}: give one of at least 0 for each of {', '.join(tasks)}, and more than 0 for "
-            f"{epoch_of!r}, which an epoch goes through"
-        )
+        rule = f"one of at least 0 for each of {', '.join(tasks)}, and more than 0 for {epoch_of!r}"
+        raise ValueError(f"weights are {dict(weights)}: give {rule}, which an epoch goes through")
     names = list(tasks)
     edges = np.cumsum([weights[name] for name in names])
     streams = {name: chain.from_iterable(epochs) for name, epochs in tasks.items() if name != epoch_of}
     for epoch in count():
-        rng, turns, own = np.random.default_rng([seed, epoch, 1]), [], next(tasks[epoch_of])
-        for batch in own:
+        rng, turns = np.random.default_rng([seed, epoch, 1]), []
+        for batch in next(tasks[epoch_of]):
             while (name := names[np.searchsorted(edges, rng.random() * edges[-1], side="right")]) != epoch_of:
                 turns.append((name, next(streams[name])))
             turns.append((name, batch))
@@ -135,57 +128,42 @@ def weighted(
 
 @dataclass
 class Batches:
-    """A plan over sequences; ``at(step)`` gathers one padded batch on the device, with what ``teachers`` say of it.
+    """A plan over sequences, and the teachers that add their outputs to each batch.
 
-    A plan's array may have a second axis, one column a domain: what stands in a row is never parted.
+    A plan's array may have a second axis, one column per domain: a row is never parted. Of several tasks ``sequences``
+    and ``teachers`` are by task, the plan holds turns, and a batch names its ``task``.
     """
 
-    tensors: SequenceTensors
-    plan: list[np.ndarray]
-    teachers: list[Teacher] = field(default_factory=list)
+    sequences: Sequences | Mapping[str, Sequences]
+    plan: list[np.ndarray] | list[Turn]
+    teachers: list[Teacher] | Mapping[str, list[Teacher]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.plan)
 
-    def size(self, step: int) -> int:
-        """Number of sequences of ``step``, or of rows where there is a column a domain."""
-        return len(self.plan[step])
+    def at(self, step: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+        """Make the batch of ``step``."""
+        ((_, batch),) = self.parts(step, 1, device)
+        return batch
 
-    def at(self, step: int, part: int = 0, parts: int = 1) -> dict[str, Tensor]:
-        """The batch of ``step``, or this process's share of it, one domain after another. ``window`` holds the numbers
-        of its sequences."""
-        return gather(self.tensors, self.plan[step][part::parts], self.teachers)
-
-
-@dataclass
-class TaskBatches:
-    """A plan over the sequences of several tasks; ``at(step)`` gathers the batch of the task whose turn it is.
-
-    ``tensors`` and ``teachers`` are by task; a task may have no teacher.
-    """
-
-    tensors: Mapping[str, SequenceTensors]
-    plan: list[Turn]
-    teachers: Mapping[str, Sequence[Teacher]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def size(self, step: int) -> int:
-        """Number of sequences of ``step``."""
-        return len(self.plan[step][1])
-
-    def at(self, step: int, part: int = 0, parts: int = 1) -> dict[str, Tensor | str]:
-        """The batch of ``step``, or this process's share of it. ``task`` is the task's name, ``window`` holds the
-        numbers of its sequences."""
-        task, index = self.plan[step]
-        return gather(self.tensors[task], index[part::parts], self.teachers.get(task, ()), task=task)
+    def parts(self, step: int, number: int, device="cpu") -> Iterator[tuple[float, dict[str, Tensor]]]:
+        """Yield the batch of ``step`` in at most ``number`` parts, each with its share of the rows."""
+        sequences, rows, teachers, names = self.sequences, self.plan[step], self.teachers, {}
+        if isinstance(rows, tuple):
+            task, rows = rows
+            sequences, teachers, names = sequences[task], teachers.get(task, []) if teachers else [], {"task": task}
+        for first in range(min(number, len(rows))):
+            part = rows[first::number]
+            yield len(part) / len(rows), make_batch(sequences, part, teachers, device) | names
 
 
-def gather(tensors: SequenceTensors, index: np.ndarray, teachers: Sequence[Teacher], **known) -> dict[str, Tensor]:
-    """The batch of the sequences ``index``, column after column, with what is ``known`` and what the teachers say."""
-    index = index.ravel(order="F")
-    batch = {**tensors.gather(index), "window": torch.as_tensor(index), **known}
+def make_batch(
+    sequences: Sequences, rows: np.ndarray, teachers: Iterable[Teacher] = (), device="cpu"
+) -> dict[str, Tensor]:
+    """Collate the sequences ``rows``, column after column, and add the teachers' outputs. ``window`` holds the numbers
+    of the sequences, on the host."""
+    rows = rows.ravel(order="F")
+    batch = {**collate(sequences, rows, device), "window": torch.as_tensor(rows)}
     for teacher in teachers:
         batch |= teacher(batch)
     return batch

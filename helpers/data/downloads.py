@@ -1,111 +1,100 @@
-"""What a preset would download, told without asking the network."""
+"""Download corpora: their authors' files by URL, or datasets on the Hub. Check what arrives."""
 
-from collections import defaultdict
+import re
+import sys
+import tarfile
+import zipfile
+import zlib
 from pathlib import Path
-from typing import NamedTuple
 
-from helpers.data.originals import folder_of
-from helpers.presets.downloads import PARQUET_COPY, Collection, HubDataset
-from helpers.presets.schema import DataSettings
+from filelock import FileLock
 
-
-class Item(NamedTuple):
-    """One file, or one configuration of a dataset on the Hub; 0 bytes, or None: not known."""
-
-    text: str
-    bytes: int
-    here: bool | None
+from helpers import paths
+from helpers.data.examples import DataError
+from helpers.files import write_whole
+from helpers.presets.schema import Download
 
 
-HERE = {True: "here", False: "not here", None: "perhaps here"}
+def find(downloads: dict[str, Download], source: str) -> tuple[str, str, Download | None]:
+    """Split a source such as name:part at the longest name that the preset knows, or else at the first colon."""
+    words = source.split(":")
+    for end in range(len(words), 0, -1):
+        if (name := ":".join(words[:end])) in downloads:
+            return name, ":".join(words[end:]), downloads[name]
+    return words[0], ":".join(words[1:]), None
 
 
-def plan(*settings: DataSettings) -> list[str]:
-    """What loading the data of these settings downloads, in lines to show: from where, how much, what it is checked
-    against, and whether it is here. What several settings share is listed once."""
-    notes: dict[str, None] = {}  # as dicts, notes and names stay in order
-    lines, items = [], []
-    known = {name: download for data in settings for name, download in data.downloads.items()}
-    uses: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for data in settings:
-        if data.source == "mini":
-            notes["nothing is downloaded: the miniature world is made from its seed"] = None
-        elif data.source == "files":
-            notes[f"nothing is downloaded: the data are the files in {data.folder or 'the folder data_dir'}"] = None
-        for use, source in _sources(data) if data.source == "hub" else ():
-            name, _, of_it = source.partition(":")
-            uses[name, "" if getattr(known.get(name), "subsets", ()) else of_it][use] = None  # subsets are one download
-    for (name, of_it), names in uses.items():
-        download = known.get(name)
-        found = _files(name, download, of_it) if isinstance(download, Collection) else _tables(name, download, of_it)
-        lines.append(f"{', '.join(names)}: {name}{of_it and ':'}{of_it}{_rows(download, of_it)}")
-        lines += [f"  {item.text}: {HERE[item.here]}" for item in found]
-        items += found
-    if items:
-        missing = [item.bytes for item in items if not item.here]
-        lines.append(f"in all {_size(*(item.bytes for item in items))}, still to download {_size(*missing)}")
-    return [*notes, *lines]
+def fetch(name: str, download: Download) -> Path:
+    """Return the folder with all files of a corpus; download those that are not as expected. Raises DataError."""
+    import pooch  # here, because it takes a while to import
+
+    pooch.get_logger().setLevel("WARNING")
+    folder = paths.CACHE.joinpath(*name.split(":"))
+    folder.mkdir(parents=True, exist_ok=True)
+    for file_name, file in download.files.items():
+        path, checksum = folder / file_name, f"sha256:{file.sha256}" if file.sha256 else None
+        try:
+            with FileLock(path.with_name(f".{file_name}.lock")):  # several trainings may start at once
+                pooch.retrieve(file.url, checksum, file_name, folder, progressbar=sys.stderr.isatty())
+                if not all((folder / member).is_file() for member in file.members):
+                    _extract(path, file.members)
+        except (OSError, ValueError) as error:  # requests raises OSErrors, pooch ValueErrors
+            problem = " ".join(str(error).split())
+            raise DataError(
+                f"{file.url}: {problem}; connect to the network, correct the preset, or put the file at {path}"
+            ) from error
+    return folder
 
 
-def _sources(data: DataSettings) -> list[tuple[str, str]]:
-    """What for, and the source's name."""
-    sources = list(data.domains.items())
-    if data.narrative:
-        sources.append(("free answers", data.narrative))
-    if data.adversarial:
-        sources += [(name, getattr(data.adversarial, name)) for name in ("AddSent", "AddOneSent")]
-    return sources
+def _extract(archive: Path, members: dict[str, str]) -> None:
+    """Write the members of an archive beside it, under names of our own: no path inside leads elsewhere."""
+    try:
+        if archive.name.endswith(".zip"):
+            with zipfile.ZipFile(archive) as file:
+                contents = {name: file.read(path) for name, path in members.items()}
+        else:
+            with tarfile.open(archive) as file:
+                contents = {name: file.extractfile(path).read() for name, path in members.items()}
+    except (zipfile.BadZipFile, tarfile.TarError, KeyError, AttributeError, EOFError, zlib.error) as error:
+        raise ValueError(f"{error}; expected an archive with {', '.join(members.values())}") from error
+    for name, content in contents.items():
+        write_whole(archive.with_name(name), content)
 
 
-def _files(name: str, known: Collection, corpus: str) -> list[Item]:
-    if corpus not in known.corpora:
-        return [Item(f"the preset has no such corpus, only {', '.join(known.corpora)}", 0, False)]
-    items = []
-    for own, file in known.corpora[corpus].files.items():
-        path, checks = folder_of(name, corpus) / own, f"bytes, SHA-256 {file.sha256[:12]}…, " if file.sha256 else ""
-        here = path.is_file() and file.bytes in (0, path.stat().st_size)  # the checksum is for when it is read
-        items.append(Item(f"{file.url}, {_size(file.bytes)}, checked: {checks}rows", file.bytes, here))
-    return items
+def check_rows(name: str, download: Download, split: str, rows: int) -> None:
+    """Raise DataError if a split has another number of rows than the preset says."""
+    if download.rows.get(split) != rows:
+        expected = f"{download.rows.get(split, 0):,} rows of {split!r}"
+        raise DataError(f"{name}: expected {expected}, found {rows:,}; correct the source or its rows in the preset")
 
 
-def _tables(name: str, known: HubDataset | None, config: str) -> list[Item]:
-    if known is None:
-        text = "the Hub, latest revision, size not known, nothing checked"
-        return [Item(text, 0, _is_prepared(name, config or "*", "*"))]
-    chosen = [config] if config in known.configurations else list(known.configurations)
+def load_hub(name: str, configuration: str, split: str, download: Download | None) -> list[tuple[str, dict]]:
+    """Return the rows of a split of a dataset on the Hub, with names for class numbers. Raises DataError."""
+    import datasets  # here, because it takes a second to import
+
+    dataset, _, part = name.partition(":")
+    revision = download.revision if download else None
+    try:
+        rows = datasets.load_dataset(dataset, part or configuration or None, split=split, revision=revision)
+    except Exception as error:  # network, caches and files raise many types
+        cause = error
+        while cause.__cause__:  # the outer error often says no more than that something went wrong
+            cause = cause.__cause__
+        problem = " ".join(f"{type(cause).__name__}: {cause}".split())
+        raise DataError(
+            f"{name}, split {split!r}: cannot be loaded from the Hub: {problem:.300}; connect to the network, correct "
+            f"the name, log in with `hf auth login`, or delete its folders in {datasets.config.HF_DATASETS_CACHE}"
+        ) from error
+    if download:
+        check_rows(name, download, split, len(rows))
+        if sorted(rows.column_names) != sorted(download.columns):
+            raise DataError(f"{name}: expected the columns {download.columns}, found {rows.column_names}")
+        commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
+        if others := [commit for commit in commits if re.fullmatch("[0-9a-f]{40}", commit) and commit != revision]:
+            # Without a network `datasets` returns the revision in its cache, whichever was requested.
+            raise DataError(f"{name}: expected revision {revision}, found {others[0]}; connect to the network")
+    names = {column: feature.names for column, feature in rows.features.items() if hasattr(feature, "names")}
     return [
-        Item(
-            f"the Hub, {one} at revision {known.revision}, {_size(table.bytes)}, checked: columns, rows",
-            table.bytes,
-            _is_prepared(name, one, known.revision),
-        )
-        for one in chosen
-        for table in [known.configurations[one]]
+        (f"row {n}", row | {column: names[column][row[column]] for column in names if row[column] not in (None, -1)})
+        for n, row in enumerate(rows, 1)
     ]
-
-
-def _is_prepared(name: str, config: str, revision: str) -> bool | None:
-    """Whether `datasets` has it as it reads it, below <owner>___<dataset>/<configuration>/<version>/<commit>."""
-    from datasets import config as settings  # takes a second
-    from datasets.naming import camelcase_to_snakecase
-
-    *owner, last = name.split("/")
-    folder = Path(settings.HF_DATASETS_CACHE) / "___".join([*owner, camelcase_to_snakecase(last)])
-    if revision == PARQUET_COPY:  # neither configuration nor commit can be told from the folders' names
-        return None if folder.is_dir() else False
-    return any(path.is_dir() and not path.suffix for path in folder.glob(f"{config}/*/{revision}"))
-
-
-def _rows(known: Collection | HubDataset | None, of_it: str) -> str:
-    parts = known.corpora if isinstance(known, Collection) else known.configurations if known else {}
-    chosen = [parts[of_it]] if of_it in parts else parts.values()
-    rows = [f"{number:,} {split}" for part in chosen for split, number in part.rows.items()]
-    return (rows and f", rows: {', '.join(rows)}") or ""
-
-
-def _size(*sizes: int) -> str:
-    total, unknown = sum(sizes), sizes.count(0)
-    known = f"{total / 1e9:,.2f} GB" if total >= 1e9 else f"{total / 1e6:,.1f} MB"
-    if not unknown:
-        return known
-    return f"{known} and {unknown} of unknown size" if total else "size not known"

@@ -1,7 +1,5 @@
 """What every loader returns: questions about passages with their answers, texts with a label, and choices."""
 
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,17 +9,15 @@ from helpers.errors import UserError
 class DataError(UserError):
     """Data that cannot be used as it is; the message names file and record and says what to do."""
 
-    records = 0  # that a file has, where some of them are refused
-
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """One question about one passage.
 
-    ``answers`` are the texts that count as right when scoring; empty means unanswerable. ``span`` is the
-    half-open character range of ``context`` to train on, None when there is none (unanswerable, or a free
-    answer that shares no word with its passage). ``group`` is the id of the original question for
-    adversarial variants (scored by their minimum) and equals ``id`` otherwise.
+    ``answers`` are the texts that count as right when scoring; empty means unanswerable. ``span`` is the half-open
+    character range of ``context`` to train on, None when there is none (unanswerable, or a free answer that shares no
+    word with its passage). ``group`` is the id of the original question for adversarial variants (scored by their
+    minimum) and equals ``id`` otherwise.
     """
 
     id: str
@@ -52,48 +48,23 @@ class Choice:
     label: int | None
 
 
-def fingerprint_of(parts: Iterable[Iterable[tuple]]) -> str:
-    """Sixteen hex digits that stand for what several parts hold, in their order."""
-    content = hashlib.sha256()
-    for part in parts:
-        for facts in part:
-            content.update(repr(facts).encode())
-        content.update(b"|")
-    return content.hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Examples of one source, and ``notes``: what was repaired or cannot be trained on, counted.
-
-    ``left_out`` has a line for each record that was refused and left out; ``documents`` names the document of each
-    example, where it is known.
-    """
-
-    examples: list[Example]
-    notes: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    documents: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class Domain:
-    """One domain's three parts; no context, or text, stands in two of them unless the files or a paper's own split say
-    so."""
+    """One domain's three parts, without a context or text in common unless the files or a paper's split say so."""
 
     name: str
     train: list[Example] | list[Pair] | list[Choice]
     valid: list[Example] | list[Pair] | list[Choice]
     test: list[Example] | list[Pair] | list[Choice]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # on repairs and splits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Domain):
-    """One task of a multi-task model; ``unlabelled`` are texts whose label nobody has.
+    """One task of a multi-task model.
 
-    ``kind`` says what is asked for: one of the ``labels`` (their names by number) of a text or pair, a "score" of it,
-    or one of several endings ("choices"). ``metrics`` are those of `helpers.tasks.labels.score` that it counts by.
+    A model predicts one of the ``labels`` (their names by number) of a text or pair, its "score", or which of several
+    endings is right ("choices"). ``metrics`` are among those of `helpers.metrics.label_scores`.
     """
 
     kind: Literal["labels", "score", "choices"]

@@ -1,32 +1,24 @@
-"""What kind of question a question is, by its question word."""
+"""Types of questions by their question words."""
 
 from collections.abc import Iterable
 
 QUESTION_TYPES = ("what", "who", "when", "where", "which", "why", "how", "other")
-QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how", "name", "is", "does", "can")
+QUESTION_WORDS = (*QUESTION_TYPES[:-1], "name", "is", "does", "can")
 
 
-def question_word(question: str) -> str:
-    """The first question word of a question, lower case; "other" where it has none."""
-    return _first_of(QUESTION_WORDS, question)
+def question_word(question: str, words: tuple[str, ...] = QUESTION_WORDS) -> str:
+    """Return the first of ``words`` that occurs in a question, lower case; "other" if none does. "whose" is "who"."""
+    text = "".join(letter if letter.isalpha() else " " for letter in question.lower())
+    tokens = ["who" if word in ("whom", "whose") else word for word in text.split()]
+    return next((word for word in tokens if word in words), "other")
 
 
 def question_type(question: str) -> str:
-    """Which of ``QUESTION_TYPES`` a question is of: the first of their words in it, "other" where it has none.
-
-    Wherever it stands: "Can you guess who ...", "In what year ..." and "In which ..." are of who, what and which;
-    "whom" and "whose" are of who. "Is ...", "Name ..." and queries of mere key words are of "other".
-    """
-    return _first_of(QUESTION_TYPES[:-1], question)
+    """Return one of `QUESTION_TYPES`; "Can you guess who ..." is "who", "Is ..." and "Name ..." are "other"."""
+    return question_word(question, QUESTION_TYPES[:-1])
 
 
 def by_type(questions: Iterable[str]) -> dict[str, list[int]]:
-    """The numbers of the questions of each type, in the order of ``QUESTION_TYPES``; of those that occur."""
+    """Return the numbers of the questions of each type that occurs, in the order of `QUESTION_TYPES`."""
     types = [question_type(question) for question in questions]
-    return {kind: [n for n, own in enumerate(types) if own == kind] for kind in QUESTION_TYPES if kind in types}
-
-
-def _first_of(known: tuple[str, ...], question: str) -> str:
-    words = "".join(letter if letter.isalpha() else " " for letter in question.lower()).split()
-    words = ["who" if word in ("whom", "whose") else word for word in words]
-    return next((word for word in words if word in known), "other")
+    return {kind: [n for n, other in enumerate(types) if other == kind] for kind in QUESTION_TYPES if kind in types}

@@ -1,188 +1,307 @@
-"""Questions about passages, from files: one corpus (`read`), or a domain with its three parts (`load_domain`).
+"""Read questions about passages: SQuAD 1.1 and 2.0, MRQA, NarrativeQA, and rows with SQuAD's columns."""
 
-Which question falls into which part depends on its text, seed and draw alone: not on the order of a file, nor on the
-machine. A passage never stands on both sides of a split that is made here.
-"""
-
-from bisect import bisect_left
-from collections import defaultdict
-from itertools import accumulate, chain, combinations
-from os import PathLike
+import ast
+import json
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
-from helpers.data.examples import Corpus, DataError, Domain, Example
-from helpers.data.formats.files import parse
-from helpers.data.formats.folders import PARTS, find_parts, unread
-from helpers.data.formats.refusals import corpus_of
-from helpers.data.formats.rows import Located, digest
+from pydantic import AliasChoices, BeforeValidator, Field
 
-TEST_SHARE = 0.2  # of the questions of one file
+from helpers.data.examples import DataError, Example
+from helpers.data.files import Row, Rows, Text, digest, make_unique, parse_each, read_rows, read_table
+
+NARRATIVEQA = ("summaries.csv", "qaps.csv")
+EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with id, context, question and answers"
+REACH = 5  # characters by which an offset may be wrong where an answer occurs more than once
+NO_ANSWER = "has no answer; remove it, or allow such questions (-p unanswerable True; in a preset data.unanswerable)"
+MOVED = "answers had a wrong offset and were moved to where their text occurs"
+UNPLACED = "questions have answers without a place in their passage: scored, not trained on"
+LOOSE = "answers differ from their passage in case or punctuation: the file's own offsets are used"
+OTHER = "questions are trained on a detected answer that is not among the answers to score with"
+_LETTER = r"[^\W\u2e80-\U0010ffff]"  # of a script with spaces between its words
+_FLAGS = {"true": True, "false": False, "1": True, "0": False, "": None}
 
 
-def read(
-    path: str | PathLike, *, unanswerable: bool = False, part: str | None = None, drop_bad: bool = False
-) -> Corpus:
-    """Read questions from a file, whose content says its format, from NarrativeQA's folder or from a saved dataset.
+class Record(NamedTuple):
+    """An example, the document that its passage belongs to, and its part where the file names one."""
 
-    A file is SQuAD's JSON, MRQA's lines of JSON, or rows with the columns of either: JSON, CSV, TSV or Parquet; text
-    may be gzipped. SQuAD may be 1.1, 2.0 or adversarial (``Example.group`` is the original question's id).
-    NarrativeQA's ``answers`` are its two references, and ``span`` is the stretch of the summary that comes nearest to
-    one of them by ROUGE-L. A saved dataset is a folder that `datasets.save_to_disk` made.
+    example: Example
+    document: str
+    part: str = ""
 
-    ``unanswerable`` allows questions without an answer; ``part`` takes one of NarrativeQA's train, valid and test.
-    ``notes`` of the result count what was repaired and what cannot be trained on. Raises `DataError` with file,
-    record and id for anything that is not as its format has it: one for all records of a file that are refused, the
-    first ten of them a line each. ``drop_bad`` leaves those out instead; ``left_out`` of the result lists them all.
+
+def _transpose(columns: object) -> object:
+    # `datasets` writes a record of lists for a list of records.
+    if isinstance(columns, dict) and columns and all(isinstance(column, list) for column in columns.values()):
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return columns
+
+
+class Answer(Row):
+    text: Text
+    answer_start: int
+
+
+class Detected(Row):
+    """An answer of MRQA; ``char_spans`` are first and last character of every place where it occurs."""
+
+    text: Text
+    char_spans: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
+
+
+class Question(Row):
+    """A question of SQuAD, of MRQA, or of a row. MRQA has ``detected_answers`` to train on, and texts to score with."""
+
+    id: Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)] = Field(
+        "", validation_alias=AliasChoices("qid", "id")
+    )
+    question: Text
+    context: Text
+    answers: Annotated[list[Answer | Text], BeforeValidator(_transpose)]
+    detected_answers: list[Detected] | None = None
+    is_impossible: bool | None = None
+    title: object = None
+
+    def record(self, unanswerable: bool, taken: set[str], notes: Counter[str]) -> Record:
+        """Make its example, under an id that is not ``taken``. Count repairs in ``notes``. Raises DataError."""
+        texts = [answer if isinstance(answer, str) else answer.text for answer in self.answers]
+        if self.detected_answers is not None:
+            pairs = [(answer.text, *pair) for answer in self.detected_answers for pair in answer.char_spans]
+            spans = [_locate_detected(self.context, *pair, notes) for pair in pairs]
+        elif any(isinstance(answer, str) for answer in self.answers):
+            raise DataError("an answer has no answer_start; write each as an object with text and answer_start")
+        else:
+            spans = [locate(self.context, answer.text, answer.answer_start, notes) for answer in self.answers]
+        if self.is_impossible is not None and self.is_impossible == bool(texts):
+            raise DataError(f"is_impossible is {self.is_impossible}, but it has {len(texts)} answers; correct one")
+        if spans and not texts:
+            raise DataError("it has detected_answers, but no answers to score with; add them")
+        if not texts and not unanswerable:
+            raise DataError(NO_ANSWER)
+        if self.id in taken:
+            raise DataError(f"the id {self.id!r:.60} is used twice; make ids unique")
+        name = self.id or make_unique(f"{digest(self.context)[:8]}-{digest(self.question)[:8]}", taken)
+        taken.add(name)
+        span = spans[0] if spans else None
+        notes[UNPLACED] += bool(texts) and span is None
+        if span and (text := self.context[slice(*span)]) not in texts:
+            notes[OTHER] += _bare(text) not in map(_bare, texts)
+        variant = re.fullmatch(r"(.+?)-(?:high-conf-)?turk\d+", name)  # of an adversarial set
+        group = variant[1] if variant else name
+        example = Example(name, self.question, self.context, tuple(dict.fromkeys(texts)), span, group)
+        return Record(example, self.title if isinstance(self.title, str) and self.title else self.context)
+
+
+def locate(context: str, text: str, start: int, notes: Counter[str]) -> tuple[int, int]:
+    """Return the half-open range of characters of an answer. Raises DataError.
+
+    It is at its offset, or else at the only place within `REACH` characters, or else at the only place at all where its
+    words occur. White space may differ there, and no word is cut.
     """
-    parsed = parse(Path(path), unanswerable, drop_bad)
-    if part is not None and not parsed.records[0].part:
-        raise DataError(f"{path}: part={part!r} is for NarrativeQA's folder; this file has no parts")
-    records = [record for record in parsed.records if part in (None, record.part)]
-    if not records:
-        raise DataError(f"{path}: no question of part {part!r}; the parts are {', '.join(PARTS)}")
-    return corpus_of(parsed._replace(records=records))
-
-
-def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
-    """``size`` examples, chosen by content and seed, in their order; a smaller sample is a subset of a larger one."""
-    ranked = sorted(examples, key=lambda example: digest(seed, example.context, example.question, example.id))
-    chosen = {example.id for example in ranked[:size]}
-    return [example for example in examples if example.id in chosen]
-
-
-def load_domain(
-    name: str,
-    source: str | PathLike | dict[str, Corpus],
-    *,
-    seed: int,
-    draw: int = 0,
-    valid_size: int = 300,
-    test_size: int | None = None,
-    train_size: int | None = None,
-    unanswerable: bool = False,
-) -> Domain:
-    """Load one domain as train, valid and test, splitting by passage what the files leave together.
-
-    ``source`` is a file, a folder, or what has been read of several parts. A folder holds one file, or files whose
-    names say their part, or NarrativeQA. What is there decides what is done:
-
-    - one file: a fifth of its questions to test, then ``valid_size`` of the rest to valid;
-    - train and test, or train and valid: the second is the test set, and ``valid_size`` questions of train are valid
-      (Liu et al. 2020 validate so);
-    - valid (or dev) and test without train: the first is to train, the second is halved by document;
-    - all three: as they are.
-
-    Whole passages are taken until a size is reached, so valid and test may exceed theirs by part of a passage.
-    ``train_size`` and ``test_size`` then cut train and test down to so many questions, and ``valid_size`` a valid of
-    the files' own that is more than twice as large; smaller cuts are subsets of larger ones, and leave the other parts
-    alone. Another ``draw`` takes other questions to validate on, where these are taken from train or cut, and to train
-    on, where these are cut; the test set is the same. ``Domain.notes`` say what was done. The order of the examples is
-    by hash too. Raises `DataError` where data cannot be used or is too little, ValueError for impossible sizes.
-    """
-    for key, value in {"valid_size": valid_size, "test_size": test_size, "train_size": train_size}.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{key} has to be at least 1, not {value}")
-    given, notes = _load_parts(name, source, unanswerable)
-    parts = _complete(name, given, notes, (seed, seed + draw), valid_size)
-    cut, passages = {}, {}
-    valid_cut = valid_size if len(parts["valid"]) > 2 * valid_size else None
-    for part, size in zip(PARTS, (train_size, valid_cut, test_size), strict=True):
-        examples, own = [record.example for record in parts[part]], seed if part == "test" else seed + draw
-        examples.sort(key=lambda example: (digest(seed, example.context), digest(seed, example.question, example.id)))
-        if size is not None and size > len(examples):
-            notes.append(f"{name}: {part}_size={size:,} was asked for, there are {len(examples):,}: all are used")
-        elif size is not None and size < len(examples):
-            kind = {"train": "training", "valid": "validation"}.get(part, part)
-            notes.append(f"{name}: {size:,} of {len(examples):,} {kind} questions are used ({part}_size)")
-        cut[part] = examples if size is None else sample(examples, size, own)
-        passages[part] = {example.context for example in cut[part]}
-    for first, second in combinations(PARTS, 2):
-        if both := passages[first] & passages[second]:
-            notes.append(f"{name}: {len(both):,} passages stand in both {first} and {second}, as the files have it")
-    sizes = ", ".join(f"{part} {len(cut[part]):,} on {len(passages[part]):,} passages" for part in PARTS)
-    return Domain(name, **cut, notes=[*notes, f"{name}: questions: {sizes}"])
-
-
-def _load_parts(
-    name: str, source: str | PathLike | dict[str, Corpus], unanswerable: bool
-) -> tuple[dict[str, list[Located]], list[str]]:
-    """Records by part (train, valid, test, or "all" for one file), and notes."""
-    if isinstance(source, dict):
-        parts = {
-            part: [Located("", *pair) for pair in zip(corpus.examples, corpus.documents, strict=True)]
-            for part, corpus in source.items()
-        }
-        return parts, [note for corpus in source.values() for note in corpus.notes]
-    parts, notes = defaultdict(list), unread(Path(source), name)
-    for part, (path, shards) in find_parts(Path(source)).items():
-        records, _, new = parse(path, unanswerable, shards=shards)
-        notes += new
-        for record in records:
-            parts[record.part or part].append(record)  # NarrativeQA's rows say which part they are
-    return parts, notes
-
-
-def _complete(
-    name: str,
-    parts: dict[str, list[Located]],
-    notes: list[str],
-    seeds: tuple[int, int],
-    valid_size: int,
-) -> dict[str, list[Located]]:
-    """All three parts from those that the files give; says in ``notes`` what it did. ``seeds`` are that of the test
-    part and that of the others."""
-    seed, drawn_by = seeds
-    if len(parts) == 3:
-        return parts
-    if set(parts) == {"valid", "test"}:
-        notes.append(f"{name}: no file to train on: valid (dev) is used to train, and test is halved by document")
-        valid, test = _split(name, parts["test"], len(parts["test"]) / 2, seed, by_document=True)
-        return {"train": parts["valid"], "valid": valid, "test": test}
-    if len(parts) == 1:
-        notes.append(f"{name}: one file: {TEST_SHARE:.0%} of it, by passage, are the test set")
-        (records,) = parts.values()
-        test, train = _split(name, records, TEST_SHARE * len(records), seed)
-    else:
-        train, test = parts["train"], parts.get("test") or parts["valid"]
-        if "test" not in parts:
-            notes.append(f"{name}: no test file: valid (dev) is used to test")
-    if valid_size >= len(train):
+    if start >= 0 and context.startswith(text, start):
+        return start, start + len(text)
+    words, stripped = r"\s+".join(map(re.escape, text.split())), text.strip()
+    before = rf"(?<!{_LETTER})" if re.match(_LETTER, stripped[0]) else ""
+    after = rf"(?!{_LETTER})" if re.match(_LETTER, stripped[-1]) else ""
+    places = [match.span(1) for match in re.finditer(f"{before}(?=({words}){after})", context)]
+    places = [place for place in places if abs(place[0] - start) <= REACH] or places
+    if len(places) != 1:
+        there, count = context[max(start, 0) :][: len(text)], f"{len(places) or 'no'} places"
         raise DataError(
-            f"{name}: too small to split: valid_size={valid_size:,} leaves nothing to train on of the {len(train):,} "
-            "questions there; make it smaller, or give a validation file"
+            f"the answer {text!r:.60} is not at its offset {start!r:.20}, where the passage has {there!r:.60}, and "
+            f"occurs at {count}; correct the offset"
         )
-    valid, train = _split(name, train, valid_size, drawn_by)
-    notes.append(f"{name}: {len(valid):,} questions to validate on were taken from train, by passage")
-    return {"train": train, "valid": valid, "test": test}
+    notes[MOVED] += 1
+    return places[0]
 
 
-def _split(
-    name: str, records: list[Located], size: float, seed: int, by_document: bool = False
-) -> tuple[list[Located], list[Located]]:
-    """At least ``size`` questions in whole passages (or documents), and the rest; the hash of their text decides.
+def _locate_detected(context: str, answer: str, first: int, last: int, notes: Counter[str]) -> tuple[int, int]:
+    # MRQA's answers may differ from the passage in case and punctuation.
+    text = context[first : last + 1] if 0 <= first <= last < len(context) else ""
+    if text == answer or _bare(text) != _bare(answer) or not _bare(text):
+        return locate(context, answer, first, notes)
+    notes[LOOSE] += 1
+    return first + len(text) - len(text.lstrip()), first + len(text.rstrip())
 
-    Documents that share a passage count as one, and so do passages that hold variants of one question.
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
+
+
+def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[Record], list[str]]:
+    """Read a file of questions, or NarrativeQA's folder: return the records, and notes on repairs. Raises DataError.
+
+    Only with ``unanswerable`` may questions have no answer.
     """
-    parent: dict[tuple[str, str], tuple[str, str]] = {}
+    if path.is_dir():
+        return parse_questions(_read_narrativeqa(path), path)
+    rows = [question for where, row in read_rows(path) for question in _list_questions(where, row)]
+    return parse_questions(rows, path, unanswerable)
 
-    def root(node: tuple[str, str]) -> tuple[str, str]:
-        while parent.setdefault(node, node) != node:
-            node = parent[node]
-        return node
 
-    for record in records if by_document else ():
-        parent[root(("passage", record.example.context))] = root(("document", record.document))
-    for record in records:
-        parent[root(("group", record.example.group))] = root(("passage", record.example.context))
-    by_root = defaultdict(list)
-    for record in records:
-        by_root[root(("passage", record.example.context))].append(record)
-    groups = sorted(by_root.values(), key=lambda group: digest(seed, *sorted({r.example.context for r in group})))
-    count = bisect_left(list(accumulate(map(len, groups))), size) + 1
-    if count >= len(groups):
-        unit = "documents" if by_document else "passages"
-        raise DataError(
-            f"{name}: too small to split: {len(records):,} questions in too few {unit} (whole {unit} go to one part); "
-            "give more data, ask for less of it in valid and test, or give train, valid and test in files of their own"
-        )
-    return list(chain(*groups[:count])), list(chain(*groups[count:]))
+def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[Record], list[str]]:
+    """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows."""
+    rows, taken, notes = list(rows), set(), Counter()
+    has_ids = any(_id_of(row) not in (None, "") for _, row in rows)
+
+    def parse(_: str, row: dict) -> Record:
+        if "answer1" in row:
+            return Story.model_validate(row).record(taken, notes)
+        if has_ids and _id_of(row) in (None, ""):
+            raise DataError("it has no id, unlike others; give all an id, or none")
+        return Question.model_validate(_parse_cells(row)).record(unanswerable, taken, notes)
+
+    records, name = parse_each(parse, rows, path), str(path).rpartition("/")[2]
+    return records, [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
+
+
+def _id_of(row: object) -> object:
+    return row.get("qid", row.get("id")) if isinstance(row, dict) else None
+
+
+class Paragraph(Row):
+    context: Text
+    qas: list[dict]
+
+
+class Article(Row):
+    paragraphs: list[Paragraph]
+    title: object = None
+
+
+class Squad(Row):
+    data: list[Article]
+
+
+def _list_questions(where: str, row: object) -> Rows:
+    # Yields the questions in a row of a file, or in all of SQuAD's JSON, each with its passage and title.
+    try:
+        if not isinstance(row, dict):
+            raise row if isinstance(row, DataError) else DataError(EXPECTED)
+        if "question" in row and "context" in row:
+            yield where, row
+        elif "qas" in row:
+            for q, question in enumerate(Paragraph.model_validate(row).qas, 1):
+                yield f"{where}, question {q} (id {_id_of(question)})", question | {"context": row["context"]}
+        elif "data" in row or "paragraphs" in row:
+            for a, article in enumerate(Squad.model_validate(row if "data" in row else {"data": [row]}).data, 1):
+                title = str(article.title or f"article {a}")
+                for p, paragraph in enumerate(article.paragraphs, 1):
+                    for q, question in enumerate(paragraph.qas, 1):
+                        place = f"article {a}, paragraph {p}, question {q} (id {_id_of(question)})"
+                        yield place, question | {"title": title, "context": paragraph.context}
+        elif "header" not in row:
+            raise DataError(f"{EXPECTED}; found {', '.join(row)[:100] or 'nothing'}")
+    except ValueError as error:
+        yield where, error
+
+
+def _parse_cells(row: dict) -> dict:
+    # A table has answers as JSON or Python, or as a text beside its offset.
+    names = [name for name in ("answers", "detected_answers") if isinstance(row.get(name), str)]
+    row = row | {name: _parse_cell(row[name]) for name in names}
+    if isinstance(row.get("is_impossible"), str):
+        row["is_impossible"] = _FLAGS.get(row["is_impossible"].lower(), row["is_impossible"])
+    if "answers" not in row and "answer_start" in row:
+        text, start = row.get("answer") or row.get("answer_text"), row["answer_start"]
+        if re.fullmatch(r"-?\d{1,15}(\.0)?", str(start)):  # pandas writes whole numbers so in a column with gaps
+            start = int(float(start))
+        has_none = _is_blank(text) and (_is_blank(start) or start == -1)
+        row["answers"] = [] if has_none else [{"text": text, "answer_start": start}]
+    return row
+
+
+def _is_blank(cell: object) -> bool:
+    return cell is None or cell == "" or cell != cell  # pandas has NaN for an empty cell
+
+
+def _parse_cell(cell: str) -> object:
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(cell)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    raise DataError(f"answers are neither JSON nor a Python value, found {cell!r:.60}; write JSON")
+
+
+class Story(Row):
+    """A row of NarrativeQA's qaps.csv with its summary."""
+
+    document_id: Text
+    set: Literal["train", "valid", "test"]
+    question: Text
+    answer1: Text
+    answer2: Text
+    summary: Text
+
+    def record(self, taken: set[str], notes: Counter[str]) -> Record:
+        answers = self.answer1, self.answer2
+        name = make_unique(f"{self.document_id}-{digest(self.question, *answers)[:8]}", taken)
+        span = closest_span(self.summary, answers)
+        notes[UNPLACED] += span is None
+        return Record(Example(name, self.question, self.summary, answers, span, name), self.document_id, self.set)
+
+
+def is_narrativeqa(folder: Path) -> bool:
+    """Tell whether a folder holds NarrativeQA's two files."""
+    return all((folder / name).is_file() for name in NARRATIVEQA)
+
+
+def _read_narrativeqa(folder: Path) -> Rows:
+    summaries, questions = (read_table(folder / name) for name in NARRATIVEQA)
+    summary_of: dict[str, str] = {}
+    for where, row in summaries:
+        place = f"{folder / NARRATIVEQA[0]}: {where}"
+        if isinstance(row, DataError) or not {"document_id", "summary"} <= set(row):
+            raise DataError(f"{place}: expected document_id and summary, found {row!s:.100}")
+        if (document := row["document_id"]) in summary_of:
+            raise DataError(f"{place}: {document!r} has a summary already; remove one")
+        summary_of[document] = row["summary"]
+    for where, row in questions:
+        if isinstance(row, dict) and (document := row.get("document_id")) not in summary_of:
+            row = DataError(f"the document {document!r} is not in {NARRATIVEQA[0]}; add it there")
+        elif isinstance(row, dict):
+            row["summary"] = summary_of[document]
+        yield f"{NARRATIVEQA[1]}, {where}", row
+
+
+@lru_cache(maxsize=100)  # questions about one document follow each other
+def _index_words(text: str) -> tuple[dict[str, list[int]], list[tuple[int, int]]]:
+    # Returns the positions of each lower-case word in ``text``, and the characters of every word.
+    positions, ranges = defaultdict(list), []
+    for index, match in enumerate(re.finditer(r"\w+", text)):
+        positions[match.group().lower()].append(index)
+        ranges.append(match.span())
+    return positions, ranges
+
+
+def closest_span(context: str, references: Iterable[str]) -> tuple[int, int] | None:
+    """Return the characters of the words with the highest ROUGE-L F1 against any reference, None if they share none.
+
+    Of equal windows the earliest, shortest is returned. The search is exact: F1 = 2 LCS / (reference + window), so the
+    best window begins and ends with a shared word. A window that is too long to beat the best so far ends the search.
+    The bits of one integer hold a row of the table of the longest common subsequence (LCS).
+    """
+    positions, ranges = _index_words(context)
+    best, best_score = None, 0.0
+    for reference in references:
+        wanted, words = _index_words(reference)
+        size, masks = len(words), {word: sum(1 << place for place in places) for word, places in wanted.items()}
+        shared = sorted((index, mask) for word, mask in masks.items() for index in positions.get(word, ()))
+        for begin, (first, _) in enumerate(shared):
+            row = full = (1 << size) - 1
+            for last, mask in shared[begin:]:
+                window = last - first + 1
+                if best_score and 2 * size / (size + window) <= best_score:
+                    break
+                matched = row & mask
+                row = ((row + matched) | (row - matched)) & full
+                score = 2 * (size - row.bit_count()) / (size + window)
+                if score > best_score:
+                    best, best_score = (ranges[first][0], ranges[last][1]), score
+    return best

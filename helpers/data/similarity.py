@@ -1,28 +1,28 @@
-"""How alike the domains are, by their questions (Liu et al. 2020, section 4, step 1)."""
+"""Similarity of domains by their questions (Liu et al. 2020, section 4, step 1)."""
+
+from functools import cache
 
 import numpy as np
 
 from helpers.data.examples import DataError
+from helpers.data.load import training_questions
+from helpers.presets.schema import DataSettings
 
 
 def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Cosine similarity of the domains' questions, and the weights that the paper makes of it.
+    """Return the cosine similarities of the domains' questions, and the weights that the paper derives from them.
 
-    The training questions of each domain are joined to one document and represented by TF-IDF over the N documents
-    (scikit-learn's smoothed idf, words of two characters and more, lower case). Passages are left out on purpose:
-    domains may share those and still ask differently.
+    The questions of each domain form one document, represented by TF-IDF. Passages are left out, since domains may
+    share them and still ask differently.
 
-    Returns two arrays of shape (N, N), rows and columns in the order of the mapping: the cosines, in [0, 1] with ones
-    on the diagonal; and the weights s_ij, row i divided by its sum over j ≠ i, with zeros on the diagonal, so that
-    each row sums to 1. A domain that shares no word with any other gets equal weights, 1 / (N - 1) each.
-
-    Raises `DataError` for fewer than two domains, and for a domain without a word in its questions.
+    Both arrays are N × N, in the order of the mapping. Row i of the weights is row i of the cosines divided by its sum
+    over j ≠ i, with 0 on the diagonal; where no word is shared, all others weigh 1 / (N - 1). Raises DataError for
+    fewer than two domains, and for a domain whose questions hold no word.
     """
     count = len(questions_by_domain)
     if count < 2:
-        found = ", ".join(questions_by_domain) or "none"
-        raise DataError(f"similarity is between domains: at least 2 are needed, found {found}")
-    vectors, _ = _vectors(questions_by_domain)
+        raise DataError(f"similarity needs at least 2 domains, found {', '.join(questions_by_domain) or 'none'}")
+    vectors, _ = _vectorise(questions_by_domain)
     cosines = np.clip(vectors @ vectors.T, 0.0, 1.0)
     off_diagonal = 1 - np.eye(count)
     others = cosines * off_diagonal
@@ -31,17 +31,17 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
 
 
 def nearest(weights: dict[str, float], number: int) -> dict[str, float]:
-    """The ``number`` largest weights of a domain's others (0: all), in their order, scaled to the same sum."""
+    """Return the ``number`` largest weights (0: all), in their order, scaled to the sum of all."""
     if not 0 < number < len(weights):
         return weights
-    kept = sorted(weights, key=weights.get, reverse=True)[:number]
-    scale = sum(weights.values()) / (sum(weights[name] for name in kept) or 1.0)
-    return {name: scale * weight for name, weight in weights.items() if name in kept}
+    largest = sorted(weights, key=weights.get, reverse=True)[:number]
+    scale = sum(weights.values()) / (sum(weights[name] for name in largest) or 1.0)
+    return {name: scale * weight for name, weight in weights.items() if name in largest}
 
 
 def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> dict[str, dict[str, str]]:
-    """For every two domains the words that add most to their cosine, most first; empty where they share none."""
-    vectors, words = _vectors(questions_by_domain)
+    """Return for every two domains the words that add most to their cosine, most first."""
+    vectors, words = _vectorise(questions_by_domain)
     rows = dict(zip(questions_by_domain, vectors, strict=True))
 
     def shared(first: str, second: str) -> str:
@@ -52,8 +52,7 @@ def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> 
     return {first: {second: shared(first, second) for second in rows} for first in rows}
 
 
-def _vectors(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """TF-IDF rows of unit length, one a domain, and the words that their columns stand for."""
+def _vectorise(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.feature_extraction.text import TfidfVectorizer  # here, because it takes a second to import
 
     vectorizer = TfidfVectorizer()
@@ -63,3 +62,22 @@ def _vectors(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.
             raise DataError(f"domain {domain}: no word in its {len(questions)} questions; is its training part empty?")
     documents = ["\n".join(questions) for questions in questions_by_domain.values()]
     return vectorizer.fit_transform(documents).toarray(), vectorizer.get_feature_names_out()
+
+
+Weights = dict[str, dict[str, float]]  # s_ij by target i and source j
+
+
+@cache
+def tfidf_weights(data: DataSettings) -> Weights:
+    """Compute s_ij from the TF-IDF of the training questions. Raises DataError where there is but one domain."""
+    names, (_, s) = list(data.domains), question_similarity(training_questions(data))
+    # Rounded, as they are part of keys and another machine may add them up in another order.
+    return {i: {j: round(float(s[a, b]), 6) for b, j in enumerate(names) if a != b} for a, i in enumerate(names)}
+
+
+def similarities(data: DataSettings, method: str) -> Weights:
+    """Return s_ij: from TF-IDF as in the paper, 1 ("uniform", -SIMI), or 1/(N - 1) ("equal")."""
+    s = tfidf_weights(data)
+    if method == "tf-idf":
+        return s
+    return {i: {j: 1.0 if method == "uniform" else round(1 / len(row), 6) for j in row} for i, row in s.items()}

@@ -1,83 +1,173 @@
-"""Splits of labelled texts: by their content, or all domains together as Meta-KD does."""
+"""Split what the files of a domain leave together into train, valid and test, by hashes of the texts.
 
+Neither the order of a file nor the machine matters.
+"""
+
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import accumulate, chain
 
-from helpers.data.examples import DataError
-from helpers.data.formats.labelled import Labelled
-from helpers.data.formats.rows import digest
+from helpers.data.examples import DataError, Example
+from helpers.data.files import PARTS, digest
+from helpers.data.questions import Record
+from helpers.data.texts import Labelled, Parts
 
-JOINT_SEED = 11111  # of the released code of Meta-KD
-FOLDS = 10
+TEST_SHARE = 0.2  # of the questions of one file
+JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
 
 
-def by_content(records: Sequence[Labelled], size: int, seed: int) -> tuple[list[Labelled], list[Labelled]]:
-    """``size`` records, by the hash of their texts and ``seed``, and the rest.
+def split_questions(
+    name: str, parts: dict[str, list[Record]], seed: int, drawn_by: int, valid_size: int
+) -> tuple[dict[str, list[Example]], list[str]]:
+    """Return all three parts of a domain, and notes on what was done.
 
-    Labels share ``size`` as they share the records, to one. Equal texts stay together, so fewer are taken where too
-    many of them are equal.
+    - One file: a fifth of its questions is test, ``valid_size`` of the rest are valid.
+    - Train and test (or valid): the second is test, ``valid_size`` questions of train are valid (Liu et al. 2020).
+    - Valid and test: the first is train, the second is halved by document.
+
+    Passages are never split. Raises DataError.
     """
-    groups: dict[str, list[Labelled]] = defaultdict(list)
+    notes = []
+    if set(parts) == {"valid", "test"}:
+        notes.append(f"{name}: no training file: valid (dev) is used to train, and test is halved by document")
+        valid, test = split_by_passage(name, parts["test"], len(parts["test"]) / 2, seed, by_document=True)
+        parts = {"train": parts["valid"], "valid": valid, "test": test}
+    elif len(parts) < 3:
+        if len(parts) == 1:
+            notes.append(f"{name}: one file: {TEST_SHARE:.0%} of its questions are the test set")
+            (records,) = parts.values()
+            test, train = split_by_passage(name, records, TEST_SHARE * len(records), seed)
+        else:
+            train, test = parts["train"], parts.get("test") or parts["valid"]
+        valid, train = split_by_passage(name, train, valid_size, drawn_by)
+        notes.append(f"{name}: {len(valid):,} questions to validate on were taken from train")
+        parts = {"train": train, "valid": valid, "test": test}
+
+    def order(example: Example) -> tuple[str, str]:
+        return digest(seed, example.context), digest(seed, example.question, example.id)
+
+    return {part: sorted((record.example for record in parts[part]), key=order) for part in PARTS}, notes
+
+
+def split_by_passage(
+    name: str, records: list[Record], size: float, seed: int, by_document: bool = False
+) -> tuple[list[Record], list[Record]]:
+    """Return at least ``size`` questions in whole passages (or documents), and the rest. Raises DataError.
+
+    Passages with variants of one question count as one, as do documents that share a passage.
+    """
+    parent: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(kind: str, text: str) -> tuple[str, str]:
+        node = kind, text
+        while parent.setdefault(node, node) != node:
+            node = parent[node]
+        return node
+
     for record in records:
-        groups[digest(seed, record.first, record.second)].append(record)
-    ordered = [groups[key] for key in sorted(groups)]
-    labels = [min(record.label for record in group) for group in ordered]
+        if by_document:
+            parent[root("passage", record.example.context)] = root("document", record.document)
+        parent[root("group", record.example.group)] = root("passage", record.example.context)
+    by_root = defaultdict(list)
+    for record in records:
+        by_root[root("passage", record.example.context)].append(record)
+    groups = sorted(by_root.values(), key=lambda group: digest(seed, *sorted({r.example.context for r in group})))
+    count = bisect_left(list(accumulate(map(len, groups))), size) + 1
+    if count >= len(groups):
+        unit = "documents" if by_document else "passages"
+        raise DataError(
+            f"{name}: {len(records):,} questions in {len(groups):,} {unit} are too few to set {size:,.0f} aside; give "
+            "more, lower valid_size, or give train, valid and test in files of their own"
+        )
+    return list(chain(*groups[:count])), list(chain(*groups[count:]))
+
+
+def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
+    """Return ``size`` examples by content and seed, in their order. Smaller samples are subsets of larger ones."""
+    ranked = sorted(examples, key=lambda example: digest(seed, example.context, example.question, example.id))
+    chosen = {example.id for example in ranked[:size]}
+    return [example for example in examples if example.id in chosen]
+
+
+def split_texts(name: str, parts: Parts, seed: int, drawn_by: int) -> tuple[Parts, list[str]]:
+    """Return all three parts of labelled texts, and notes on what was done.
+
+    Without parts a tenth is test; without valid a tenth of train is valid. Raises DataError.
+    """
+    parts, notes = dict(parts), []
+    if "all" in parts:
+        parts["test"], parts["train"] = draw_tenth(parts.pop("all"), seed)
+        notes.append(f"{name}: {len(parts['test']):,} texts to test on were drawn by content")
+    if "train" not in parts:
+        raise DataError(f"{name}: no training file, only {', '.join(parts)}; give one with train in its name")
+    if "test" not in parts:
+        notes.append(f"{name}: no test file: valid (dev) is used to test")
+        parts["test"] = parts.pop("valid")
+    if "valid" not in parts:
+        parts["valid"], parts["train"] = draw_tenth(parts["train"], drawn_by)
+        notes.append(f"{name}: {len(parts['valid']):,} texts to validate on were drawn from train")
+    return {part: in_order(parts[part], seed) for part in PARTS}, notes
+
+
+def in_order(records: Sequence[Labelled], seed: int) -> list[Labelled]:
+    """Return ``records`` in the order of a hash; that of `draw_tenth` would leave one label first."""
+    return sorted(records, key=lambda record: digest("order", seed, record.first, record.second, record.id))
+
+
+def draw_tenth(records: Sequence[Labelled], seed: int) -> tuple[list[Labelled], list[Labelled]]:
+    """Return a tenth, drawn by hash and stratified by label, and the rest. Equal texts stay together.
+
+    Labels share the tenth by largest remainders, and one text of each stays in the rest where possible.
+    """
+    size, by_text = len(records) - len(records) * 9 // 10, defaultdict(list)
+    for record in records:
+        by_text[digest(seed, record.first, record.second)].append(record)
+    groups = [by_text[key] for key in sorted(by_text)]
+    counts = Counter(record.label for record in records)
+    seats = {label: size * counts[label] // len(records) for label in sorted(counts)}
+    remainders = {label: size * counts[label] % len(records) for label in seats}
+    by_remainder = sorted(seats, key=lambda label: (counts[label] - seats[label] < 2, -remainders[label]))
+    for label in by_remainder[: size - sum(seats.values())]:
+        seats[label] += 1
     taken: set[int] = set()
 
-    def fill(room: int, label: str | None = None) -> int:
-        for number, group in enumerate(ordered):
-            if label in (None, labels[number]) and number not in taken and len(group) <= room:
+    def fill(room: int, label: str = "") -> int:
+        for number, group in enumerate(groups):
+            if label in ("", min(r.label for r in group)) and number not in taken and len(group) <= room:
                 taken.add(number)
                 room -= len(group)
         return room
 
-    seats = _seats(Counter(record.label for record in records), size)
-    left = sum(fill(count, label) for label, count in seats.items())
-    fill(left)  # groups that were too large for their label's seats left some free
-    chosen = [record for number, group in enumerate(ordered) if number in taken for record in group]
-    return chosen, [record for number, group in enumerate(ordered) if number not in taken for record in group]
+    fill(sum(fill(count, label) for label, count in seats.items()))  # groups too large for their label leave seats free
+    tenth = [record for number in sorted(taken) for record in groups[number]]
+    return tenth, [record for number, group in enumerate(groups) if number not in taken for record in group]
 
 
-def in_order(records: Sequence[Labelled], seed: int) -> list[Labelled]:
-    """``records`` by a hash of their texts; another than `by_content` goes by, which leaves one label first."""
-    return sorted(records, key=lambda record: digest("order", seed, record.first, record.second, record.id))
+def split_jointly(domains: dict[str, Parts]) -> dict[str, Parts]:
+    """Split all domains from one shuffled table: a tenth is test, a tenth of the rest valid, stratified by label.
 
-
-def _seats(counts: Counter[str], size: int) -> dict[str, int]:
-    """How many of each label are taken, by largest remainders; of each that occurs, one is left if that can be."""
-    total = counts.total()
-    seats = {label: size * counts[label] // total for label in sorted(counts)}
-    by_remainder = sorted(seats, key=lambda label: (counts[label] - seats[label] < 2, -(size * counts[label] % total)))
-    for label in by_remainder[: size - sum(seats.values())]:
-        seats[label] += 1
-    return seats
-
-
-def jointly(domains: dict[str, Sequence[Labelled]]) -> dict[str, dict[str, list[Labelled]]]:
-    """Train, valid and test of all domains from one shuffled table of them, in its order.
-
-    A tenth is test, by label and not by domain, then a tenth of the rest valid; with the four domains of Amazon
-    Reviews as they are in their files, positive reviews first, sizes are those of Dong et al. 2021, Table 1. Raises
-    `DataError` where a label is too rare.
+    Amazon's four domains get the sizes of Dong et al. 2021, Table 1. Raises DataError.
     """
     from sklearn.model_selection import StratifiedKFold  # here, because it takes a second to import
     from sklearn.utils import shuffle
 
-    table = [(name, record) for name, records in domains.items() for record in records]
-    rarest, count = min(Counter(record.label for _, record in table).items(), key=lambda item: item[1])
+    if named := [name for name, parts in domains.items() if set(parts) != {"all"}]:
+        raise DataError(f'{named[0]}: its files name parts already; set split = "content" in the preset')
+    table = [(name, record) for name, parts in domains.items() for record in parts["all"]]
+    label, count = Counter(record.label for _, record in table).most_common()[-1]
     if count < 2 * FOLDS:
         raise DataError(
-            f'split = "joint" needs {2 * FOLDS} texts of each label, and {count} are labelled {rarest}; give more, or '
-            'set split = "content" in the preset'
+            f'split = "joint" needs {2 * FOLDS} texts of each label, found {count} of {label}; give more, or set '
+            'split = "content" in the preset'
         )
-    table = shuffle(table, random_state=JOINT_SEED)
 
     def fold(rows: list) -> tuple[list, list]:
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=JOINT_SEED)
         rest, first = next(folds.split(rows, [record.label for _, record in rows]))
         return [rows[number] for number in rest], [rows[number] for number in first]
 
-    rest, test = fold(table)
-    train, valid = fold(rest)
+    train, test = fold(shuffle(table, random_state=JOINT_SEED))
+    train, valid = fold(train)
     parts = {"train": train, "valid": valid, "test": test}
-    return {name: {part: [r for own, r in rows if own == name] for part, rows in parts.items()} for name in domains}
+    return {name: {p: [record for other, record in parts[p] if other == name] for p in PARTS} for name in domains}

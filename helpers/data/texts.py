@@ -1,208 +1,237 @@
-"""Labelled texts by domain, from wherever a preset says, loaded once a process.
+"""Read labelled texts and choices: rows of any table, GLUE, SWAG, CODAH, MultiNLI and Amazon reviews."""
 
-Which text falls into which part depends on its words, seed and draw alone, but for the split "joint". The same text
-never stands on both sides of a split that is made here by content.
-"""
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache
-from itertools import combinations
-from typing import TypeVar
+from helpers.data.examples import DataError
+from helpers.data.files import Rows, check_text, digest, find_parts, parse_each, read_rows, read_table
 
-from helpers.data import originals, warnings
-from helpers.data.examples import DataError, Domain, Pair
-from helpers.data.formats.folders import FLAGS, PARTS, locate_folder
-from helpers.data.formats.labelled import Labelled, Parts, from_rows, read_texts
-from helpers.data.formats.refusals import unused
-from helpers.data.splits import by_content, in_order, jointly
-from helpers.presets.downloads import Collection
-from helpers.presets.schema import Drawn, TasksSettings, TextsSettings
+TEXTS = (  # columns of a text or of a pair; the first of these that a row has are read
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("#1 String", "#2 String"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text", "text_pair"),
+    ("text",),
+    ("sentence",),
+    ("review",),
+    ("content",),
+)
+LABELS = ("label", "gold_label", "class", "sentiment")
+IDS = ("id", "pairID", "idx", "unique_id")
+GENRES = ("genre", "domain")
+INFERENCE = ("entailment", "neutral", "contradiction")  # in the order of the Hub's class numbers
+CHOICES = {"swag": {"train": "train.csv", "valid": "val.csv"}}  # SWAG's test file has no labels
+CHOICES["codah"] = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+CODAH = ("category", "startphrase", "ending0", "ending1", "ending2", "ending3", "label")  # its files have no header
+HIGHEST = 5.0  # score of STS-B
 
-D = TypeVar("D", bound=Domain)
+
+class GlueTask(NamedTuple):
+    """A task of GLUE: its configuration on the Hub, its labels by number (none: it has scores) and its metrics."""
+
+    configuration: str
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...] = ("accuracy",)
+    label: str = "label"  # column
+    columns: tuple[str, ...] = ()  # of files without a header
+    variant: str = ""  # of the dev and test parts with the genres of train
 
 
-def load_texts(texts: TextsSettings) -> dict[str, Domain]:
-    """All domains of ``texts``, by name, in its order; a `Pair`'s label is its number in `label_names`.
+_ENTAILMENT, _EQUALITY = ("entailment", "not_entailment"), ("accuracy", "f1")
+_COLA = ("source", "label", "mark", "sentence")
+GLUE = {
+    "CoLA": GlueTask("cola", ("unacceptable", "acceptable"), ("matthews",), columns=_COLA),
+    "SST-2": GlueTask("sst2", ("negative", "positive")),
+    "MRPC": GlueTask("mrpc", ("not_equivalent", "equivalent"), _EQUALITY, "Quality"),
+    "STS-B": GlueTask("stsb", (), ("pearson", "spearman"), "score"),
+    "QQP": GlueTask("qqp", ("not_duplicate", "duplicate"), _EQUALITY, "is_duplicate"),
+    "MNLI": GlueTask("mnli", INFERENCE, label="gold_label", variant="_matched"),
+    "QNLI": GlueTask("qnli", _ENTAILMENT),
+    "RTE": GlueTask("rte", _ENTAILMENT),
+    "WNLI": GlueTask("wnli", _ENTAILMENT[::-1]),
+}
 
-    What a domain's files are decides what is done: where nothing says a part, a tenth is test and a tenth of the rest
-    valid (split "content"), or all domains are split together (split "joint"); where there is train with test or valid
-    (dev), that is test, and a tenth of train valid; all three stay as they are. Each part is then cut from the front.
-    Raises `DataError` for data that cannot be used.
+
+class Labelled(NamedTuple):
+    """A text, a pair, or a context with its endings; ``label`` is a name, a score, or the right ending's number ("":
+    unknown)."""
+
+    id: str
+    first: str
+    second: str | tuple[str, ...] | None
+    label: str
+
+
+Parts = dict[str, list[Labelled]]  # train, valid, test and unlabelled; "all" where nothing names a part
+
+
+def read_texts(path: Path, labels: Sequence[str] = (), genre: str = "") -> Parts:
+    """Read the texts of a domain by part: of a file, of a folder, or of files whose names begin alike.
+
+    Rows without an agreed label are left out, and with ``genre`` those of other genres. Raises DataError.
     """
-    return _load(texts)[0]
+    if reviews := find_reviews(path):
+        return {"all": [text for file in reviews for text in parse_texts(_read_reviews(file), file, labels)]}
+    of_genre = f" (genre {genre})" if genre else ""
+    return {
+        part: [t for file in files for t in parse_texts(read_rows(file), f"{file}{of_genre}", labels, genre=genre)]
+        for part, files in find_parts(path).items()
+    }
 
 
-def label_names(texts: TextsSettings) -> tuple[str, ...]:
-    """The labels' names by number: the preset's, or else those found in what is to train on, sorted."""
-    return _load(texts)[1]
+def read_glue(folder: Path, name: str) -> Parts:
+    """Read a task of GLUE from its official files, or MNLI from files by genre. Raises DataError."""
+    task = GLUE[name]
+    if task.variant and (genres := sorted(file.name.partition(".")[0] for file in folder.glob("*.train.jsonl"))):
+        by_genre = [read_texts(folder / genre, task.labels) for genre in genres]
+        if missing := [genre for genre, parts in zip(genres, by_genre, strict=True) if len(parts) != 2]:
+            raise DataError(f"{folder}: expected a train and a dev file of {missing[0]}; add the other one")
+        return {part: [text for parts in by_genre for text in parts[part]] for part in ("train", "valid")}
+    files = _find_files(folder, {"train": "train.tsv", "valid": f"dev{task.variant}.tsv"})
+    parts = {p: parse_glue(read_table(f, task.columns, quotes=False), f, task, task.label) for p, f in files.items()}
+    if (test := folder / f"test{task.variant}.tsv").is_file():
+        parts["unlabelled"] = parse_glue(read_table(test, quotes=False), test, task)
+    return parts
 
 
-@cache
-def _load(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
-    if not texts.is_given:
-        raise DataError(
-            "the preset has no labelled texts here: name domains, and for files their folder, such as -p "
-            f"{FLAGS[TextsSettings]} path/to/data"
-        )
-    if texts.source == "mini":
-        return _mini(texts)
-    read = {name: _read(texts, name) for name in texts.domains}
-    found = {record.label for parts, _ in read.values() for part in ("all", "train") for record in parts.get(part, ())}
-    labels = tuple(texts.labels or sorted(found))
-    paired = {name: next(iter(parts.values()))[0].second is not None for name, (parts, _) in read.items()}
-    if len(set(paired.values())) > 1:
-        pairs, single = (next(name for name, is_pair in paired.items() if is_pair == kind) for kind in (True, False))
-        raise DataError(f"{pairs} has pairs of texts, {single} texts alone; all domains have to be of one kind")
-    if texts.split == "joint":
-        if parted := [name for name, (parts, _) in read.items() if set(parts) != {"all"}]:
-            raise DataError(f'{parted[0]}: its files say parts already; set split = "content" in the preset')
-        note = "all domains were split together, by label: a tenth is test, a tenth of the rest valid"
-        joint = jointly({name: parts["all"] for name, (parts, _) in read.items()})
-        split = {name: (_drawn(parts, texts), [f"{name}: {note}"]) for name, parts in joint.items()}
-    else:
-        split = {name: complete(name, parts, texts) for name, (parts, _) in read.items()}
-    domains = {}
-    for name, (parts, notes) in split.items():
-        check(name, parts)
-        pairs, numbered = examples_of(name, parts, lambda r: Pair(r.id, r.first, r.second, labels.index(r.label)))
-        domain = Domain(name, **pairs, notes=[*read[name][1], *notes, *numbered])
-        domains[name] = _cut(texts, domain, labels)
-    return domains, labels
+def parse_glue(rows: Rows, place: object, task: GlueTask, label: str = "") -> list[Labelled]:
+    """Return the texts of a task of GLUE, unlabelled unless the column ``label`` is named. Raises DataError."""
+    if task.configuration == "qqp":  # some of its official rows are broken (huggingface/datasets, issue 277)
+        rows = [(where, row) for where, row in rows if isinstance(row, dict) and row["question1"] and row["question2"]]
+    ids, columns = ((), (label,)) if label else (("index", "idx", "id"), ())
+    return parse_texts(rows, place, task.labels, columns=columns, ids=ids, scores=not task.labels)
 
 
-def _mini(texts: TextsSettings) -> tuple[dict[str, Domain], tuple[str, ...]]:
-    from helpers.data.mini import texts as mini
-
-    sizes = {key: size for key in ("train_size", "valid_size", "test_size") if (size := getattr(texts, key))}
-    domains, labels = {}, tuple(texts.labels)
-    for name, source in texts.domains.items():
-        own = tuple(mini.labels(source))
-        if own != (labels := labels or own):
-            raise DataError(f"{name}: expected the labels {', '.join(own)}, found {', '.join(labels)}; correct labels")
-        domain = mini.load_domain(source, seed=texts.drawn_by, **sizes)
-        domains[name] = _cut(texts, replace(domain, name=name, notes=list(domain.notes)), labels)
-    return domains, labels
+def _find_files(folder: Path, names: dict[str, str]) -> dict[str, Path]:
+    files = {part: folder / name for part, name in names.items() if (folder / name).is_file()}
+    if not files:
+        raise DataError(f"{folder}: expected {', '.join(names.values())}, found none of them; correct the folder")
+    return files if len(files) > 1 else {"all": next(iter(files.values()))}
 
 
-def _read(texts: TextsSettings, name: str) -> tuple[Parts, list[str]]:
-    """The texts of one domain by part, and notes. Raises `DataError`."""
-    place, _, of_it = texts.domains[name].partition(":")
-    if texts.source == "files":
-        if (whole := locate_folder(texts) / texts.domains[name]).exists():  # a name may have a colon
-            return read_texts(whole, texts.labels)
-        return read_texts(locate_folder(texts) / place, texts.labels, of_it)
-    known = texts.downloads.get(place)
-    if isinstance(known, Collection):
-        corpus, _, own = of_it.partition(":")
-        folder = originals.fetch_all(place, known, corpus)
-        parts, notes = read_texts(folder / own, texts.labels)
-        found, expected = sum(map(len, parts.values())), known.corpora[corpus].rows.get(own)
-        if found != expected:
+def read_choices(folder: Path, name: str) -> Parts:
+    """Read SWAG's or CODAH's files by part. Raises DataError."""
+    style = {"columns": CODAH, "quotes": False} if name == "codah" else {}
+    files = _find_files(folder, CHOICES[name])
+    return {part: parse_choices(read_table(file, **style), file) for part, file in files.items()}
+
+
+def parse_choices(rows: Rows, place: object) -> list[Labelled]:
+    """Return the context and the endings of each row but those labelled -1. Raises DataError."""
+
+    def parse(_: str, row: dict) -> Labelled | None:
+        context, *endings = (_get_text(row, name) for name in CODAH[1:6])
+        if (number := str(row.get("label"))) not in ("-1", "0", "1", "2", "3"):
+            raise DataError(f"expected the number of the right ending in 'label', 0 to 3, found {number!r:.40}")
+        return None if number == "-1" else Labelled(digest(context, *endings)[:16], context, tuple(endings), number)
+
+    return parse_each(parse, rows, place)
+
+
+def _get_text(row: dict, name: str) -> str:
+    if not isinstance(text := row.get(name), str):
+        raise DataError(f"expected text in {name!r}, found {text!r:.60}")
+    try:
+        return check_text(text)
+    except ValueError as error:
+        raise DataError(f"{name!r} {error}") from None
+
+
+def parse_texts(
+    rows: Rows,
+    place: object,
+    labels: Sequence[str] = (),
+    *,
+    columns: Sequence[str] = LABELS,
+    ids: Sequence[str] = IDS,
+    genre: str = "",
+    scores: bool = False,
+) -> list[Labelled]:
+    """Return the texts of rows, each with the label in the first of ``columns`` that it has. Raises DataError.
+
+    A label is one of ``labels``, by name or class number, or any name if there are none.
+    """
+
+    def parse(_: str, row: dict) -> Labelled | None:
+        if not isinstance(row, dict):
+            raise DataError(f"expected an object with a text and a label, found {row!r:.80}")
+        if genre and genre not in (row.get(name) for name in GENRES):
+            return None
+        names = next((names for names in TEXTS if set(names) <= set(row)), None)
+        column = next((name for name in columns if name in row), None)
+        if names is None or (columns and column is None):
             raise DataError(
-                f"{place}:{of_it}: expected {expected or 'no'} texts, as the preset says, found {found:,} in {folder}; "
-                "delete it to have it fetched again, or correct the preset"
+                "expected a column text (or sentence, review, content), or two such as premise and hypothesis, and a "
+                f"column {' or '.join(columns)}; found {', '.join(row)[:120]}"
             )
-        return parts, notes
-    from helpers.data.formats.hub import hub_rows  # imports `datasets`, which takes a second
+        texts, label = [_get_text(row, name) for name in names], ""
+        if columns:
+            label = _parse_score(row[column]) if scores else _parse_label(row[column], column, labels)
+        if label is None:
+            return None
+        given = next((str(row[name]).strip() for name in ids if type(row.get(name)) in (str, int)), "")
+        return Labelled(given or digest(*texts)[:16], texts[0], texts[1] if len(texts) > 1 else None, label)
 
-    splits = [split for one in known.configurations.values() for split in one.rows] if known else []
-    # The papers report on the public validation sets; MNLI's first one has the genres of its training set.
-    test = next((split for split in splits if split.startswith("validation")), "validation")
-    parts, notes = {}, []
-    for part, split in {"train": "train", "test": test}.items():
-        rows = hub_rows(place, split, pinned=known)
-        parts[part], new = from_rows(rows, f"{place}[{split}]", texts.labels, of_it)
-        notes += new
-    return parts, notes
+    return parse_each(parse, rows, place)
 
 
-def complete(name: str, parts: Parts, settings: Drawn) -> tuple[Parts, list[str]]:
-    """All three parts from those that the files give, each in the order of a hash, and notes on what was done."""
-    notes, given, seed = [], dict(parts), settings.seed
-    if "all" in given:
-        given["test"], given["train"] = _tenth(given.pop("all"), seed)
-        notes.append(f"{name}: nothing says a part: {len(given['test']):,} texts to test were taken by content")
-    elif "test" not in given and "train" in given:
-        given["test"] = given.pop("valid")
-        notes.append(f"{name}: no test file: valid (dev) is used to test")
-    if "train" not in given:
-        raise DataError(f"{name}: no file to train on, only {', '.join(given)}; give one whose name says train")
-    if "valid" not in given:
-        given["valid"], given["train"] = _tenth(given["train"], settings.drawn_by)
-        notes.append(f"{name}: {len(given['valid']):,} texts to validate on were taken from train, by content")
-    return _drawn({part: in_order(given[part], seed) for part in PARTS}, settings), notes
+def _parse_score(value: object) -> str:
+    try:
+        score = float(str(value))
+    except ValueError:
+        score = -1.0
+    if not 0 <= score <= HIGHEST:
+        raise DataError(f"expected a score from 0 to {HIGHEST:g}, found {value!r:.40}; correct or remove the row")
+    return str(round(score, 3))  # the Hub's 3.8 is 3.799999952316284
 
 
-def _drawn(parts: Parts, settings: Drawn) -> Parts:
-    """The parts with what is to train on in another order for another draw, as it is cut from its front."""
-    return {**parts, "train": in_order(parts["train"], settings.drawn_by)} if settings.draw else parts
+def _parse_label(value: object, column: str, labels: Sequence[str]) -> str | None:
+    # Returns None where annotators did not agree.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = str(value).strip()
+    if not text or value is None or value != value:  # pandas has NaN for an empty cell
+        raise DataError(f"{column!r} is empty; fill in a label, or remove the record")
+    if not isinstance(value, str | int):
+        raise DataError(f"expected {column!r} to be a label's name or class number, found {value!r:.60}")
+    inference = set(labels) == set(INFERENCE)
+    number = text.removesuffix(".0")  # pandas writes whole numbers so in a column with gaps
+    if text in labels or number in labels:
+        return text if text in labels else number
+    if (text == "-" and (inference or column == "gold_label")) or (number == "-1" and labels):
+        return None
+    if not labels:
+        return text
+    numbered = INFERENCE if inference else labels
+    are_numbers = any(label.removesuffix(".0").lstrip("-").isdecimal() for label in labels)
+    if number.isdecimal() and number.isascii() and int(number) < len(numbered) and not are_numbers:
+        return numbered[int(number)]
+    raise DataError(f"the label {text!r:.60} is none of {', '.join(labels)}; correct it, or name it in labels")
 
 
-def _tenth(records: list[Labelled], seed: int) -> tuple[list[Labelled], list[Labelled]]:
-    """A tenth, and the rest, which has int(0.9 n) of n texts."""
-    return by_content(records, len(records) - len(records) * 9 // 10, seed)
+def find_reviews(path: Path) -> list[Path]:
+    """Return Amazon's files of labelled reviews of the domain at ``path``, the positive ones first."""
+    folder, begin = (path, "") if path.is_dir() else (path.parent, f"{path.name}.")
+    files = (folder / f"{begin}{label}.review" for label in ("positive", "negative"))
+    return [file for file in files if file.is_file()]
 
 
-def check(name: str, parts: Parts, classes: bool = True) -> None:
-    """Raises `DataError` where a part is empty or, with ``classes``, the texts to train on have not all labels."""
-    if empty := [part for part in PARTS if not parts[part]]:
-        total = sum(map(len, parts.values()))
-        raise DataError(
-            f"{name}: too small to split: of {total:,} texts none is left for {empty[0]}; give more, or train, valid "
-            "and test in files of their own"
-        )
-    if not classes:
-        return
-    trained = {record.label for record in parts["train"]}
-    for part in PARTS[1:]:
-        if unseen := next((record for record in parts[part] if record.label not in trained), None):
-            raise DataError(
-                f"{name}: {unseen.where}: no text to train on is labelled {unseen.label}, as this one in {part} is; "
-                "give some, or remove it"
-            )
-    if len(trained) < 2:
-        raise DataError(f"{name}: every text is labelled {trained.pop()}; give texts of at least two labels")
-
-
-def examples_of(name: str, parts: Parts, example: Callable[[Labelled], object]) -> tuple[dict[str, list], list[str]]:
-    """The ``example`` of each record by part, and notes; ids occur once then: a second one gets a number behind it."""
-    taken: set[str] = set()
-    made: dict[str, list] = {part: [] for part in PARTS}
-    notes, twice = [], 0
-    for part in PARTS:
-        for record in parts[part]:
-            taken.add(identifier := unused(record.id, taken))
-            twice += identifier != record.id
-            made[part].append(example(record._replace(id=identifier)))
-    if twice:
-        notes.append(f"{name}: ids that stood there before have a number behind them: {twice:,}")
-    for one, other in combinations(PARTS, 2):
-        if both := {(r.first, r.second) for r in parts[one]} & {(r.first, r.second) for r in parts[other]}:
-            notes.append(f"{name}: texts that stand in both {one} and {other}: {len(both):,}")
-    return made, notes
-
-
-def cut(settings: TextsSettings | TasksSettings, data: D, parts: Sequence[str] = PARTS) -> D:
-    """Each of ``parts`` from its front, as the preset's sizes say, with notes."""
-    name, notes, kept = data.name, list(data.notes), {}
-    for part in parts:
-        examples, key = getattr(data, part), f"{part}_size"
-        size = getattr(settings, key) or len(examples)
-        kept[part] = examples[:size]
-        if size < len(examples):
-            notes.append(f"{name}: {size:,} of {len(examples):,} texts of {part} are used ({key})")
-        elif size > len(examples):
-            notes.append(f"{name}: {key}={size:,} was asked for, there are {len(examples):,}: all are used")
-    return replace(data, **kept, notes=notes)
-
-
-def _cut(texts: TextsSettings, domain: Domain, labels: tuple[str, ...]) -> Domain:
-    """`cut`, and ``train_share`` of what is left to train on; warns of parts that are small, but for miniature ones."""
-    domain = cut(texts, domain)
-    name, train, notes = domain.name, domain.train, domain.notes
-    if texts.train_share < 1:
-        train = train[: max(1, round(texts.train_share * len(train)))]
-        notes.append(f"{name}: {len(train):,} of {len(domain.train):,} texts of train are used (train_share)")
-        domain = replace(domain, train=train)
-    return domain if texts.source == "mini" else replace(domain, notes=[*notes, *warnings.of_texts(domain, labels)])
+def _read_reviews(file: Path) -> Rows:
+    # The format of Blitzer et al. 2007: the file's name is the label. Tags look like XML, but nothing is escaped.
+    content = file.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:  # the authors' own files
+        text = content.decode("latin-1")
+    label, tags = file.name.split(".")[-2], re.findall(r"^</?review>[^\S\n]*$", text, re.MULTILINE)
+    if not tags or [tag.strip() for tag in tags] != ["<review>", "</review>"] * (len(tags) // 2):
+        raise DataError(f"{file}: expected reviews, each between the lines <review> and </review>; fetch it again")
+    bodies = re.findall(r"^<review>\s*$(.*?)^</review>\s*$", text, re.DOTALL | re.MULTILINE)
+    for number, body in enumerate(bodies, 1):
+        fields = dict(re.findall(r"^<(\w+)>[^\S\n]*\n(.*?)^</\1>", body, re.DOTALL | re.MULTILINE))
+        fields = {name: fields.get(tag, "").strip() for name, tag in (("id", "unique_id"), ("text", "review_text"))}
+        yield f"review {number}", fields | {"label": label}

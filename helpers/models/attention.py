@@ -1,24 +1,68 @@
-"""What an encoder's attention is: that of the last layer from passage to question, or that of every layer."""
+"""The attention of encoders: as it is computed, and as a loss reads it, that of the last layer or of every layer."""
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from helpers.batches.tensors import rows_of
-from helpers.models import dropout, unpadded
-from helpers.models.pretrained import EncoderError
+from helpers.batches.sequences import text_positions
+from helpers.errors import EncoderError
+from helpers.models.dropout import quick_dropout
+
+NAME = "quick_dropout"  # of this attention, for transformers
+
+
+def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **others):
+    """Compute transformers' SDPA attention. It is spelt out where ``module`` stores its probabilities, and for dropout
+    on a CPU, where SDPA has no fused kernel for it.
+
+    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that ``stores`` its
+    "probabilities" is left them as ``stored``, B×H×L×L. One that stores its "scores" is left the two factors of them,
+    scaled queries and keys, B×H×L×D each.
+    """
+    stores = getattr(module, "stores", "")
+    is_fused = stores != "probabilities" and (dropout == 0.0 or query.device.type != "cpu")
+    if stores or not is_fused:
+        scaled = query * scaling
+    if stores == "scores":
+        module.stored = scaled, key
+    if is_fused:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
+    scores = scaled @ key.transpose(2, 3)
+    if attention_mask is not None:
+        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1)
+    if stores == "probabilities":
+        module.stored = weights
+    drop = quick_dropout if query.device.type == "cpu" else nn.functional.dropout
+    return (drop(weights, dropout).to(value.dtype) @ value).transpose(1, 2).contiguous(), None
+
+
+def make_mask(**arguments) -> Tensor | None:
+    """Make transformers' mask for SDPA. On a GPU it is made even where nothing is padding, because the host would have
+    to wait for the device to know."""
+    padding = arguments.get("attention_mask")
+    if padding is not None and padding.device.type == "cuda":
+        arguments["allow_is_bidirectional_skip"] = False
+    return sdpa_mask(**arguments)
+
+
+AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, make_mask)
 
 
 def keep_attention(model: nn.Module) -> nn.Module:
-    """Let ``model``'s output have ``attention`` (B×P×Q): for each passage token a distribution over the question's.
+    """Let the output of ``model`` have ``attention`` (B×P×Q): per passage token a distribution over the question's.
 
-    RMR has it already. Of an encoder, which takes segment_ids from then on, it is the last layer's attention from
+    RMR has it already. For an encoder, which takes segment_ids from then on, it is the last layer's attention from
     passage to question, averaged over the heads and normalised. Raises EncoderError where that cannot be read.
     """
     layer = attention_of(model)
     if layer is None or getattr(model, "keeps_attention", False):
         return model
-    model.set_attn_implementation(dropout.NAME)
-    unpadded.skip_padding(model, False)  # what is kept has the shape of a padded batch
-    layer.keeps = "probabilities"  # for helpers.models.dropout.attention, which leaves them there as ``kept``
+    model.set_attn_implementation(NAME)
+    layer.stores = "probabilities"
     model.register_forward_pre_hook(_take_segments, with_kwargs=True)
     model.register_forward_hook(_add_attention)
     model.keeps_attention = True
@@ -26,36 +70,32 @@ def keep_attention(model: nn.Module) -> nn.Module:
 
 
 def keep_levels(model: nn.Module, what: str) -> nn.Module:
-    """Let ``model``'s output have ``attentions_kept``: of every layer the "probabilities" that its attention gives,
-    B×H×L×L, or the "scores" before the softmax, as the queries (scaled) and keys that they are products of, B×H×L×D
-    each. Raises EncoderError where they cannot be read."""
-    layers = attention_layers(model, of_all=True)
-    is_kept = any(hasattr(layer, "keeps") for layer in layers)
-    model.set_attn_implementation(dropout.NAME)
-    unpadded.skip_padding(model, False)
+    """Let the output of ``model`` have ``attentions_kept``, per layer the "probabilities" of its attention or its
+    "scores" before the softmax, as `attend` stores them. Raises EncoderError where they cannot be read."""
+    layers = attention_layers(model, every=True)
+    has_hook = any(hasattr(layer, "stores") for layer in layers)
+    model.set_attn_implementation(NAME)
     for layer in layers:
-        layer.keeps = what
-    if is_kept:
-        return model
+        layer.stores = what
 
     def hand_over(model: nn.Module, _: tuple, output) -> None:
-        output.attentions_kept = tuple(layer.kept for layer in layers)
+        output.attentions_kept = tuple(layer.stored for layer in layers)
         for layer in layers:
-            layer.kept = None
+            layer.stored = None
 
-    model.register_forward_hook(hand_over)
+    if not has_hook:
+        model.register_forward_hook(hand_over)
     return model
 
 
 def attention_of(model: nn.Module) -> nn.Module | None:
-    """The layer whose attention is kept, the last that sees the whole sequence; None for RMR, which gives it by itself.
-    Raises EncoderError where no layer computes its attention by transformers' exchangeable function."""
+    """Return the last layer that sees the whole sequence; None for RMR, which gives its attention by itself."""
     return None if model.config.model_type == "mnemonic" else attention_layers(model)[-1]
 
 
-def attention_layers(model: nn.Module, of_all: bool = False) -> list[nn.Module]:
-    """Every layer that sees the whole sequence, first to last. Raises EncoderError where none computes its attention by
-    transformers' exchangeable function, or not every layer, if that is asked for."""
+def attention_layers(model: nn.Module, every: bool = False) -> list[nn.Module]:
+    """Return the layers that see the whole sequence, first to last. Raises EncoderError where none of them (or not
+    ``every`` layer) computes its attention by transformers' exchangeable function."""
     layers = [
         module
         for module in model.modules()
@@ -63,24 +103,24 @@ def attention_layers(model: nn.Module, of_all: bool = False) -> list[nn.Module]:
         and not any(type(child).__name__.endswith("Attention") for child in module.children())
         and getattr(module, "sliding_window", None) is None
     ]
-    some = len(layers) == model.config.num_hidden_layers if of_all else bool(layers)
-    if not some or not model._supports_attention_backend:
+    is_enough = len(layers) == model.config.num_hidden_layers if every else bool(layers)
+    if not is_enough or not model._supports_attention_backend:
+        kind = model.config.model_type
         raise EncoderError(
-            f"the attention of a {model.config.model_type} cannot be read, and so not be matched; use an encoder of "
-            "BERT's kind"
+            f"the attention of a {kind} cannot be read, and so not be matched; use an encoder of BERT's kind"
         )
     return layers
 
 
 def _take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
-    model.segments = inputs.pop("segment_ids"), inputs.pop("text_lengths", None)  # which the encoder does not know
+    model.segments = inputs.pop("segment_ids")  # the encoder does not take them
     return arguments, inputs
 
 
 def _add_attention(model: nn.Module, _: tuple, output) -> None:
     layer = attention_of(model)
-    weights, layer.kept = layer.kept, None
-    at_q, q, at_p, p = rows_of(*model.segments)
+    weights, layer.stored = layer.stored, None
+    at_q, q, at_p, p = text_positions(model.segments)
     weights = weights.float().mean(1).gather(1, at_p[:, :, None].expand(-1, -1, weights.shape[-1]))
     block = weights.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
     output.attention = block / block.sum(-1, keepdim=True).clamp_min(1e-9)

@@ -5,7 +5,11 @@ question and with itself while they remember earlier alignments, and a pointer t
 It reads the same windows as BERT. Shapes: B windows, Q question tokens, P passage positions, d = 2 * hidden.
 """
 
+import gzip
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from os import PathLike
 from pathlib import Path
 
 import torch
@@ -20,17 +24,19 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
-from helpers.batches.tensors import rows_of
+from helpers import paths
+from helpers.batches.sequences import text_positions
+from helpers.data.examples import DataError
+from helpers.files import file_fingerprint
 from helpers.models.dropout import QuickDropout
-from helpers.models.glove import read_glove
-from helpers.models.words import LETTERS, Recurrent, Words
 
+LETTERS = 16  # that are read of a word piece
 NEVER = -1e4  # logit of a position that cannot be an answer; small enough for half precision
 
 
 class MnemonicConfig(PretrainedConfig):
     """``hidden`` is the width of one direction, ``blocks`` the number of aligning layers. ``reattention`` and
-    ``fusion`` "relu" make the reader of the IJCAI-18 paper; without, and "tanh", that of arXiv 1705.02798v3."""
+    ``fusion`` "relu" make the reader of the IJCAI-18 paper; without it, and "tanh", that of arXiv 1705.02798v3."""
 
     model_type = "mnemonic"
     vocab_size: int = 1
@@ -52,6 +58,56 @@ class MnemonicOutput(ModelOutput):
     start_logits: Tensor | None = None
     end_logits: Tensor | None = None
     attention: Tensor | None = None
+
+
+class Recurrent(nn.Module):
+    """A bidirectional LSTM, float32, that never reads padding: values B×N×in and mask B×N to B×N×(2 * hidden).
+
+    The backward half reads each row reversed within its own length. That takes half the time of packing on a CPU.
+    """
+
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        self.ahead, self.back = (nn.LSTM(width, hidden, batch_first=True) for _ in range(2))
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        place = (mask.sum(1)[:, None] - 1 - torch.arange(mask.shape[1], device=mask.device)) % mask.shape[1]
+
+        def turned(rows: Tensor) -> Tensor:
+            return rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
+
+        with torch.autocast(values.device.type, enabled=False):
+            values = values.float()
+            return torch.cat([self.ahead(values)[0], turned(self.back(turned(values))[0])], -1)
+
+
+class Words(nn.Module):
+    """Vectors of word pieces: the word's, ``given`` (and then fixed) or learned, and one made of its letters."""
+
+    def __init__(self, vocab_size: int, word_width: int, letter_width: int, given: bool):
+        super().__init__()
+        self.learned = nn.Embedding(vocab_size, word_width)
+        self.letters = nn.Embedding(256, letter_width, padding_idx=0)
+        self.speller = Recurrent(letter_width, letter_width // 2)
+        self.register_buffer("spelling", torch.zeros(vocab_size, LETTERS, dtype=torch.uint8))
+        rows = vocab_size if given else 0
+        self.register_buffer("given", torch.zeros(rows, word_width))
+        self.register_buffer("is_given", torch.zeros(rows, dtype=torch.bool))
+        self.width = word_width + 2 * (letter_width // 2)
+
+    def forward(self, *ids: Tensor) -> list[Tensor]:
+        """Return the vectors of each of ``ids`` (B×N), spelling every distinct word once."""
+        distinct, place = torch.cat([one.flatten() for one in ids]).unique(return_inverse=True)
+        vectors = self.learned(distinct)
+        if len(self.given):
+            vectors = torch.where(self.is_given[distinct, None], self.given[distinct], vectors)
+        spelling = self.spelling[distinct].long()
+        is_letter = spelling > 0
+        is_letter[:, 0] = True  # a word of no letters has one, of value 0
+        spelt = self.speller(self.letters(spelling), is_letter)
+        spelt = spelt.masked_fill(~is_letter[..., None], torch.finfo(spelt.dtype).min).amax(1)
+        flat = torch.cat([vectors, spelt], -1)[place]
+        return [part.view(*one.shape, -1) for one, part in zip(ids, flat.split([i.numel() for i in ids]), strict=True)]
 
 
 class Similarity(nn.Module):
@@ -79,13 +135,13 @@ class Fusion(nn.Module):
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
-    """softmax along ``dim`` over what ``mask`` (broadcast) keeps; zero elsewhere. Computed in float32."""
+    """Compute the softmax along ``dim`` where ``mask`` (broadcast) is true, in float32; zero elsewhere."""
     scores = scores.float().masked_fill(~mask, torch.finfo(torch.float32).min)
     return scores.softmax(dim) * mask
 
 
 def others(p: Tensor) -> Tensor:
-    """Which positions (B×P) may be aligned with which: real ones, but none with itself; B×P×P."""
+    """Return which positions may be aligned with which, B×P×P: the real ones (B×P), but none with itself."""
     return p[:, :, None] & p[:, None] & ~torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
 
 
@@ -98,11 +154,9 @@ class Block(nn.Module):
         self.interactive, self.itself = Similarity(width), Similarity(width)
         self.fuse_question, self.fuse_passage = Fusion(width, config.fusion), Fusion(width, config.fusion)
 
-    def forward(
-        self, passage: Tensor, question: Tensor, p: Tensor, q: Tensor, memory: tuple[Tensor, Tensor] | None
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Passage B×P×d, question B×Q×d, their masks B×P and B×Q, and what to add to both alignments; returns the
-        passage aligned, the attention over the question B×Q×P, and the alignments E (B×Q×P) and B (B×P×P)."""
+    def forward(self, passage: Tensor, question: Tensor, p: Tensor, q: Tensor, memory=None) -> tuple[Tensor, ...]:
+        """Return the passage aligned, the attention over the question B×Q×P, and the alignments E (B×Q×P) and B
+        (B×P×P), from passage, question, their masks B×P and B×Q, and what to add to both alignments."""
         from_question, from_itself = memory or (0.0, 0.0)
         alignment = self.interactive(question, passage).float() + from_question
         attention = masked_softmax(alignment, q[:, :, None], 1)
@@ -114,8 +168,8 @@ class Block(nn.Module):
 
 
 def reattend(alignment: Tensor, itself: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-    """What a block remembers of the one before it (IJCAI-18, Eqs. 5 and 6): two words are alike if what they attend
-    to overlaps. E (B×Q×P) and B (B×P×P) to tensors of the same shapes."""
+    """Return the re-attention of a block's alignments E (B×Q×P) and B (B×P×P), of the same shapes (IJCAI-18, Eqs. 5 and
+    6): two words are alike if the words that they attend to overlap."""
     apart = others(p)
     columns = masked_softmax(itself, apart, 1)
     return masked_softmax(alignment, p[:, None], 2) @ columns, masked_softmax(itself, apart, 2) @ columns
@@ -128,13 +182,12 @@ class Pointer(nn.Module):
         super().__init__()
         width = 2 * config.hidden
         self.summarise = nn.Linear(width, 1, bias=False)
-        self.start, self.end = (
-            nn.Sequential(nn.Linear(4 * width, width), nn.Tanh(), nn.Linear(width, 1)) for _ in range(2)
-        )
+        scorers = (nn.Sequential(nn.Linear(4 * width, width), nn.Tanh(), nn.Linear(width, 1)) for _ in range(2))
+        self.start, self.end = scorers
         self.fuse = Fusion(width, config.fusion)
 
     def forward(self, passage: Tensor, question: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-        """Passage B×P×d, question B×Q×d and masks to start and end logits B×P."""
+        """Return start and end logits B×P from passage B×P×d, question B×Q×d and their masks."""
 
         def scored(scorer: nn.Module, summary: Tensor) -> Tensor:
             summary = summary[:, None].expand_as(passage)
@@ -144,7 +197,7 @@ class Pointer(nn.Module):
         summary = (weights[:, None] @ question)[:, 0]
         start = scored(self.start, summary)
         chosen = masked_softmax(start, p, 1)
-        # The expected start, pooled: position by position each end would know only its own start.
+        # The expected start is pooled, because position by position each end would know only its own start.
         return start, scored(self.end, self.fuse(summary, (chosen[:, None] @ passage)[:, 0]))
 
 
@@ -168,16 +221,16 @@ class MnemonicReader(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Glorot's uniform weights for linear layers: PyTorch's own are smaller, and alignments, products of two
-        layers, then start flat and stay so for hundreds of steps."""
+        """Give linear layers Glorot's uniform weights. With PyTorch's smaller ones alignments, which are products of
+        two layers, start flat and stay so for hundreds of steps."""
         if isinstance(module, nn.Linear):
             initialization.xavier_uniform_(module.weight)
             if module.bias is not None:
                 initialization.zeros_(module.bias)
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor, **_: object) -> MnemonicOutput:
-        """Padded windows B×L, and which of their tokens are the question's (1) and the passage's (2)."""
-        at_q, q, at_p, p = rows_of(segment_ids)
+        """Read padded windows B×L; ``segment_ids`` are 1 for the question's tokens and 2 for the passage's."""
+        at_q, q, at_p, p = text_positions(segment_ids)
         at_p = torch.cat([torch.zeros_like(at_p[:, :1]), at_p], 1)  # [CLS]
         p = torch.cat([torch.ones_like(p[:, :1]), p], 1)
         question_ids, passage_ids = input_ids.gather(1, at_q), input_ids.gather(1, at_p)
@@ -188,13 +241,14 @@ class MnemonicReader(PreTrainedModel):
 
         aligned, maps, memory = [], [], None
         for block, evidence in zip(self.blocks, self.evidence, strict=True):
-            found, attention, *alignments = block(passage, question, p, q, memory)
-            aligned.append(found)
+            passage, attention, *alignments = block(passage, question, p, q, memory)
+            aligned.append(passage)
             maps.append(attention)
-            last = len(maps) == len(self.blocks)
-            passage = torch.cat([found, *aligned[:-1]], -1) if last else found
+            is_last = len(maps) == len(self.blocks)
+            if is_last:
+                passage = torch.cat([passage, *aligned[:-1]], -1)
             passage = self.dropout(evidence(self.dropout(passage), p))
-            if self.config.reattention and not last:
+            if self.config.reattention and not is_last:
                 memory = [self.gamma * alignment for alignment in reattend(*alignments, p)]
         attention = torch.stack(maps).mean(0).transpose(1, 2)[:, 1:] * p[:, 1:, None]
         start, end = self.pointer(passage, question, p, q)
@@ -205,14 +259,15 @@ class MnemonicReader(PreTrainedModel):
         return MnemonicOutput(start_logits=start, end_logits=end, attention=attention)
 
     def _encode(self, words: Tensor, shared: Tensor, mask: Tensor) -> Tensor:
-        """Word vectors B×N×w and whether the word stands on the other side too, to B×N×d."""
+        """Encode word vectors B×N×w, and whether the word stands on the other side too, to B×N×d."""
         return self.dropout(self.encoder(self.dropout(torch.cat([words, shared[..., None]], -1)), mask))
 
 
 def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str = "", **settings) -> MnemonicReader:
-    """A new reader of the tokenizer's word pieces, its weights made from ``seed``; ``settings`` are MnemonicConfig's.
+    """Make a new reader of the tokenizer's word pieces, its weights drawn from ``seed``; ``settings`` are
+    MnemonicConfig's.
 
-    ``glove`` names a text file of GloVe vectors of ``word_width`` numbers; pieces that stand in it as words keep its
+    ``glove`` names a text file of GloVe vectors of ``word_width`` numbers. Pieces that are words of it keep its
     vectors, the others learn theirs. Raises DataError where the file cannot be used.
     """
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
@@ -224,6 +279,54 @@ def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str
     if glove:
         reader.words.given, reader.words.is_given = read_glove(glove, pieces, reader.config.word_width)
     return reader
+
+
+@cache
+def glove_digest(path: str) -> str:
+    """Return sixteen hex digits of a file of vectors, "" where none is named. Raises DataError where it is missing."""
+    return file_fingerprint(locate_glove(path)) if path else ""
+
+
+def locate_glove(path: str | PathLike) -> Path:
+    """Return a file, given absolute, from here or from the repository's root. Raises DataError where it is missing."""
+    places = paths.places(path)
+    if not (files := [place for place in places if place.is_file()]):
+        raise DataError(f"{places[0]}: no such file; -p glove names GloVe's text file, a word and its numbers per line")
+    return files[0]
+
+
+def read_glove(path: str | PathLike, words: Sequence[str], width: int) -> tuple[Tensor, Tensor]:
+    """Read the vectors of ``words`` (float32, words × width; zeros where the file lacks one) and which it has (bool).
+
+    The file has a line "word v1 v2 … v_width" per word, in UTF-8, gzipped or not. A word may hold spaces (". . ." in
+    glove.840B); the first of two equal words counts. Raises DataError with file and line where a line is broken or of
+    another width, and where the file has none of the words.
+    """
+    path, wanted, vectors, number = locate_glove(path), set(words), {}, 0
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            line = line.rstrip(" \r\n")
+            if (spaces := line.count(" ")) < width:
+                problem = f"expected a word and {width} numbers, found {spaces}, in {line!r:.60}"
+                advice = f"give vectors of width {width}, or fetch the file again"
+                raise DataError(f"{path}: line {number}: {problem}; {advice}")
+            word = line.partition(" ")[0] if spaces == width else line.rsplit(" ", width)[0]  # the former is quicker
+            if word in wanted and word not in vectors:
+                try:
+                    vectors[word] = torch.tensor([float(value) for value in line.rsplit(" ", width)[1:]])
+                except ValueError:
+                    vectors[word] = torch.tensor(torch.nan)
+                if not vectors[word].isfinite().all():
+                    problem = f"expected finite numbers, found {line!r:.60}"
+                    raise DataError(f"{path}: line {number}: {problem}; fetch it again")
+    if wanted and not vectors:
+        problem = f"none of the {len(wanted):,} words, such as {words[0]!r}, is on its {number:,} lines"
+        advice = f"give vectors of the same language, of width {width}, and of words in the same case"
+        raise DataError(f"{path}: {problem}; {advice}")
+    table = torch.zeros(len(words), width)
+    for row, word in enumerate(words):
+        table[row] = vectors.get(word, 0.0)
+    return table, torch.tensor([word in vectors for word in words], dtype=torch.bool)
 
 
 AutoConfig.register(MnemonicConfig.model_type, MnemonicConfig)

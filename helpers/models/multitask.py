@@ -1,4 +1,4 @@
-"""One encoder under several heads: a model of many tasks, of which each alone is a model as transformers has it."""
+"""One encoder under several heads: a model of many tasks, whose single tasks are models as transformers has them."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import AutoConfig, PreTrainedConfig
 
-from helpers.batches.packed import Packing
-from helpers.batches.texts import EncoderError
-from helpers.models.heads import is_of_encoder, linear_layers
-from helpers.models.pretrained import INPUTS, inputs_of, load_config, load_encoder
+from helpers.errors import EncoderError
+from helpers.models.encoders import INPUTS, inputs_of, is_of_encoder, linear_layers, load_encoder, name_labels
 from helpers.models.san import with_san
 
 HEADS_FILE = "heads.safetensors"
@@ -27,34 +26,26 @@ class Head(NamedTuple):
 
 
 class MultiTask(nn.Module):
-    """Models of several tasks, by name, that share the encoder of one of them; what a batch is given to is its task's
-    (Liu et al. 2019, Figure 1; He 2019, Figure 1)."""
+    """Models of several tasks, by name, that share the encoder of one of them. A batch goes to its task's model (Liu et
+    al. 2019, Figure 1; He 2019, Figure 1)."""
 
     inputs = ("task", *INPUTS)
 
     def __init__(self, models: Mapping[str, nn.Module]):
         super().__init__()
         # Readers have no pooler; the encoder that all share is one that has it, if there is any.
-        self.shared = max(
-            (model.base_model for model in models.values()), key=lambda encoder: len(encoder.state_dict())
-        )
+        shared = [model.base_model for model in models.values()]
+        self.shared = max(shared, key=lambda encoder: len(encoder.state_dict()))
         for model in models.values():
             setattr(model, model.base_model_prefix, self.shared)
         self.tasks = nn.ModuleDict(models)
 
-    def forward(self, task: str, packing: Packing | None = None, **inputs):
-        """The output of one task's model. ``packing`` is for the encoder (``helpers.models.unpadded``)."""
+    def forward(self, task: str, **inputs):
         model = self.tasks[task]
-        packed = {} if packing is None else {"packing": packing}
-        return model(**{name: inputs[name] for name in inputs_of(model) if name in inputs}, **packed)
+        return model(**{name: inputs[name] for name in inputs_of(model) if name in inputs})
 
     @property
-    def base_model(self) -> nn.Module:
-        """The encoder, as transformers' models call theirs."""
-        return self.shared
-
-    @property
-    def config(self):
+    def config(self) -> PreTrainedConfig:
         """The encoder's configuration."""
         return self.shared.config
 
@@ -73,10 +64,10 @@ class MultiTask(nn.Module):
 def new_multitask(
     encoder: str, heads: Mapping[str, Head], *, seed: int, random_layers: int = 0, max_length: int = 0
 ) -> MultiTask:
-    """A pretrained encoder with new heads, which follow ``seed``. Raises EncoderError, as `load_encoder` does.
+    """Make a model of a pretrained encoder and new heads, which follow ``seed``. Raises EncoderError as `load_encoder`.
 
-    Their weights are spread by the encoder's width, as PyTorch has it: at a width of 768 as BERT's are (0.02), and more
-    in a narrower one, where a small task, which has few steps, would not get away from 0.
+    The heads' weights are spread by the encoder's width, as PyTorch has it: 0.02 at BERT's 768, and wider in a narrower
+    encoder, where a task of few steps would not get away from 0.
     """
     models = {}
     for task, head in heads.items():
@@ -93,18 +84,18 @@ def new_multitask(
 def load_multitask(
     folder: Path, tasks: Iterable[str] = (), fresh: Mapping[str, Head] | None = None, seed: int = 0
 ) -> MultiTask:
-    """Some tasks of a saved model (all, if none is named) in evaluation mode, and ``fresh`` ones, whose heads are new
-    and follow ``seed``. Its configuration says by ``heads`` what it has. Raises EncoderError for a task that it has
-    not."""
-    known = {task: Head(**facts) for task, facts in load_config(str(folder)).heads.items()}
-    tasks = list(tasks) or ([] if fresh else list(known))
-    if missing := [task for task in tasks if task not in known]:
-        raise EncoderError(f"the model in {folder} has no task {missing[0]}; it has {', '.join(known)}")
-    heads = {task: known[task] for task in tasks} | dict(fresh or {})
-    model, saved = new_multitask(str(folder), heads, seed=seed), load_file(folder / HEADS_FILE)
-    for task in tasks:
-        own = {name.partition("|")[2]: tensor for name, tensor in saved.items() if name.partition("|")[0] == task}
-        model.tasks[task].load_state_dict(own, strict=False)
+    """Load some tasks of a saved model (all, if none is named) in evaluation mode, and ``fresh`` ones, whose heads are
+    new and follow ``seed``. Its configuration names its ``heads``. Raises EncoderError for a task that it lacks."""
+    saved = {task: Head(**facts) for task, facts in AutoConfig.from_pretrained(folder).heads.items()}
+    tasks = list(tasks) or ([] if fresh else list(saved))
+    if missing := [task for task in tasks if task not in saved]:
+        raise EncoderError(f"the model in {folder} has no task {missing[0]}; it has {', '.join(saved)}")
+    heads = {task: saved[task] for task in tasks} | dict(fresh or {})
+    model = new_multitask(str(folder), heads, seed=seed)
+    for name, tensor in load_file(folder / HEADS_FILE).items():
+        task, _, name = name.partition("|")
+        if task in tasks:
+            model.tasks[task].load_state_dict({name: tensor}, strict=False)
     return model.eval()
 
 
@@ -120,11 +111,10 @@ def set_dropout(model: MultiTask, encoder: float | None, heads: Mapping[str, flo
 
 
 def part_of(model: MultiTask, task: str, labels: tuple[str, ...] = ()) -> nn.Module:
-    """A copy of one task's model, which is a model by itself; its ``labels`` are called what they are."""
-    own = copy.deepcopy(model.tasks[task])
-    if hasattr(own, "qa_outputs") and hasattr(own.base_model, "pooler"):
-        own.base_model.pooler = None  # a reader by itself has none
+    """Copy one task's model, which is a model by itself, and name its ``labels``."""
+    part = copy.deepcopy(model.tasks[task])
+    if hasattr(part, "qa_outputs") and hasattr(part.base_model, "pooler"):
+        part.base_model.pooler = None  # a reader by itself has none
     if labels:
-        own.config.id2label = dict(enumerate(labels))
-        own.config.label2id = {label: number for number, label in enumerate(labels)}
-    return own
+        name_labels(part, list(labels))
+    return part

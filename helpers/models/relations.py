@@ -1,7 +1,7 @@
-"""Which domain weighs how much at which level of a student: prototypes, compare-aggregate, and a graph of domains
-(Dong et al. 2021, sections 2.2 and 2.3).
+"""The weight of every domain at every level of a student: prototypes, compare-aggregate, and a graph of domains (Dong
+et al. 2021, sections 2.2 and 2.3).
 
-D domains, F the student's width, M layers; level 0 are the embeddings, so there are M + 1 levels.
+D domains, F the student's width, M layers, V = M + 1 levels, because level 0 are the embeddings.
 """
 
 import torch
@@ -12,12 +12,12 @@ SLOPE = 0.2  # of LeakyReLU, as in graph attention networks (Veličković et al.
 
 
 def prototypes(levels: tuple[Tensor, ...], mask_BxL: Tensor, domain_B: Tensor, domains: int) -> Tensor:
-    """Mean token of each level and domain of a batch, (M+1)×D×F (Eq. 6); 0 for a domain that has no example in it.
+    """Average the tokens of each level and domain of a batch, V×D×F (Eq. 6); 0 for a domain without an example.
 
-    ``levels`` are the M+1 outputs (B×L×F). Tokens count where ``mask_BxL`` has a 1, and every token alike.
+    ``levels`` are V outputs (B×L×F). Tokens count where ``mask_BxL`` is 1, and every token alike.
     """
-    own_DxB = functional.one_hot(domain_B, domains).T.float()
-    weight_DxBL = (own_DxB[:, :, None] * mask_BxL.float()).flatten(1)
+    is_domain_DxB = functional.one_hot(domain_B, domains).T.float()
+    weight_DxBL = (is_domain_DxB[:, :, None] * mask_BxL.float()).flatten(1)
     weight_DxBL = weight_DxBL / weight_DxBL.sum(1, keepdim=True).clamp_min(1)
     return torch.stack([weight_DxBL @ level.float().flatten(0, 1) for level in levels])
 
@@ -25,15 +25,14 @@ def prototypes(levels: tuple[Tensor, ...], mask_BxL: Tensor, domain_B: Tensor, d
 class Relations(nn.Module):
     """Ratios of the domains at every level, from the domains' prototypes.
 
-    ``self_attention``, ``compare`` and ``hierarchy`` switch off what Table 4 leaves out: references that know the other
-    domains (without: a domain's own prototype), the comparison with them (without: a mean over the levels up to this
-    one), and the levels below (without: each graph sees its own level alone).
+    Table 4 leaves out ``self_attention`` (without: a domain's reference is its own prototype), ``compare`` (without: a
+    mean over the levels up to this one), and ``hierarchy`` (without: each graph sees its own level alone).
 
-    By Eqs. 7 to 12 the ratios are hardly ever anything but 1/D. In a softmax over j what node i adds to every score
-    cancels out, unless LeakyReLU bends in between; so all nodes collect nearly the same sum, and in the second layer,
-    whose nodes are single numbers near each other, nothing is left to tell them apart, and there is no gradient. Two
-    switches of ours change that: ``dropout`` in the graph, always on, as in the released code, makes the ratios noise;
-    ``residual`` adds to each node's sum its own features (as Veličković et al. 2018 do elsewhere).
+    By Eqs. 7 to 12 the ratios are nearly always 1/D. What node i adds to every score cancels out in the softmax over j,
+    unless LeakyReLU bends in between. So all nodes collect nearly the same sum, nothing tells them apart in the second
+    layer, whose nodes are single numbers, and there is no gradient. Two switches of ours change that. ``dropout`` in
+    the graph, always on as in the released code, makes the ratios noise. ``residual`` adds each node's own features to
+    its sum (as Veličković et al. 2018 do elsewhere).
     """
 
     def __init__(
@@ -68,21 +67,21 @@ class Relations(nn.Module):
                 self.domains_compared = nn.Parameter(torch.randn(levels, width, width) / width**2)  # W^D of Eq. 14
 
     def forward(self, prototypes_VxDxF: Tensor) -> tuple[Tensor, Tensor]:
-        """Ratios V×D of the V = M+1 levels, each level's adding up to 1 (Eq. 10), and D×V×V how much of every level
-        (last axis) goes into the graph of each (Eq. 16), 0 above it."""
+        """Return ratios V×D, each level's adding up to 1 (Eq. 10), and D×V×V the share of every level (last axis) in
+        the graph of each (Eq. 16), 0 above it."""
         shares_DxVxV = self.similarities(prototypes_VxDxF)
         aggregated_VxDxF = torch.einsum("dvu,udf->vdf", shares_DxVxV, prototypes_VxDxF)  # Eq. 15
         return self.graph(aggregated_VxDxF), shares_DxVxV
 
     def references(self, prototypes_VxDxF: Tensor) -> Tensor:
-        """RP, V×D×F: each domain's mixture of all domains' prototypes of the level (Eqs. 13, 14)."""
+        """Return RP, V×D×F, each domain's mixture of all domains' prototypes of the level (Eqs. 13, 14)."""
         if not self.self_attention:
             return prototypes_VxDxF
         scores_VxDxD = prototypes_VxDxF @ self.domains_compared @ prototypes_VxDxF.transpose(1, 2)
         return scores_VxDxD.softmax(-1) @ prototypes_VxDxF
 
     def similarities(self, prototypes_VxDxF: Tensor) -> Tensor:
-        """alpha^H, D×V×V: the shares of the levels up to each one, compared with its reference (Eq. 16)."""
+        """Return alpha^H, D×V×V, the shares of the levels up to each one, compared with its reference (Eq. 16)."""
         levels, domains, _ = prototypes_VxDxF.shape
         lower_VxV = torch.ones(levels, levels, device=prototypes_VxDxF.device).tril()
         if not self.hierarchy:
@@ -94,7 +93,7 @@ class Relations(nn.Module):
         return scores_DxVxV.masked_fill(lower_VxV == 0, -torch.inf).softmax(-1)
 
     def graph(self, nodes_VxDxF: Tensor) -> Tensor:
-        """Ratios V×D by two layers of graph attention over all domains, a graph a level (Eqs. 7 to 12)."""
+        """Return ratios V×D by two layers of graph attention over all domains, one graph per level (Eqs. 7 to 12)."""
         switches = {"dropout": self.dropout, "residual": self.residual}
         heads_VxKxDxG = functional.elu(attend(nodes_VxDxF[:, None], self.first, self.first_edges, **switches))
         joined_VxDxI = heads_VxKxDxG.transpose(1, 2).flatten(2)  # Eq. 9
@@ -102,18 +101,12 @@ class Relations(nn.Module):
         return functional.elu(values_VxD).softmax(-1)
 
 
-def attend(
-    nodes_VxKxDxF: Tensor,
-    weight_VxKxFxG: Tensor,
-    edges_VxKx2xG: Tensor,
-    dropout: float = 0.0,
-    residual: bool = False,
-) -> Tensor:
-    """One layer of graph attention, V×K×D×G: each node's sum of all nodes' features, weighted by its attention to them
-    (Eqs. 7, 8, and 11, 12), before any nonlinearity. K heads; their axis may be 1 in ``nodes``. With ``residual`` its
-    own features are added."""
+def attend(nodes_VxKxDxF: Tensor, weight_VxKxFxG: Tensor, edges_VxKx2xG: Tensor, dropout=0.0, residual=False) -> Tensor:
+    """Compute one layer of graph attention, V×K×D×G: each node's sum of all nodes' features, weighted by its attention
+    to them (Eqs. 7, 8, and 11, 12), before any nonlinearity. K heads; their axis may be 1 in ``nodes``. ``residual``
+    adds the node's own features."""
     features_VxKxDxG = functional.dropout(nodes_VxKxDxF, dropout) @ weight_VxKxFxG
-    own, other = torch.einsum("vkdg,vkeg->evkd", features_VxKxDxG, edges_VxKx2xG)
-    scores_VxKxDxD = functional.leaky_relu(own[..., :, None] + other[..., None, :], SLOPE)
+    from_i, from_j = torch.einsum("vkdg,vkeg->evkd", features_VxKxDxG, edges_VxKx2xG)
+    scores_VxKxDxD = functional.leaky_relu(from_i[..., :, None] + from_j[..., None, :], SLOPE)
     collected_VxKxDxG = functional.dropout(scores_VxKxDxD.softmax(-1), dropout) @ features_VxKxDxG
     return collected_VxKxDxG + features_VxKxDxG if residual else collected_VxKxDxG

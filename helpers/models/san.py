@@ -1,14 +1,13 @@
 """A stochastic answer network (Liu, Duh and Gao 2018, arXiv 1804.07888), a head that classifies a pair of texts in
 several turns, as MT-DNN has it (Liu et al. 2019, arXiv 1901.11504, section 3, released as module/san.py).
 
-A state that begins as a summary of one text reads the other, its memory, again and again; every turn gives classes,
-and their mean is the answer. The released code puts the hypothesis before the premise: it begins with the hypothesis
-and its memory is the premise, the first text of a pair in its file. Our pairs stand as their files have them, so here
-the state begins with the second text and its memory is the first.
+A state that begins as a summary of one text reads the other, its memory, again and again. Every turn gives classes, and
+their mean is the answer. As in the released code the state begins with the hypothesis and the memory is the premise,
+which are the second and the first text of a pair as files have them.
 
-It differs from the released code where that keeps [CLS] and [SEP] among a text's tokens, drops features at every step
-of the head (here only those of the encoder's output), and leaves out turns by a factor of 0 or 1/0.9 before their mean,
-which then is no distribution: here the mean is over the turns kept.
+The released code keeps [CLS] and [SEP] among a text's tokens, and drops features at every step of the head; here only
+those of the encoder's output are dropped. It leaves out turns by a factor of 0 or 1/0.9 before their mean, which then
+is no distribution; here the mean is over the turns kept.
 
 Shapes: B pairs, P tokens of the memory, Q of the other text, H the encoder's width, T turns, C classes.
 """
@@ -18,8 +17,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from helpers.batches.tensors import rows_of
-from helpers.batches.texts import EncoderError
+from helpers.batches.sequences import text_positions
+from helpers.errors import EncoderError
 from helpers.models.dropout import QuickDropout
 from helpers.models.mnemonic import masked_softmax
 
@@ -36,20 +35,20 @@ class SanConfig(PretrainedConfig):
 
 
 def attend(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
-    """The sum of the unmasked states, weighted by the softmax of their scores; B×H."""
+    """Sum the unmasked states, weighted by the softmax of their scores; B×H."""
     return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]
 
 
 def kept_turns(all_BxT: Tensor, drop: float) -> Tensor:
-    """Of ``all_BxT`` turns (True) those that count in a training step: each is left out with probability ``drop``, but
-    one of every example, drawn at random, is kept (stochastic prediction dropout)."""
+    """Draw the turns that count in a training step: each is left out with probability ``drop``, but one of every
+    example, drawn at random, is kept (stochastic prediction dropout)."""
     kept_BxT = all_BxT & (torch.rand(all_BxT.shape, device=all_BxT.device) >= drop)
     always_Bx1 = torch.randint(all_BxT.shape[1], (len(all_BxT), 1), device=all_BxT.device)
     return kept_BxT.scatter(1, always_Bx1, True)
 
 
 def mean_of_turns(logits_BxTxC: Tensor, kept_BxT: Tensor) -> Tensor:
-    """The logarithm of the mean, over the turns kept, of the turns' softmaxes; B×C, in float32."""
+    """Return the logarithm of the mean of the kept turns' softmaxes; B×C, in float32."""
     logs = logits_BxTxC.float().log_softmax(-1).masked_fill(~kept_BxT[:, :, None], -torch.inf)
     return logs.logsumexp(1) - kept_BxT.sum(1, keepdim=True).log()
 
@@ -66,7 +65,8 @@ class AnswerTurns(nn.Module):
         self.classes = nn.Linear(4 * hidden, classes)
 
     def forward(self, start_BxQxH: Tensor, q_BxQ: Tensor, memory_BxPxH: Tensor, p_BxP: Tensor) -> Tensor:
-        """Log-probabilities B×C from the text that is begun with, the memory, and which of their tokens are real."""
+        """Return log-probabilities B×C from the text of the first state, the memory, and which of their tokens are
+        real."""
         state_BxH = attend(self.summary(start_BxQxH)[..., 0], start_BxQxH, q_BxQ)
         logits = []
         for _ in range(self.turns):
@@ -81,8 +81,7 @@ class AnswerTurns(nn.Module):
 
 
 class SanClassifier(PreTrainedModel):
-    """An encoder, which is its ``base_model``, and the head. Its logits are log-probabilities, which a softmax leaves
-    as they are."""
+    """An encoder, which is its ``base_model``, and the head. Its logits are log-probabilities."""
 
     config_class = SanConfig
     base_model_prefix = "encoder"
@@ -96,19 +95,11 @@ class SanClassifier(PreTrainedModel):
         self.answer = AnswerTurns(width, config.num_labels, config.turns, config.drop)
         self.post_init()
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        segment_ids: Tensor,
-        token_type_ids: Tensor | None = None,
-        text_lengths: Tensor | None = None,
-        **arguments: object,
-    ) -> SequenceClassifierOutput:
-        """Padded pairs B×L, which of their tokens are the first text's (1) and the second's (2), and how many that are
-        (B×2, on the host). ``arguments`` go to the encoder. Raises EncoderError where a text stands alone."""
-        at_p, p, at_q, q = rows_of(segment_ids, text_lengths)
-        if not (p.any(1) & q.any(1)).all() if text_lengths is None else 0 in text_lengths.flatten().tolist():
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, segment_ids: Tensor, token_type_ids=None, **arguments):
+        """Classify padded pairs B×L; ``segment_ids`` are 1 for the first text's tokens and 2 for the second's.
+        ``arguments`` go to the encoder. Raises EncoderError where a text stands alone."""
+        at_p, p, at_q, q = text_positions(segment_ids)
+        if not (p.any(1) & q.any(1)).all():
             raise EncoderError(
                 "a stochastic answer network compares two texts, and a text of this batch stands alone; give pairs, or "
                 "classify single texts with the encoder's own head"
@@ -123,8 +114,8 @@ class SanClassifier(PreTrainedModel):
 
 
 def with_san(model: PreTrainedModel, turns: int = 5, drop: float = 0.1) -> SanClassifier:
-    """The encoder of a classifier of B×C logits, with this head in place of its own; the head's weights follow
-    PyTorch's random state. Raises EncoderError where the classifier gives a score, which has no distribution."""
+    """Replace a classifier's head by this one, whose weights follow PyTorch's random state. Raises EncoderError where
+    the classifier gives a score, which has no distribution."""
     config = model.config
     if config.num_labels < 2:
         raise EncoderError("a stochastic answer network gives classes, not a score; keep the encoder's own head for it")

@@ -1,195 +1,224 @@
-"""Run notebooks headlessly with papermill: skip what is done, go on after a failure, end with the report."""
+"""Run notebooks headlessly with papermill: all trainings first, then every notebook that changed, and the report."""
+
+from __future__ import annotations
 
 import hashlib
 import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
 import papermill
-import psutil
 from filelock import FileLock
 
-from helpers import papers, paths
-from helpers.data.adversarial import load_adversarial
-from helpers.data.domains import narrative
-from helpers.data.examples import DataError
-from helpers.data.sections import check_folder, fingerprint, fingerprints
+from helpers import engine, papers, paths
 from helpers.files import write_whole
-from helpers.models.glove import glove_digest
-from helpers.models.pretrained import EncoderError, encoder_fingerprint
-from helpers.notebooks import inventory, session
-from helpers.notebooks.pace import bar_over
-from helpers.notebooks.parameters import REPORT, asked, of_the_preset, preset_for
+from helpers.models.encoders import encoder_fingerprint
+from helpers.notebooks.session import (
+    ParameterError,
+    check,
+    notebook_names,
+    parameters_of,
+    place_of,
+    preset_for,
+    unknown_parameter,
+)
 from helpers.presets.schema import Preset
-from helpers.results import report, summary
+from helpers.results import report
 
-DONE = "done before"
+REPORT = "99_report"
+UNCHANGED = "done before"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
 
 
-def key_of(name: str, parameters: dict[str, object]) -> str:
-    """Names what an executed notebook depends on: its source, the package's, the settings but for other papers', and
-    all data of the preset's draws, with the records or models that it shows; of the report, the records alone."""
-    preset, digest = preset_for(parameters, name), hashlib.sha256()
-    sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css")]
-    sources += [paths.PRESETS / f"{shown}.toml" for shown in ("paper_results", "methods")]
-    for file in (paths.NOTEBOOKS / f"{name}.ipynb", *sorted(sources)):
-        digest.update(file.read_bytes())
-    if name == REPORT:
-        for shown in dict.fromkeys((str(parameters.get("results") or preset.name), *summary.PRESETS)):
-            for file in sorted(paths.results(shown).glob("*/*.json")):
-                digest.update(file.read_bytes())
-        return digest.hexdigest()[:16]
-    paper, card = papers.card_of(name)
-    if card.shows_models:
-        digest.update(repr(sorted(map(str, preset.models.glob("*/*/model")))).encode())
-    if card.shows_growth:
-        tables = [f"{other.key}/{table}" for other in papers.ALL for table in (*other.growth, *other.regimes)]
-        for file in (paths.record(size, table) for size in preset.sizes for table in tables):
-            digest.update(file.read_bytes() if file.exists() else b"")
-    foreign = dict.fromkeys(papers.foreign(paper), True)
-    folders = {section: {"folder"} for section in ("data", *papers.BESIDE)}
-    settings = preset.model_dump_json(exclude={"encoder": True, **folders, **foreign})
-    others = {key: value for key, value in parameters.items() if key not in ("preset", *papers.parameters())}
-    known = [settings, others, encoder_fingerprint(preset.encoder), glove_digest(preset.mnemonic.glove)]
-    read = [section for section in ("data", *papers.BESIDE) if section not in foreign]
-    for drawn in dict.fromkeys(map(preset.drawn, range(preset.seeds))):
-        known += _contents(drawn, read)
-    digest.update(json.dumps(known, sort_keys=True).encode())
-    return digest.hexdigest()[:16]
-
-
-def _contents(preset: Preset, sections: Iterable[str]) -> Iterator[str]:
-    """All examples of some sections by their content; what cannot be read is said by the notebook that needs it."""
-    data = preset.data
-    known = [content for section in sections for content in fingerprints(getattr(preset, section))]
-    for content in (*known, lambda: repr(load_adversarial(data)), lambda: fingerprint(narrative(data), "stories")):
-        try:
-            yield content()
-        except DataError as error:
-            yield str(error)
-
-
-def run(wanted: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
-    """Run the notebooks (all, if none is named) and the report; returns 0, or 1 if one failed.
-
-    Each notebook gets those ``parameters`` that it declares; one that none declares is an error. A notebook that was
-    executed here from the same code, settings and data is skipped, unless ``force``. The report comes last, whenever
-    another has run, and is exported as one page. A notebook that fails does not stop the others.
-    """
-    own, parameters = asked(wanted, parameters)
-    preset, chosen = preset_for(parameters).name, [name for name in own if name != REPORT]
-    print(session.limits(parameters, *chosen), end="")
-    jobs = [Job(name, session.place(own[name], name), own[name]) for name in chosen]
-    for place in list(dict.fromkeys(job.place for job in jobs)) or [parameters.get("results") or preset]:
-        jobs.append(Job(REPORT, place, own[REPORT] | ({} if place == preset else {"results": place})))
-    outcome: dict[str, str] = {}
-    with _bar(parameters, chosen):
-        for job in jobs:
-            try:
-                outcome[str(job)] = _run(job, force)
-            except papermill.PapermillExecutionError as error:
-                first, *more = error.evalue.splitlines() or [""]
-                said = f"{first} {more[0].strip()}" if first.endswith(":") and more else first
-                outcome[str(job)] = f"FAILED: {error.ename}: {said} (see {os.path.relpath(job.unfinished)})"
-            except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
-                outcome[str(job)] = f"FAILED: {type(error).__name__}: {error}"
-            if list(outcome.values()).count(outcome[str(job)]) == 1 or not outcome[str(job)].startswith("FAILED"):
-                print(f"{job}: {outcome[str(job)]}", flush=True)
-    failed = [name for name, text in outcome.items() if text.startswith("FAILED")]
-    print("\n" + "\n".join(_summary(outcome)) + "\n")
-    for job in (job for job in jobs if job.name == REPORT and str(job) not in failed):
-        print(f"report: {os.path.relpath(paths.report(job.place))}")
-    if failed:
-        print(f"{len(failed)} of {len(outcome)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def _bar(parameters: dict[str, object], notebooks: list[str]) -> AbstractContextManager:
-    """The bar over the trainings of notebooks, where somebody looks."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    known = papers.parameters()
-    asked = of_the_preset({name: value for name, value in parameters.items() if name == "preset" or name in known})
-    try:
-        return bar_over(inventory.of(asked), asked, notebooks)
-    except (DataError, EncoderError):  # which the notebook says that needs the data or the encoder
-        return nullcontext()
-
-
-def _summary(outcome: dict[str, str]) -> Iterator[str]:
-    """What came of each notebook, a line each; one line for all that failed alike."""
-    for name, text in outcome.items():
-        alike = [other for other in outcome if outcome[other] == text] if text.startswith("FAILED") else [name]
-        if name == alike[0]:
-            yield f"{', '.join(alike):<22} {text}"
-
-
 class Job(NamedTuple):
-    """A notebook to run, with its parameters, and where its results lie."""
+    """A notebook to run, with its parameters, its preset, and the folder of its results."""
 
-    name: str
-    place: str
+    notebook: str
     parameters: dict[str, object]
+    preset: Preset
+    place: str
 
     @property
     def output(self) -> Path:
         """The executed notebook."""
-        return paths.notebooks(self.place) / f"{self.name}.ipynb"
+        return paths.notebooks(self.place) / f"{self.notebook}.ipynb"
 
     @property
     def unfinished(self) -> Path:
-        """The notebook as far as it came, while it runs and where it fails; another run has its own."""
-        return paths.models(self.place) / "running" / self.place / f"{self.name}.{os.getpid()}.ipynb"
+        """The notebook as far as it came, while it runs and where it fails."""
+        return paths.models(self.place) / "running" / self.place / f"{self.notebook}.{os.getpid()}.ipynb"
+
+    def plans(self) -> dict[tuple[str, int], engine.Plan]:
+        """Make the plans whose tasks the notebook needs."""
+        plans = papers.card_of(self.notebook)[1].plans
+        return {(str(self), number): plan(self.preset) for number, plan in enumerate(plans)}
 
     def __str__(self) -> str:
-        return f"{self.name} of {self.place}" if "+" in self.place else self.name
+        return f"{self.notebook} of {self.place}" if "+" in self.place else self.notebook
 
 
-def _run(job: Job, force: bool) -> str:
-    """Run one notebook, if it has to be, and export it if it is the report; returns what came of it."""
-    preset, (paper, card) = preset_for(job.parameters, job.name), papers.card_of(job.name)
-    if reason := card.left_out(preset):
-        return f"left out, as {reason}"
-    for section in papers.sections_of(paper) if paper and not card.shows_models else ():
-        check_folder(getattr(preset, section))
-    # What was executed here, by its key. It is not in git, so that a clone runs everything itself.
-    done = paths.models(job.place) / f"{job.place}.done"
-    begun, key = time.perf_counter(), key_of(job.name, job.parameters)
-    if _keys(done).get(job.name) == key and job.output.is_file() and not force:
-        return DONE
-    print(f"{job.name} ...", flush=True)
-    for path in (job.unfinished, job.output):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    _execute(job.name, job.parameters, job.unfinished)
-    os.replace(job.unfinished, job.output)
-    for failed in job.unfinished.parent.glob(f"{job.name}.*.ipynb"):
-        if not psutil.pid_exists(int(failed.suffixes[0][1:])):
-            failed.unlink(missing_ok=True)
-    if job.name == REPORT:
-        report.export(job.place, job.output)
-    done.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(done.with_suffix(".lock")):
-        write_whole(done, json.dumps({**_keys(done), job.name: key}, indent=1) + "\n")
+def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
+    """Make a job of each notebook (all, if none is named) and of the report at the end.
+
+    Each notebook gets those of the parameters that it declares. Raises ParameterError for a notebook that there is not,
+    and for a parameter that none of them has or that is of the wrong type.
+    """
+    chosen = [Path(name).stem for name in names] or notebook_names()
+    for name in chosen:
+        if name not in notebook_names():
+            near = get_close_matches(name, notebook_names(), 1) or notebook_names()
+            raise ParameterError(f"no notebook {name}; there is {', '.join(near)}")
+    chosen = [name for name in chosen if name != REPORT]
+    declared = {name: parameters_of(name) for name in [*chosen, REPORT]}
+    for name, value in parameters.items():
+        taking = [notebook for notebook in declared if name in declared[notebook]]
+        if not taking:
+            names = dict.fromkeys(each for parameters in declared.values() for each in parameters)
+            raise unknown_parameter(chosen[0] if len(chosen) == 1 else "the notebooks", name, names)
+        check({name: value}, taking[0])
+    jobs = []
+    for name in chosen:
+        own = {"preset": declared[name]["preset"].default}
+        own |= {key: value for key, value in parameters.items() if key in declared[name]}
+        jobs.append(Job(name, own, preset_for(name, own), place_of(name, own)))
+    own = {"preset": declared[REPORT]["preset"].default}
+    own |= {key: value for key, value in parameters.items() if key in declared[REPORT]}
+    places = {job.place: (job.parameters["preset"], job.preset) for job in jobs}
+    preset = preset_for(REPORT, own)
+    for place, (name, of_place) in (
+        places or {str(own.get("results") or preset.name): (own["preset"], preset)}
+    ).items():
+        results = {} if place == of_place.name else {"results": place}
+        jobs.append(Job(REPORT, {**own, "preset": name, **results}, of_place, place))
+    return jobs
+
+
+def key_of(job: Job) -> str:
+    """Return what an executed notebook depends on: its source, the package's, parameters, preset, data and encoder.
+
+    Files count by place, size and time, since reading them takes long; the report depends on the records alone.
+    """
+    digest, (paper, card) = hashlib.sha256(), papers.card_of(job.notebook)
+    sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), *paths.PACKAGE.rglob("*.toml")]
+    for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sorted(sources)):
+        digest.update(file.read_bytes())
+    files = [*paths.results(job.place).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
+    if paper:
+        folders = [paths.find_folder(getattr(job.preset, section).folder) for section in paper.examples]
+        files += [file for folder in folders if folder for file in folder.rglob("*") if file.is_file()]
+    if card.shows_models:
+        files += [*job.preset.models.glob("*/result.json")]
+    facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(files)]
+    digest.update(repr([job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts]).encode())
+    return digest.hexdigest()[:16]
+
+
+def run(names: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
+    """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
+
+    First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook
+    that was executed here from the same code, settings and data is skipped, unless ``force``. One that fails does not
+    stop the others.
+    """
+    outcomes: dict[str, str] = {}
+    jobs = select_jobs(names, parameters)
+    keys = {str(job): key_of(job) for job in jobs if job.notebook != REPORT}
+    waiting = []
+    for job in jobs:
+        reason = papers.card_of(job.notebook)[1].left_out(job.preset)
+        if reason:
+            outcomes[str(job)] = f"left out, as {reason}"
+        elif job.notebook != REPORT and not force and done_keys(job).get(job.notebook) == keys[str(job)]:
+            outcomes[str(job)] = UNCHANGED
+        else:
+            waiting.append(job)
+    for name, text in outcomes.items():
+        print(f"{name}: {text}", flush=True)
+    values = carry_out(waiting)
+    for job in waiting:
+        failures = [value for (name, _), value in values.items() if name == str(job) and isinstance(value, Exception)]
+        outcomes[str(job)] = describe(failures[0]) if failures else execute(job, force)
+        print(f"{job}: {outcomes[str(job)]}", flush=True)
+    failed = [name for name, text in outcomes.items() if text.startswith("FAILED")]
+    for job in jobs:
+        if job.notebook == REPORT and str(job) not in failed:
+            print(f"report: {os.path.relpath(paths.report(job.place))}")
+    if failed:
+        print(f"{len(failed)} of {len(outcomes)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def carry_out(jobs: list[Job]) -> dict[tuple[str, int], object]:
+    """Carry out the plans of all jobs side by side; return the value of each, or its error."""
+    plans = {}
+    for job in jobs:
+        plans |= job.plans()
+    return engine.carry_out(plans, jobs[0].preset.engine) if plans else {}
+
+
+def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
+    """Print for each notebook how many of its trainings and answers are done, as far as its plans are known."""
+    for job in select_jobs(names, parameters):
+        if job.notebook == REPORT or papers.card_of(job.notebook)[1].left_out(job.preset):
+            continue
+        schedule = engine.Schedule(job.plans())
+        errors = [describe(value) for value in schedule.outcomes.values() if isinstance(value, Exception)]
+        left = len(schedule.left)
+        more = ", and what follows from their results" if left else ""
+        state = errors[0] if errors else f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
+        print(f"{job}: {state}")
+    return 0
+
+
+def execute(job: Job, force: bool) -> str:
+    """Execute one notebook, export it if it is the report, and return what came of it."""
+    begun, key = time.perf_counter(), key_of(job)
+    if job.notebook == REPORT and done_keys(job).get(REPORT) == key and job.output.is_file() and not force:
+        return UNCHANGED
+    print(f"{job} ...", flush=True)
+    try:
+        for path in (job.unfinished, job.output):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        execute_notebook(job.notebook, job.parameters, job.unfinished)
+        os.replace(job.unfinished, job.output)
+        if job.notebook == REPORT:
+            report.export(job.place, job.output)
+        done = done_file(job)
+        with FileLock(done.with_suffix(".lock")):
+            write_whole(done, json.dumps({**done_keys(job), job.notebook: key}, indent=1) + "\n")
+    except papermill.PapermillExecutionError as error:
+        return f"FAILED: {error.ename}: {' '.join(error.evalue.split())[:400]} (see {os.path.relpath(job.unfinished)})"
+    except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
+        return describe(error)
     return f"{time.perf_counter() - begun:.0f} s"
 
 
-def _keys(done: Path) -> dict[str, str]:
+def describe(error: Exception) -> str:
+    """Return a failure in words."""
+    return f"FAILED: {type(error).__name__}: {error}"
+
+
+def done_file(job: Job) -> Path:
+    """Locate the keys of the notebooks that were executed here. It is not in git, so a clone runs everything itself."""
+    return paths.models(job.place) / f"{job.place}.done"
+
+
+def done_keys(job: Job) -> dict[str, str]:
+    """Read the keys of the notebooks that were executed here; none where the file is damaged."""
     try:
-        return json.loads(done.read_text())
-    except (FileNotFoundError, ValueError):  # damaged or not there: a notebook run once too often does no harm
+        return json.loads(done_file(job).read_text())
+    except (FileNotFoundError, ValueError):  # a notebook that is run once too often does no harm
         return {}
 
 
-def _execute(name: str, parameters: dict[str, object], output: Path) -> None:
-    """Execute one notebook and keep the copy without what only this machine has, and without its progress bars."""
+def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> None:
+    """Execute one notebook; its copy stays without progress bars and what only this machine has."""
     source, settings = paths.NOTEBOOKS / f"{name}.ipynb", {"kernel_name": "python3", "extra_arguments": QUIET}
     executed = papermill.execute_notebook(source, output, parameters, progress_bar=False, **settings)
     for key in ("papermill", "widgets"):

@@ -1,154 +1,215 @@
 """What every notebook does first and last: check its parameters and fix the seeds; save its results."""
 
+from __future__ import annotations
+
 import ast
+import json
 import os
 import re
 import time
-from collections.abc import Container
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-import pandas as pd
 import torch
-from accelerate.utils import set_seed
 
-from helpers import papers, paths
-from helpers.data.sections import draws
+from helpers import engine, papers, paths
+from helpers.data.load import draws, with_every_domain
+from helpers.errors import UserError
 from helpers.files import fingerprint
-from helpers.notebooks.parameters import check, parameters_of, preset_for
-from helpers.papers.card import Notebook
-from helpers.papers.rows import trainings_of
-from helpers.presets.schema import Limit, Preset
-from helpers.results import figures, provenance, records
-from helpers.training import engine
-from helpers.training.cached import CachedTraining
+from helpers.presets.load import keys, load
+from helpers.presets.schema import Preset
+from helpers.results import figures, records
 
-OF_THIS_MACHINE = ("data_dir", "data.folder", "encoder", "glove", "mnemonic.glove")
+MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # of this machine alone
+SECTIONS = ("mnli", "reviews", "tasks")  # whose keys have the section's name in parameters
 LONGEST = 60  # characters of a folder's name that say what differs
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
 
+class ParameterError(UserError):
+    """A parameter that a notebook does not know, or of the wrong type."""
+
+
+class Parameter(NamedTuple):
+    """A notebook's parameter: its type as annotated, its default, and the comment beside it."""
+
+    type: str
+    default: object
+    help: str
+
+
+def notebook_names() -> list[str]:
+    """List all notebooks, in order."""
+    return sorted(path.stem for path in paths.NOTEBOOKS.glob("*.ipynb"))
+
+
+def parameters_of(notebook: str) -> dict[str, Parameter]:
+    """Read the parameters of a notebook from the source of its cell tagged ``parameters``. Raises ParameterError."""
+    file = paths.NOTEBOOKS / f"{notebook}.ipynb"
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    if len(sources) != 1:
+        raise ParameterError(f"{file.name}: expected one cell tagged 'parameters', found {len(sources)}")
+    lines, parameters = sources[0].splitlines(), {}
+    for node in ast.parse(sources[0]).body:
+        line = lines[node.lineno - 1]
+        if not isinstance(node, ast.AnnAssign) or node.value is None:
+            raise ParameterError(f"{file.name}: {line!r}; expected 'name: type = literal  # comment'")
+        comment = line.partition("#")[2].strip()
+        parameters[node.target.id] = Parameter(ast.unparse(node.annotation), ast.literal_eval(node.value), comment)
+    return parameters
+
+
+def check(values: dict[str, object], notebook: str) -> dict[str, object]:
+    """Return ``values`` in the types that a notebook declares. Raises ParameterError.
+
+    A whole number may stand for a float, a number for a text, and None for what the preset says.
+    """
+    declared, checked = parameters_of(notebook), {}
+    for name, value in values.items():
+        if name not in declared:
+            raise unknown_parameter(notebook, name, declared)
+        if declared[name].type == "float" and type(value) is int:
+            value = float(value)
+        if declared[name].type == "str" and type(value) in (int, float):
+            value = str(value)
+        if type(value).__name__ != declared[name].type and not (value is None and declared[name].default is None):
+            raise ParameterError(f"{notebook}: {name}: expected {declared[name].type}, found {value!r}")
+        checked[name] = value
+    return checked
+
+
+def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> ParameterError:
+    """Return the error about a parameter that is not among those ``declared``."""
+    near = get_close_matches(name, declared, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else "."
+    return ParameterError(
+        f"{where}: unknown parameter {name!r}{meant} There is {', '.join(declared)}. Set anything else in a preset "
+        "file of your own, and give its path as the preset"
+    )
+
+
+def key_of(parameter: str, paper: papers.Paper | None) -> str:
+    """Return the preset's key that a parameter stands for; "" for a notebook's own parameter.
+
+    It is the key's last part, with the section before it for texts and tasks; ``data_dir`` is the folder of [data].
+    A key of the paper's own sections comes before one of the sections that all papers read.
+    """
+    own = paper.settings if paper else ()
+    matching = []
+    for key in keys():
+        section, _, last = key.rpartition(".")
+        name = "dir" if last == "folder" else last
+        if parameter == (f"{section}_{name}" if section in SECTIONS or name == "dir" else name):
+            matching.append(key)
+    foreign = {section for other in papers.ALL for section in other.settings} - {*own, *SECTIONS}
+    ranked = sorted(matching, key=lambda key: (key.partition(".")[0] not in own, len(matching)))
+    return next((key for key in ranked if key.partition(".")[0] not in foreign), "")
+
+
+def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
+    """Load the preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone.
+
+    A parameter that is None leaves the preset's value. In a folder that has none of its domains, every entry is one.
+    Raises PresetError.
+    """
+    paper, _ = papers.card_of(notebook)
+    topics = [paper.key, notebook.partition("_")[2]] if paper else []
+    named = {key_of(name, paper): value for name, value in parameters.items() if name != "preset" and value is not None}
+    preset = load(str(parameters["preset"]), *topics, **{key: value for key, value in named.items() if key})
+    given = [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]
+    return preset.model_copy(update={section: with_every_domain(getattr(preset, section)) for section in given})
+
+
+def place_of(notebook: str, parameters: dict[str, object]) -> str:
+    """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
+
+    So "mini+seeds=1" is not taken for the preset's own results. Folders of data are no such change, nor is the encoder
+    where data are files: whoever runs the preset has to give them.
+    """
+    usual, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
+    # In the order and the types of the notebook, so that the runner and the kernel name the same folder.
+    values = check({name: parameters[name] for name in parameters_of(notebook) if name in parameters}, notebook)
+    changes = []
+    for name, value in values.items():
+        key = key_of(name, paper)
+        given = key.endswith(".folder") or (name in MACHINE and (not key or usual.data.source != "mini"))
+        if value is None or name in ("preset", "results") or given:
+            continue
+        default = attrgetter(key)(usual) if key else parameters_of(notebook)[name].default
+        text = re.sub(r"[^\w.=-]+", "-", f"{name}={paths.public_name(str(value))}").strip("-")
+        changes += [text] if value != default else []
+    text = ",".join(changes)
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
+    return f"{usual.name}+{text}" if text else usual.name
+
+
 @dataclass
 class Session:
-    """One run of one notebook or command: the preset in force and the parameters as given."""
+    """One run of one notebook: the preset in force, the parameters as given, and the folder of its results."""
 
     preset: Preset
     parameters: dict[str, object]
-    place: str = ""  # of its results, where it is not the preset's
+    place: str
     started: float = field(default_factory=time.perf_counter)
-    code: provenance.Code = field(default_factory=provenance.code)
+    code: records.Code = field(default_factory=records.code)
 
-    def save(
-        self, artefact: str, *, variant: str = "", training_seconds: float | None = None, **parts
-    ) -> records.Record:
-        """Write the record of ``artefact`` and its figure, and return the record. Title, unit and kind are the paper's
-        card's, unless ``parts`` have others. A ``variant`` of an artefact has a record of its own."""
-        downloads = {section: {"downloads"} for section in ("data", *papers.BESIDE)}
-        settings = self.preset.model_dump(mode="json", exclude={"limits": True, "engine": {"address"}, **downloads})
-        given = {name: value for name, value in self.parameters.items() if name not in OF_THIS_MACHINE}
+    def run(self, plan: engine.Plan) -> Any:
+        """Carry out a plan and return its value. Raises TasksFailed."""
+        return engine.run(plan, self.preset.engine)
+
+    def save(self, artefact: str, *, training_seconds: float | None = None, **parts) -> records.Record:
+        """Write the record of ``artefact`` and its figure, and return the record.
+
+        Title, unit and kind are the card's unless ``parts`` have others.
+        """
+        card = papers.artefact(artefact)
+        (paper,) = (paper for paper in papers.ALL if paper.key == artefact.partition("/")[0])
+        settings = self.preset.model_dump(mode="json", exclude={"engine": {"address"}})
+        given = {name: value for name, value in self.parameters.items() if name not in MACHINE}
         seeds = sorted({score.seed for score in parts.get("scores", [])})
-        if "draws" not in parts:  # a record that is made of others brings its own
-            parts["draws"] = draws(self.preset, papers.examples_of(artefact), seeds)
-        record = records.Record(
-            artefact=f"{artefact}_{variant}" if variant else artefact,
-            preset=self.place or self.preset.name,
-            limits=list(self.preset.limits),
-            run=provenance.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds),
-            **{"paper": records.printed(artefact)} | papers.artefact(artefact) | parts,
-        )
-        record = _with_first_cost(record)
+        facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
+        facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
+        if self.preset.data.source == "mini":  # test examples are drawn too, so an interval over them says too little
+            parts.pop("examples", None)
+        run = records.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
+        record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)
-        figures.save(record, record.preset)
+        figures.save(record)
         return record
-
-
-def _with_first_cost(record: records.Record) -> records.Record:
-    """A record with the seconds that it took first, where its scores are what they were: then all was there already."""
-    try:
-        before = records.read(paths.record(record.preset, record.artefact))
-    except records.RecordError:  # there is none, or none that can be read
-        return record
-    if (before.scores, before.payload, before.draws) != (record.scores, record.payload, record.draws):
-        return record
-    seconds = max(before.run.seconds, record.run.seconds)
-    return record.model_copy(update={"run": record.run.model_copy(update={"seconds": seconds})})
 
 
 def _public(value: Any) -> Any:
-    """Settings without what only this machine has."""
+    """Return settings without what only this machine has."""
     if isinstance(value, dict):
-        return {key: _public(inner) for key, inner in value.items()}
+        return {key: _public(inner) for key, inner in value.items() if key != "downloads"}
     return paths.public_name(value) if isinstance(value, str) else value
-
-
-def place(parameters: dict[str, object], notebook: str) -> str:
-    """The folder of a notebook's results: the preset's, with what its ``parameters`` change of the preset behind a "+",
-    such as "mini+seeds=1", so that they are not taken for the preset's own. Folders of data are no such change, nor is
-    the encoder where data are files: whoever runs the preset has to give them."""
-    own, keys_of = preset_for({"preset": parameters["preset"]}, notebook), papers.parameters()
-    known, (_, card) = parameters_of(paths.NOTEBOOKS / f"{notebook}.ipynb"), papers.card_of(notebook)
-    said = []
-    for name, value in parameters.items():
-        key = keys_of.get(name, "")
-        given = key.endswith(".folder") or (name in OF_THIS_MACHINE and own.data.source != "mini")
-        if value is None or name in ("preset", "results", *card.parts) or given:
-            continue
-        usual = attrgetter(key)(own) if key else known[name].default
-        said += [re.sub(r"[^\w.=-]+", "-", f"{name}={value}").strip("-")] if value != usual else []
-    text = ",".join(said)
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
-    return f"{own.name}+{text}" if text else own.name
-
-
-def replayed(card: Notebook, preset: Preset) -> list[engine.Outcome]:
-    """Every plan of one notebook, as far as it is done."""
-    plans = card.plans(preset) if card.plans and not card.left_out(preset) else {}
-    return [engine.replay(plan) for plan in plans.values()]
-
-
-def needed_by(card: Notebook, preset: Preset) -> dict[str, CachedTraining]:
-    """The trainings of one notebook, as far as they are known, by cache key."""
-    return trainings_of(task for outcome in replayed(card, preset) for task in outcome.tasks)
-
-
-def limits(parameters: dict[str, object], *notebooks: str, sections: Container[str] = (), **overrides: object) -> str:
-    """What the preset that parameters ask for is limited to because there is no GPU: a short table, with a line above
-    it, of what matters to ``notebooks``, or else stands in ``sections``; empty where nothing is."""
-    shown: dict[Limit, None] = {}  # a dict, as it keeps the order
-    for notebook in notebooks or ("",):
-        preset = preset_for(parameters, notebook, **overrides)
-        shown |= dict.fromkeys(limit for limit in preset.limits if notebook or limit.key.partition(".")[0] in sections)
-    if not shown:
-        return ""
-    table = pd.DataFrame(limit.in_words() for limit in shown)
-    name = parameters["preset"]
-    head = f"no GPU, hence these limits of preset {name}; ask for a value, or use a copy of it, to have another:"
-    return f"{head}\n{table.to_string(index=False)}\n"
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:
     """Check a notebook's parameters, seed everything and print what is in force.
 
-    ``namespace`` is the notebook's ``globals()``. papermill injects unknown and mistyped parameters without a
-    word, so they are looked for here. Raises ParameterError, or PresetError for the preset itself.
+    ``namespace`` is the notebook's ``globals()``. papermill injects unknown and mistyped parameters without a word, so
+    they are looked for here. Raises ParameterError, and PresetError for the preset itself.
     """
-    known = parameters_of(paths.NOTEBOOKS / f"{notebook}.ipynb")
+    declared = parameters_of(notebook)
     for source in namespace.get("In", []):
         if source.startswith(INJECTED):
             names = [node.targets[0].id for node in ast.parse(source).body if isinstance(node, ast.Assign)]
-            check({name: namespace[name] for name in names}, known, notebook)
-    values = check({name: namespace[name] for name in known}, known, notebook)
+            check({name: namespace[name] for name in names}, notebook)
+    values = check({name: namespace[name] for name in declared}, notebook)
     namespace.update(values)
-    preset = preset_for(values, notebook)
-    set_seed(0)
+    preset, place = preset_for(notebook, values), place_of(notebook, values)
+    torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
-    changed = {name: value for name, value in values.items() if name != "preset" and value != known[name].default}
+    changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f"{preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
     print("; ".join([f"preset {preset.name} on {device}, {seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
-    print(limits(values, notebook), end="")
-    if (folder := place(values, notebook)) != preset.name:
-        print(f"these are not the preset's own settings, so results lie in {os.path.relpath(paths.results(folder))}")
-    return Session(preset, values, folder)
+    if place != preset.name:
+        print(f"results: {os.path.relpath(paths.results(place))}, as these are not the preset's own settings")
+    return Session(preset, values, place)

@@ -1,141 +1,100 @@
-"""Widgets for notebooks that are open in Jupyter."""
+"""Forms in which trained models are asked: readers about passages, others about texts with labels or endings."""
 
-from collections.abc import Callable, Sequence
+import re
 from dataclasses import replace
+from html import escape
 
 import ipywidgets
-from IPython.display import display
+import pandas as pd
+from IPython.display import HTML, display
 
-from helpers.data.examples import Choice, DataError, Example, Pair
-from helpers.models.pretrained import EncoderError
-from helpers.notebooks.playground import Playground
+from helpers import engine, papers
+from helpers.data.examples import Choice, Example, Pair
+from helpers.data.sets import question_set
+from helpers.errors import UserError
+from helpers.models.attention import keep_attention
+from helpers.multitask import examples_for, heads_of, load_head, probabilities
+from helpers.notebooks.session import preset_for
+from helpers.papers.case import compare, read
 from helpers.presets.schema import Preset
-from helpers.results import attention
-from helpers.tasks.views import Readers, compare
+from helpers.reading import Reader
+from helpers.results import figures
+from helpers.trainings import Training, trainings_of
 
-WIDE = {"width": "90%"}
-MOST = 200  # examples of a list
-# The texts of an example, with what the form calls them, and what is not known of one's own.
-TEXTS = {
-    Example: {"question": "question", "context": "passage"},
-    Pair: {"first": "text", "second": "second text"},
-    Choice: {"context": "context", "endings": "endings"},
-}
-UNKNOWN = {Example: {"group": "own", "answers": (), "span": None}, Pair: {"label": None}, Choice: {"label": None}}
+Models = dict[str, tuple[Training, str]]  # by name: a training, and one of its heads
+BOXES = {Example: ("question", "context"), Pair: ("first", "second"), Choice: ("context", "endings")}
+UNLABELLED = {Example: {"answers": (), "span": None}, Pair: {"label": None}, Choice: {"label": None}}
+WORD = '<span style="background: rgba(1, 115, 178, {0:.2f})" title="{0:.3f}">{1}</span>'
+ROW = "<details><summary><b>{}</b> ({:.2f}), {}</summary>{}</details>"
 
 
-class Form:
-    """An example to pick, and its texts to change: then it is one's own, of which nothing is expected. Whoever picks
-    another has that one's texts. ``changed`` is called whenever the example is another one."""
-
-    def __init__(self, examples: Sequence[Example | Pair | Choice], changed: Callable[[], object] = lambda: None):
-        self.changed, self.filling = changed, False
-        self.picked = ipywidgets.Dropdown(description="example", layout=WIDE)
-        names = TEXTS[type(examples[0])]
-        settings = {"continuous_update": False, "layout": WIDE}
-        self.boxes = {name: ipywidgets.Textarea(description=text, **settings) for name, text in names.items()}
-        self.offer(examples)
-        for box in self.boxes.values():
-            box.observe(self._say, names="value")
-        self.picked.observe(self._fill, names="value")
-
-    def offer(self, examples: Sequence[Example | Pair | Choice]) -> None:
-        """Let one pick among other examples."""
-        self.examples, first = examples[:MOST], next(iter(self.boxes))
-        self.filling = True  # the list has no value for a moment
-        self.picked.options = [(f"{n}: {getattr(example, first)}", n) for n, example in enumerate(self.examples)]
-        self.picked.index = 0
-        self.filling = False
-        self._fill()
-
-    @property
-    def example(self) -> Example | Pair | Choice:
-        """The picked example, or one's own."""
-        picked = self.examples[self.picked.value]
-        given = {name: box.value.strip() for name, box in self.boxes.items()}
-        if given == _texts(picked, self.boxes):
-            return picked
-        if "endings" in given:
-            given["endings"] = tuple(line.strip() for line in given["endings"].splitlines() if line.strip())
-        if "second" in given:
-            given["second"] = given["second"] or None
-        return replace(picked, id="own", **UNKNOWN[type(picked)], **given)
-
-    def _fill(self, _=None) -> None:
-        if self.filling:
-            return
-        self.filling = True
-        for name, text in _texts(self.examples[self.picked.value], self.boxes).items():
-            self.boxes[name].value = text
-        self.filling = False
-        self._say()
-
-    def _say(self, _=None) -> None:
-        if not self.filling:
-            self.changed()
+def trained_models(parameters: dict[str, object], names: str = "") -> Models:
+    """Print how many trainings of each notebook are done; return models whose names hold all ``names`` (by commas)."""
+    patterns, models = [rf"\b{re.escape(name.strip())}\b" for name in names.split(",") if name.strip()], {}
+    for card in (card for paper in papers.ALL for card in paper.notebooks if card.plans):
+        preset = preset_for(card.name, parameters)
+        schedule = engine.Schedule({} if card.left_out(preset) else {plan: plan(preset) for plan in card.plans})
+        trainings = trainings_of(*schedule.tasks.values())
+        done = [training for training in trainings if training.is_done()]
+        errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, UserError)]
+        print(f"{card.name}: {len(done)} of {len(trainings)} trainings are done", *errors[:1], sep="; ")
+        for training in done:
+            models |= {f"{training.label}: {head}".removesuffix(": "): (training, head) for head in heads_of(training)}
+    return {name: models[name] for name in models if all(re.search(pattern, name) for pattern in patterns)}
 
 
-def _texts(example: Example | Pair | Choice, names: Sequence[str]) -> dict[str, str]:
-    """An example's texts as a form has them: endings a line each, none as an empty one."""
-    values = {name: getattr(example, name) or "" for name in names}
-    return {name: ("\n".join(text) if isinstance(text, tuple) else text).strip() for name, text in values.items()}
+def show(models: Models, example: Example | Pair | Choice, attention: bool = False) -> None:
+    """Display what models make of an example: readers the surest first, with the attention of the surest one."""
+    right = " / ".join(example.answers) if isinstance(example, Example) else example.label
+    facts = {box: getattr(example, box) for box in BOXES[type(example)]} | {"expected": right}
+    page = "".join(f"<p><b>{name}:</b> {escape(str(text))}</p>" for name, text in facts.items() if text is not None)
+    if not isinstance(example, Example):
+        table = {name: probabilities(*model, example) for name, model in models.items()}
+        display(HTML(page), pd.DataFrame(table).T.round(3))
+        return
+    answers = {}
+    for name, (reader, head) in models.items():
+        no_answer = any(map(reader.preset.data.may_be_unanswerable, [head] if head else reader.domains))
+        answers[name] = read(reader.preset, load_head(reader, head), example, no_answer)
+    ranked = sorted(answers, key=lambda name: -answers[name][0].probability)
+    for name in ranked:
+        answer, shares = answers[name]
+        passage = " ".join(WORD.format(share, escape(word)) for word, share in shares)
+        page += ROW.format(escape(answer.text or "no answer"), answer.probability, escape(name), passage)
+    display(HTML(page))
+    if attention:
+        reader, head = models[ranked[0]]
+        display(figures.case(compare(reader.preset, {ranked[0]: keep_attention(load_head(reader, head))}, example)))
 
 
-def question_browser(preset: Preset, readers: Readers, examples: list[Example]) -> ipywidgets.Widget:
-    """Pick a question, or write one's own, about its passage or one's own, and see what both readers do."""
-    shown = ipywidgets.Output()
+def form(topics: dict[str, tuple[list, Models]]) -> None:
+    """Display what models make of the first example, and a form. Texts typed there replace those of the example."""
 
-    def refresh() -> None:
-        example = form.example
-        shown.clear_output(wait=True)
-        with shown:
-            try:
-                if not example.context.strip():
-                    raise DataError("the passage is empty: write one, or pick another question")
-                case = compare(preset, readers, example)
-            except DataError as error:
-                print(error)
-                return
-            print(f"expected: {' / '.join(example.answers) or 'not known, the question or its passage is your own'}")
-            print("; ".join(f"{name}: {view['answer']!r}" for name, view in case["readers"].items()))
-            display(attention.draw(case))
+    def ask(about: str, number: int = 1, attention: bool = False, **typed: str) -> None:
+        examples, models = topics[about]
+        example = examples[min(number, len(examples)) - 1]
+        texts = {box: text.strip() for box, text in typed.items() if text.strip() and getattr(example, box) is not None}
+        texts |= {"endings": tuple(texts["endings"].splitlines())} if "endings" in texts else {}
+        try:
+            show(models, replace(example, **(UNLABELLED[type(example)] | texts if texts else {})), attention)
+        except UserError as error:
+            print(error)
 
-    form = Form(examples)
-    form.changed = refresh
-    refresh()
-    return ipywidgets.VBox([form.picked, *form.boxes.values(), shown])
+    ask(first := next(iter(topics)))
+    boxes = {box: ipywidgets.Textarea(description=box) for box in BOXES[type(topics[first][0][0])]}
+    ipywidgets.interact_manual(ask, about=list(topics), number=(1, 200), attention=False, **boxes)
 
 
-def ask_box(playground: Playground, kind: str) -> ipywidgets.Widget:
-    """Pick an example of what can be asked about, or write one's own, and have the trained models asked."""
-    if not (topics := list(playground.topics[kind])):
-        return ipywidgets.HTML("")
-    topic = ipywidgets.Dropdown(options=topics, description="about", layout=WIDE)
-    form = Form(playground.examples(kind, topics[0]))
-    words = ipywidgets.Text(value=playground.words, description="models", layout=WIDE)
-    by = ipywidgets.Dropdown(options=["the surest reader"], description="shaded by", layout=WIDE)
-    looks = ipywidgets.Checkbox(description="attention")
-    ask, shown = ipywidgets.Button(description="ask", button_style="primary"), ipywidgets.Output()
+def ask_box(models: Models, kind: type[Example | Pair | Choice]) -> None:
+    """Ask about examples of a kind: readers about those of all domains, other models about those of their own."""
+    topics, all_readers = {}, {}
+    for name, model in models.items():
+        for about, examples in examples_for(*model).items():
+            if isinstance(examples[0], kind):
+                topics.setdefault(about, (examples, all_readers if kind is Example else {}))[1][name] = model
+    form(topics) if topics else print("nothing of this kind is trained yet")
 
-    def choose(_=None) -> None:
-        form.offer(playground.examples(kind, topic.value))
 
-    def answer(_=None) -> None:
-        shown.clear_output(wait=True)
-        with shown:
-            try:
-                page = playground.page(kind, topic.value, form.example, words.value, by.value, looks.value)
-            except (DataError, EncoderError) as error:
-                print(error)
-                return
-            display(page)
-
-    def name_models(_=None) -> None:
-        by.options = ["the surest reader", *playground.asked(kind, topic.value, words.value)]
-
-    topic.observe(choose, names="value")
-    words.observe(name_models, names="value")
-    ask.on_click(answer)
-    name_models()
-    of_readers = [by, looks] if kind == "spans" else []
-    return ipywidgets.VBox([topic, form.picked, *form.boxes.values(), words, *of_readers, ask, shown])
+def question_box(readers: dict[str, Reader], preset: Preset) -> None:
+    """Ask one of some readers by its name about the preset's test questions, or about texts of one's own."""
+    form({name: (question_set(preset.data, "test"), {name: (reader, "")}) for name, reader in readers.items()})

@@ -1,95 +1,88 @@
-"""When a method helps: tables against the number of training examples, from the records of several presets."""
+"""When a method helps: the papers' headline tables against the number of training examples."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from helpers import paths
-from helpers.data.sections import load
+from helpers import papers
+from helpers.data.load import load
+from helpers.engine import Plan
 from helpers.papers.card import Paper
 from helpers.presets.schema import Preset
-from helpers.results import comparisons, records, summary
-from helpers.results.records import Record, RecordError, Score
+from helpers.results.records import Score
+
+SEEDS = 5  # of the sizes besides the preset's own
 
 
-def growth(paper: Paper, presets: list[str]) -> dict:
-    """Parts of a record: the rows that the claims of a paper's tables compare, by the number of training examples in
-    each of ``presets`` that has the table, if all of these have the row; averaged over columns where that means
-    something. Raises RecordError where none has, or no row is in all."""
-    scores, notes, unit, known = [], [], "", [*_sized(paper, paper.growth, presets)]
-    for record, number in known:
-        first = next(iter(comparisons.by_metric(record)))
-        everywhere = set.intersection(*({*comparisons.rows(of)} for of, _ in known if of.label == record.label))
-        scores += _points(first, number, everywhere)
-        size = f"{number:,} training examples a domain or task on average, {summary.seeds([record])}"
-        notes.append("; ".join([f"{record.label}, preset {record.preset}: {size}", *record.notes[:1]]))
-        unit = first.unit
-    if not scores:
-        raise RecordError(f"{paper.key}: the presets {', '.join(presets)} have no row in common that a claim compares")
-    payload = {"x": "training examples of a domain or task, on average", "scale": "log"}
-    title = f"{paper.title.partition(':')[0]}: {unit} by the number of training examples"
-    parts = {"title": title, "kind": "curve", "unit": unit, "average": False, "payload": payload}
-    return {**parts, "scores": scores, "notes": notes, "draws": {}}  # the records that it is made of name theirs
+def growth(paper: Paper, preset: Preset) -> Plan:
+    """Make a record's parts: the rows that claims of a paper's tables compare, at each of the preset's sizes.
 
-
-def regimes(paper: Paper, presets: list[str]) -> dict:
-    """Parts of a record: a paper's scatters of all ``presets`` that have them together. A line is a number of training
-    examples, and what a record's title says beyond the first's, a column what was a row, with its average over the
-    domains. Raises RecordError where none has any."""
-    scores, title = [], ""
-    for record, number in _sized(paper, paper.regimes, presets):
-        title = title or record.title
-        beyond = record.title.partition(":")[0].removeprefix(title.partition(":")[0])
-        for metric in comparisons.by_metric(record):
-            values: dict[tuple[str, int], list[float]] = {}
-            for score in metric.scores:
-                values.setdefault((score.method, score.seed), []).append(score.value)
-            line = {"method": f"{number:,} training examples a domain{beyond}", "metric": metric.unit}
-            scores += [
-                Score(column=row, seed=seed, value=float(np.mean(of)), **line) for (row, seed), of in values.items()
-            ]
+    A size is the number of training examples per domain or task on average. Rows are averaged over columns where that
+    means something, and left out where a size lacks them.
+    """
+    presets = {size: at_size(preset, size) for size in preset.sizes}
+    parts = yield {
+        (name, size): table(own) for name, (table, _) in paper.growth.items() for size, own in presets.items()
+    }
+    scores, notes, unit = [], [], ""
+    for name, (_, section) in paper.growth.items():
+        card = papers.artefact(f"{paper.key}/{name}")
+        label, of_sizes = card.title.partition(":")[0], {size: parts[name, size] for size in presets}
+        everywhere = set.intersection(*({score.method for score in part["scores"]} for part in of_sizes.values()))
+        for size, part in of_sizes.items():
+            number = training_examples(presets[size], section)
+            scores += _points(part, everywhere, label if card.average else "", number)
+            seeds = len({score.seed for score in part["scores"]})
+            counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
+            notes.append(f"{label}: {number:,} training examples per domain or task on average, {counted}")
+        unit = card.unit
     return {
-        "title": f"{title}, by size",
-        "kind": "scatter",
-        "unit": scores[0].metric,
-        "average": False,
+        "title": f"{paper.title.partition(':')[0]}: {unit} by the number of training examples",
+        "unit": unit,
+        "payload": {"x": "training examples of a domain or task, on average", "scale": "log"},
         "scores": scores,
-        "draws": {},
+        "notes": notes,
     }
 
 
-def _sized(paper: Paper, tables: dict[str, str], presets: list[str]) -> Iterator[tuple[Record, int]]:
-    """A paper's records of some tables in all presets, each with its number of training examples."""
-    files = [
-        (file, section)
-        for table, section in tables.items()
-        for name in presets
-        if (file := paths.record(name, f"{paper.key}/{table}")).exists()
-    ]
-    if not files:
-        raise RecordError(f"{paper.key}: no records in the presets {', '.join(presets)}: run their notebooks first")
-    for file, section in files:
-        record = records.read(file)
-        yield record, training_examples(record, section)
+def at_size(preset: Preset, size: float) -> Preset:
+    """Return the preset with ``size`` times the training examples: three times as many for half of the epochs.
+
+    Other sizes than 1 have fewer seeds, and no controls.
+    """
+    if size == 1:
+        return preset
+    epochs = round(float(2 ** -(np.log(size) / np.log(3))), 3)
+    changed = preset.model_copy(update={"seeds": min(SEEDS, preset.seeds)}).changed("imm", controls=False)
+    for section in ("data", "mnli", "reviews", "tasks"):
+        settings = getattr(preset, section)
+        key = "train_size" if settings.train_size else "train_times" if section == "tasks" else "train_share"
+        value = size * getattr(settings, key)
+        changed = changed.changed(section, **{key: round(value) if key == "train_size" else round(value, 4)})
+    for section, key in (
+        ("training", "epochs"),
+        ("mnemonic", "epochs"),
+        ("hrkd", "epochs"),
+        ("mtdnn_kd", "tuning_epochs"),
+    ):
+        changed = changed.changed(section, **{key: round(epochs * getattr(getattr(preset, section), key), 4)})
+    return changed
 
 
-def training_examples(record: Record, section: str) -> int:
-    """Those of a domain or task, on average over all of a section of the preset that a record was made with, in its
-    first draw."""
-    settings = getattr(Preset(**record.run.parameters["preset"]).drawn(0), section)
+def training_examples(preset: Preset, section: str) -> int:
+    """Count the training examples of a section's domains or tasks in the first draw, on average."""
+    settings = getattr(preset.drawn(0), section)
     return round(np.mean([len(load(settings, name).train) for name in settings.named]))
 
 
-def _points(record: Record, number: int, everywhere: set[str]) -> Iterator[Score]:
-    """Scores of a record's rows that are ``everywhere``, at a number of examples, one a seed that has all columns where
-    these are averaged."""
-    compared = {row for claim in record.claims for row in (claim.above, claim.below, *claim.than)}
-    columns = comparisons.columns(record)
-    groups = {record.label: columns} if record.average else {column: [column] for column in columns}
-    values = {(score.method, score.column, score.seed): score.value for score in record.scores}
-    for method in (row for row in comparisons.rows(record) if row in compared & everywhere):
-        for seed in comparisons.seeds(record):
-            for column, group in groups.items():
-                found = [values[key] for inner in group if (key := (method, inner, seed)) in values]
-                if len(found) == len(group):
-                    yield Score(method=method, column=column, seed=seed, value=float(np.mean(found)), x=number)
+def _points(part: dict, everywhere: set[str], label: str, number: int) -> Iterator[Score]:
+    """Yield the scores of rows that claims compare: averaged over columns as ``label``, or each of its own column."""
+    compared = {row for claim in part["claims"] for row in (claim.above, claim.below, *claim.than)} & everywhere
+    metric, values = part["scores"][0].metric, {}
+    for score in part["scores"]:
+        if score.method in compared and score.metric == metric:
+            values.setdefault((score.method, label or score.column, score.seed), []).append(score.value)
+    for (method, column, seed), of_columns in values.items():
+        yield Score(method=method, column=column, seed=seed, value=float(np.mean(of_columns)), x=number)

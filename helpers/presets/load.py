@@ -1,8 +1,7 @@
 """Presets: TOML files read into strict models. An unknown key, a wrong type or a value out of range is an error."""
 
-import copy
 import tomllib
-from operator import attrgetter
+from difflib import get_close_matches
 from pathlib import Path
 
 import pydantic
@@ -10,9 +9,11 @@ import pydantic
 from helpers import paths
 from helpers.errors import UserError
 from helpers.presets.papers import Settings
-from helpers.presets.schema import Limit, Preset
+from helpers.presets.schema import Preset
 
-NAMES = ("smoke", "mini", "study", "study-small", "study-large", "lab", "paper")
+NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
+
+Values = dict[tuple[str, ...], object]  # by section and key, such as ("training", "epochs")
 
 
 class PresetError(UserError):
@@ -20,134 +21,108 @@ class PresetError(UserError):
 
 
 def load(preset: str, *topics: str, **overrides: object) -> Preset:
-    """The preset called ``preset`` (a name, or the path of a TOML file) with ``section.key`` overrides.
+    """Load the preset of this name, or of this TOML file.
 
-    A file that ``extends`` a shipped preset stands on its values, tables of papers too. First apply the preset's
-    ``[papers.<topic>]`` tables, in the order given. Where there is no GPU, a shipped preset, and no other, is then
-    limited in the numbers that limits.toml names, but for those overridden. Raises PresetError.
-    """
+    Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then ``overrides`` by key, such as
+    "training.epochs". Raises PresetError."""
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
         raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
-    shipped = path.resolve().parent == paths.PRESETS
-    values = _whole(path)
-    if not shipped and values.get("name") in NAMES:
-        raise PresetError(f"{path.name}: the name {values['name']!r} is taken, and names the results; give it another")
-    papers = values.pop("papers")
+    values, tables = read(path)
+    name = values.get(("name",))
+    if name in NAMES and path.resolve().parent != paths.PRESETS:
+        raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
-        values = _upon(values, _flat(papers.get(topic, {})))
-    if "data.train_size" in overrides:  # who asks for so many questions means so many
+        values = change(values, tables.get(topic, {}))
+    if "data.train_size" in overrides:  # a number of questions means that number, not a share of it
         overrides = {"data.train_share": 1.0, **overrides}
     try:
-        asked = Preset(**_changed(values, overrides))
-        limits = tuple(limit for limit in _limits(path.stem, asked, topics) if shipped and limit.key not in overrides)
-        if not limits or _has_gpu():
-            return asked
-        return Preset(**_changed(values, {limit.key: limit.value for limit in limits} | overrides), limits=limits)
+        return Preset(**nest(values | flatten(overrides)))
     except pydantic.ValidationError as error:
-        raise PresetError(f"{path.name}: {_explain(error)}") from None
-    except TypeError:
-        raise PresetError(f"{path.name}: a section is no table; write it as [section] with keys below it") from None
+        raise PresetError(f"{path.name}: {explain(error)}") from None
 
 
 def keys() -> dict[str, object]:
-    """Every key that a preset may have, with its section, and its type."""
-    known: dict[str, object] = {}
+    """Return every key that a preset may have, such as "training.epochs", with its type."""
+    types: dict[str, object] = {}
     for name, field in Preset.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Settings):
-            known |= {f"{name}.{key}": inner.annotation for key, inner in kind.model_fields.items()}
-        elif name != "limits":
-            known[name] = kind
-    return known
+            types |= {f"{name}.{key}": inner.annotation for key, inner in kind.model_fields.items()}
+        else:
+            types[name] = kind
+    return types
 
 
-def _has_gpu() -> bool:
-    import torch  # takes seconds, and most presets have no limits
+def read(path: Path) -> tuple[Values, dict[str, Values]]:
+    """Read a preset's values, and those of its tables ``[papers.<topic>]`` by topic. Raises PresetError.
 
-    return torch.cuda.is_available()
-
-
-def _read(path: Path) -> dict:
+    What a file sets for all papers wins over what the preset that it ``extends`` sets for single ones."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PresetError(f"{path.name}: not valid TOML: {error}") from None
-
-
-def _whole(path: Path) -> dict:
-    """The values of a file, and below them those of the shipped preset that it extends."""
-    values = {"papers": {}} | _read(path)
-    base, own = values.pop("extends", None), values["papers"]
-    if not isinstance(own, dict) or not all(isinstance(table, dict) for table in own.values()):
-        raise PresetError(f"{path.name}: papers is no table; write [papers.<paper>] with keys below it")
+        raise PresetError(f"{path.name}: not valid TOML: {error}; correct the file") from None
+    base, papers = table.pop("extends", None), table.pop("papers", {})
+    if not isinstance(papers, dict) or not all(isinstance(values, dict) for values in papers.values()):
+        raise PresetError(f"{path.name}: papers is not a table; write [papers.<paper>] with keys below it")
+    values, tables = flatten(table), {topic: flatten(values) for topic, values in papers.items()}
     if base is None:
-        return values
+        return values, tables
     if base not in NAMES:
         raise PresetError(f"{path.name}: extends is {base!r}; give one of {', '.join(NAMES)}")
-    below = _whole(paths.PRESETS / f"{base}.toml")
-    # A file's own seeds, or encoder, are meant for all papers, whatever its base says of single ones.
-    papers = {
-        topic: {key: value for key, value in _flat(below["papers"].get(topic, {})).items() if key not in values}
-        | _flat(own.get(topic, {}))
-        for topic in below["papers"] | own
-    }
-    changes = _flat({section: value for section, value in values.items() if section != "papers"})
-    return _upon(below, changes) | {"papers": papers}
+    inherited, inherited_tables = read(paths.PRESETS / f"{base}.toml")
+    for topic, of_base in inherited_tables.items():
+        others = {key: value for key, value in of_base.items() if key not in values}
+        tables[topic] = change(others, tables.get(topic, {}))
+    return change(inherited, values), tables
 
 
-def _upon(values: dict, changes: dict[str, object]) -> dict:
-    """``values`` with each "section.key" of ``changes``, without adversarial questions for a domain that they leave
-    out."""
-    values = _changed(values, changes)
-    if (domains := changes.get("data.domains")) and values["data"].get("adversarial", {}).get("domain") not in domains:
-        values["data"].pop("adversarial", None)
+def flatten(table: dict, section: tuple[str, ...] = ()) -> Values:
+    """Flatten nested tables, but for domains and tasks, which replace those of another preset as a whole."""
+    values: Values = {}
+    for key, value in table.items():
+        path = (*section, key) if section else tuple(key.split("."))
+        is_section = isinstance(value, dict) and value and path[1:] not in (("domains",), ("tasks",))
+        values |= flatten(value, path) if is_section else {path: value}
     return values
 
 
-def _limits(shipped: str, preset: Preset, topics: tuple[str, ...]) -> list[Limit]:
-    """What changes in the preset ``shipped``, as it was asked for, where there is no GPU."""
-    groups, limits = _read(paths.PRESETS / "limits.toml").get(shipped, {}), {}
-    for group in (group for topic in ("all", *topics) for group in groups.get(topic, [])):
-        for key, value in group.items():
-            if key == "why":
-                continue
-            limits.pop(key, None)  # a later group wins, also where it has the preset's own value
-            if value != (instead := attrgetter(key)(preset)):
-                limits[key] = Limit(key=key, value=value, instead_of=instead, why=group["why"])
-    return list(limits.values())
-
-
-def _flat(table: dict, prefix: str = "") -> dict[str, object]:
-    """{"training": {"epochs": 1}} and {"training.epochs": 1} alike as the latter. Domains and tasks stay a
-    table, so that they replace the preset's."""
-    flat: dict[str, object] = {}
-    for key, value in table.items():
-        inner = isinstance(value, dict) and not (prefix + key).endswith((".domains", ".tasks"))
-        flat |= _flat(value, f"{prefix}{key}.") if inner else {prefix + key: value}
-    return flat
-
-
-def _changed(values: dict, changes: dict[str, object]) -> dict:
-    """A copy of nested ``values`` with each "section.key" of ``changes`` replaced."""
-    changed = copy.deepcopy(values)
-    for key, value in changes.items():
-        *sections, last = key.split(".")
-        place = changed
-        for section in sections:
-            place = place.setdefault(section, {})
-        place[last] = value
+def change(values: Values, changes: Values) -> Values:
+    """Return ``values`` with ``changes``, without adversarial questions for a domain that these leave out."""
+    changed, domain = values | changes, ("data", "adversarial", "domain")
+    if domain not in changes and changed.get(domain) not in changes.get(("data", "domains"), {changed.get(domain)}):
+        return {key: value for key, value in changed.items() if key[:2] != domain[:2]}
     return changed
 
 
-def _explain(error: pydantic.ValidationError) -> str:
-    lines = []
-    for problem in error.errors():
-        key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
-            message = "unknown key"
-        elif problem["type"] not in ("missing", "value_error"):  # their input is the section around the key
-            message += f" (got {problem['input']!r:.80})"
-        lines.append(f"{key}: {message}")
-    return "; ".join(lines)
+def nest(values: Values) -> dict:
+    nested: dict = {}
+    for (*sections, last), value in values.items():
+        table = nested
+        for section in sections:
+            if not isinstance(table.get(section), dict):
+                table[section] = {}
+            table = table[section]
+        table[last] = value
+    return nested
+
+
+def explain(error: pydantic.ValidationError) -> str:
+    """Say for each key what is wrong with it and how to correct it, on one line."""
+    problems = []
+    for details in error.errors():
+        key = ".".join(str(part) for part in details["loc"] if part != "[key]")
+        problem = details["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ")
+        if details["type"] == "extra_forbidden":
+            section, _, last = key.rpartition(".")
+            names: dict[str, str] = {}  # by last part, the same section first
+            for other in sorted(keys(), key=lambda other: not other.startswith(f"{section}.")):
+                names.setdefault(other.rpartition(".")[2], other)
+            near = get_close_matches(last, names, 1, 0.75)
+            problem = f"unknown key; did you mean {names[near[0]]}?" if near else "unknown key; delete it"
+        elif details["type"] == "missing":
+            problem = "the key is missing; add it"
+        elif details["type"] != "value_error":  # such a message has its own words for what was found
+            problem += f", found {details['input']!r:.80}"
+        problems.append(f"{key}: {problem}")
+    return "; ".join(problems)

@@ -1,201 +1,352 @@
-"""The pictures of records, drawn from them alone and the same byte for byte at every drawing.
+"""The pictures of records, drawn from them alone, with the same bytes at every drawing."""
 
-``draw`` makes the whole figure of a record, as its kind says.
-"""
-
-from collections.abc import Sequence
-from functools import partial
+import io
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from PIL import Image
 
 from helpers import paths
 from helpers.files import write_whole
-from helpers.results import attention, canvas, comparisons, dots, heatmaps, methods, records, tables
-from helpers.results.canvas import HEIGHT, ONE_RUN, WIDTH, Drawing, finish, plain_style
-from helpers.results.intervals import Estimate
+from helpers.results import records, stats
 from helpers.results.records import Record
+from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED, Estimate, Verdict
 
-OUTSIDE = {"frameon": False, "fontsize": 9, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # of a legend
-colors = partial(seaborn.color_palette, "colorblind")
+WIDTH = 9.0  # inches, of a notebook page
+LABEL = 58  # letters in a line of a label
+REACH = 2.5  # times the largest number shown: longer intervals leave the picture
+MOST_WORDS = 84  # of the passage in the picture of a case
+COLORS = seaborn.color_palette("colorblind") * 2
+MARKS = {SUPPORTED: "✓", REFUTED: "✗", UNDECIDED: "○"}
+HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
+ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "given": COLORS[1]}
+READERS = {"before": "The reader by itself", "after": "The distilled reader"}
+STYLE = {
+    "svg.hashsalt": "helpers",  # else the ids inside an SVG are random
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "text.parse_math": False,
+}
 
 
-def draw(record: Record) -> Figure:
-    """The whole figure of a record, of its first metric. Raises ValueError when the record has nothing to draw."""
-    if not drawable(record):
-        raise ValueError(f"{record.artefact}: this record has no scores to draw")
+class Picture(Figure):
+    """A figure that a notebook shows although pyplot does not know it; height and width are in inches."""
+
+    def __init__(self, height: float, title: str = "", width: float = WIDTH):
+        super().__init__(figsize=(width, height), layout="constrained")
+        self.suptitle(title, x=0.01, ha="left", fontsize=11)
+
+    def _repr_png_(self) -> bytes:
+        return content(self, "png")
+
+
+@contextmanager
+def plain_style() -> Iterator[None]:
+    """Draw alike, whatever a matplotlibrc or a notebook has set."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def draw(record: Record) -> Figure | None:
+    """Draw a record of any kind; None where it has nothing to draw, as a table without claims."""
+    if not (record.claims if record.kind == "table" else record.scores or record.payload):
+        return None
     with plain_style():
-        whole = record.kind == "scatter"  # which shows two metrics
-        return PICTURES[record.kind](record if whole else next(iter(comparisons.by_metric(record)), record))
+        whole = record.kind == "scatter" or not record.scores
+        return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
-def drawable(record: Record) -> bool:
-    """Whether a record has a figure: a table only where it has something to compare with."""
-    if record.kind == "table":
-        return bool(record.scores) and bool(tables.baselines(comparisons.by_metric(record)[0]))
-    return bool(record.scores) or record.kind in ("heatmaps", "case", "profile")
-
-
-def save(record: Record, preset: str | Path) -> list[Path]:
-    """Draw a record and save PNG and SVG beside it; returns the paths written. Where there is nothing to draw, none is
-    left."""
-    files = {paths.record(preset, record.artefact, suffix): suffix for suffix in ("png", "svg")}
-    if not drawable(record):
-        for path in files:
-            path.unlink(missing_ok=True)
-        return []
-    figure = draw(record)
-    for path, suffix in files.items():
-        write_whole(path, canvas.content(figure, suffix))
-    return list(files)
+def save(record: Record) -> list[Path]:
+    """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure."""
+    figure, files = draw(record), {}
+    if figure:
+        files = {suffix: paths.record(record.preset, record.artefact, suffix) for suffix in ("png", "svg")}
+    for suffix, path in files.items():
+        write_whole(path, content(figure, suffix))
+    return [*files.values()]
 
 
 def redraw(preset: str | Path) -> list[Path]:
-    """Draw and save the figures of all records of a preset; returns the paths written."""
-    return [path for record in records.read_all(preset) for path in save(record, preset)]
+    """Draw all records of a preset and return the paths written."""
+    return [path for record in records.read_all(preset) for path in save(record)]
+
+
+def content(figure: Figure, suffix: str) -> bytes:
+    """Return the figure as a ``png`` or ``svg`` file without dates or random ids; a PNG has 256 colours to be small."""
+    file = io.BytesIO()
+    with plain_style():
+        figure.savefig(file, format=suffix, dpi=120, metadata={"Software" if suffix == "png" else "Date": None})
+    if suffix == "png":
+        image, file = Image.open(file).convert("RGB"), io.BytesIO()
+        image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def intervals(estimates: Sequence[Estimate]) -> str:
+    """Say what the dots of a figure show, such as "95 % interval over 5 or 10 seeds"."""
+    over = sorted({estimate.over for estimate in estimates if estimate.over}, reverse=True)
+    return f"95 % interval over {' or '.join(over)}".replace(" seeds or", " or") if over else "every seed"
+
+
+def dot(ax: Axes, place: float, found: Estimate, color: Any) -> None:
+    """Draw an estimate on a horizontal line: its mean with the interval, or every seed where there is none."""
+    values = [found.mean] if found.over else found.values
+    ax.plot([found.low, found.high], [place] * 2, color=color, linewidth=1.5, zorder=2)
+    ax.plot(values, [place] * len(values), "o", color=color, markersize=5 if found.over else 4, zorder=3)
+
+
+def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
+    """Label the lines of a figure, from the top down."""
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set(ylim=(len(labels) - 0.5, -0.5), xlabel=xlabel)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", color="0.9")
+
+
+def claims(judged: Sequence[tuple[str, Verdict]], title: str, unit: str) -> Figure:
+    """Draw the differences of claims by label: ours, grey while undecided, and what the paper prints."""
+    labels = [textwrap.fill(f"{MARKS[v.outcome]} {label}", LABEL, break_on_hyphens=False) for label, v in judged]
+    figure = Picture(sum(0.16 * label.count("\n") + 0.25 for label in labels) + 1.3, title)
+    ax, handles = figure.subplots(), {}
+    ax.axvline(0, color="0.4", linewidth=0.8)
+    for place, (_, verdict) in enumerate(judged):
+        color, name = ("0.6", "ours, undecided") if verdict.outcome == UNDECIDED else ("0.15", "ours")
+        dot(ax, place, verdict.estimate, color)
+        handles[name] = Line2D([], [], color=color, marker="o")
+        if verdict.printed is not None:
+            (handles["the paper"],) = ax.plot(verdict.printed, place, color="#d55e00", **HOLLOW)
+    shown = [value for _, verdict in judged for value in (*verdict.estimate.values, verdict.printed or 0.0)]
+    most, (left, right) = REACH * max(map(abs, shown)) or 1.0, ax.get_xlim()
+    ax.set_xlim(max(left, -most), min(right, most))
+    name_lines(ax, labels, f"difference, {unit} ({intervals([verdict.estimate for _, verdict in judged])})")
+    figure.legend(handles.values(), handles, loc="outside lower right", ncols=len(handles))
+    return figure
+
+
+def bars(record: Record) -> Figure:
+    """Draw the scores of a table: a group of lines per column, a colour per row, hollow what the paper prints."""
+    figure = Picture((0.16 * len(record.rows) + 0.12) * len(record.columns) + 1.3, record.title)
+    ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
+    for index, (row, color) in enumerate(zip(record.rows, COLORS, strict=False)):
+        shift = (index - (len(record.rows) - 1) / 2) * 0.8 / len(record.rows)
+        ax.plot([], [], "o", color=color, label=row)
+        for place, column in enumerate(record.columns):
+            if found := stats.estimate(record, [(1, row, [column])]):
+                dot(ax, place + shift, found, color)
+                estimates.append(found)
+            ax.plot(printed.get((row, column), np.nan), place + shift, color=color, **HOLLOW)
+    if printed:
+        ax.plot([], [], color="0.4", label="the paper", **HOLLOW)
+    name_lines(ax, record.columns, f"{record.unit} ({intervals(estimates)})")
+    figure.legend(loc="outside right upper")
+    return figure
 
 
 def curves(record: Record) -> Figure:
-    """A panel of ``curve`` for each column, side by side on one scale, with one legend."""
-    several = len(columns := comparisons.columns(record)) > 1
-    figure = Drawing(WIDTH if several else WIDTH * 0.75, HEIGHT)
-    panels = dict(zip(columns, np.atleast_1d(figure.subplots(1, len(columns), sharey=True)), strict=True))
-    ends = {column: _lines(record, column, ax) for column, ax in panels.items()}
-    for column, ax in panels.items():  # once the scale that they share has room for all
-        canvas.name_lines(ax, *ends[column])
-        ax.label_outer()
-    if several:
-        figure.suptitle(record.title, x=0.01, ha="left", fontsize=11)
-        figure.supxlabel(panels[columns[0]].get_xlabel(), fontsize=10)
-        for column, ax in panels.items():
-            ax.set_title(column, loc="left", fontsize=11)
-            ax.set_xlabel("")
+    """Draw a panel per column and a line per method, dashed where it has no x; hollow what the paper prints.
+
+    ``payload["x"]`` names the axis, and ``payload["scale"]`` may be "log".
+    """
+    figure, payload = Picture(3.7, record.title), record.payload or {}
+    colors = dict(zip(dict.fromkeys(score.method for score in record.scores), COLORS, strict=False))
+    estimates, panels = [], figure.subplots(1, len(record.columns), sharey=True, squeeze=False)[0]
+    for ax, column in zip(panels, record.columns, strict=True):
+        own = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
+        for method, color in colors.items():
+            rows = {score.x: score.row for score in own if score.method == method}
+            found = {x: stats.estimate(record, [(1, row, [column])]) for x, row in rows.items()}
+            estimates += found.values()
+            if None in found:
+                ax.axhline(found[None].mean, color=color, linewidth=1.2, linestyle="--")
+                continue
+            ax.plot([*found], [each.mean for each in found.values()], "o-", color=color, markersize=4)
+            ends = [[getattr(each, end) for each in found.values()] for end in ("low", "high")]
+            ax.fill_between([*found], *ends, color=color, alpha=0.12, linewidth=0)  # nothing where they are nan
+            seeds = [(x, value) for x, each in found.items() if not each.over for value in each.values]
+            ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5)
+            printed = [(p.x, p.value) for p in record.paper if (p.method, p.column) == (method, column)]
+            ax.plot(*np.reshape(sorted(printed), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
+        ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
+        if len(places := sorted({score.x for score in own if score.x is not None})) <= 12:
+            ax.set_xticks(places, [f"{x:,g}" for x in places])
+            ax.minorticks_off()
+        ax.grid(axis="y", color="0.9")
+    handles = [Line2D([], [], color=color, label=method) for method, color in colors.items()]
+    handles += [Line2D([], [], color="0.4", label="the paper", **HOLLOW)] if record.paper else []
+    figure.legend(handles=handles, loc="outside right upper")
+    figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
+    panels[0].set_ylabel(f"{record.unit}\n({intervals(estimates)})")
     return figure
-
-
-def _lines(record: Record, column: str, ax: Axes) -> tuple[dict[str, float], dict[str, tuple]]:
-    """Value in one column against x, a line for each method, with its interval, and without its name; returns where
-    each ends, and its colour. ``payload["x"]`` names the x axis, and ``payload["scale"]`` may be "log". Methods without
-    x are horizontal lines."""
-    table = comparisons.estimates(record)[column]
-    names, ends = list(dict.fromkeys(score.method for score in record.scores)), {}
-    shades = dict(zip(names, methods.colors(record, names), strict=True))
-    for method, color in shades.items():
-        points = {score.x: records.row_label(score) for score in record.scores if score.method == method}
-        if None in points and table[points[None]] is not None:
-            ends[method] = table[points[None]].mean
-            ax.axhline(ends[method], color=color, linewidth=1.2, linestyle="--")
-            continue
-        cells = {x: table[points[x]] for x in sorted(points) if table[points[x]] is not None}
-        if not cells:
-            continue
-        ends[method] = [*cells.values()][-1].mean
-        ax.plot([*cells], [cell.mean for cell in cells.values()], "o-", color=color, markersize=4)
-        if all(cell.low is not None for cell in cells.values()):
-            low, high = zip(*(tables.ends(cell, record.unit) for cell in cells.values()), strict=True)
-            ax.fill_between([*cells], low, high, color=color, alpha=0.12, linewidth=0)
-            if len(cells) == 1:
-                ax.vlines([*cells], low, high, color=color, alpha=0.5)
-    printed = [score for score in record.paper if score.column == column and score.x is not None]
-    for method, color in shades.items():
-        of_paper = sorted((score.x, score.value) for score in printed if score.method == method)
-        ax.plot(
-            *zip(*of_paper, strict=True) if of_paper else ((), ()), "D:", color=color, fillstyle="none", linewidth=1
-        )
-    payload = {"x": "x", "scale": "linear"} | (record.payload or {})
-    ax.set_xscale(payload["scale"])
-    ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1000 else f"{x:g}")
-    positions = sorted({score.x for score in record.scores if score.x is not None and score.column == column})
-    if len(positions) <= 12:
-        ax.set_xticks(positions)
-        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-    over = tables.varying(table.to_frame()) or ONE_RUN
-    unit = f"{record.unit}\n({over}; hollow: the paper)" if printed else f"{record.unit} ({over})"
-    finish(ax, str(payload["x"]), unit, record.title)
-    return ends, shades
 
 
 def scatter(record: Record) -> Figure:
-    """A square for each method: its mean in a record's first metric against that in its second, over the columns that
-    it has, or its first column where their mean says nothing, with intervals of both; and the other columns as small
-    dots. Squares that are alike along the axis stand side by side."""
-    up, along = comparisons.by_metric(record)
-    ax = Drawing(WIDTH * 0.75, HEIGHT).add_subplot()
-    ys, xs = ({row: _of_row(metric, row) for row in comparisons.rows(metric)} for metric in (up, along))
-    square = -1 if record.average else 0
-    means = pd.Series({row: cells.iloc[square] for row, cells in ys.items()})
-    middles = {row: cells.iloc[square] for row, cells in xs.items()}
-    aside = _aside(middles, [cell.mean for cells in xs.values() for cell in cells])
-    for (row, of_y), color in zip(ys.items(), methods.colors(record, list(ys)), strict=True):
-        dots = list(zip(xs[row], of_y, strict=True))
-        x, y = dots.pop(square)
-        place = x.mean + aside[row]
-        ax.plot([x.mean for x, _ in dots], [y.mean for _, y in dots], "o", color=color, markersize=3.5, alpha=0.6)
-        if None not in (x.low, y.low):
-            ax.plot([x.low, x.high], [y.mean] * 2, color=color, linewidth=1.0, alpha=0.6)
-            ax.plot([place] * 2, [y.low, y.high], color=color, linewidth=1.4)
-        ax.plot(place, y.mean, "s", color=color, markersize=7, markeredgecolor="white", label=row)
+    """Draw a square per row, its mean in the first metric against that in the second, and its columns as dots."""
+    (up, along), figure, estimates = record.by_metric(), Picture(4.0, record.title), []
+    ax = figure.subplots()
     ax.axhline(0, color="0.5", linewidth=0.8)
     ax.axvline(0, color="0.5", linewidth=0.8)
-    ax.legend(**OUTSIDE)
-    over = tables.varying(means.to_frame()) or ONE_RUN
-    said = [] if record.average else [f"squares: {comparisons.columns(record)[0]}, dots: the table's other columns"]
-    said += ["rows of the same value side by side"] * any(aside.values())
-    below = "\n".join([along.unit, *(f"({words})" for words in said)])
-    return finish(ax, below, f"{up.unit}\n({over})", record.title).figure
-
-
-def _of_row(record: Record, row: str) -> pd.Series:
-    """The estimates of a row's columns, and of their average, as if it were alone."""
-    scores = [score for score in record.scores if comparisons.row_label(score) == row]
-    return comparisons.estimates(record.model_copy(update={"scores": scores})).loc[row]
-
-
-def _aside(means: dict[str, Estimate], dots: Sequence[float]) -> dict[str, float]:
-    """How far from its mean each row is drawn, so that those of one mean do not hide each other beside all ``dots``."""
-    ends = [end for cell in means.values() for end in cell.bounds() or ()] + list(dots)
-    values = pd.Series(means).map(lambda cell: round(cell.mean, 1))
-    step, shifts = 0.03 * (max(ends) - min(ends) or 1.0), {}
-    for _, alike in values.groupby(values, sort=False):
-        shifts |= {row: step * (place - (len(alike) - 1) / 2) for place, row in enumerate(alike.index)}
-    return shifts
-
-
-def profile(record: Record) -> Figure:
-    """Lengths of passages and questions, and question words."""
-    figure = Drawing(WIDTH, 7.2)
-    axes = figure.subplot_mosaic("PQ;WW")
-    lengths(record, "passage_lengths", axes["P"])
-    lengths(record, "question_lengths", axes["Q"]).get_legend().remove()
-    heatmaps.question_words(record, axes["W"])
+    step = 0.008 * np.ptp([score.value for score in along.scores])  # aside, so that no square hides another
+    for index, (row, color) in enumerate(zip(up.rows, COLORS, strict=False)):
+        columns = list(dict.fromkeys(score.column for score in up.scores if score.row == row))
+        dots = [[stats.estimate(part, [(1, row, [column])]).mean for column in columns] for part in (along, up)]
+        ax.plot(*dots, "o", color=color, markersize=3.5, alpha=0.6)
+        x, y = (stats.estimate(part, [(1, row, columns)]) for part in (along, up))
+        ax.errorbar(x.mean, y.mean, xerr=x.high - x.mean, color=color, linewidth=0.8, alpha=0.5)
+        place, square = x.mean + step * (index - (len(up.rows) - 1) / 2), {"fmt": "s", "ms": 7, "mec": "white"}
+        ax.errorbar(place, y.mean, yerr=y.high - y.mean, color=color, label=row, **square)
+        estimates += [x, y]
+    ax.set(xlabel=f"{along.unit} (dots: columns, squares: means)", ylabel=f"{up.unit}\n({intervals(estimates)})")
+    figure.legend(loc="outside right upper")
     return figure
 
 
-def lengths(record: Record, what: str, ax: Axes) -> Axes:
-    """Outlines of histograms of lengths in words, ``{domain: {"edges": […], "counts": […]}}``, as % of a domain."""
-    domains = record.payload[what]
-    for (domain, histogram), color in zip(domains.items(), colors(len(domains)), strict=True):
-        edges, counts = np.asarray(histogram["edges"], float), np.asarray(histogram["counts"], float)
-        # Per word, so that bins of different widths compare.
-        density = 100 * counts / max(counts.sum(), 1) / np.diff(edges)
-        ax.stairs(density, edges, color=color, linewidth=1.6, label=domain)
-    ax.set_ylim(bottom=0)
-    ax.legend(frameon=False, fontsize=9)
-    thing = what.removesuffix("_lengths")
-    return finish(ax, f"words in a {thing}", f"% of the domain's {thing}s, per word", f"Length of {thing}s")
+def matrix(record: Record) -> Figure:
+    """Draw a square table of scores as a heat map, and the payload's "cosines", if any, beside it."""
+    scores = pd.DataFrame([(score.method, score.column, score.value) for score in record.scores])
+    panels = {record.unit: scores.pivot_table(2, 0, 1, sort=False)}
+    if cosines := (record.payload or {}).get("cosines"):
+        panels["cosine"] = pd.DataFrame(cosines).T
+    # The diagonal says nothing, and would use up the colours.
+    panels = {name: panel[panel.index].mask(np.eye(len(panel), dtype=bool)) for name, panel in panels.items()}
+    return heatmaps(record, panels, vmin=0.0)
 
 
-PICTURES = {
-    "table": dots.differences,
-    "bars": dots.levels,
+def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **scale: float) -> Figure:
+    """Draw tables side by side, those of the payload in one scale of colours; its x and y name the axes."""
+    payload = record.payload or {}
+    if panels is None:
+        panels = {name: pd.DataFrame(rows).T.astype(float) for name, rows in payload["panels"].items()}
+        values = np.concatenate([panel.to_numpy().ravel() for panel in panels.values()])
+        scale = {"vmin": min(0.0, np.nanmin(values)), "vmax": np.nanmax(values)}
+    down = -(-len(panels) // 4)
+    across = -(-len(panels) // down)
+    height = down * (0.32 * max(map(len, panels.values())) + 1.2) + 0.4
+    figure = Picture(height, f"{record.title} ({record.unit})", WIDTH if across > 1 else WIDTH / 2)
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for ax, (name, panel) in zip(axes, panels.items(), strict=False):
+        heatmap(ax, panel, name, across, **scale)
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    figure.supxlabel(payload.get("x", ""), fontsize=9)
+    figure.supylabel(payload.get("y", ""), fontsize=9)
+    return figure
+
+
+def heatmap(ax: Axes, numbers: pd.DataFrame, title: str, across: int = 1, **scale: float) -> None:
+    """Draw a table with its values in the cells; gaps stay white. ``across`` is the number of tables side by side."""
+    fmt = ".2f" if numbers.max().max() <= 1 else ",.1f"
+    seaborn.heatmap(numbers, annot=True, fmt=fmt, cmap="cividis", cbar=False, annot_kws={"size": 8}, ax=ax, **scale)
+    ax.set(title=title, xlabel="", ylabel="")
+    crowded = max(map(len, map(str, numbers.columns))) * len(numbers.columns) * across > 100
+    ax.tick_params(axis="x", length=0, labelsize=8, rotation=90 if crowded else 0)
+    ax.tick_params(axis="y", length=0, labelsize=8, rotation=0)
+
+
+def profile(record: Record) -> Figure:
+    """Draw the lengths of passages and questions of each domain, and how often a question has which question word."""
+    words = 100 * pd.DataFrame.from_dict(record.payload["question_words"], orient="index").fillna(0.0)
+    heights = [3.4, 0.3 * len(words) + 0.6]
+    figure = Picture(sum(heights) + 0.3, record.title)
+    axes = figure.subplot_mosaic([["passage", "question"], ["words", "words"]], height_ratios=heights)
+    for thing in ("passage", "question"):
+        for (domain, histogram), color in zip(record.payload[f"{thing}_lengths"].items(), COLORS, strict=False):
+            edges, counts = (np.asarray(histogram[part], float) for part in ("edges", "counts"))
+            share = 100 * counts / max(counts.sum(), 1) / np.diff(edges)  # per word, as bins differ in width
+            axes[thing].stairs(share, edges, color=color, linewidth=1.5, label=domain)
+        axes[thing].set(ylim=(0, None), xlabel=f"words per {thing}", ylabel=f"% of the domain's {thing}s, per word")
+    axes["passage"].legend()
+    heatmap(axes["words"], words, "Question words, % of the domain's questions")
+    return figure
+
+
+def case(payload: dict[str, Any]) -> Figure:
+    """Draw how readers align a passage with its question, and how sure they are of two answers.
+
+    Attention is drawn by words: a word receives what its pieces receive together, and gives their average.
+    """
+    question, passage = (join_pieces(payload[side]) for side in ("question", "passage"))
+    places, sizes = np.array([*passage]), np.diff([*passage, len(payload["passage"])])[:, None]
+    answers = {kind: np.searchsorted(places, span, side="right") - 1 for kind, span in payload["answers"].items()}
+    ends = np.concatenate([*answers.values()] or [[0]])
+    distance = np.abs(np.arange(len(places))[:, None] - ends).min(axis=1)
+    shown = np.sort(np.argsort(distance, kind="stable")[:MOST_WORDS])
+    gaps, texts = np.diff([-1, *shown]) > 1, [*passage.values()]
+    words = ["…" * int(gap) + texts[word] for gap, word in zip(gaps, shown, strict=True)]
+    words[-1] += "…" * int(shown[-1] < len(texts) - 1)
+    readers, maps = {READERS.get(name, name): reader for name, reader in payload["readers"].items()}, {}
+    for title, reader in readers.items():
+        received = np.add.reduceat(np.asarray(reader["attention"]), [*question], axis=1)
+        maps[title] = (np.add.reduceat(received, places, axis=0) / sizes)[shown].T
+    scale = {"vmin": 0, "vmax": max(attention.max() for attention in maps.values()), "cmap": "Greys"}
+    sure = {kind: [reader["probabilities"][kind] for reader in readers.values()] for kind in answers}
+    with plain_style():
+        height = 0.17 * len(question) + 0.9
+        figure = Picture(
+            len(readers) * height + 2.4,
+            "The question: “" + re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values())) + "”",
+        )
+        *axes, last = figure.subplots(len(readers) + 1, 1, height_ratios=[*[height] * len(readers), 1.6])
+        for ax, (title, attention) in zip(axes, maps.items(), strict=True):
+            image = ax.imshow(attention, aspect="auto", **scale)
+            figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, label="attention")
+            ax.set_title(f"{title}: “{readers[title]['answer']}”")
+            ax.set_xticks(range(len(words)), words, rotation=90)
+            ax.set_yticks(range(len(question)), question.values())
+            ax.tick_params(length=0, labelsize=7)
+            for kind, (first, final) in answers.items():
+                for label in np.array(ax.get_xticklabels())[(shown >= first) & (shown <= final)]:
+                    label.set(color=ANSWERS[kind], weight="bold")
+        for index, (kind, values) in enumerate(sure.items()):
+            rows = np.arange(len(readers)) + (index - (len(sure) - 1) / 2) * 0.36
+            bars_of_kind = last.barh(rows, values, 0.32, color=ANSWERS[kind], label=f"{kind} answer")
+            last.bar_label(bars_of_kind, fmt="%.2f", padding=3, fontsize=8)
+        last.set_yticks(range(len(readers)), readers)
+        last.set(
+            xlim=(0, 1.08),
+            ylim=(len(readers) - 0.4, -0.6),
+            xlabel="probability of the answer's start times that of its end",
+        )
+        if answers:
+            last.legend(loc="lower right")
+        return figure
+
+
+def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
+    """Join word pieces to words, by the place of their first piece; pieces have a sign before words, or "##" within."""
+    signs, words = ("\u0120", "\u2581"), {}
+    marked = any(piece.startswith(signs) for piece in pieces)
+    for place, piece in enumerate(pieces):
+        if not words or (piece.startswith(signs) if marked else not piece.startswith("##")):
+            begin = place
+        words[begin] = words.get(begin, "") + piece.removeprefix("##").lstrip("".join(signs))
+    return words
+
+
+DRAWINGS = {
+    "table": lambda record: claims([(v.claim.text, v) for v in stats.judge(record)], record.title, record.unit),
+    "bars": bars,
     "curve": curves,
     "scatter": scatter,
-    "matrix": heatmaps.similarities,
-    "heatmaps": heatmaps.heatmaps,
+    "matrix": matrix,
+    "heatmaps": heatmaps,
     "profile": profile,
-    "case": lambda record: attention.draw(record.payload),
+    "case": lambda record: case(record.payload),
 }

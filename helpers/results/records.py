@@ -1,80 +1,90 @@
-"""A result is a record: raw scores, one per run, beside what the paper prints and how the run was made.
+"""Results as records: raw scores, one per seed, what the paper prints, what it claims, and how the scores were made.
 
-Means, intervals and tests are computed on reading (``helpers.results.comparisons``), never stored.
+A record is one JSON file. Means, intervals and verdicts are computed on reading (``helpers.results.stats``).
 """
 
 import json
+import platform
 import re
-import tomllib
+import subprocess
+import time
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, Field, JsonValue, PlainSerializer, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+import helpers
 from helpers import paths
-from helpers.files import fingerprint, json_rows, write_whole
-from helpers.presets.schema import Limit
-from helpers.results.provenance import STRICT, Run
+from helpers.errors import UserError
+from helpers.files import json_rows, write_whole
 
+PAYLOADS = {
+    "heatmaps": ["panels"],
+    "case": ["question", "passage", "readers"],
+    "profile": ["sizes", "passage_lengths", "question_lengths", "question_words"],
+}
+TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that differ from run to run
+PACKAGES = ("torch", "transformers", "datasets", "numpy")
 Cell = tuple[str, str, int]  # method, column and seed
+Code = tuple[str, bool]  # commit, and whether the code differs from it
+Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" separates the parts of an example key
 
 
 def optional(default: Any) -> Any:
-    """A field that a file leaves out where it has its default."""
+    """Declare a field that a file leaves out where it has its default."""
     return Field(default=default, exclude_if=lambda value: value == default)
 
 
-Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" separates the parts of an example key
-Value = Annotated[float, AfterValidator(lambda value: round(value, 6))]
-Tenth = Annotated[
-    float,
-    AfterValidator(lambda value: round(value, 1)),
-    PlainSerializer(lambda value: int(value) if value.is_integer() else value),
-]
-# What it is drawn as; heatmaps show tables of numbers, a case what readers do with an example, a profile corpora.
-Kind = Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"]
-
-PROFILE = ("sizes", "passage_lengths", "question_lengths", "question_words")
-
-
-class RecordError(ValueError):
+class RecordError(UserError):
     """A record that cannot be used; the message names file and field and says what to do."""
 
 
-class Printed(BaseModel):
-    """One number of the paper's, and ``text``, where it prints that in another unit."""
+class Strict(BaseModel):
+    """What all parts of a record are: no type is converted, no field is unknown, no number is infinite."""
 
-    model_config = STRICT
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Number(Strict):
+    """A value in a table. ``x`` is its position on a curve; ``metric`` is needed where a record has several."""
+
     method: Name
     column: Name
-    value: Value
+    value: Annotated[float, AfterValidator(lambda value: round(value, 6))]
+    x: float | None = optional(None)
+    metric: str | None = optional(None)
+
+    @property
+    def row(self) -> str:
+        """The method, and the position where it is on a curve."""
+        return self.method if self.x is None else f"{self.method}, {self.x:g}"
+
+
+class Printed(Number):
+    """A number of the paper's, and ``text``, which is how the paper prints it where that is in another unit."""
+
     text: str | None = optional(None)
-    x: float | None = optional(None)
-    metric: str | None = optional(None)
 
 
-class Score(BaseModel):
-    """One number of one run. ``x`` is the position on a curve; ``metric`` is needed where a record has several."""
+class Score(Number):
+    """A number of one run."""
 
-    model_config = STRICT
-    method: Name
-    column: Name
     seed: Annotated[int, Field(ge=0)]
-    value: Value
-    x: float | None = optional(None)
-    metric: str | None = optional(None)
 
 
-class Claim(BaseModel):
-    """What a paper says of its result, to be held against ours: one row is above another, on average over ``columns``
-    (all, if none is named), by more than ``times`` what the two rows ``than`` are apart on average over
-    ``than_columns``; or the two are no more than ``within`` apart; of several metrics in the first. ``primary`` is the
-    paper's headline, one of a record at most; a ``control`` is ours."""
+class Claim(Strict):
+    """A statement of the paper's, tested on our scores: row ``above`` is above row ``below``.
 
-    model_config = STRICT
+    Both are averaged over ``columns`` (all columns if empty) of the record's first metric. With ``than``, their
+    difference has to exceed ``times`` the difference of those two rows, averaged over ``than_columns``. With
+    ``within``, the two rows are at most that far apart. ``primary`` marks the paper's headline, at most one per record.
+    A ``control`` is a claim of ours. ``printed_for`` names the condition of the paper's number where it differs.
+    """
+
     text: str
     above: Name
     below: Name
@@ -85,23 +95,35 @@ class Claim(BaseModel):
     within: Annotated[float, Field(gt=0)] | None = optional(None)
     primary: bool = optional(False)
     control: bool = optional(False)
-    printed_for: str = optional("")  # what the paper's number is of, where it is not of the same
+    printed_for: str = optional("")
 
 
-class Record(BaseModel):
-    """One table, figure or case study.
+class Run(Strict):
+    """How a result was made. ``dirty`` means that the code differed from the commit's.
 
-    ``average`` says whether a mean over the columns means anything. ``baselines`` are methods that the others are
-    compared with, ``claims`` what the paper says, ``limits`` what was less because there was no GPU. ``examples``
-    holds, for ``method|column|seed``, each example's score in ``unit`` to one decimal, so that intervals can be over
-    examples as well; the examples of a column stand in the same order everywhere, and ``examples_of`` has the
-    fingerprint of their ids. Where every seed draws examples of its own, ``draws`` names them, by seed; where the test
-    examples are among them, there are none of these two.
+    ``seconds`` are this run's, ``training_seconds`` those of all its trainings, cached ones too.
     """
 
-    model_config = STRICT
+    commit: str
+    dirty: bool
+    device: str
+    versions: dict[str, str]
+    seconds: Annotated[float, Field(ge=0)]
+    training_seconds: Annotated[float, Field(ge=0)] | None = None
+    parameters: dict[str, JsonValue]
+
+
+class Record(Strict):
+    """One table, figure or case study.
+
+    ``average`` tells whether a mean over the columns is meaningful. ``baselines`` are the methods that others are
+    compared with. ``examples`` holds the score of each test example by ``method|column|seed``. They are stored for a
+    single seed with a fixed test set, so that intervals can be over examples. Where every seed draws its own data,
+    ``draws`` has the fingerprint of each draw by seed.
+    """
+
     artefact: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
-    kind: Kind = "table"
+    kind: Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"] = "table"
     preset: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*(\+[\w.=,-]+)?$")]
     title: str
     unit: str
@@ -113,107 +135,79 @@ class Record(BaseModel):
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)
     run: Run
-    limits: list[Limit] = optional([])
     draws: dict[str, str] = optional({})
-    examples_of: dict[str, str] = optional({})
-    examples: dict[str, list[Tenth]] = optional({})
+    examples: dict[str, list[float]] = optional({})
 
     @property
     def label(self) -> str:
         """The title up to its colon, such as "HRKD, Table 2"."""
         return self.title.partition(":")[0]
 
-    @model_validator(mode="after")
-    def _kind_fits(self) -> Self:
-        payload, rows = self.payload or {}, {score.method for score in self.scores}
-        places = [score.x for score in self.scores if score.x is not None]
-        if payload.get("scale", "log") != "log" or ("scale" in payload and min(places, default=1) <= 0):
-            raise ValueError("payload: scale can only be 'log', and only where every x is above 0")
-        needs = {
-            "curve": ("a score with x", places),
-            "scatter": ("scores of two metrics", len({score.metric for score in self.scores}) == 2),
-            "matrix": ("the same rows as columns", rows == {score.column for score in self.scores} != set()),
-            "heatmaps": ("panels of rows of numbers in its payload", _are_tables(payload.get("panels"))),
-            "case": ("readers in its payload", payload.get("readers")),
-            "profile": (f"{', '.join(PROFILE)} in its payload", all(payload.get(part) for part in PROFILE)),
-        }
-        if self.kind in needs and not needs[self.kind][1]:
-            raise ValueError(f"kind is {self.kind!r}, which needs {needs[self.kind][0]}")
-        return self
+    @property
+    def rows(self) -> list[str]:
+        """The rows that have a score, in order."""
+        return list(dict.fromkeys(score.row for score in self.scores))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that have a score, in order."""
+        return list(dict.fromkeys(score.column for score in self.scores))
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that have a score."""
+        return sorted({score.seed for score in self.scores})
+
+    def by_metric(self) -> list[Self]:
+        """Return a record per metric of the scores, in order, with that metric as its unit."""
+        parts = {}
+        for metric in dict.fromkeys(score.metric for score in self.scores):
+            scores = [score for score in self.scores if score.metric == metric]
+            paper = [number for number in self.paper if metric is None or number.metric in (None, metric)]
+            examples = self.examples if metric in (None, self.unit) else {}
+            parts[metric] = {"unit": metric or self.unit, "scores": scores, "paper": paper, "examples": examples}
+        return [self.model_copy(update=part) for part in parts.values()]
 
     @model_validator(mode="after")
-    def _rows_are_known(self) -> Self:
-        keys = Counter((score.method, score.column, score.seed, score.x, score.metric) for score in self.scores)
-        for (method, column, seed, *_), number in keys.items():
+    def _check(self) -> Self:
+        if missing := [part for part in PAYLOADS.get(self.kind, []) if not (self.payload or {}).get(part)]:
+            raise ValueError(f"kind is {self.kind!r}, which needs {', '.join(missing)} in its payload")
+        keys = Counter((score.row, score.column, score.seed, score.metric) for score in self.scores)
+        for (row, column, seed, _), number in keys.items():
             if number > 1:
-                raise ValueError(f"scores has two rows for {method}, {column}, seed {seed}")
-        for baseline in self.baselines:
-            if all(score.method != baseline for score in self.scores):
-                raise ValueError(f"baselines names {baseline!r}, but no score is of that method")
-        if len(chief := [claim for claim in self.claims if claim.primary]) > 1 or any(claim.control for claim in chief):
-            raise ValueError("claims has several primary ones, or one of ours; a record has one headline, the paper's")
-        rows = {row_label(score) for score in self.scores}
+                raise ValueError(f"scores has {number} numbers for {row}, {column}, seed {seed}; expected one")
+        if unknown := set(self.baselines) - {score.method for score in self.scores}:
+            raise ValueError(f"baselines names {unknown.pop()!r}, but no score is of that method")
         for claim in self.claims:
-            for row in (claim.above, claim.below, *claim.than):
-                if row not in rows:
-                    raise ValueError(f"claims: {claim.text!r} is about {row!r}, but no score is of that row")
-        return self
-
-    @model_validator(mode="after")
-    def _examples_fit(self) -> Self:
-        plain = [score for score in self.scores if score.x is None and score.metric in (None, self.unit)]
-        means = {example_key(score.method, score.column, score.seed): score.value for score in plain}
-        lengths: dict[str, int] = {}
+            if unknown := {claim.above, claim.below, *claim.than} - {*self.rows}:
+                raise ValueError(f"claims: {claim.text!r} is about {unknown.pop()!r}, but no score is of that row")
+        if sum(claim.primary for claim in self.claims) > 1:
+            raise ValueError("claims has several primary ones; a record has one headline")
+        means = {f"{s.method}|{s.column}|{s.seed}": s.value for s in self.scores if s.metric in (None, self.unit)}
         for key, values in self.examples.items():
-            if key not in means:
-                raise ValueError(f"examples has {key!r}, but scores has no such row; keys are method|column|seed")
-            column, number = key.split("|")[1], len(values)
-            if column not in self.examples_of:
-                raise ValueError(f"examples has {key!r}, but examples_of has no fingerprint for column {column!r}")
-            if lengths.setdefault(column, number) != number or not values:
-                raise ValueError(f"examples[{key!r}] has {number} values, others of its column {lengths[column]}")
-            if abs(sum(values) / number - means[key]) > 0.06:  # each is rounded by at most 0.05
-                raise ValueError(f"examples[{key!r}] averages {sum(values) / number:.2f}, its score {means[key]}")
+            if abs(np.mean(values or [0]) - means.get(key, np.inf)) > 0.06:  # each is rounded by at most 0.05
+                raise ValueError(f"examples[{key!r}] do not average to a score of that method, column and seed")
         return self
 
 
-def row_label(score: Score | Printed) -> str:
-    """A row's name: the method, and the position where it is on a curve."""
-    return score.method if score.x is None else f"{score.method}, {score.x:g}"
-
-
-def example_key(method: str, column: str, seed: int) -> str:
-    """The key of one run's row in ``Record.examples``."""
-    return f"{method}|{column}|{seed}"
-
-
-def scored(
-    examples: dict[Cell, Sequence[float]], ids: dict[tuple[str, int], Sequence[str]], metric: str | None = None
-) -> dict[str, Any]:
-    """Parts of a record from the examples' scores by method, column and seed, and their ``ids`` by column and seed:
-    ``scores``, each the mean of its examples; with ``examples`` and ``examples_of`` where seeds have the same examples,
-    as only then one can be compared over seeds."""
+def scored(examples: dict[Cell, Sequence[float]], metric: str | None = None) -> dict[str, Any]:
+    """Return ``scores``, the means of each cell's examples; for a single seed also ``examples``, to one decimal."""
     parts: dict[str, Any] = {"scores": []}
     for (method, column, seed), values in examples.items():
         score = Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
         parts["scores"].append(score)
-    names = {(column, fingerprint(*of_seed)) for (column, _), of_seed in ids.items()}
-    if len(names) == len({column for column, _ in names}):
-        parts["examples"] = {example_key(*key): [*map(float, values)] for key, values in examples.items()}
-        parts["examples_of"] = dict(sorted(names, key=lambda name: [column for column, _ in ids].index(name[0])))
+    if len({seed for _, _, seed in examples}) == 1:
+        parts["examples"] = {
+            "|".join(map(str, cell)): np.round(values, 1).tolist() for cell, values in examples.items()
+        }
     return parts
 
 
-def printed(artefact: str) -> list[Printed]:
-    """The paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
-    table = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
-    found = []
-    for part in table if isinstance(table, list) else [table]:
-        for method, values in part["rows"].items():
-            texts = part.get("texts", {}).get(method, [None] * len(values))
-            for column, value, text in zip(part["columns"], values, texts, strict=True):
-                found.append(Printed(method=method, column=column, value=value, metric=part["metric"], text=text))
-    return found
+def repeated(record: Record) -> dict[str, Any]:
+    """Return what every run has to repeat: all but the run itself, what the paper prints, and measured times."""
+    facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
+    facts["scores"] = [score for score in facts["scores"] if not (score.get("metric") or "").startswith(TIMES)]
+    return facts
 
 
 def write(record: Record) -> Path:
@@ -229,31 +223,67 @@ def read(path: str | Path) -> Record:
         return Record.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise RecordError(f"{path}: there is no such record yet; run the notebook that writes it") from None
-    except json.JSONDecodeError as error:
-        problems = f"line {error.lineno}, column {error.colno} is not JSON ({error.msg})"
     except ValidationError as error:
-        fields = [re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, item["loc"]))) for item in error.errors()]
-        texts = [f"{name or 'record'}: {item['msg']}" for name, item in zip(fields, error.errors(), strict=True)]
+        places = [re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, item["loc"]))) for item in error.errors()]
+        texts = [f"{place or 'record'}: {item['msg']}" for place, item in zip(places, error.errors(), strict=True)]
         problems = "; ".join(texts[:3]) + (f"; and {len(texts) - 3} more" if len(texts) > 3 else "")
+    except ValueError as error:
+        problems = f"this is not JSON ({error})"
     raise RecordError(f"{path}: {problems}; correct the file, or delete it and run the notebook that writes it")
 
 
-def read_all(preset: str | Path, papers: Sequence[Any] = ()) -> list[Record]:
-    """All records of a preset in the order of ``papers`` (by ``key``) and of their ``artefacts`` (by ``name``), others
-    after them by name. Empty when nothing has run yet."""
-    order = [name for paper in papers for name in (paper.key, *(f"{paper.key}/{a.name}" for a in paper.artefacts))]
-
-    def rank(record: Record) -> list[tuple[int, str]]:
-        names = record.artefact.split("/")[0], record.artefact
-        return [(order.index(name) if name in order else len(order), name) for name in names]
-
-    files = paths.results(preset).glob("*/*.json")
-    ours = (path for path in files if path.parent not in (paths.models(preset), paths.notebooks(preset)))
-    return sorted(map(read, ours), key=rank)
+def read_all(preset: str | Path) -> list[Record]:
+    """Read all records of a preset, by name. Empty when nothing has run yet."""
+    others = paths.models(preset), paths.notebooks(preset)
+    return [read(file) for file in sorted(paths.results(preset).glob("*/*.json")) if file.parent not in others]
 
 
-def _are_tables(panels: JsonValue, depth: int = 3) -> bool:
-    """Whether ``panels`` are ``{title: {row: {column: number}}}``, nothing in them empty."""
-    if not depth:
-        return isinstance(panels, int | float)
-    return isinstance(panels, dict) and bool(panels) and all(_are_tables(part, depth - 1) for part in panels.values())
+def code() -> Code:
+    """Return the commit, and whether the code differs: result files do not count, new ones only beside the code.
+
+    Without git, nothing vouches for the code: the commit is "unknown" and it differs.
+    """
+
+    def git(*arguments: str) -> list[str]:
+        command = ["git", "--no-optional-locks", *arguments]
+        return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    try:
+        commit, top = git("rev-parse", "HEAD", "--show-toplevel")
+        changes = git("status", "--porcelain", "--untracked-files=all", "--", ".", ":(exclude)results")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown", True
+    if Path(top).resolve() != paths.ROOT:
+        return "unknown", True
+    return commit, any(not line.startswith("??") or line[3:].startswith(("helpers/", "notebooks/")) for line in changes)
+
+
+def run_info(parameters: dict[str, Any], started: float, made_by: Code, training_seconds: float | None = None) -> Run:
+    """Describe a run at its end.
+
+    ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``made_by`` is ``code()``, both
+    at the start, because the files may change meanwhile.
+    """
+    import torch  # here, because redrawing a figure needs no torch
+
+    gpu, packages = torch.cuda.is_available(), {name: version(name) for name in PACKAGES}
+    return Run(
+        commit=made_by[0],
+        dirty=made_by[1],
+        device=torch.cuda.get_device_name() if gpu else f"{_processor()}, {torch.get_num_threads()} threads",
+        versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
+        seconds=round(time.perf_counter() - started, 1),
+        training_seconds=None if training_seconds is None else round(training_seconds, 1),
+        parameters=parameters,
+    )
+
+
+def _processor() -> str:
+    """Name the processor, with family and model where its name has no number and so stands for several."""
+    if not (listed := Path("/proc/cpuinfo")).exists():
+        return platform.processor() or "CPU"
+    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed.read_text(), re.M))
+    name = facts.pop("model name", "CPU")
+    return (
+        name if re.search(r"\d", name) or not facts else f"{name} family {facts['cpu family']} model {facts['model']}"
+    )

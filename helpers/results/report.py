@@ -1,77 +1,119 @@
-"""The report of a preset: what was found, then every result with its table and figure, from records alone.
+"""Results in words and tables: in notebooks, as an HTML page per preset, and as the findings in README.md.
 
-``show`` displays one result in a notebook; ``notebooks/99_report.ipynb`` shows ``page``, and ``export`` makes it one
-HTML page.
+Nothing of it is written by hand; all is computed from records. A paper is anything that has a key, a title, a
+reference, the meanings of its methods, and artefacts in reading order.
 """
 
-from collections.abc import Sequence
-from html import escape
-from itertools import groupby
+import base64
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import nbformat
 import pandas as pd
 from IPython.display import HTML, display
+from matplotlib.figure import Figure
 from nbconvert import HTMLExporter
 
 from helpers import paths
+from helpers.errors import UserError
 from helpers.files import write_whole
-from helpers.results import comparisons, figures, html, methods, records, summary, tables
+from helpers.results import figures, records, stats
 from helpers.results.records import Record
+from helpers.results.stats import UNDECIDED, Verdict
 
-LINKED = 100_000  # characters of a page that a notebook does not keep
-# Only inside the report: in a notebook the rest of the page is not ours to style.
-STYLE = (paths.PACKAGE / "results" / "report.css").read_text(encoding="utf-8")
+README = paths.ROOT / "README.md"
+BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
+UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
+LINKED = 100_000  # characters of a page that the executed notebook does not keep
+KEY = (
+    f"A verdict needs {stats.SEEDS} seeds. Claims are tested at 5 % by t tests over seeds: a headline by itself, a "
+    "table's other claims together, and controls, which are claims of ours, together (Holm's correction)."
+)
 
 
-def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
-    """The whole report for a notebook's cell: what was found, then all records of a preset, in the order of the papers
-    (their ``key``, ``title``, ``reference`` and ``artefacts``), and last how each was made."""
-    name = paths.preset_name(preset)
-    if not (found := records.read_all(preset, papers)):
-        return HTML(f"<p>{escape(f'There are no results of preset {name!r} yet: run its notebooks first.')}</p>")
-    cards = {paper.key: paper for paper in papers}
-    groups = {key: list(group) for key, group in groupby(found, lambda record: record.artefact.partition("/")[0])}
-    runs = html.table(("", _runs(found)))
-    pieces = [
-        f"<style>\n{STYLE}</style>",
-        _part("found", _title(name), summary.findings(name, found, papers)),
-        _part("limits", "Without a GPU", limits) if (limits := summary.limits(found)) else "",
-        _contents(groups, cards),
-        *(_paper(key, group, cards.get(key)) for key, group in groups.items()),
-        _part(
-            "made", "How each result was made", f"<details><summary>commits, machines, times</summary>{runs}</details>"
-        ),
-    ]
-    return HTML('<div class="results">' + "\n".join(filter(None, pieces)) + "</div>")
+def describe(record: Record, verdict: Verdict) -> str:
+    """Say in a sentence what became of a claim, and what the paper reports."""
+    claim, outcome, found, _, printed = verdict
+    unit, digits = record.by_metric()[0].unit, stats.decimals(record.by_metric()[0])
+    amount, size, reported = "the same score in every seed", "", ""
+    if any(found.values):
+        amount = f"{found.mean:+z,.{digits}f} {UNITS.get(unit, unit)}"
+        amount += f" (95 % CI {found.low:+z,.{digits}f} to {found.high:+z,.{digits}f})" if found.over else ""
+    if printed is not None:
+        reported = f" The paper reports {printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip() + "."
+    if printed is not None and claim.primary and not claim.printed_for and found.over:
+        size = ", smaller than reported" * (found.high < printed) + ", larger than reported" * (found.low > printed)
+    text = claim.text.replace(" beats ", " against ").replace(" is better than ", " against ")
+    return f"{outcome.capitalize()}{size}: {text}, {amount}.{reported}"
+
+
+def paper_decimals(record: Record) -> int:
+    """Return how many decimals the paper prints, two at most."""
+    return next((digits for digits in (0, 1) if all(round(p.value, digits) == p.value for p in record.paper)), 2)
+
+
+def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
+    """Return one metric's scores with intervals as text and the paper's beside them, or ours above a baseline."""
+    rows, estimates, ours, printed = [row for row in record.rows if row != baseline], [], {}, {}
+    form = f"{'+' * bool(baseline)}z,.{stats.decimals(record)}f"
+    for name, columns in stats.groups(record).items():
+        for row in rows:
+            subtracted = [(-1, baseline, columns)] if baseline else []
+            if found := stats.estimate(record, [(1, row, columns), *subtracted]):
+                ends = f" ({found.low:{form}} to {found.high:{form}})" if found.low < found.high else ""
+                ours.setdefault(name, {})[row] = f"{found.mean:{form}}{ends}"
+                estimates.append(found)
+    for number in record.paper if not baseline else ():
+        text = number.text or f"{number.value:,.{paper_decimals(record)}f}"
+        printed.setdefault(number.column, {})[number.row] = text
+    over = figures.intervals(estimates).replace("every seed", "means")
+    heading = f"ours{baseline and f' minus {baseline}'}, {record.unit} ({over})"
+    parts = {heading: pd.DataFrame(ours, index=rows), "the paper": pd.DataFrame(printed)}
+    return pd.concat({name: part for name, part in parts.items() if not part.empty}, axis=1)
+
+
+def tables(record: Record) -> list[str]:
+    """Return the tables of a record as HTML: each metric, then differences from each baseline."""
+    metrics = record.by_metric() if record.kind != "matrix" else []
+    found = [numbers(metric) for metric in metrics]
+    found += [numbers(metrics[0], name) for name in record.baselines if len(metrics[0].rows) > 1]
+    return [table.to_html(border=0, na_rep="") for table in found]
 
 
 def show(record: Record) -> None:
-    """Display in a notebook what there is of a record: its tables, its figure and what it shows."""
-    drawn = [figures.draw(record)] if figures.drawable(record) else []
-    pieces = [HTML(html.table_html(record)), *drawn, HTML(html.sentences(record) + html.made(record))]
-    display(*(piece for piece in pieces if getattr(piece, "data", True)))
+    """Display a record in a notebook: its figure, its claims, and its tables."""
+    figure, page = figures.draw(record), HTML(f'<div class="results">{TEMPLATE.section(record, "")}</div>')
+    display(*(part for part in (figure, page) if part))
+
+
+def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
+    """Return the report of a preset for a notebook's cell: what was found, and all results."""
+    name, everything = paths.preset_name(preset), records.read_all(preset)
+    sections = [(paper, own) for paper in papers if (own := select(everything, paper))]
+    if not sections:
+        return HTML(f"<p>There are no results of preset {name} yet: run its notebooks first.</p>")
+    return HTML(TEMPLATE.page(name, sections, encode(headlines([record for _, own in sections for record in own]))))
 
 
 def export(preset: str | Path, executed_notebook: str | Path) -> Path:
-    """Write results/<preset>/report.html from the executed report notebook: one page, no code, images inside. The
-    notebook keeps a link to it instead of the page, which would be there twice."""
+    """Write results/<preset>/report.html from the executed report notebook: one page, no code, images inside.
+
+    The notebook keeps a link to it instead of the page, which would be there twice.
+    """
     try:
         notebook = nbformat.read(executed_notebook, as_version=4)
     except FileNotFoundError:
-        raise ValueError(f"{executed_notebook}: there is no executed report notebook; run 99_report first") from None
+        raise UserError(f"{executed_notebook}: there is no executed report notebook; run 99_report first") from None
     # The basic template has no scripts or fonts from elsewhere, so that the page reads the same without a network.
-    exporter = HTMLExporter(template_name="basic", exclude_input=True, exclude_input_prompt=True, embed_images=True)
-    exporter.exclude_output_prompt = exporter.exclude_anchor_links = True
-    body, _ = exporter.from_notebook_node(notebook)
-    title = f"Reading distillation, preset {paths.preset_name(preset)}"
-    head = (
-        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'
-    )
-    text = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
-    write_whole(path := paths.report(preset), text)
+    exporter = HTMLExporter(template_name="basic", exclude_input=True, embed_images=True)
+    exporter.exclude_input_prompt = exporter.exclude_output_prompt = exporter.exclude_anchor_links = True
+    body, path = exporter.from_notebook_node(notebook)[0], paths.report(preset)
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head += f"<title>Reading distillation, preset {paths.preset_name(preset)}</title>"
+    write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n')
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         if len(output.get("data", {}).get("text/html", "")) > LINKED:
             output.data = {"text/html": f'<a href="../{path.name}">{path.name}</a>', "text/plain": path.name}
@@ -79,50 +121,75 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
     return path
 
 
-def _part(anchor: str, title: str, body: str) -> str:
-    return f'<h2 id="{anchor}">{escape(title)}</h2>\n{body}'
+def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
+    """Write README's findings and their picture, of each result from the first of ``presets`` that has it.
+
+    A paper shows its first headline, and where that is undecided also its first decided one. Returns the paths
+    written, none where there are no records.
+    """
+    decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
+    if not decisive:
+        return []
+    folder = paths.results(presets[0]).parent
+    lines, shown = [f"![Headline claims, ours and as printed]({folder.name}/findings.png)", ""], []
+    for paper in papers:
+        shown += (own := select(decisive.values(), paper))
+        if chief := primary(own):
+            decided = [each for each in chief if each[1].outcome != UNDECIDED]
+            told = [chief[0], *decided[: chief[0][1].outcome == UNDECIDED]]
+            sentences = [f"{record.label.rpartition(', ')[2]}: {describe(record, verdict)}" for record, verdict in told]
+            name = chief[0][0].label.partition(", ")[0]
+            lines.append(f"- **{name}**, {' '.join(sentences)} Claims: {count(own)}.")
+    reports = [f"[`{name}`]({folder.name}/{name}/{paths.report(name).name})" for name in presets]
+    lines += ["", f"From preset {' or '.join(reports)}. {KEY}"]
+    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    write_whole(README, "\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
+    write_whole(folder / "findings.png", figures.content(headlines(shown), "png"))
+    return [README, folder / "findings.png"]
 
 
-def _title(name: str) -> str:
-    better = summary.above(name)
-    return f"What was found, preset {name}" + f", or {' or '.join(better)} where it has the result" * bool(better)
+def select(everything: Iterable[Record], paper: Any) -> list[Record]:
+    """Select the records of a paper, in the order of its artefacts, others by name after them."""
+    order = [f"{paper.key}/{artefact.name}" for artefact in paper.artefacts]
+    own = sorted((r for r in everything if r.artefact.startswith(f"{paper.key}/")), key=lambda record: record.artefact)
+    return sorted(own, key=lambda r: order.index(r.artefact) if r.artefact in order else len(order))
 
 
-def _paper(key: str, group: Sequence[Record], card: Any) -> str:
-    """A paper's section: its title with a link to it, what its methods are, and its results; ours are folded."""
-    title, ours = escape(card.title) if card else key, {a.name for a in card.artefacts if a.ours} if card else set()
-    link = f' <a href="{escape(card.reference)}">paper</a>' if card and card.reference else ""
-    meanings = "".join(f"<dt>{escape(n)}</dt><dd>{escape(text)}</dd>" for n, text in methods.glossary(key).items())
-    words = f"<details><summary>what the methods are</summary><dl>{meanings}</dl></details>" if meanings else ""
-    sections = (html.section(record, record.artefact.partition("/")[2] in ours) for record in group)
-    return "\n".join([f'<h2 id="{key}">{title}{link}</h2>', words, *sections])
+def primary(own: Iterable[Record]) -> list[tuple[Record, Verdict]]:
+    """Return the headline claims of some records."""
+    return [(record, verdict) for record in own for verdict in stats.judge(record) if verdict.claim.primary]
 
 
-def _contents(groups: dict[str, list[Record]], cards: dict[str, Any]) -> str:
-    lines = []
-    for key, group in groups.items():
-        links = (f'<a href="#{html.anchor(record.artefact)}">{escape(_short(record, group))}</a>' for record in group)
-        title = escape(cards[key].title if key in cards else key)
-        lines.append(f'<li><a href="#{key}">{title}</a>: {", ".join(links)}</li>')
-    return f'<nav aria-label="contents"><ul>{"".join(lines)}</ul></nav>'
+def count(own: Iterable[Record]) -> str:
+    """Count the verdicts on the paper's claims, such as "3 supported, 1 refuted, 5 undecided"; empty without any."""
+    outcomes = Counter(v.outcome for record in own for v in stats.judge(record) if not v.claim.control)
+    return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
 
 
-def _short(record: Record, group: Sequence[Record]) -> str:
-    """What a record is called among those of its paper: its table's or figure's number where no other has that."""
-    label = record.label.partition(", ")[2]
-    alone = sum(other.label == record.label for other in group) == 1
-    return label if label and alone else record.title.partition(": ")[2] or record.title
+def headlines(everything: Iterable[Record]) -> Figure | None:
+    """Draw the headline claims of all papers in one figure; None where there are none."""
+    judged = [(f"{record.label}: {verdict.claim.text}", verdict) for record, verdict in primary(everything)]
+    key = ", ".join(f"{mark} {outcome}" for outcome, mark in figures.MARKS.items())
+    with figures.plain_style():
+        return figures.claims(judged, f"Headline claims: {key}", "in each table's unit") if judged else None
 
 
-def _runs(found: Sequence[Record]) -> pd.DataFrame:
-    """A row a record: seeds, device, time, memory and commit."""
-    rows = []
-    for record in found:
-        run, seeds = record.run, comparisons.seeds(record)
-        trained = "" if run.training_seconds is None else tables.duration(run.training_seconds)
-        memory = [f"{run.peak_memory_mb:,}"] if run.peak_memory_mb else []
-        memory += [f"{run.peak_gpu_memory_mb:,} on the GPU"] if run.peak_gpu_memory_mb else []
-        commit = run.commit[:10] + (" with changes" if run.dirty and run.commit != "unknown" else "")
-        rows.append([len(seeds) or "", tables.duration(run.seconds), trained, ", ".join(memory), run.device, commit])
-    columns = ["seeds", "run, by the clock", "trainings, added up", "peak MiB, without workers", "device", "commit"]
-    return pd.DataFrame(rows, [record.artefact for record in found], columns)
+def encode(figure: Figure | None) -> str:
+    """Return a figure as a PNG in base 64, to stand inside a page; empty for none."""
+    return base64.b64encode(figures.content(figure, "png")).decode() if figure else ""
+
+
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
+)
+ENVIRONMENT.globals |= {
+    "KEY": KEY,
+    "MARKS": figures.MARKS,
+    "judge": stats.judge,
+    "describe": describe,
+    "tables": tables,
+    "count": count,
+    "anchor": lambda record: record.artefact.replace("/", "-"),
+    "picture": lambda record: encode(figures.draw(record)),
+}
+TEMPLATE = ENVIRONMENT.get_template("report.html").module

@@ -1,66 +1,327 @@
-"""The miniature tasks of a multi-task model: nine in the shapes of GLUE's and of uneven sizes, and one of multiple
-choice.
+"""The labelled texts of the miniature world: claims, reviews, and the tasks of a multi-task model.
 
-Everything follows from one seed and the words of tasks.toml. Two small tasks, inference-small and paraphrase, share a
-skill with a large one.
+Everything follows from one seed and the words of tasks.toml. Claims are about passages, in five genres (after MultiNLI,
+Williams et al. 2018). Reviews are in four domains (after Amazon's, Blitzer et al. 2007). The ten tasks have the shapes
+of GLUE's (Wang et al. 2019) and SWAG's (Zellers et al. 2018).
+
+Functions such as `make_claim` make one example: its texts, and its label's name, a score, or the right ending's number.
+Claims and second texts are drawn alike for all labels, so they give none of them away.
 """
 
-import tomllib
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 
 import numpy as np
-import pydantic
 
-from helpers.data.examples import Choice, DataError, Pair, Task
-from helpers.data.formats.folders import ALL_PARTS
-from helpers.data.mini import sentences
-from helpers.data.mini.texts import GENRES, REVIEWS, SHARED
-from helpers.data.mini.world import identifier
+from helpers.data.examples import Choice, DataError, Domain, Pair, Task
+from helpers.data.files import ALL_PARTS, PARTS
+from helpers.data.mini.world import (
+    RELATIONS,
+    STYLES,
+    TYPES,
+    Relation,
+    Rng,
+    Statement,
+    Table,
+    ask,
+    choose,
+    draw,
+    make_id,
+    pick,
+    pools,
+    read_words,
+    relations_of,
+    state,
+)
+
+CLAIM_LABELS = ("contradicted", "entailed", "not said")
+REVIEW_LABELS = ("negative", "positive")
+INFERENCE = {"entailed": "entailment", "not said": "neutral", "contradicted": "contradiction"}
+RIVAL = 0.1  # share of other claims than entailed ones whose value the passage gives to another subject
+NAMED = 0.1  # share of claims that are not said whose subject the passage names
+VERDICT = 0.1  # share of reviews with a verdict
+NEGATED = 0.05  # share of opinions that negate a word of the opposite kind
+SPECIFIC = 0.4  # share of a review's words that are its domain's
+NEUTRAL = 0.5  # share of reviews with a sentence without an opinion
+MINORITY = 0.15  # share of reviews without a verdict in which one opinion is contrary
+HARD = 0.3  # share of hard cases among negative ones
+SHARES = {"subject": 1.6, "relation": 1.4, "value": 1.4, "wording": 0.6}  # what each adds to a similarity, 5 in all
+NOISE = 0.3  # standard deviation of a similarity
+
+TEXTS = read_words("tasks.toml")
+GENRES, REVIEWS, TASKS = vars(TEXTS.genres), vars(TEXTS.reviews), vars(TEXTS.tasks)
+TEXT_STREAMS = {name: 200 + number for number, name in enumerate([*GENRES, *REVIEWS])}  # of random numbers
+TASK_STREAMS = {name: 300 + number for number, name in enumerate(TASKS)}
 
 
-@dataclass(frozen=True)
-class Source:
-    """One miniature task: see tasks.toml."""
+def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statement]]:
+    """Draw a claim's label, the statement that it makes, the name of its subject, and the statements of its passage.
 
-    kind: Literal["labels", "score", "choices"]
-    size: int  # training examples
-    labels: tuple[str, ...]
-    metrics: tuple[str, ...]
+    The passage makes the claim's statement (entailed), or one with another value (contradicted), or with another
+    relation (not said). It also states the relation of a rival, sometimes with the claim's value, so that finding the
+    value in the passage is not enough."""
+    style, pool, used = STYLES[genre.style], pools(), set()
+    label = pick(rng, CLAIM_LABELS)
+    chained = rng.random() < genre.chains
+    topic = "person" if chained else TYPES[rng.choice(3, p=style.subjects)]
+    relation, other = choose(rng, relations_of(topic), 2, style.favourites)
+    subject, rival, stranger = (draw(rng, pool[topic], used) for _ in range(3))
+    value, wrong = (draw(rng, pool[relation.object], used) for _ in range(2))
+    other_value = draw(rng, pool[other.object], used)
+    telling = {
+        "entailed": (subject, relation, value),
+        "contradicted": (subject, relation, wrong),
+        "not said": (subject if rng.random() < NAMED else stranger, other, other_value),
+    }[label]
+    misleading = label != "entailed" and rng.random() < RIVAL
+    statements = [telling, (rival, relation, value if misleading else draw(rng, pool[relation.object], used))]
+    name = subject
+    if chained:
+        first = pick(rng, [r for r in RELATIONS if r.object == "person" and r.subject != "person"])
+        owner, other_owner = (draw(rng, pool[first.subject], used) for _ in range(2))
+        statements += [(owner, first, subject), (other_owner, first, rival)]
+        name = f"the {first.nouns[0]} of {owner}"
+    return label, (subject, relation, value), name, statements
 
 
-@dataclass(frozen=True)
-class _Tasks:
-    tasks: dict[str, Source]
-    words: sentences.Words
+def make_claim(rng: Rng, genre: Table) -> tuple[str, str, str]:
+    """Make a claim and its passage; an entailed claim is in other words than the passage."""
+    label, (_, relation, value), name, statements = draw_claim(rng, genre)
+    passage = state(rng, STYLES[genre.style], shuffle(rng, statements)).text
+    asks = [text.format(s=name, o=value) for text in relation.asks]
+    wordings = [text.format(s=name, o=value) for text in relation.statements]
+    claim = pick(rng, genre.claims).format(s=name, o=value, nouns=relation.nouns, asks=asks, statements=wordings)
+    return claim.lower() if genre.typed else claim[0].upper() + claim[1:], passage, label
 
 
-_TOML = tomllib.loads(Path(__file__).with_name("tasks.toml").read_text(encoding="utf-8"))
-_TASKS = pydantic.TypeAdapter(_Tasks).validate_python(_TOML)
-SOURCES, WORDS = _TASKS.tasks, _TASKS.words
-STREAMS = {name: 300 + number for number, name in enumerate(SOURCES)}  # of random numbers
+def make_review(rng: Rng, things: Table) -> tuple[str, None, str]:
+    """Make a review of some things: opinions about a few aspects.
+
+    The majority of its opinions decides its label, unless there is a verdict. A word of praise in one domain may be a
+    complaint in another."""
+    positive = bool(rng.integers(2))
+    has_verdict = rng.random() < VERDICT
+    if has_verdict:
+        praises = rng.random(2) < 0.5
+    else:
+        majority = [1, 2, 3] if rng.random() < 1 - MINORITY else [1, 2]
+        praises = rng.permutation([positive if i in majority else not positive for i in (1, 2, 3)])
+    aspects = rng.permutation(things.aspects.split())
+    sentences = [
+        pick(rng, TEXTS.shared.opinions).format(a=aspect, w=pick_opinion(rng, things, praise))
+        for aspect, praise in zip(aspects, praises, strict=False)
+    ]
+    if rng.random() < NEUTRAL:
+        sentences.insert(rng.integers(len(sentences) + 1), pick(rng, things.neutral))
+    if has_verdict:
+        sentences.append(pick(rng, TEXTS.shared.verdicts).format(w=pick_opinion(rng, things, positive)))
+    return " ".join(text[0].upper() + text[1:] for text in sentences), None, REVIEW_LABELS[positive]
 
 
-def _inference(source: str, genres: tuple[str, ...]) -> Callable:
-    return partial(sentences.make_inference, genres=[GENRES[name] for name in genres], labels=SOURCES[source].labels)
+def pick_opinion(rng: Rng, things: Table, praise: bool) -> str:
+    negated = rng.random() < NEGATED
+    source = things if rng.random() < SPECIFIC else TEXTS.shared
+    word = pick(rng, (source.good if praise != negated else source.bad).split())
+    return f"{pick(rng, TEXTS.shared.negations)} {word}" if negated else word
 
 
-MAKERS: dict[str, Callable] = {  # of one example, given random numbers: its texts and its label
-    "acceptability": partial(sentences.make_acceptable, wrong_forms=WORDS.wrong_forms),
-    "sentiment": partial(sentences.make_sentiment, things=list(REVIEWS.values()), shared=SHARED),
-    "inference": _inference("inference", WORDS.genres),
-    "inference-small": _inference("inference-small", WORDS.other_genres),
-    "paraphrase-questions": partial(sentences.make_questions, styles=WORDS.styles),
-    "paraphrase": sentences.make_paraphrase,
-    "similarity": sentences.make_similar,
-    "answering": partial(sentences.make_answering, styles=WORDS.styles),
-    "reference": partial(sentences.make_reference, encounters=WORDS.encounters),
-    "continuation": partial(sentences.make_continuation, links=WORDS.links),
+def make_acceptable(rng: Rng) -> tuple[str, None, str]:
+    subject, relation, value = draw_fact(rng, pick(rng, relations_of("person")), set())
+    words = pick(rng, relation.statements).split()
+    spoilt = bool(rng.integers(2))
+    if spoilt:
+        words = spoil(rng, words)
+    return " ".join(words).format(s=subject, o=value), None, "unacceptable" if spoilt else "acceptable"
+
+
+def spoil(rng: Rng, words: list[str]) -> list[str]:
+    """Give a verb a wrong form, or double, leave out or move a word; placeholders stay as they are."""
+    wrong_forms = vars(TEXTS.words.wrong_forms)
+    plain = [i for i, word in enumerate(words) if "{" not in word]
+    if rng.random() >= HARD and (verbs := [i for i in plain if words[i] in wrong_forms]):
+        index = pick(rng, verbs)
+        return [*words[:index], wrong_forms[words[index]], *words[index + 1 :]]
+    index, way = pick(rng, plain), pick(rng, ("double", "leave out", "move"))
+    if way == "double":
+        return words[: index + 1] + words[index:]
+    rest = words[:index] + words[index + 1 :]
+    if way == "leave out":
+        return rest
+    return [words[index], *rest] if index else [*rest, words[index]]
+
+
+def make_sentiment(rng: Rng) -> tuple[str, None, str]:
+    return make_review(rng, pick(rng, list(REVIEWS.values())))
+
+
+def make_inference(rng: Rng, genres: Sequence[str], labels: Sequence[str]) -> tuple[str, str, str]:
+    """Make a claim and its passage; of two ``labels`` the second stands for all that is not entailed."""
+    while True:
+        claim, passage, label = make_claim(rng, GENRES[pick(rng, genres)])
+        if INFERENCE[label] in labels:
+            return claim, passage, INFERENCE[label]
+        if rng.integers(2):  # there are twice as many of these
+            return claim, passage, labels[1]
+
+
+def make_question_pair(rng: Rng) -> tuple[str, str, str]:
+    relation, used = pick(rng, RELATIONS), set()
+    subject, other = (draw(rng, pools()[relation.subject], used) for _ in range(2))
+    first = make_question(rng, subject, relation)
+    duplicate = bool(rng.integers(2))
+    if duplicate:
+        other = subject
+    elif rng.random() < HARD:
+        other, relation = subject, pick_other(rng, relation)
+    while (second := make_question(rng, other, relation)) == first:
+        pass
+    return first, second, "duplicate" if duplicate else "not_duplicate"
+
+
+def make_paraphrase(rng: Rng) -> tuple[str, str, str]:
+    """Make two statements in different words: of the same fact, or with a similar subject or value."""
+    subject, relation, value = first = second = draw_fact(rng, pick(rng, RELATIONS), set())
+    equivalent = bool(rng.integers(2))
+    if not equivalent:
+        if rng.integers(2):
+            second = (pick(rng, find_similar(subject, relation.subject)), relation, value)
+        else:
+            second = (subject, relation, pick(rng, find_similar(value, relation.object)))
+    wording, other = rng.permutation(4)[:2]
+    return fill(first, wording), fill(second, other), "equivalent" if equivalent else "not_equivalent"
+
+
+def make_similar(rng: Rng) -> tuple[str, str, float]:
+    """Make two statements and a score (0 to 5) of how much they share (``SHARES``), with noise, in steps of 0.2."""
+    used: set[str] = set()
+    subject, relation, value = first = draw_fact(rng, pick(rng, RELATIONS), used)
+    shares = dict(zip(SHARES, rng.random(4) < 0.5, strict=True))
+    second = draw_fact(rng, relation if shares["relation"] else pick_other(rng, relation), used)
+    if shares["subject"]:
+        second = (subject, *second[1:])
+    if shares["value"] and second[1].object == relation.object:
+        second = (*second[:2], value)
+    wording = int(rng.integers(4))
+    other = wording if shares["wording"] else (wording + int(rng.integers(1, 4))) % 4
+    common = (second[0] == subject, second[1] is relation, second[2] == value, other == wording)
+    score = sum(share for share, is_shared in zip(SHARES.values(), common, strict=True) if is_shared)
+    score = round(5 * float(np.clip(score + rng.normal(0, NOISE), 0, 5))) / 5
+    return fill(first, wording), fill(second, other), score
+
+
+def make_answering(rng: Rng) -> tuple[str, str, str]:
+    """Make a question and a passage of two facts that answers it, or tells the relation of another subject."""
+    used: set[str] = set()
+    facts = draw_two_facts(rng, used)
+    subject, relation, _ = facts[0]
+    answered = bool(rng.integers(2))
+    if not answered:
+        stranger = draw(rng, pools()[relation.subject], used)
+        subject = facts[1][0] if rng.random() < HARD else stranger
+    return make_question(rng, subject, relation), tell(rng, facts), "entailment" if answered else "not_entailment"
+
+
+def make_reference(rng: Rng) -> tuple[str, str, str]:
+    used: set[str] = set()
+    subject, relation, value = draw_fact(rng, pick(rng, relations_of("person")), used)
+    other = draw(rng, pools()["person"], used)
+    role, right = pick(rng, ("a", "b")), bool(rng.integers(2))
+    first, second = (subject, other) if role == "a" else (other, subject)
+    predicate = relation.statements[0].format(s="", o=value).strip(" .")
+    sentence = pick(rng, getattr(TEXTS.words.encounters, role)).format(a=first, b=second, t=predicate)
+    return f"{subject if right else other} {predicate}.", sentence, "right" if right else "wrong"
+
+
+def make_continuation(rng: Rng) -> tuple[str, tuple[str, ...], int]:
+    """Make a context of two facts and four endings, one of which repeats the first fact.
+
+    The others are about other subjects with other values. In hard cases each subject and each value stands in two."""
+    used: set[str] = set()
+    facts = draw_two_facts(rng, used)
+    (subject, relation, value), (rival, *_) = facts
+    others = [draw_fact(rng, relation, used) for _ in range(3)]
+    if rng.random() < HARD:
+        endings = [(s, relation, v) for s in (subject, rival) for v in (value, others[0][2])]
+    else:
+        endings = [facts[0], (rival, *others[0][1:]), *others[1:]]
+    order = rng.permutation(4)
+    wording, link = int(rng.integers(4)), pick(rng, TEXTS.words.links)
+    return tell(rng, facts), tuple(link + fill(endings[i], wording) for i in order), int(order.argmin())
+
+
+def draw_fact(rng: Rng, relation: Relation, used: set[str]) -> Statement:
+    return draw(rng, pools()[relation.subject], used), relation, draw(rng, pools()[relation.object], used)
+
+
+def draw_two_facts(rng: Rng, used: set[str]) -> tuple[Statement, Statement]:
+    relation = pick(rng, RELATIONS)
+    return draw_fact(rng, relation, used), draw_fact(rng, pick_other(rng, relation), used)
+
+
+def pick_other(rng: Rng, relation: Relation) -> Relation:
+    return pick(rng, [other for other in relations_of(relation.subject) if other is not relation])
+
+
+def shuffle(rng: Rng, statements: Sequence[Statement]) -> list[Statement]:
+    return [statements[i] for i in rng.permutation(len(statements))]
+
+
+def tell(rng: Rng, facts: Sequence[Statement]) -> str:
+    style = pick(rng, list(STYLES.values()))
+    return state(rng, style, shuffle(rng, facts)).text
+
+
+def fill(fact: Statement, wording: int) -> str:
+    subject, relation, value = fact
+    return relation.statements[wording].format(s=subject, o=value)
+
+
+def make_question(rng: Rng, subject: str, relation: Relation) -> str:
+    return ask(rng, STYLES[pick(rng, TEXTS.words.styles)], subject, relation)
+
+
+@cache
+def find_similar(name: str, kind: str) -> list[str]:
+    """Find the names of a type that begin or end as ``name`` does; all other names where none does."""
+    others = [other for other in pools()[kind] if other != name]
+    return [other for other in others if other[:3] == name[:3] or other[-3:] == name[-3:]] or others
+
+
+MAKERS: dict[str, Callable] = {  # by task, given random numbers
+    "acceptability": make_acceptable,
+    "sentiment": make_sentiment,
+    "inference": partial(make_inference, genres=TEXTS.words.genres, labels=TASKS["inference"].labels),
+    "inference-small": partial(make_inference, genres=TEXTS.words.other_genres, labels=TASKS["inference-small"].labels),
+    "paraphrase-questions": make_question_pair,
+    "paraphrase": make_paraphrase,
+    "similarity": make_similar,
+    "answering": make_answering,
+    "reference": make_reference,
+    "continuation": make_continuation,
 }
+
+
+def label_names(domain: str) -> tuple[str, ...]:
+    """Return the labels of a domain of claims or reviews, by number. Raises DataError."""
+    if domain not in TEXT_STREAMS:
+        raise DataError(f"unknown miniature domain of labelled texts {domain!r}; there are {', '.join(TEXT_STREAMS)}")
+    return CLAIM_LABELS if domain in GENRES else REVIEW_LABELS
+
+
+def load_texts(name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = 200) -> Domain:
+    """Load a domain of claims (claim and passage) or reviews (one text); ``train_size`` 0 stands for its default size.
+
+    A smaller part begins a larger one. Raises DataError."""
+    labels, table = label_names(name), (GENRES | REVIEWS)[name]
+    make = make_claim if name in GENRES else make_review
+    sizes, parts = (train_size or table.size, valid_size, test_size), {}
+    for number, (part, size) in enumerate(zip(PARTS, sizes, strict=True)):
+        rng, parts[part] = np.random.default_rng([seed, TEXT_STREAMS[name], number]), []
+        for i in range(size):
+            *texts, label = make(rng, table)
+            parts[part].append(Pair(make_id(name, seed, part, i), *texts, labels.index(label)))
+    return Domain(name, **parts)
 
 
 def load_task(
@@ -74,35 +335,31 @@ def load_task(
     test_size: int = 200,
     unlabelled_size: int = 0,
 ) -> Task:
-    """One of ``SOURCES`` as the task ``name``; ``train_size`` 0 takes the task's own size, so many ``times``.
+    """Load the task ``source`` under a ``name``; ``train_size`` 0 stands for ``times`` its default size.
 
-    A smaller part is the beginning of a larger one, and no two examples of a task have the same first text. Raises
-    DataError for a source that is none of them.
-    """
-    if source not in SOURCES:
-        raise DataError(f"{name}: unknown miniature task {source!r}; there are {', '.join(SOURCES)}")
-    task = SOURCES[source]
+    A smaller part begins a larger one. No two examples have the same first text. Raises DataError."""
+    if source not in TASKS:
+        raise DataError(f"{name}: unknown miniature task {source!r}; there are {', '.join(TASKS)}")
+    task, parts = TASKS[source], {}
+    example = Choice if task.kind == "choices" else Pair
     sizes = (train_size or max(1, round(times * task.size)), valid_size, test_size, unlabelled_size)
-    kind = Choice if task.kind == "choices" else Pair
-    parts = {}
     for number, (part, size) in enumerate(zip(ALL_PARTS, sizes, strict=True)):
-        rows = _different(source, number, seed)
-        parts[part] = [kind(identifier(name, seed, part, i), *_labelled(next(rows), task, part)) for i in range(size)]
-    return Task(name, kind=task.kind, labels=task.labels, metrics=task.metrics, **parts)
+        rows, parts[part] = make_distinct(source, number, seed), []
+        for i in range(size):
+            *texts, label = next(rows)
+            if task.labels:
+                label = task.labels.index(label)
+            parts[part].append(example(make_id(name, seed, part, i), *texts, None if part == "unlabelled" else label))
+    return Task(name, kind=task.kind, labels=tuple(task.labels), metrics=tuple(task.metrics), **parts)
 
 
-def _different(source: str, part: int, seed: int) -> Iterator[tuple]:
-    """Examples of one part without end. The checksum of its first text says which part a text may stand in, so that
-    parts share none whatever their sizes."""
-    rng, seen = np.random.default_rng([seed, STREAMS[source], part]), set()
+def make_distinct(source: str, part: int, seed: int) -> Iterator[tuple]:
+    """Make examples of one part without end, all with different first texts.
+
+    The checksum of a first text decides in which part it may stand, so that parts share none whatever their sizes."""
+    rng, seen = np.random.default_rng([seed, TASK_STREAMS[source], part]), set()
     while True:
         row = MAKERS[source](rng)
         if zlib.crc32(row[0].encode()) % len(ALL_PARTS) == part and row[0] not in seen:
             seen.add(row[0])
             yield row
-
-
-def _labelled(row: tuple, task: Source, part: str) -> tuple:
-    """Texts and label, that of a class by its number, and none where it is to be unknown."""
-    *texts, label = row
-    return *texts, None if part == "unlabelled" else task.labels.index(label) if task.labels else label

@@ -1,190 +1,342 @@
-"""The miniature world: facts, passages that state them, and questions about those.
+"""The miniature world: passages that state facts about invented people, companies and towns, and questions about them.
 
-A passage states 6 or 7 facts about three subjects of one type, so that every question has at least two distractors
-of its answer's type.
+Everything follows from one seed and the words of world.toml. Five domains share all relations. They differ in size, in
+wording and in the relations that they often ask about. A passage states 6 or 7 facts about three subjects of one type,
+so every question has at least two wrong answers of the right type. Half of all names, chosen by checksum, are used for
+pretraining alone.
 """
 
+import json
+import tomllib
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 
-from helpers.data.mini.words import FORMS, RELATIONS, Form, Relation, Style, pools
+from helpers.data.examples import DataError, Domain, Example
+from helpers.data.files import PARTS
+from helpers.data.questions import closest_span
 
-ASKED_OFTEN = 6  # how much likelier a domain's favourite relations are than the others
-NAMED = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
 TYPES = ("person", "company", "town")  # of subjects
+FAVOURITE = 6  # how much likelier a domain's favourite relations are than the others
+QUESTIONS = 4  # at most, per passage
+TEST = 200  # test questions per domain
+STORIES, STORIES_SIZE = "stories", 500  # the domain with free answers, and its number of training questions
+UNANSWERABLE = "-unanswerable"  # ends the name of a domain in which some questions have no answer (SQuAD 2.0)
+UNANSWERABLE_SHARE = 1 / 3  # of the questions of such a domain
+NAMED = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
+BOTH_FREE = 0.25  # share of questions about stories without the short answer
+
+Rng = np.random.Generator
+Table = SimpleNamespace  # of a TOML file, which explains its keys
+Relation = Style = Table
+Statement = tuple[str, Relation, str]  # subject, relation, value
 
 
-@dataclass(frozen=True)
-class Fact:
-    """``subject`` has ``value`` in ``relation``, stated with wording number ``wording``; the value begins at
-    character ``start`` of the passage. ``before`` and ``after`` are what it is written in full with; nothing where it
-    is written plainly."""
+def read_words(file: str) -> Table:
+    """Read a TOML file beside this one; its tables become attributes."""
+    words = tomllib.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
+    return json.loads(json.dumps(words), object_hook=lambda table: Table(**table))
+
+
+WORLD = read_words("world.toml")
+RELATIONS: list[Relation] = WORLD.relations
+STYLES: dict[str, Style] = vars(WORLD.styles)
+DOMAINS = tuple(STYLES)
+STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {STORIES: 100}  # of random numbers
+STREAMS |= {name + UNANSWERABLE: 110 + number for number, name in enumerate(DOMAINS)}
+
+
+class Fact(NamedTuple):
+    """A value as a passage states it: ``subject`` has ``value`` in ``relation``, in its statement number ``wording``.
+
+    The value begins at character ``start``, between ``before`` and ``after`` where it is written in full."""
 
     subject: str
     relation: Relation
     value: str
     wording: int
     start: int
-    before: str = ""
-    after: str = ""
+    before: str
+    after: str
 
     def answer(self, full: bool) -> str:
-        """The value in full, or alone."""
         return self.before + self.value + self.after if full else self.value
 
     def span(self, full: bool) -> tuple[int, int]:
-        """From where to where that goes in the passage."""
         first = self.start - len(self.before) if full else self.start
         return first, first + len(self.answer(full))
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(NamedTuple):
+    """A passage, the facts that it states, and the statements that it leaves out."""
+
     text: str
     facts: tuple[Fact, ...]
-    untold: tuple[tuple[str, Relation, str], ...] = ()  # left out: subject, relation and value
+    untold: tuple[Statement, ...] = ()
 
 
-def identifier(name: str, seed: int, part: str, number: int) -> str:
-    """The id of an example, which names its seed where that is not the first one."""
-    return f"{name}{f'.{seed}' if seed else ''}-{part}-{number}"
+@cache
+def pools(pretraining: bool = False) -> dict[str, tuple[str, ...]]:
+    """Return the names and words of each type. The names for pretraining are different from those of the domains."""
+    words = {kind: tuple(text.split()) for kind, text in vars(WORLD.words).items()}
+    names = {
+        "person": [f"{first} {last}" for first in words["first_names"] for last in words["last_names"]],
+        "town": [start + end for start in words["town_starts"] for end in words["town_ends"]],
+        "company": [start + end for start in words["company_starts"] for end in words["company_ends"]],
+        "school": [f"{last} {end}" for last in words["last_names"] for end in words["school_ends"]],
+        "river": words["river"],
+        "prize": words["prize"],
+    }
+    pool = {kind: words[kind] for kind in ("job", "instrument", "product", "dish")}
+    pool |= {"year": tuple(map(str, range(1800, 2000))), "number": tuple(map(str, range(20, 10000, 10)))}
+    for kind, every in names.items():
+        pool[kind] = tuple(name for name in every if (zlib.crc32(name.encode()) % 2 == 0) == pretraining)
+    return pool
 
 
-def pick(rng: np.random.Generator, values: Sequence):
-    """Any of ``values``, all alike."""
+def pick(rng: Rng, values: Sequence):
     return values[rng.integers(len(values))]
 
 
-def draw(rng: np.random.Generator, values: Sequence[str], used: set[str], names: Callable = lambda text: [text]) -> str:
-    """A value of which no name (by default, the value itself) is ``used`` yet, so that every question has one answer;
-    its names are then. Raises ValueError."""
+def draw(rng: Rng, values: Sequence[str], used: set[str], split: Callable = lambda value: [value]) -> str:
+    """Draw a value that shares no part (see ``split``) with those ``used``, and add its parts to these.
+
+    So every question has one answer. Raises ValueError."""
     for _ in range(1000):
         value = pick(rng, values)
-        if used.isdisjoint(names(value)):
-            used.update(names(value))
+        if used.isdisjoint(split(value)):
+            used.update(split(value))
             return value
-    raise ValueError(f"a passage asks for more different values than there are, such as {values[0]!r}")
+    raise ValueError(f"a passage needs more different values than there are, such as {values[0]!r}")
 
 
-def choose(rng: np.random.Generator, relations: list[Relation], number: int, favourites: tuple[str, ...]) -> list:
-    """Different ones of ``relations``; the favourites are likelier."""
-    weights = np.asarray([ASKED_OFTEN if r.name in favourites else 1.0 for r in relations])
+def relations_of(kind: str) -> list[Relation]:
+    return [relation for relation in RELATIONS if relation.subject == kind]
+
+
+def choose(rng: Rng, relations: list[Relation], number: int, favourites: Sequence[str]) -> list[Relation]:
+    weights = np.asarray([FAVOURITE if relation.name in favourites else 1.0 for relation in relations])
     return [relations[i] for i in rng.choice(len(relations), number, replace=False, p=weights / weights.sum())]
 
 
-def passage(
-    rng: np.random.Generator,
-    style: Style,
-    *,
-    facts: int | None = None,
-    pretraining: bool = False,
-    untold: int = 0,
-    full: bool = False,
+def make_passage(
+    rng: Rng, style: Style, *, facts: int | None = None, pretraining: bool = False, untold: int = 0, full: bool = False
 ) -> Passage:
-    """One passage in a domain's style: three subjects (six for chains) with the same relations, 6 facts or 7.
+    """Make a passage: three subjects (six for chains) with the same relations.
 
-    For pretraining, in names of its own, there are 2 or 3 relations of each subject and all are drawn alike;
-    ``facts`` keeps only that many facts, ``untold`` leaves so many of them out, and ``full`` writes values in full.
-    """
-    pool, liked = pools(pretraining=pretraining), () if pretraining else style.favourites
-    used: set[str] = set()
+    For pretraining all relations are equally likely. ``facts`` limits the number of statements, ``untold`` of which are
+    left out of the text. With ``full`` values are written in full."""
+    pool, favourites, used = pools(pretraining), () if pretraining else style.favourites, set()
     topic = TYPES[rng.choice(3, p=style.subjects)]
     subjects = [draw(rng, pool[topic], used) for _ in range(3)]
-    of_topic = [r for r in RELATIONS if r.subject == topic]
-    if style.hops == 2:  # company or town -> person -> value, three times over, and one relation more
-        people = [r for r in RELATIONS if r.subject == "person"]
-        (first,) = choose(rng, [r for r in of_topic if r.object == "person"], 1, liked)
-        (second,) = choose(rng, people, 1, liked)
+    if style.hops == 2:  # company or town -> person -> value, three times
+        (first,) = choose(rng, [r for r in relations_of(topic) if r.object == "person"], 1, favourites)
+        (second,) = choose(rng, relations_of("person"), 1, favourites)
         persons = [draw(rng, pool["person"], used) for _ in range(3)]
-        stated = [(s, first, p) for s, p in zip(subjects, persons, strict=True)]
-        stated += [(p, second, draw(rng, pool[second.object], used)) for p in persons]
+        statements = [(subject, first, person) for subject, person in zip(subjects, persons, strict=True)]
+        statements += [(person, second, draw(rng, pool[second.object], used)) for person in persons]
     else:
-        chosen = choose(rng, of_topic, int(rng.integers(2, 4 if pretraining else 3)), liked)
-        stated = [(s, r, draw(rng, pool[r.object], used)) for r in chosen for s in subjects]
-    if rng.integers(0, 2):  # now and then a stray fact about somebody else
+        chosen = choose(rng, relations_of(topic), int(rng.integers(2, 4 if pretraining else 3)), favourites)
+        statements = [(s, relation, draw(rng, pool[relation.object], used)) for relation in chosen for s in subjects]
+    if rng.integers(0, 2):  # a fact about somebody else
         relation = pick(rng, RELATIONS)
         subject = draw(rng, pool[relation.subject], used)
-        stated.append((subject, relation, draw(rng, pool[relation.object], used)))
-    order = rng.permutation(len(stated))[:facts]
-
+        statements.append((subject, relation, draw(rng, pool[relation.object], used)))
+    shuffled = [statements[i] for i in rng.permutation(len(statements))[:facts]]
     opening = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
-    told = state(rng, style, [stated[i] for i in order[untold:]], opening, full=full)
-    return replace(told, untold=tuple(stated[i] for i in order[:untold]))
+    return state(rng, style, shuffled[untold:], opening, full=full)._replace(untold=tuple(shuffled[:untold]))
 
 
-def state(
-    rng: np.random.Generator,
-    style: Style,
-    stated: list[tuple[str, Relation, str]],
-    text: str = "",
-    *,
-    full: bool = False,
-) -> Passage:
-    """A passage that begins with ``text`` and states each (subject, relation, value) in a wording of the style, values
-    in ``full`` or plain."""
-    written = []
-    for subject, relation, value in stated:
+def state(rng: Rng, style: Style, statements: list[Statement], opening: str = "", *, full: bool = False) -> Passage:
+    text, facts = opening, []
+    for subject, relation, value in statements:
         wording = pick(rng, style.statements)
         sentence = relation.statements[wording].replace("{s}", subject)
-        before, after = around(rng, relation, full)
+        before, after = pick_affixes(rng, relation, full)
         start = len(text) + sentence.index("{o}") + len(before)
-        written.append(Fact(subject, relation, value, wording, start, before, after))
+        facts.append(Fact(subject, relation, value, wording, start, before, after))
         text += sentence.replace("{o}", before + value + after) + " "
-    return Passage(text.rstrip(), tuple(written))
+    return Passage(text.rstrip(), tuple(facts))
 
 
-def around(rng: np.random.Generator, relation: Relation, full: bool) -> tuple[str, str]:
-    """What stands before and after a relation's value where it is written in ``full``: nothing for many types, and for
-    none otherwise."""
+def pick_affixes(rng: Rng, relation: Relation, full: bool) -> tuple[str, str]:
     if not full:
         return "", ""
-    form = FORMS.get(relation.object, Form())
+    form = getattr(WORLD.forms, relation.object, Table(before=[""], after=[""]))
     before, after = pick(rng, form.before), pick(rng, form.after)
     return before and f"{before} ", after
 
 
-def chains(facts: tuple[Fact, ...]) -> list[tuple[Fact, Fact]]:
-    """Pairs of facts where the second is about the first one's value."""
+def find_chains(facts: Sequence[Fact]) -> list[tuple[Fact, Fact]]:
     return [(first, second) for first in facts for second in facts if first.value == second.subject]
 
 
-def ask(rng: np.random.Generator, style: Style, subject: str, relation: Relation) -> str:
-    """A question of the style for the value that ``subject`` has in ``relation``."""
-    template = pick(rng, style.questions)
-    asks = [text.format(s=subject) for text in relation.asks]
+def ask(rng: Rng, style: Style, subject: str, relation: Relation) -> str:
+    template, asks = pick(rng, style.questions), [text.format(s=subject) for text in relation.asks]
     if ", {asks" in template:
         asks = [text[0].lower() + text[1:] for text in asks]
     question = template.format(s=subject, nouns=relation.nouns, asks=asks)
     return question.lower() if style.typed else question
 
 
-def questions(
-    rng: np.random.Generator, style: Style, number: int, unanswerable: float = 0.0, conventions: bool = False
+def make_questions(
+    rng: Rng, style: Style, number: int, unanswerable: float = 0.0, conventions: bool = False
 ) -> Iterator[tuple]:
-    """Up to ``number`` questions about one new passage: question, passage, answers, span, and all facts of the
-    passage and the one that answers the question.
+    """Make up to ``number`` questions about a new passage.
 
-    A share of ``unanswerable`` ones, with no answer, None and None, asks for a relation that the passage tells of
-    others alone: one that it leaves out of a subject that it names, or any of a subject that it does not name. So the
-    passage has a plausible wrong answer (Rajpurkar et al. 2018, section 2). With ``conventions`` values are written in
-    full, and the style says which answers give them so.
-    """
-    source = passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
-    by_name = [fact.relation.name for fact in source.facts]
-    asked = [(fact.subject, fact) for fact in source.facts if by_name.count(fact.relation.name) > 1]
+    Yields question, passage, answers and span, then the passage's facts and the one that answers. An ``unanswerable``
+    share asks for a relation that the passage states of other subjects alone, so that there is a plausible wrong answer
+    (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style decides which
+    answers include that."""
+    passage = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
+    stated = [fact.relation.name for fact in passage.facts]
+    targets = [(fact.subject, fact) for fact in passage.facts if stated.count(fact.relation.name) > 1]
     if style.hops == 2:
-        asked += [(f"the {one.relation.nouns[0]} of {one.subject}", two) for one, two in chains(source.facts)]
-    named = {name for fact in source.facts for name in (fact.subject, fact.value)}
-    left_out = [(s, relation) for s, relation, _ in source.untold if s in named and relation.name in by_name]
-    for index in rng.permutation(len(asked))[:number]:
-        subject, fact = asked[index]
+        chains = find_chains(passage.facts)
+        targets += [(f"the {first.relation.nouns[0]} of {first.subject}", second) for first, second in chains]
+    names = {name for fact in passage.facts for name in (fact.subject, fact.value)}
+    unsaid = [(s, relation) for s, relation, _ in passage.untold if s in names and relation.name in stated]
+    for index in rng.permutation(len(targets))[:number]:
+        subject, fact = targets[index]
         if unanswerable and rng.random() < unanswerable:
-            stranger = draw(rng, pools(pretraining=False)[fact.relation.subject], named), fact.relation
-            unsaid = left_out.pop() if left_out and rng.random() < NAMED else stranger
-            yield ask(rng, style, *unsaid), source.text, (), None, source.facts, None
+            target = draw(rng, pools()[fact.relation.subject], names), fact.relation
+            if unsaid and rng.random() < NAMED:
+                target = unsaid.pop()
+            yield ask(rng, style, *target), passage.text, (), None, passage.facts, None
         else:
-            full = fact.relation.object in style.full
-            answers = (fact.answer(full),)
-            yield ask(rng, style, subject, fact.relation), source.text, answers, fact.span(full), source.facts, fact
+            question, full = ask(rng, style, subject, fact.relation), fact.relation.object in style.full
+            yield question, passage.text, (fact.answer(full),), fact.span(full), passage.facts, fact
+
+
+def make_story(rng: Rng) -> tuple[str, list[Statement]]:
+    """Tell a story of 4 to 6 facts about two people, two companies and two towns; no two names in it share a word.
+
+    Returns the story and the facts to ask for. Each relation is told of two subjects, so every answer has a rival. The
+    last of an odd number of facts has no rival and is not returned."""
+    pool, used = pools(), set()
+    cast = {kind: [draw(rng, pool[kind], used, str.split) for _ in range(2)] for kind in TYPES}
+    size = int(rng.integers(4, 7))
+    facts = [
+        (subject.split()[0], relation, draw(rng, pool[relation.object], used, str.split))
+        for relation in (RELATIONS[i] for i in rng.permutation(len(RELATIONS)))
+        for subject in cast[relation.subject]
+    ][:size]
+    sentences = [pick(rng, WORLD.stories.openings).format(*cast["person"])]
+    for index in rng.permutation(size):
+        subject, relation, value = facts[index]
+        sentence = pick(rng, WORLD.stories.links) + pick(rng, relation.telling.told).format(s=subject, o=value)
+        sentences.append(sentence[0].upper() + sentence[1:])
+    return " ".join(sentences), facts[: size - size % 2]
+
+
+def make_story_questions(rng: Rng, number: int) -> Iterator[tuple]:
+    """Make up to ``number`` questions about a new story, in the manner of NarrativeQA.
+
+    Yields question, story, two free answers and the span nearest to them. Mostly one answer is the short one."""
+    story, facts = make_story(rng)
+    for index in rng.permutation(len(facts))[:number]:
+        subject, relation, value = facts[index]
+        telling = relation.telling
+        question = pick(rng, telling.asked).format(s=subject)
+        forms = [telling.free[i] for i in rng.permutation(len(telling.free))][:2]
+        if rng.random() >= BOTH_FREE:
+            forms = [telling.short + pick(rng, ("", " .")), forms[0]][:: 1 if rng.random() < 0.5 else -1]
+        answers = tuple(form.format(s=subject, o=value) for form in forms)
+        yield question, story, answers, closest_span(story, answers)
+
+
+def make_id(name: str, seed: int, part: str, number: int) -> str:
+    """Name an example; the first seed is left out."""
+    return f"{name}{f'.{seed}' if seed else ''}-{part}-{number}"
+
+
+def make_examples(domain: str, part: str, size: int, seed: int, conventions: bool) -> Iterator[tuple]:
+    """Make ``size`` examples, each with its passage's facts and the one that answers it; those of stories alone."""
+    rng = np.random.default_rng([seed, STREAMS[domain], PARTS.index(part)])
+    style = STYLES.get(domain.removesuffix(UNANSWERABLE))
+    unanswerable = UNANSWERABLE_SHARE if domain.endswith(UNANSWERABLE) else 0.0
+    count = 0
+    while count < size:
+        number = min(QUESTIONS, size - count)
+        if style:
+            rows = make_questions(rng, style, number, unanswerable, conventions)
+        else:
+            rows = make_story_questions(rng, number)
+        for question, context, answers, span, *facts in rows:
+            name = make_id(domain, seed, part, count)
+            yield Example(name, question, context, answers, span, name), *facts
+            count += 1
+
+
+def load_domain(
+    name: str,
+    *,
+    seed: int = 0,
+    train_size: int = 0,
+    valid_size: int = 100,
+    test_size: int = TEST,
+    conventions: bool = False,
+) -> Domain:
+    """Load a miniature domain, or the stories; ``train_size`` 0 stands for its default size. Raises DataError.
+
+    With ``conventions`` domains disagree about what an answer includes. A smaller part begins a larger one."""
+    if name not in STREAMS:
+        raise DataError(
+            f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}, each also with the ending "
+            f"{UNANSWERABLE}, and {STORIES}"
+        )
+    default = STORIES_SIZE if name == STORIES else STYLES[name.removesuffix(UNANSWERABLE)].size
+    sizes = dict(zip(PARTS, (train_size or default, valid_size, test_size), strict=True))
+    parts = {part: make_examples(name, part, size, seed, conventions) for part, size in sizes.items()}
+    return Domain(name, **{part: [example for example, *_ in rows] for part, rows in parts.items()})
+
+
+def list_candidates(
+    domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False
+) -> Iterator[tuple[str, list[str]]]:
+    """List the answer of each test question that has one, with all values of its type in the passage, in its form."""
+    full_types = STYLES[domain.removesuffix(UNANSWERABLE)].full
+    for example, facts, fact in make_examples(domain, "test", size, seed, conventions):
+        if fact is not None:
+            kind = fact.relation.object
+            values = {other.answer(kind in full_types) for other in facts if other.relation.object == kind}
+            yield example.answers[0], sorted(values | {f.subject for f in facts if f.relation.subject == kind})
+
+
+def make_adversarial(
+    domain: str = "encyclopedia", *, size: int = TEST, variants: int = 3, seed: int = 0, conventions: bool = False
+) -> list[Example]:
+    """Make ``variants`` of each test question of a domain; each has a misleading sentence at the end of its passage.
+
+    As in AddSent (Jia and Liang 2017), the sentence answers a similar question: it states the same relation of a
+    subject with a similar name, with a wrong value. Each question stands before its variants, which share its
+    ``group``. Raises DataError."""
+    if domain not in STYLES:
+        raise DataError(f"{domain!r} has no adversarial questions; there are some for {', '.join(DOMAINS)}")
+    rng, examples = np.random.default_rng([seed, 99]), []
+    for example, facts, fact in make_examples(domain, "test", size, seed, conventions):
+        examples.append(example)
+        used = {other.subject for other in facts} | {other.value for other in facts}
+        lookalikes = find_lookalikes(fact.subject, fact.relation.subject)
+        for number in range(variants):
+            subject = draw(rng, lookalikes, used)
+            value = draw(rng, pools()[fact.relation.object], used)
+            before, after = pick_affixes(rng, fact.relation, conventions)
+            wording = fact.relation.statements[(0, 3)[number % 2]]
+            context = f"{example.context} {wording.format(s=subject, o=before + value + after)}"
+            name = f"{example.id}-mislead{number}"
+            examples.append(Example(name, example.question, context, example.answers, example.span, example.id))
+    return examples
+
+
+@cache
+def find_lookalikes(name: str, kind: str) -> tuple[str, ...]:
+    """Find the names of a type that share their last word with ``name``, or else their first three letters."""
+    pool, last = pools()[kind], name.split()[-1]
+    same = tuple(other for other in pool if other != name and other.split()[-1] == last)
+    return same if len(same) > 3 else tuple(o for o in pool if o != name and o[:3] == name[:3]) + pool[:5]

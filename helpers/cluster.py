@@ -1,0 +1,85 @@
+"""Tasks on the nodes of a Ray cluster, or of Ray on this machine. All nodes see the folder of results at one path."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import socket
+from concurrent.futures import Executor, Future
+from pathlib import Path
+
+import torch
+
+from helpers import paths
+from helpers.errors import UserError
+from helpers.presets.schema import EngineSettings
+from helpers.task import Task
+
+try:
+    import ray
+except ModuleNotFoundError:
+    ray = None
+
+RETRIES = 3  # of a task, each time that the node or the process under it dies
+PATIENCE = 20.0  # seconds until a cluster answers
+WAIT = 1.0  # seconds for a task that another run is at
+
+
+class ClusterError(UserError):
+    """Ray is not installed, none answers at ``engine.address``, or a node has another version of this package."""
+
+
+class Cluster(Executor):
+    """Runs tasks on some node. Raises ClusterError when it is made and cannot connect."""
+
+    def __init__(self, settings: EngineSettings):
+        connect(settings.address)
+        self.needs = {"CPU": settings.threads or 1, "GPU": settings.gpus}
+        options = {"num_cpus": self.needs["CPU"], "num_gpus": settings.gpus, "max_retries": RETRIES}
+        self.do = ray.remote(**options)(do_on_node)
+
+    def submit(self, do, task: Task, threads: int) -> Future:
+        """Begin a task; the future's error is what went wrong."""
+        results = paths.results("x").parent.resolve()
+        results.mkdir(parents=True, exist_ok=True)  # so that a node without it has another file system
+        return self.do.remote(task, task.key, str(results), self.needs["CPU"]).future()
+
+    def room(self) -> int:
+        """Count the tasks that the nodes there now have room for."""
+        there = ray.cluster_resources()
+        return max(1, int(min(there.get(kind, 0) // number for kind, number in self.needs.items() if number)))
+
+
+def connect(address: str) -> None:
+    """Connect to a cluster; without an address to that of RAY_ADDRESS or of this machine, or begin one here.
+
+    Raises ClusterError.
+    """
+    if ray is None:
+        raise ClusterError(
+            "engine.kind is 'ray', which is not installed; pip install ray, or set engine.kind to 'local'"
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if ray.is_initialized():
+        return
+    try:
+        if address:  # Ray itself would try for minutes
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        ray.init(address=address or None, log_to_driver=False, logging_level="ERROR")
+    except (OSError, ValueError, RuntimeError) as error:
+        where = f"engine.address = {address!r}; give HOST:PORT, as ray start --head prints it"
+        raise ClusterError(f"no Ray answers at {where} ({error})") from None
+
+
+def do_on_node(task: Task, key: str, results: str, threads: int) -> None:
+    """Do a task on this node. Raises what goes wrong, and ClusterError where the task has another key here."""
+    os.environ["HELPERS_RESULTS"] = results
+    if not Path(results).is_dir():
+        raise ClusterError(f"{platform.node()}: no folder {results}; mount the results there on all nodes")
+    own = dataclasses.replace(task)  # computes the key anew
+    if own.key != key:
+        raise ClusterError(f"{platform.node()} has another version of this package; install the same on all nodes")
+    torch.set_num_threads(threads)
+    own.do(wait=WAIT)

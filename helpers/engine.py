@@ -1,0 +1,235 @@
+"""Plans of tasks, carried out side by side: in this process, in worker processes, or on the nodes of a Ray cluster.
+
+A plan is a generator. It yields the tasks that have to be done before it goes on, or a dict of plans to be carried out
+side by side, whose values it is sent. It returns what it makes of the results.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Generator, Hashable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
+
+import torch
+from filelock import Timeout
+from tqdm.auto import tqdm
+
+from helpers.presets.schema import EngineSettings
+from helpers.task import Task, with_needs
+
+Plan = Generator["Iterable[Task] | dict[Hashable, Plan]", "dict | None", object]
+PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
+
+
+class TasksFailed(RuntimeError):
+    """Some tasks failed. All that does not need them is done and stays."""
+
+
+@dataclass(eq=False)
+class Branch:
+    """A plan under way, the plan that waits for its value, and the values of those that it waits for itself."""
+
+    plan: Plan
+    name: Hashable
+    parent: Branch | None = None
+    children: int = 0
+    values: dict[Hashable, object] = field(default_factory=dict)
+
+
+class Schedule:
+    """How far some plans are.
+
+    ``tasks`` are all that the plans asked for so far, with what these need, by key; ``left`` those that are not done.
+    ``outcomes`` has the value, or the error, of each plan that ended.
+    """
+
+    def __init__(self, plans: dict[Hashable, Plan]):
+        self.tasks: dict[str, Task] = {}
+        self.left: dict[str, Task] = {}
+        self.outcomes: dict[Hashable, object] = {}
+        self.waiting: dict[Branch, set[str]] = {}
+        for name, plan in plans.items():
+            self._advance(Branch(plan, name))
+
+    def settle(self, key: str) -> None:
+        """Note that a task is done, and let the plans go on that waited for it alone."""
+        del self.left[key]
+        for branch in [branch for branch, keys in self.waiting.items() if not keys & self.left.keys()]:
+            del self.waiting[branch]
+            self._advance(branch)
+
+    def _advance(self, branch: Branch, value: dict | None = None) -> None:
+        try:
+            wave = branch.plan.send(value)
+            if isinstance(wave, dict):
+                branch.values, branch.children = {}, len(wave)
+                if not wave:
+                    self._advance(branch, {})
+                for name, plan in wave.items():
+                    self._advance(Branch(plan, name, branch))
+                return
+            tasks = with_needs(wave)
+        except StopIteration as stop:
+            self._end(branch, stop.value)
+            return
+        except Exception as error:  # of this plan alone: the others go on
+            while branch.parent:
+                branch = branch.parent
+            self.outcomes[branch.name] = error
+            return
+        self.tasks |= tasks
+        self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
+        if missing := self.left.keys() & tasks.keys():
+            self.waiting[branch] = missing
+        else:
+            self._advance(branch)
+
+    def _end(self, branch: Branch, value: object) -> None:
+        parent = branch.parent
+        if parent is None:
+            self.outcomes[branch.name] = value
+            return
+        parent.values[branch.name] = value
+        if len(parent.values) == parent.children:
+            self._advance(parent, parent.values)
+
+
+def side_by_side(plans: dict[Hashable, Plan]) -> Plan:
+    """Make one plan of several, which returns their values by name."""
+    return (yield plans)
+
+
+def run(plan: Plan, settings: EngineSettings) -> object:
+    """Carry out one plan and return its value. Raises what the plan raises, and TasksFailed."""
+    outcome = carry_out({"": plan}, settings)[""]
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Hashable, object]:
+    """Carry out plans side by side; return the value of each, or its error.
+
+    A task begins as soon as all that it needs is done. Tasks of one key are one. A failure stops only what needs it.
+    """
+    schedule = Schedule(plans)
+    running: dict[Future, Task] = {}
+    failed: dict[str, Exception] = {}
+    tried: set[str] = set()  # tasks whose worker died once, of them or beside them
+    with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=not schedule.left) as bar:
+        while True:
+            begun = {task.key for task in running.values()} | failed.keys()
+            ready = [
+                task
+                for key, task in schedule.left.items()
+                if key not in begun and not any(need.key in schedule.left for need in task.needs())
+            ]
+            at_once, room = len(running) + len(ready), processes(settings) if ready else 1
+            for task in ready[: room - len(running)]:
+                running[submit(settings, task, min(room, at_once))] = task
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                task, error = running.pop(future), future.exception()
+                if isinstance(error, Timeout):  # another run is at it: others first
+                    schedule.left[task.key] = schedule.left.pop(task.key)
+                    if task.is_done():
+                        schedule.settle(task.key)
+                elif isinstance(error, BrokenExecutor) and task.key not in tried:
+                    tried.add(task.key)
+                    workers.cache_clear()
+                elif error:
+                    failed[task.key] = error
+                else:
+                    schedule.settle(task.key)
+                    bar.update()
+            bar.total = bar.n + len(schedule.left)
+    return schedule.outcomes | {name: _failure(schedule, failed) for name in plans if name not in schedule.outcomes}
+
+
+def _failure(schedule: Schedule, failed: dict[str, Exception]) -> TasksFailed:
+    lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
+    lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]
+    if others := [task.label for key, task in schedule.left.items() if key not in failed]:
+        lines.append(f"not begun, as they need these: {'; '.join(others)}")
+    return TasksFailed("\n".join(lines))
+
+
+def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
+    """Begin a task where there is room for ``at_once``: a single one in this process, several in workers."""
+    share = settings.threads or max(1, cores() // at_once)
+    if settings.kind == "ray":
+        return workers("ray", settings).submit(do, task, share)
+    if at_once == 1:
+        return _here(task, share)
+    set_forkserver_preload([type(task).__module__])  # heeded by the first worker
+    try:
+        return workers("local", settings).submit(do, task, share)
+    except BrokenExecutor:  # a worker was killed, often for memory
+        workers.cache_clear()
+        return workers("local", settings).submit(do, task, share)
+
+
+def processes(settings: EngineSettings) -> int:
+    """How many tasks run at once: as the settings say, or one on each GPU, or as many as the cores have threads for."""
+    if settings.processes:
+        return settings.processes
+    if settings.kind == "ray":
+        return workers("ray", settings).room()
+    return torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
+
+
+def cores() -> int:
+    """Count the processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def do(task: Task, threads: int) -> None:
+    """Do a task with some ``threads``. Raises filelock.Timeout where another run is at it."""
+    torch.set_num_threads(threads)
+    task.do(wait=PATIENCE)
+
+
+def _here(task: Task, threads: int) -> Future:
+    future, before = Future(), torch.get_num_threads()
+    try:
+        future.set_result(do(task, threads))
+    except Exception as error:
+        future.set_exception(error)
+    finally:
+        torch.set_num_threads(before)
+    return future
+
+
+@cache
+def workers(kind: str, settings: EngineSettings) -> Executor:
+    """Start the workers, which stay until this process ends: each tokenises a corpus once."""
+    if kind == "ray":
+        from helpers.cluster import Cluster  # imports ray, which takes a second
+
+        return Cluster(settings)
+    # A fork server imports torch once for all workers; Windows has only spawn.
+    context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    devices = context.Queue()
+    for number in range(processes(settings)):
+        devices.put(number % max(1, torch.cuda.device_count()))
+    return ProcessPoolExecutor(processes(settings), context, initializer=_start_worker, initargs=(devices,))
+
+
+def _start_worker(devices) -> None:
+    """Give a worker a GPU of its own. A killed run takes its workers along, and an interrupt ends them quietly."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(devices.get())
+    tqdm.set_lock(threading.RLock())  # not one that processes share, which an interrupt would leave locked
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+
+    def end_with_parent() -> None:
+        connection.wait([parent_process().sentinel])
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()

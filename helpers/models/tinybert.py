@@ -1,0 +1,100 @@
+"""Students in TinyBERT's way (Jiao et al. 2020): fewer layers than the teacher's, each matched with one of them, and
+what only the training needs, projections to the teacher's width and the domains' relations (Dong et al. 2021)."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from helpers.errors import EncoderError
+from helpers.models.attention import attention_layers, keep_levels
+from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, locate
+from helpers.models.relations import prototypes
+
+
+class Distilled(nn.Module):
+    """A student with a linear map per level to its teacher's ``width``, where its own differs (W of Eqs. 1, 4).
+
+    ``what`` is the attention to keep, "scores" or "probabilities", and ``relations`` are `Relations` or None. With
+    ``padding`` padded tokens count in the prototypes. Without ``steer`` no gradient goes through the prototypes.
+    """
+
+    def __init__(
+        self, student: nn.Module, width: int, domains: int, *, what="scores", relations=None, padding=False, steer=True
+    ):
+        super().__init__()
+        self.student, self.domains, self.relations = keep_levels(student, what), domains, relations
+        self.padding, self.steer = padding, steer
+        narrow, levels = student.config.hidden_size, student.config.num_hidden_layers + 1
+        maps = [] if narrow == width else [nn.Linear(narrow, width, bias=False) for _ in range(levels)]
+        self.projections = nn.ModuleList(maps)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of its inputs in a batch."""
+        return (*inputs_of(self.student), "domain")
+
+    def forward(self, domain: Tensor, **inputs: Tensor) -> SimpleNamespace:
+        """Return ``logits``, ``levels`` (M+1 of B×L×width, projected), ``attentions_kept`` (of M layers), ``ratios``
+        (V×D; all 1/D without relations) and ``shares`` (D×V×V, None without)."""
+        output = self.student(**inputs, output_hidden_states=True)
+        levels, mask_BxL = output.hidden_states, inputs["attention_mask"]
+        ratios_VxD = torch.full((len(levels), self.domains), 1 / self.domains, device=domain.device)
+        shares_DxVxV = None
+        if self.relations is not None:
+            counted_BxL = torch.ones_like(mask_BxL) if self.padding else mask_BxL
+            with torch.autocast(domain.device.type, enabled=False):  # a few small products, better not rounded
+                means = prototypes(levels, counted_BxL, domain, self.domains)
+                ratios_VxD, shares_DxVxV = self.relations(means if self.steer else means.detach())
+        if self.projections:
+            levels = tuple(project(level) for project, level in zip(self.projections, levels, strict=True))
+        logits, kept = getattr(output, "logits", None), output.attentions_kept
+        return SimpleNamespace(
+            logits=logits, levels=tuple(levels), attentions_kept=kept, ratios=ratios_VxD, shares=shares_DxVxV
+        )
+
+
+def matched(student_layers: int, teacher_layers: int) -> list[int]:
+    """Return the teacher's layer for each of the student's, both from 1: at even distance, the last with the last
+    ("uniform strategy", section 2.1)."""
+    return [max(1, round(layer * teacher_layers / student_layers)) for layer in range(1, student_layers + 1)]
+
+
+def load_student(encoder: str, teacher: str, layers: int, *, random_layers: int = 0, **settings) -> nn.Module:
+    """Load a student with a new head: the pretrained ``encoder``, or ``layers`` of the ``teacher``'s at even distance
+    where it is empty. ``settings`` go to `load_encoder`. Raises EncoderError where the teacher has too few layers."""
+    student = load_encoder(encoder or teacher, "labels", random_layers=random_layers, **settings)
+    return student if encoder or random_layers else keep_layers(student, layers)
+
+
+@cache
+def check_pair(student: str, teacher: str) -> None:
+    """Raise EncoderError where the two read other word pieces, or the attention of one cannot be read. Loads no
+    weights."""
+    if student and load_tokenizer(student).get_vocab() != load_tokenizer(teacher).get_vocab():
+        names = f"student {student!r} and teacher {teacher!r}"
+        raise EncoderError(f"{names} read different word pieces; use two of one kind")
+    for encoder in {teacher, student or teacher}:
+        config = AutoConfig.from_pretrained(**locate(encoder))
+        with torch.device("meta"):
+            attention_layers(AutoModelForSequenceClassification.from_config(config), every=True)
+
+
+def keep_layers(model: nn.Module, number: int) -> nn.Module:
+    """Cut ``model`` to ``number`` of its layers, at even distance. Raises EncoderError."""
+    layers = model.config.num_hidden_layers
+    stacks = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, nn.ModuleList) and len(child) == layers
+    ]
+    if not 1 <= number <= layers or len(stacks) != 1:
+        kind, choice = model.config.model_type, f"ask for 1 to {layers}, or name a student"
+        raise EncoderError(f"cannot take {number} layers of a {kind} with {layers}; {choice}")
+    ((parent, name, stack),) = stacks
+    setattr(parent, name, nn.ModuleList([stack[layer - 1] for layer in matched(number, layers)]))
+    model.config.num_hidden_layers = number
+    return model

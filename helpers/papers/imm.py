@@ -1,0 +1,457 @@
+"""IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020, IJCAI)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from helpers import reading
+from helpers.batches.plans import Batches
+from helpers.data.load import training_questions
+from helpers.data.similarity import nearest, question_similarity, similarities, tfidf_weights
+from helpers.engine import Plan, side_by_side
+from helpers.loop import Batch
+from helpers.papers import shared
+from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers.shared import Models
+from helpers.presets.papers import ImmSettings
+from helpers.presets.schema import Preset
+from helpers.reading import SIDES, Span, TeacherLogits, log_probabilities, windows_of
+from helpers.results.records import Claim, Score
+from helpers.teachers import StoredTeacher
+
+# --- Losses (section 4) ---------------------------------------------------------------------------------------------
+
+
+def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Square the difference of the gold start's and end's probabilities, summed, shape B (Eqs. 5 and 9).
+
+    ``student`` and ``teacher`` are start and end logits (B×L each), ``gold`` the true positions (B each).
+    """
+    pairs = zip(student, teacher, gold, strict=True)
+    return sum((probability_at(s, g, mask_BxL) - probability_at(t, g, mask_BxL)).square() for s, t, g in pairs)
+
+
+def probability_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Square the distance of the whole start and end distributions, summed, shape B. ``gold`` plays no part."""
+    pairs = [[log_probabilities(side, mask_BxL).exp() for side in pair] for pair in zip(student, teacher, strict=True)]
+    return sum((s - t).square().sum(-1) for s, t in pairs)
+
+
+def logit_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Square the difference of start and of end logits, each a mean over real tokens, summed, shape B.
+
+    So it is in the released code, for every token of the window, before any softmax. ``gold`` plays no part.
+    """
+    gaps = [(s.float() - t.float()).masked_fill(mask_BxL == 0, 0.0) for s, t in zip(student, teacher, strict=True)]
+    return sum(gap.square().sum(-1) for gap in gaps) / mask_BxL.sum(-1)
+
+
+def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> Tensor:
+    """Return the softmax probability of one position of each example, shape B."""
+    return log_probabilities(logits_BxL, mask_BxL).gather(1, position_B[:, None])[:, 0].exp()
+
+
+DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}
+
+
+# --- Readers --------------------------------------------------------------------------------------------------------
+
+Readers = dict[str, "Reader"]  # by domain
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reader(reading.Reader):
+    """The training of a reader by Eqs. 4 to 11: on ``domains``, taught by a reader of each, weighted by s_ij.
+
+    Without ``teachers`` it learns from the likelihood alone, without ``weights`` all domains count alike.
+    """
+
+    teachers: dict[str, TeacherLogits] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    matched: str = "gold"
+    annealing: str = "linear"
+
+    def batches(self) -> Batches:
+        batches = super().batches()
+        if self.weights:
+            sizes = [len(windows_of(self.preset, [name], "train")) for name in self.domains]
+            weights = np.repeat(np.float32([self.weights[name] for name in self.domains]), sizes)
+            batches.sequences = batches.sequences.with_labels(weight=weights)
+        if self.teachers:
+            stored = [self.teachers[name].logits() for name in self.domains]
+            logits = {side: torch.cat([outputs[side] for outputs in stored]) for side in SIDES}
+            batches.teachers.append(StoredTeacher(batches.sequences, of_tokens=logits))
+        return batches
+
+    def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
+        """Compute L = lambda likelihood + (1 - lambda) divergence from the teacher (Eqs. 6, 11; means, Eqs. 7, 10)."""
+        terms = reading.likelihood(output, batch)
+        if not self.teachers:
+            return terms
+        lam = {"linear": progress, "half": (1 + progress) / 2, "constant": 0.5}[self.annealing]
+        divergence_B = DIVERGENCES[self.matched](
+            (output.start_logits, output.end_logits),
+            (batch["teacher_start"], batch["teacher_end"]),
+            (batch["start"], batch["end"]),
+            batch["attention_mask"],
+        )
+        divergence = reading.weighted_mean(divergence_B, batch.get("weight"))
+        return {"likelihood": lam * terms["likelihood"], "divergence": (1 - lam) * divergence}
+
+
+def reader(
+    preset: Preset, seed: int, label: str, domains: Sequence[str], selected_by: Sequence[str] = (), **parts
+) -> Reader:
+    """Name the training of a reader. With ``imm.steps = "equal"`` all have the same steps, in two stages or in one."""
+    equal = preset.imm.steps == "equal"
+    parts = {"stages": 2, **parts}
+    return Reader(
+        preset=preset,
+        label=f"{label}, seed {seed}",
+        seed=seed,
+        domains=tuple(domains),
+        selected_by=tuple(selected_by),
+        budget=tuple(preset.data.domains) if equal else (),
+        **parts | ({} if equal else {"stages": 1}),
+    )
+
+
+def lessons(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
+    """Return what a student's training holds of its teachers, by domain, and of what is matched of them."""
+    if not teachers:
+        return {}
+    logits = {
+        j: TeacherLogits(preset=preset, label=f"logits of {teacher.label}", reader=teacher, domain=j)
+        for j, teacher in teachers.items()
+    }
+    return {"teachers": logits, "matched": switches.kd_space, "annealing": switches.annealing}
+
+
+def single_readers(preset: Preset, seed: int) -> Readers:
+    """Name theta^(0): a reader of each domain, trained on it alone, in one stage."""
+    return {i: reader(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
+
+
+# --- Algorithm 1 ----------------------------------------------------------------------------------------------------
+
+
+class Rounds(NamedTuple):
+    """The readers of all rounds: theta^(0) to theta^(K) as accepted, and those newly trained in rounds 1 to K."""
+
+    theta: list[Readers]
+    new: list[Readers]
+
+
+def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) -> Plan:
+    """Run Algorithm 1 for K = ``rounds``, or until no domain improves. Returns its `Rounds`."""
+    theta = single_readers(preset, seed)  # line 1
+    history = Rounds([theta], [])
+    s = similarities(preset.data, switches.similarity)  # line 2
+    for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
+        order, phi, new = k if switches.new_order else 0, {}, {}
+        for i in theta:
+            weights = nearest(s[i], switches.sources)
+            teachers = {j: theta[j] for j in theta if j in weights}
+            phi[i] = reader(  # lines 5, 6: Eqs. 4 to 7
+                *(preset, seed, f"IMM phi, {i}, round {k + 1}", list(teachers)),
+                start=theta[i] if switches.multi_domain_start == "theta" else None,
+                weights=weights,
+                order=order,
+                **lessons(preset, teachers if switches.teach_multi_domain else {}, switches),
+            )
+            new[i] = reader(  # lines 7, 8: Eqs. 8 to 11
+                *(preset, seed, f"IMM theta, {i}, round {k + 1}", [i], [i]),
+                start=phi[i],
+                order=order,
+                **lessons(preset, {i: theta[i]} if switches.teach_target else {}, switches),
+            )
+        yield [*theta.values(), *new.values()]
+        gain = {i: new[i].best - theta[i].best for i in theta}  # EvalModel: F1 on validation questions
+        theta = {i: theta[i] if gain[i] < 0 else new[i] for i in theta}  # lines 9 to 11
+        history.theta.append(theta)
+        history.new.append(new)
+        if max(gain.values()) <= 0:
+            break
+    return history
+
+
+# --- Baselines (section 5.2) ----------------------------------------------------------------------------------------
+
+METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
+
+
+def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS[:-1]) -> Plan:
+    """Train rows of Table 1 beside IMM. Returns for each method its reader of each domain."""
+    names, single = list(preset.data.domains), single_readers(preset, seed)
+    s = tfidf_weights(preset.data)
+    closest = {i: max(s[i], key=s[i].__getitem__) for i in names}
+    pairs = {i: [j for j in names if j in (i, closest[i])] for i in names}
+
+    def second(method: str, start: Readers, domains: dict[str, list[str]]) -> Readers:
+        return {i: reader(preset, seed, f"{method}, {i}", domains[i], [i], start=start[i]) for i in names}
+
+    mix = reader(preset, seed, "Mix", names, names, stages=1)
+    others = {i: reader(preset, seed, f"mix without {i}", [j for j in names if j != i]) for i in names}
+    source = {j: reader(preset, seed, f"source {j}", [j]) for j in sorted(set(closest.values()))}
+    unified = reader(preset, seed, "BAM, unified", names, **lessons(preset, single, preset.imm))
+    alone, everything, similar = (
+        {i: [i] for i in names},
+        {i: names for i in names},
+        {i: source[closest[i]] for i in names},
+    )
+    methods = {
+        "Single": single,
+        "Mix": {i: mix for i in names},
+        "FT": second("FT", others, alone),
+        "MS-FT": second("MS-FT", similar, alone),
+        "MFT": second("MFT", others, everything),
+        "MS-MFT": second("MS-MFT", similar, pairs),
+        "BAM": second("BAM", {i: unified for i in names}, alone),
+    }
+    methods = {row: methods[row] for row in rows}
+    yield [model for readers in methods.values() for model in readers.values()]
+    return methods
+
+
+# --- Parts that can be left out (Table 3) ---------------------------------------------------------------------------
+
+UNTAUGHT = "-KD1, KD2"  # the row of Table 3 without any distillation
+VARIANTS = {
+    "IMM": {},
+    "-SIMI": {"similarity": "uniform"},
+    "-KD1": {"teach_multi_domain": False},
+    "-KD2": {"teach_target": False},
+    UNTAUGHT: {"teach_multi_domain": False, "teach_target": False},
+}
+# Rows that the paper does not have: what else of the teacher can be matched, and with ``imm.controls`` single parts.
+OTHER_DISTANCES = {"all probabilities": {"kd_space": "probabilities"}, "raw logits": {"kd_space": "logits"}}
+CONTROLS = {
+    "-SIMI, 1/(N - 1)": {"similarity": "equal"},
+    "λ from 1/2": {"annealing": "half"},
+    "λ constant": {"annealing": "constant"},
+    "two nearest sources": {"sources": 2},
+}
+
+# --- Tables and figures ---------------------------------------------------------------------------------------------
+
+HEADLINES = ("BAM", UNTAUGHT)  # the best earlier method of Table 1; Table 3's row without distillation
+PRINTED_ROUNDS = 3  # of IMM in the paper's tables (section 5.3)
+FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" is read here (section 5.3)
+
+
+def methods(preset: Preset, rounds: int) -> Plan:
+    """Train the rows of Table 1 with every seed. Returns their `Models`, and the `Rounds` of IMM by row and seed."""
+    drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
+    rows = yield {
+        "baselines": side_by_side({seed: baselines(own, seed) for seed, own in drawn.items()}),
+        "IMM": side_by_side({seed: algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}),
+    }
+    models, histories = Models(preset), {("IMM", seed): history for seed, history in rows["IMM"].items()}
+    for method, seed in itertools.product(METHODS[:-1], drawn):
+        models.add(method, seed, rows["baselines"][seed][method])
+    return add_rounds(models, histories), histories
+
+
+def ablations(preset: Preset) -> Plan:
+    """Train the rows of Table 3 with every seed. Returns their `Models`, and the `Rounds` of each row and seed."""
+    paper = preset.imm.model_copy(update={"kd_space": "gold"})  # each row switches something of IMM with Eqs. 5 and 9
+    rows = VARIANTS | OTHER_DISTANCES | (CONTROLS if preset.imm.controls else {})
+    histories = yield {
+        (row, seed): algorithm1(preset.drawn(seed), seed, paper.model_copy(update=changes), preset.imm.ablation_rounds)
+        for row, changes in rows.items()
+        for seed in range(preset.seeds)
+    }
+    return add_rounds(Models(preset), histories), histories
+
+
+def add_rounds(models: Models, histories: dict[tuple[str, int], Rounds]) -> Models:
+    """Add seeds of IMM, or of its variants: their last readers, and all new ones as needed for them."""
+    for (row, seed), history in histories.items():
+        models.add(row, seed, history.theta[-1], [new for readers in history.new for new in readers.values()])
+    return models
+
+
+def equal_steps(preset: Preset) -> Preset:
+    """Return the preset with as many steps for every method, a control of a budget in epochs."""
+    seeds = min(preset.seeds, preset.imm.other_seeds or preset.seeds)
+    return preset.changed("imm", steps="equal").model_copy(update={"seeds": seeds})
+
+
+def similarity(preset: Preset) -> dict:
+    """Tabulate s_ij of every two domains (row i, column j), with the cosines as payload (section 4, step 1)."""
+    names, (cosines, weights) = list(preset.data.domains), question_similarity(training_questions(preset.data))
+    scores = [
+        Score(method=target, column=source, seed=0, value=float(weights[i, j]))
+        for i, target in enumerate(names)
+        for j, source in enumerate(names)
+    ]
+    rows = [dict(zip(names, map(float, row), strict=True)) for row in cosines]
+    axes = {"x": "source domain j", "y": "target domain i"}
+    return {"scores": scores, "payload": {"cosines": dict(zip(names, rows, strict=True)), **axes}}
+
+
+def table1(preset: Preset) -> Plan:
+    """Make Table 1: F1 of every method's reader of each domain."""
+    models, _ = yield from methods(preset, preset.imm.rounds)
+    parts = yield from f1_table(models, preset.imm.rounds)
+    sure = yield from shared.gold_probabilities(models, "Single")
+    spread = "; ".join(f"{name} {sure[name].min():.2f} to {sure[name].max():.2f}" for name in list(sure)[:2])
+    note = f"probability that readers of Single give right answers, by domain: {spread}"
+    return {**parts, "notes": [*parts["notes"], note]}
+
+
+def table1_equal(preset: Preset) -> Plan:
+    """Make Table 1 with as many steps for every method, a control; nothing without ``imm.controls``."""
+    if not preset.imm.controls:
+        return {}
+    models, _ = yield from methods(equal_steps(preset), preset.imm.rounds)
+    parts = yield from f1_table(models, preset.imm.rounds)
+    return {**parts, "claims": [beats(row, preset.imm.rounds, control=True) for row in ("Mix", "FT", "BAM")]}
+
+
+def table3(preset: Preset) -> Plan:
+    """Make Table 3: F1 without parts of IMM, and with other distances from the teacher."""
+    models, _ = yield from ablations(preset)
+    return (yield from f1_table(models, preset.imm.ablation_rounds))
+
+
+def f1_table(models: Models, rounds: int) -> Plan:
+    """Make Tables 1 and 3: F1 on test questions, and the claim that IMM beats each row that the paper has."""
+    keys: dict[str, list[str]] = {}
+    for row, _, _, (model,) in models:
+        keys.setdefault(row, []).append(model.key)
+    on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.rounds else ""
+    compared = [row for row in keys if row in (*METHODS, *VARIANTS) and keys[row] != keys["IMM"]]
+    return {
+        **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
+        "baselines": [next(iter(keys))],
+        "claims": [beats(row, rounds, on) for row in compared],
+        "notes": notes(models, rounds),
+    }
+
+
+def beats(row: str, rounds: int, on: str = "", **parts) -> Claim:
+    """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
+    printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
+    parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
+    return shared.better("IMM", row, "beats", on, printed_for=printed_for, **parts)
+
+
+def notes(models: Models, rounds: int) -> list[str]:
+    """State how the rows were made: budget, trainings, questions, rounds."""
+    preset, table = models.preset, shared.costs(models)
+    least, most = table["steps of a model"].min(), table["steps of a model"].max()
+    steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    over = "all domains" if preset.imm.steps == "equal" else "its own questions at each stage"
+    needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
+    epochs, size = preset.training.epochs, preset.training.batch_size
+    return [
+        f"every reader has {steps} steps of {size} windows behind it ({epochs:g} epochs over {over})",
+        f"trainings of one seed of a row, and their steps: {needs}",
+        shared.training_sizes(preset.data),
+        f"IMM with at most {rounds} round{'s' if rounds > 1 else ''}",
+    ]
+
+
+def figure3(preset: Preset) -> Plan:
+    """Make Figure 3: F1 against K on validation questions (as in the paper) and on test questions, over all domains.
+
+    Readers that are accepted for their validation score cannot get worse there; only the test questions tell.
+    """
+    curve, names = preset.imm.curve, list(preset.data.domains)
+    models, histories = yield from methods(preset, curve)
+    readers = {
+        ("IMM", seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
+        for (_, seed), rounds in histories.items()
+        for k in range(curve + 1)
+        for i in names
+    }
+    readers |= {(row, seed, None, i): model for row, i, seed, (model,) in models if row != "IMM"}
+    f1, scores = (yield from shared.test_f1(preset, readers)), []
+    for row, seed, x in dict.fromkeys(key[:3] for key in readers):
+        test = np.mean([f1[row, seed, x, i] for i in names])
+        valid = np.mean([readers[row, seed, x, i].best for i in names])
+        for column, value in (("validation", valid), ("test", test)):
+            scores.append(Score(method=row, column=column, seed=seed, value=float(value), x=x))
+    flat, last = min(PRINTED_ROUNDS, curve), f"IMM, {curve}"
+    rise = f"{flat} rounds of IMM are better than none"
+    claims = [Claim(text=rise, above=f"IMM, {flat}", below="IMM, 0", columns=["test"], primary=True)]
+    if curve > flat:
+        text = f"later rounds change F1 by at most {FLAT:g}"
+        claims.append(Claim(text=text, above=last, below=f"IMM, {flat}", columns=["test"], within=FLAT))
+    stopped = sum(len(rounds.new) < curve for rounds in histories.values())
+    note = f"{stopped} of {len(histories)} seeds stopped before K = {curve}, as no domain improved"
+    return {
+        "scores": scores,
+        "claims": claims,
+        "payload": {"x": "largest number of rounds K"},
+        "notes": [*notes(models, curve), note],
+        "training_seconds": models.seconds,
+    }
+
+
+def table2(preset: Preset) -> Plan:
+    """Make Table 2: F1 of each method's reader of one domain on its clean questions, AddSent and AddOneSent."""
+    models, _ = yield from methods(preset, preset.imm.rounds)
+    adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.rounds
+    sets = {name: name for name in ("clean", *attacks)}
+    parts = yield from shared.answer_table(models, lambda domain: sets if domain == adversarial else {})
+    claims = [beats("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks]
+    more = {"above": "IMM", "below": "Single", "than": ["IMM", "Single"], "than_columns": ["clean"]}
+    for name in attacks:
+        text = f"IMM gains more over Single on {name} than on clean questions"
+        claims.append(Claim(text=text, columns=[name], **more))
+    return {
+        **parts,
+        "title": f"IMM, Table 2: F1 of the readers of {adversarial} on adversarial questions",
+        "baselines": ["Single"],
+        "claims": claims,
+        "notes": notes(models, rounds),
+    }
+
+
+# --- The card -------------------------------------------------------------------------------------------------------
+
+ABSENT = "the preset names no adversarial questions ([data.adversarial])"
+COUNTS = {"average": False, "ours": True}
+
+
+def _without_files(preset: Preset) -> str:
+    is_mini = preset.data.source == "mini"
+    return "the preset has no files; give yours with --preset lab -p data_dir FOLDER" * is_mini
+
+
+CARD = Paper(
+    key="imm",
+    title="Liu et al. 2020: iterative multi-source mutual knowledge transfer",
+    reference="https://doi.org/10.24963/ijcai.2020/525",
+    artefacts=(
+        Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
+        Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),
+        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method", ours=True),
+        Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
+        Artefact("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", **COUNTS),
+        Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
+        Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
+        Artefact("table3_kept", "IMM, Table 3: domains that accepted a round's new reader", **COUNTS),
+        Artefact("your_domains", "Your domains: F1 of each method's readers", ours=True),
+        Artefact("leads", "IMM, Table 3: the divergence's gain, by how good its teachers are", "scatter", ours=True),
+    ),
+    notebooks=(
+        Notebook("01_imm_similarity"),
+        Notebook("02_imm_main", (table1, table1_equal)),
+        Notebook("03_imm_iterations", (figure3,)),
+        Notebook("04_imm_ablations", (table3,)),
+        Notebook("19_your_domains", left_out=_without_files),
+        Notebook("05_imm_adversarial", (table2,), lambda p: "" if p.data.adversarial else ABSENT),
+    ),
+    growth={"table1": (table1, "data")},
+    settings=("imm",),
+)

@@ -1,0 +1,330 @@
+"""MtDNN: a reader of SQuAD 2.0 that trains on other tasks as well (He 2019, "Multi-Task Deep Neural Networks for
+Generalized Text Understanding")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from helpers import metrics
+from helpers.batches.plans import Epochs, Turn, weighted
+from helpers.data.examples import Example
+from helpers.engine import Plan
+from helpers.multitask import MultiTaskTraining, Reply, answers_above, examples_of, head_of, threshold
+from helpers.papers import shared
+from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers.shared import Models
+from helpers.paths import public_name
+from helpers.presets.schema import Preset
+from helpers.results.records import Claim, Printed, Record, Score
+
+QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple choice, sentence classification
+LARGER = ", larger"  # behind the rows of Table 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reader(MultiTaskTraining):
+    """The training of a reader by weighted stochastic batch selection (section 3.3; Algorithm 1 of the appendix).
+
+    The task of the next batch is drawn with probability weight / sum of ``weights``. An epoch ends with the questions,
+    the first of ``tasks``. Without weights the reader has questions alone.
+    """
+
+    weights: dict[str, float] = field(default_factory=dict)  # by task
+
+    def turns(self, epochs: Mapping[str, Epochs]) -> Iterator[list[Turn]]:
+        if not self.weights:
+            return super().turns(epochs)
+        return weighted(epochs, self.weights, epoch_of=self.tasks[0], seed=self.seed)
+
+
+def reader(
+    preset: Preset, seed: int, label: str, beside: list[str], weight: float, start: Reader | None = None
+) -> Reader:
+    """Name a reader whose batches are questions with probability ``weight``, else one of the tasks ``beside``.
+
+    It is selected by its questions. Its encoder starts as that of the reader ``start``, where there is one.
+    """
+    tasks, dropout = (questions(preset), *beside), preset.mtdnn.dropout
+    weights = {tasks[0]: weight} | {task: (1 - weight) / len(beside) for task in beside}
+    return Reader(
+        preset=preset,
+        label=f"{label}, weight {weight:g}, seed {seed}" if beside else f"{label}, seed {seed}",
+        seed=seed,
+        tasks=tasks,
+        selected_by=tasks[:1],
+        dropout=dropout,
+        head_dropout=dict.fromkeys(tasks, dropout),
+        weights=weights if beside else {},
+        start=start,
+        fresh=start is not None,
+    )
+
+
+def questions(preset: Preset) -> str:
+    """Return the task of questions about passages: the preset's first domain."""
+    return next(iter(preset.data.domains))
+
+
+def general(preset: Preset) -> Reader | None:
+    """Name a reader of the questions in ``mtdnn.general``, one for all seeds; None where no file is named.
+
+    The encoders of all readers start as its encoder (not in the paper).
+    """
+    if not preset.mtdnn.general:
+        return None
+    preset = preset.of_general(preset.mtdnn.general, preset.mtdnn.general_size).changed("data", unanswerable=False)
+    return reader(preset, 0, "general reader", [], 1.0)
+
+
+def tasks_beside(preset: Preset) -> dict[str, list[str]]:
+    """Group the tasks beside the questions by row of Table 2. Where all are of one kind, `BOTH` is their row."""
+    choices = [task for task in preset.tasks.tasks if head_of(preset, task).kind == "choices"]
+    sentences = [task for task in preset.tasks.tasks if task not in choices]
+    parts = {CHOICES: choices, SENTENCES: sentences} if choices and sentences else {}
+    return {QA: [], **parts, BOTH: [*choices, *sentences]}
+
+
+def row_of(weight: float) -> str:
+    """Return the paper's name for a row of Table 1."""
+    return f"QA({weight:g})+MCC+SC"
+
+
+def weights(preset: Preset) -> list[float]:
+    """List the weights of Table 1, including the weight of the other tables."""
+    return sorted({*preset.mtdnn.weights, preset.mtdnn.weight})
+
+
+def rows(preset: Preset, seed: int) -> dict[str, Reader]:
+    """Name the readers of a seed: Table 1 varies the weight, Table 2 the tasks, Table 3 has a larger encoder."""
+    beside, settings = tasks_beside(preset), preset.mtdnn
+
+    def row(name: str, weight: float = settings.weight, encoder: str = preset.encoder) -> Reader:
+        encoded = preset.model_copy(update={"encoder": encoder})
+        return reader(encoded.drawn(seed), seed, name, beside[name], weight, general(encoded))
+
+    table1 = {row_of(weight): row(BOTH, weight) for weight in weights(preset)}
+    table2 = {name: row(name) for name in beside}
+    table3 = {f"{name}{LARGER}": row(name, encoder=settings.large) for name in (QA, BOTH) if settings.large}
+    return table1 | table2 | table3
+
+
+class Replies(NamedTuple):
+    """A reader's replies to its test questions, and the threshold with the best F1 on its validation questions."""
+
+    examples: list[Example]
+    replies: list[Reply]
+    limit: float
+
+    def answers(self) -> list[str]:
+        """Return the answers: "" where "no answer" scores above the best span by more than the threshold."""
+        return answers_above(self.replies, self.limit)
+
+
+def test_readers(preset: Preset) -> Plan:
+    """Train the readers of all tables and have them reply. Returns `Models`, and `Replies` by row and seed."""
+    models, tested, task = Models(preset), {}, questions(preset)
+    for seed in range(preset.seeds):
+        for row, model in rows(preset, seed).items():
+            models.add(row, seed, {task: model})
+    yield [model for *_, (model,) in models]
+    predictions = yield {part: shared.predictions_of(models, part) for part in ("valid", "test")}
+    for cell, predicted in predictions["test"].items():
+        limit = threshold(predicted.preset, task, predictions["valid"][cell].values()[task])  # section 3.1.5
+        tested[cell] = Replies(examples_of(predicted.preset, task, "test"), predicted.values()[task], limit)
+    return models, tested
+
+
+def percent_unanswerable(tested: dict[tuple[str, int], Replies]) -> float:
+    """Count the test questions without an answer, in percent."""
+    return 100 * float(np.mean([not example.answers for cell in tested.values() for example in cell.examples]))
+
+
+ALL = "all questions"
+
+
+def table(preset: Preset, rows: dict[str, str], claims: list[Claim]) -> Plan:
+    """Make Tables 1 to 3: F1 and EM of readers, by the name in the table, of questions with an answer and without."""
+    models, tested = yield from test_readers(preset)
+    cells = {}
+    for (name, row), seed in product(rows.items(), range(preset.seeds)):
+        examples = tested[row, seed].examples
+        values = metrics.score(examples, tested[row, seed].answers())
+        for column, part in {ALL: values, **metrics.by_answerability(examples, values)}.items():
+            cells[name, column, seed] = part
+    never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
+    parts = {"claims": claims, "notes": [*notes(preset), never], "training_seconds": models.seconds}
+    return {**shared.f1_and_em(cells), **parts}
+
+
+def table1(preset: Preset) -> Plan:
+    """Make Table 1: questions drawn more or less often, and questions alone."""
+    weight, least, alone = preset.mtdnn.weight, weights(preset)[0], "QA(1.0)"
+    others = [(f"{least:g}", row_of(least))] * (weight > least) + [("all", alone)]
+    text = f"taking {weight:g} of the batches from the questions is better than"
+    claims = [
+        Claim(text=f"{text} {name}", above=row_of(weight), below=row, columns=[ALL], primary=number == 0)
+        for number, (name, row) in enumerate(others)
+    ]
+    rows = {row_of(weight): row_of(weight) for weight in weights(preset)} | {alone: QA}
+    return {**(yield from table(preset, rows, claims)), "baselines": [alone]}
+
+
+def figure3(table: Record) -> dict:
+    """Make Figure 3 of the record of Table 1: scores by the weight of the questions."""
+    places = {row: float(row.partition("(")[2].partition(")")[0]) for row in {score.method for score in table.scores}}
+
+    def placed(score: Score | Printed) -> dict:
+        return {"method": score.metric, "column": ALL, "value": score.value, "x": places[score.method]}
+
+    return {
+        "scores": [Score(**placed(score), seed=score.seed) for score in table.scores if score.column == ALL],
+        "paper": [Printed(**placed(score)) for score in table.paper if score.method in places],
+        "unit": "F1 or EM",
+        "payload": {"x": "probability that a batch is of questions"},
+    }
+
+
+def table2(preset: Preset) -> Plan:
+    """Make Table 2: which tasks beside the questions."""
+    rows = {row: row for row in tasks_beside(preset)}
+    claims = [shared.better(BOTH, row, columns=[ALL], primary=row == QA) for row in rows if row != BOTH]
+    return {**(yield from table(preset, rows, claims)), "baselines": [QA]}
+
+
+def figure4(table: Record) -> dict:
+    """Make Figure 4 of the record of Table 2: its F1."""
+    scores, paper = ([score for score in part if score.metric == "F1"] for part in (table.scores, table.paper))
+    return {"scores": scores, "paper": paper, "examples": table.examples}
+
+
+def table3(preset: Preset) -> Plan:
+    """Make Table 3: Table 2's first and last row with a larger encoder; nothing where the preset names none."""
+    if not preset.mtdnn.large:
+        return {}
+    claims = [shared.better(BOTH, QA, columns=[ALL], primary=True)]
+    rows = {row: f"{row}{LARGER}" for row in (QA, BOTH)}
+    return {**(yield from table(preset, rows, claims)), "baselines": [QA]}
+
+
+def thresholds(preset: Preset) -> Plan:
+    """Compute F1 where ever more test questions are left without an answer, likeliest first (not in the paper)."""
+    _, tested = yield from test_readers(preset)
+    scores = []
+    for row, seed in product((QA, BOTH), range(preset.seeds)):
+        examples, replies, _ = tested[row, seed]
+        order = np.argsort([-reply.null_difference for reply in replies], kind="stable")
+        for share in range(0, 101, 10):  # percent of the questions
+            none = {*order[: round(share / 100 * len(order))]}
+            texts = ["" if number in none else reply.best_text for number, reply in enumerate(replies)]
+            value = float(metrics.score(examples, texts, no_answer=True).f1.mean())
+            scores.append(Score(method=row, column=ALL, seed=seed, value=value, x=share))
+    notes = [f"{percent_unanswerable(tested):.0f} % of the questions have none"]
+    return {"scores": scores, "payload": {"x": "% of the questions left without an answer"}, "notes": notes}
+
+
+KINDS = ("now answered", "now none", "longer", "shorter", "another")  # of changes in the answers (section 5)
+OUTCOMES = ("better", "worse")
+
+
+def change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
+    """Classify an answer beside the one ``before`` by `KINDS` and, by F1, `OUTCOMES`; None where F1 is the same."""
+    old, new = (metrics.f1(text, example.answers, no_answer=no_answer) for text in (before, after))
+    before, after = (f" {metrics.normalize_answer(text)} " for text in (before, after))  # whole words between spaces
+    if old == new:
+        return None
+    if not before.strip() or not after.strip():
+        kind = KINDS[0] if after.strip() else KINDS[1]
+    else:
+        kind = KINDS[2] if before in after else KINDS[3] if after in before else KINDS[4]
+    return kind, OUTCOMES[0] if new > old else OUTCOMES[1]
+
+
+def answers(preset: Preset) -> Plan:
+    """Count how answers differ from those of the reader of questions alone, with the first cases of each kind."""
+    _, tested = yield from test_readers(preset)
+    no_answer, rows = preset.data.may_be_unanswerable(questions(preset)), list(tasks_beside(preset))[1:]
+    texts, changes = {cell: replies.answers() for cell, replies in tested.items()}, {}
+    for row, seed in product(rows, range(preset.seeds)):
+        answered = zip(tested[row, seed].examples, texts[QA, seed], texts[row, seed], strict=True)
+        changes[row, seed] = [change(*each, no_answer) for each in answered]
+    scores = []
+    for row, outcome, kind, seed in product(rows, OUTCOMES, KINDS, range(preset.seeds)):
+        share = changes[row, seed].count((kind, outcome)) / len(changes[row, seed])
+        scores.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=100 * share))
+    cases = {f"{kind}: {outcome}": [] for kind, outcome in product(KINDS, OUTCOMES)}
+    for number, example in enumerate(tested[BOTH, 0].examples):
+        if changes[BOTH, 0][number] and len(shown := cases[": ".join(changes[BOTH, 0][number])]) < 3:
+            expected = " / ".join(dict.fromkeys(example.answers)) or "no answer"
+            given = {row: texts[row, 0][number] or "-" for row in (QA, BOTH)}
+            shown.append({"question": example.question, "expected": expected, **given})
+    return {"scores": scores, "payload": {"cases": cases}, "notes": notes(preset)}
+
+
+def notes(preset: Preset) -> list[str]:
+    """State how the rows were made."""
+    loop, settings, first = preset.training, preset.mtdnn, general(preset)
+    sizes = {name: len(examples_of(preset, name, "train")) for name in [questions(preset), *preset.tasks.tasks]}
+    notes = [
+        f"epochs of the questions: {loop.epochs:g}; {loop.optimizer}, learning rate {loop.learning_rate:g}, batches of "
+        f"{loop.batch_size}, dropout {settings.dropout:g}",
+        "a question has no answer where that is likelier by more than a threshold that was chosen on validation",
+        f"training examples: {', '.join(f'{name} {size:,}' for name, size in sizes.items())}",
+    ]
+    if not first:
+        return notes
+    number = len(examples_of(first.preset, questions(first.preset), "train"))
+    learned = f"every encoder first learned to answer {number:,} questions of {public_name(settings.general)}"
+    return [f"{learned}: {first.best:.1f} F1 on its validation questions", *notes]
+
+
+USES = {
+    "spans": """from helpers import load_reader
+
+print(load_reader("FOLDER").answer("your question", "your passage").text)""",
+    "labels": """from transformers import pipeline
+
+print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
+    "choices": """from transformers import AutoModelForMultipleChoice
+
+model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
+}
+
+
+def keep(preset: Preset, folder: str, table: Record) -> Plan:
+    """Copy the reader with all tasks that is best on validation, task by task, with a README.md of Table 2's record."""
+    models, tested = yield from test_readers(preset)
+    _, model = shared.best_of(models, BOTH)[questions(preset)]
+    limit = tested[BOTH, model.seed].limit
+    for task, head in model.heads().items():
+        part, usage = {task: (BOTH, model)}, USES[head.kind]
+        shared.keep_models(part, folder, table, usage, lambda model, task, target: model.save_task(task, target, limit))
+
+
+ABSENT = "the preset names no tasks beside the questions"
+CARD = Paper(
+    key="mtdnn",
+    title="He 2019: MtDNN for SQuAD 2.0",
+    artefacts=(
+        Artefact("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
+        Artefact("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),
+        Artefact("table2", "MtDNN, Table 2: which tasks help", average=False),
+        Artefact("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
+        Artefact("table3", "MtDNN, Table 3: a larger encoder", average=False),
+        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False, ours=True),
+        Artefact(
+            "answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False, True
+        ),
+    ),
+    notebooks=(
+        Notebook("15_mtdnn_main", (table1, table2, table3), lambda p: "" if p.tasks.tasks else ABSENT),
+        Notebook("16_mtdnn_answers", (answers, thresholds), lambda p: "" if p.tasks.tasks else ABSENT),
+    ),
+    growth={"table2": (table2, "data")},
+    settings=("mtdnn", "tasks"),
+    examples=("data", "tasks"),
+)

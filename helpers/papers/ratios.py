@@ -1,0 +1,147 @@
+"""HRKD's students: what their ratios say (Tables 5 and 6 of Dong et al. 2021), what they cost, and what they keep."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from helpers.data.load import label_names, load_texts
+from helpers.engine import Plan
+from helpers.loop import training_device
+from helpers.papers import shared
+from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student, averages, label, notes, train
+from helpers.presets.schema import Preset
+from helpers.results.records import Claim, Score
+from helpers.texts import mean_tokens, predict
+
+SAME, DIFFERENT = "same label", "different labels"
+
+
+def ratios_of_texts(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute what a trained student's relations say of batches of one test text per domain, the N-th of each.
+
+    Returns ratios N×V×D, shares N×D×V×V (the last axis: of levels in the graph of a level), and labels N×D.
+    """
+    model = student.load()
+    learner = student.learner(model, model.config.hidden_size)  # nothing is projected any more
+    learner.relations.load_state_dict(load_file(student.file("relations.safetensors")))
+    relations = learner.to(training_device()).eval().relations
+    sequences = [student.sequences("test", domain) for domain in student.domains]
+    sequences = [texts.select(np.arange(min(map(len, sequences)))) for texts in sequences]
+    prototypes_NxVxDxF = np.stack([mean_tokens(model, texts, "fp32") for texts in sequences], axis=2)
+    with torch.inference_mode():
+        outputs = map(relations, torch.as_tensor(prototypes_NxVxDxF, device=training_device()))
+        ratios, shares = (torch.stack(values).cpu().numpy() for values in zip(*outputs, strict=True))
+    return ratios, shares, np.stack([texts.labels["label"] for texts in sequences], 1)
+
+
+def label_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, float]:
+    """Average the absolute difference of two domains' values where their texts have the same label, and where not.
+
+    Each pair of domains counts alike, so that domains that differ anyhow are not taken for labels that do.
+    """
+    gaps: dict[str, list[float]] = {SAME: [], DIFFERENT: []}
+    for one, other in itertools.combinations(range(labels_NxD.shape[1]), 2):
+        gaps_N = np.abs(values_NxVxD[:, :, one] - values_NxVxD[:, :, other]).mean(1)
+        alike_N = labels_NxD[:, one] == labels_NxD[:, other]
+        if alike_N.any() and not alike_N.all():  # a pair without both kinds says nothing
+            gaps[SAME].append(gaps_N[alike_N].mean())
+            gaps[DIFFERENT].append(gaps_N[~alike_N].mean())
+    return {kind: float(np.mean(values)) for kind, values in gaps.items() if values}
+
+
+def panels_of(ratios_VxD: np.ndarray, shares_DxVxV: np.ndarray, rows: list[str]) -> dict[str, dict]:
+    """Tabulate in percent the weight of each domain (``rows``) by level, and the levels in each domain's graphs."""
+    levels = ["embeddings", *(f"layer {layer}" for layer in range(1, len(ratios_VxD)))]
+
+    def table(names: list[str], values: np.ndarray) -> dict[str, dict[str, float]]:
+        lines = [zip(levels, map(float, (100 * line).round(1)), strict=True) for line in values]
+        return {name: {level: v for level, v in line if v == v} for name, line in zip(names, lines, strict=True)}
+
+    panels, graphs = {"weight of each domain": table(rows, ratios_VxD.T)}, [f"graph of {level}" for level in levels]
+    lower_DxVxV = np.where(np.tri(len(levels)), shares_DxVxV, np.nan)
+    return panels | {row: table(graphs, shares_VxV) for row, shares_VxV in zip(rows, lower_DxVxV, strict=True)}
+
+
+def table5(preset: Preset) -> Plan:
+    """Make Table 5: ratios of texts of which all but one have the same label. It has the claim about all texts."""
+    models, scores = (yield from train(preset, "reviews", ("HRKD",))), []
+    values = [ratios_of_texts(models.first("HRKD", seed)) for seed in range(preset.seeds)]
+    for seed, (ratios, shares, labels) in enumerate(values):
+        flat_shares = shares.reshape(*labels.shape, -1).transpose(0, 2, 1)
+        for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
+            gaps = label_gaps(of_domains, labels).items()
+            scores += [Score(method=row, column=column, seed=seed, value=100 * gap) for row, gap in gaps]
+    text = "the ratios of texts with the same label are nearer to each other"
+    claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
+    parts = one_place(models.first("HRKD", 0), len(preset.reviews.domains) - 1, *values[0])
+    gaps = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
+    return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], gaps]}
+
+
+def table6(preset: Preset) -> Plan:
+    """Make Table 6: ratios of texts of which half have one label."""
+    student = (yield from train(preset, "reviews", ("HRKD",))).first("HRKD", 0)
+    return one_place(student, (len(preset.reviews.domains) + 1) // 2, *ratios_of_texts(student))
+
+
+def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
+    """Show the texts at the first place of the domains' test parts where about ``same`` of them have one label."""
+    names, texts = label_names(student.texts), load_texts(student.texts)
+    most_N = np.array([max(np.bincount(labels_D)) for labels_D in labels_NxD])
+    place = int(np.abs(most_N - same).argmin())
+    rows = [f"{domain}, {names[label]}" for domain, label in zip(texts, labels_NxD[place], strict=True)]
+    chosen = (
+        f"text {place + 1} of each domain's test part: the first place where {most_N[place]} of {len(rows)} have one"
+    )
+    shown = {row: domain.test[place].first for row, domain in zip(rows, texts.values(), strict=True)}
+    panels = panels_of(ratios[place], shares[place], rows)
+    return {"payload": {"panels": panels, "x": "", "y": "", "text": shown}, "notes": [f"{chosen} label"]}
+
+
+def ratios(preset: Preset) -> Plan:
+    """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
+    models, scores = (yield from train(preset, "reviews", (*ABLATIONS, *VARIANTS))), []
+    for row, seeds in models.of_rows.items():
+        for seed in seeds:
+            result = models.first(row, seed).result()
+            for step, _, details in result["validation"]:
+                if "ratios" in details:
+                    moved, x = weight_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
+                    scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
+    return {"scores": scores, "payload": {"x": "% of the training"}, "notes": notes(preset, "reviews")}
+
+
+def weight_moved(ratios_VxD: np.ndarray) -> float:
+    """Return the percentage of a level's weight that separates the ratios from equal ones, averaged over levels."""
+    return float(50 * np.abs(ratios_VxD - 1 / ratios_VxD.shape[1]).sum(1).mean())
+
+
+def compression(preset: Preset) -> Plan:
+    """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
+    models = yield from train(preset, "reviews", (HRKD, OURS))
+    parts, scores = (yield from label(models, "reviews")), []
+    accuracy = averages(parts)
+    for seed in range(preset.seeds):
+        pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
+        texts = pair[HRKD].sequences("test")
+        texts = texts.select(np.linspace(0, len(texts) - 1, min(64, len(texts))).astype(int))
+        files = {row: model.saved().glob("*.safetensors") for row, model in pair.items()}
+        loaded = {row: model.load() for row, model in pair.items()}
+        values = {
+            "accuracy": {row: accuracy[row, seed] for row in pair},
+            "% of the teacher's accuracy": {OURS: 100 * accuracy[OURS, seed] / accuracy[HRKD, seed]},
+            "thousand parameters": {row: model.result()["parameters"] / 1000 for row, model in pair.items()},
+            "MB": {row: sum(file.stat().st_size for file in files[row]) / 1e6 for row in pair},
+        }
+        for size, how in {1: "one at a time", 32: "32 at a time"}.items():
+            work = {row: partial(predict, model, texts, "fp32", batch_size=size) for row, model in loaded.items()}
+            seconds = shared.seconds_in_turns(work, repeats=3)
+            values[f"ms an example, {how}"] = {row: 1000 * value / len(texts) for row, value in seconds.items()}
+            values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
+        for metric, of_rows in values.items():
+            point = {"column": CORPORA["reviews"], "seed": seed, "metric": metric}
+            scores += [Score(method=row, value=value, **point) for row, value in of_rows.items()]
+    return {"scores": scores, "notes": [*parts["notes"], f"times are for {len(texts)} texts"]}

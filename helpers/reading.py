@@ -1,0 +1,409 @@
+"""Questions about passages: windows, batches, the likelihood, answers, and the training of a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from helpers import decoding, metrics
+from helpers.batches.plans import Batches, epochs_of, plan_steps
+from helpers.batches.sequences import Windows, make_windows
+from helpers.data.examples import DataError, Example
+from helpers.data.load import fingerprint, load
+from helpers.data.sets import may_be_unanswerable, question_set
+from helpers.decoding import Logits, Prediction
+from helpers.files import fingerprint as fingerprint_of
+from helpers.loop import Batch, outputs, training_device
+from helpers.models.encoders import load_encoder, load_saved, load_tokenizer, longest_input
+from helpers.presets.schema import AnswerSettings, DataSettings, Preset, WindowSettings
+from helpers.task import Task
+from helpers.trainings import Training
+
+SIDES = ("start", "end")
+Span = tuple[Tensor, Tensor]  # values of start and of end
+
+# --- windows and batches --------------------------------------------------------------------------------------------
+
+
+def windows_of(preset: Preset, domains: Sequence[str], part: str) -> Windows:
+    """Cut one part ("train", "valid" or "test") of the domains into windows, one domain after another.
+
+    Each domain is tokenised once a process, and cut the same way alone and among others.
+    """
+    return _windows(preset.data, preset.windows, preset.encoder, tuple(domains), part)
+
+
+@lru_cache(maxsize=64)
+def _windows(data: DataSettings, cut: WindowSettings, encoder: str, domains: tuple[str, ...], part: str) -> Windows:
+    if len(domains) > 1:
+        return Windows.concatenate([_windows(data, cut, encoder, (name,), part) for name in domains])
+    if part != "train":
+        cut = cut.model_copy(update={"empty_windows": 1.0})
+    examples = getattr(load(data, domains[0]), part)
+    return make_windows(examples, load_tokenizer(encoder), **cut.model_dump(), seed=data.seed)
+
+
+def windows_over(preset: Preset, examples: list[Example]) -> Windows:
+    """Cut any examples into windows, none left out, as scoring needs them."""
+    settings = preset.windows.model_dump(exclude={"empty_windows"})
+    return make_windows(examples, load_tokenizer(preset.encoder), **settings)
+
+
+def budget(preset: Preset, domains: Sequence[str], epochs: float) -> int:
+    """Count the optimiser steps of some epochs over domains together, each repeated to the size of the largest."""
+    sizes = {name: len(load(preset.data, name).train) for name in domains}
+    windows = sum(len(windows_of(preset, [name], "train")) * max(sizes.values()) / size for name, size in sizes.items())
+    return max(1, round(epochs * windows / preset.training.batch_size))
+
+
+def training_batches(preset: Preset, domains: Sequence[str], steps: int, seed: int) -> Batches:
+    """Plan batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``."""
+    windows = windows_of(preset, domains, "train")
+    domain_of_example = np.repeat(np.arange(len(domains)), [len(load(preset.data, name).train) for name in domains])
+    epochs = epochs_of(windows, domain_of_example, batch_size=preset.training.batch_size, seed=seed)
+    return Batches(windows, plan_steps(epochs, steps))
+
+
+# --- the likelihood -------------------------------------------------------------------------------------------------
+
+
+def log_probabilities(logits_BxL: Tensor, mask_BxL: Tensor) -> Tensor:
+    """Take the log softmax over the unmasked positions (IMM Eqs. 1, 2); masked ones get the lowest float32."""
+    lowest = torch.finfo(torch.float32).min
+    return nn.functional.log_softmax(logits_BxL.float().masked_fill(mask_BxL == 0, lowest), dim=-1)
+
+
+def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Compute -log P(start) - log P(end) of each example, shape B (IMM Eqs. 4 and 8, summed; BERT halves it).
+
+    ``student`` are logits (B×L each), ``gold`` positions (B each).
+    """
+    pairs = zip(student, gold, strict=True)
+    return -sum(log_probabilities(logits, mask_BxL).gather(1, position[:, None])[:, 0] for logits, position in pairs)
+
+
+def weighted_mean(values_B: Tensor, weight_B: Tensor | None = None) -> Tensor:
+    """Average over examples, each weighted: sum(w v) / B. B counts zero weights too (IMM Eq. 7 divides by |M|)."""
+    return (values_B if weight_B is None else values_B * weight_B).sum() / len(values_B)
+
+
+def likelihood(output, batch: Batch, progress: float = 0.0) -> dict[str, Tensor]:
+    """Compute the negative log-likelihood of the answers, weighted where the batch has weights."""
+    student, gold = (output.start_logits, output.end_logits), (batch["start"], batch["end"])
+    values_B = span_negative_log_likelihood(student, gold, batch["attention_mask"])
+    return {"likelihood": weighted_mean(values_B, batch.get("weight"))}
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def predict(model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto") -> Logits:
+    """Return the start and end logits of every real token of every window, in window order, float32.
+
+    The model must be in evaluation mode: a teacher or a scored reader has no dropout.
+    """
+    batches = outputs(model, windows, batch_size=batch_size, precision=precision)
+    return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in batches))
+
+
+def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Take softmax(logits / temperature) within every window, of start and end, flat as the logits."""
+    lengths = windows.lengths_W
+    first = np.cumsum(lengths) - lengths
+    sides = []
+    for flat in (logits.start, logits.end):
+        scaled = flat / np.float32(temperature)
+        powers = np.exp(scaled - np.repeat(np.maximum.reduceat(scaled, first), lengths))
+        sides.append(powers / np.repeat(np.add.reduceat(powers, first), lengths))
+    return tuple(sides)
+
+
+def answer(
+    preset: Preset,
+    models: Iterable[nn.Module],
+    windows: Windows,
+    no_answer: bool | np.ndarray = False,
+    *,
+    together: bool = False,
+) -> list[Prediction]:
+    """Answer every example of ``windows``; ``no_answer`` as in `decoding.decode`.
+
+    One reader's answers are decoded from its logits. ``together`` they come from the mean of the readers' distributions
+    over each window, which makes the windows of a passage comparable (Hu et al. 2018, section 3.4).
+    """
+    members = [predict(model, windows, precision=preset.training.precision) for model in models]
+    (logits,) = [joint_logits(windows, members)] if together else members
+    n_best, longest = preset.answers.n_best, preset.answers.max_tokens
+    return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)
+
+
+def joint_logits(windows: Windows, members: Sequence[Logits]) -> Logits:
+    """Return the logarithm of the mean of several readers' distributions (Hu et al. 2018, section 3.4)."""
+    means = np.mean([distributions(windows, logits) for logits in members], axis=0)
+    return Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny)))
+
+
+def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], float]:
+    """Return what selects a reader: F1 on the validation sets, averaged over the domains."""
+
+    def validate(model: nn.Module) -> float:
+        model.eval()
+        scores = []
+        for name in domains:
+            windows = windows_of(preset, [name], "valid")
+            answers = answer(preset, [model], windows, preset.data.may_be_unanswerable(name))
+            scores.append(metrics.score(windows.examples, answers).f1.mean())
+        return float(np.mean(scores))
+
+    return validate
+
+
+# --- tasks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reader(Training):
+    """The training of a reader on the questions of some ``domains``, by their likelihood alone.
+
+    It keeps the weights with the best F1 on the validation questions of ``selected_by``; without, the last ones. Steps
+    are the preset's epochs over its domains, or over those of ``budget``, divided among ``stages`` trainings. Questions
+    come in an order made from the seed and the number ``order``.
+    """
+
+    domains: tuple[str, ...]
+    selected_by: tuple[str, ...] = ()
+    budget: tuple[str, ...] = ()
+    stages: int = 1
+    order: int = 0
+
+    def settings(self) -> dict:
+        names = sorted({*self.domains, *self.selected_by, *self.budget})
+        return super().settings() | {
+            "data": {name: fingerprint(self.preset.data, name, "train", "valid") for name in names},
+            "windows": self.preset.windows.model_dump(),
+            "answers": self.preset.answers.model_dump(),
+            "unanswerable": [name for name in names if self.preset.data.may_be_unanswerable(name)],
+        }
+
+    def steps(self) -> int:
+        """Count the steps. Raises DataError where its stages are more than they."""
+        number = budget(self.preset, self.budget or self.domains, self.training.epochs)
+        if number < self.stages:
+            raise DataError(
+                f"{self.label}: training.epochs = {self.training.epochs:g} make {number} step for {self.stages} "
+                "stages; raise training.epochs, or give more questions"
+            )
+        return number // self.stages
+
+    def work(self) -> dict:
+        validate = validation(self.preset, self.selected_by) if self.selected_by else None
+        model = self.initial()
+        done = self.fit(model, self.batches(), self.loss, validate)
+        return self.save(model, done, self.reading())
+
+    def initial(self) -> nn.Module:
+        return load_encoder(
+            str(self.start.saved()) if self.start else self.preset.encoder,
+            seed=self.seed,
+            random_layers=0 if self.start else self.preset.random_layers,
+            max_length=self.preset.windows.max_length,
+        )
+
+    def batches(self) -> Batches:
+        return training_batches(self.preset, self.domains, self.steps(), self.seed + ORDERS * self.order)
+
+    def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
+        return likelihood(output, batch, progress)
+
+    def reading(self) -> dict:
+        """Return what the model's configuration records: windows, decoding, precision, unanswerable questions."""
+        return {
+            "windows": self.preset.windows.model_dump(exclude={"empty_windows"}),
+            "answers": self.preset.answers.model_dump(),
+            "unanswerable": any(map(self.preset.data.may_be_unanswerable, {*self.domains, *self.selected_by})),
+            "null_threshold": 0.0,  # the start may be a reader with another one
+            "precision": self.preset.training.precision,
+        }
+
+
+ORDERS = 1000  # more than there are seeds, which make the orders of the first round
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TeacherLogits(Task):
+    """A reader's start and end logits for every token of a domain's training windows, stored as float16."""
+
+    reader: Training
+    domain: str
+
+    def settings(self) -> dict:
+        return {
+            "data": fingerprint(self.preset.data, self.domain, "train"),
+            "windows": self.preset.windows.model_dump(),
+            "encoder": self.reader.settings()["encoder"],
+        }
+
+    def work(self) -> dict:
+        windows = windows_of(self.preset, [self.domain], "train")
+        logits = predict(self.reader.load(), windows, precision=self.preset.training.precision)
+        tensors = {side: torch.from_numpy(getattr(logits, side)).half() for side in SIDES}
+        save_file(tensors, self.folder / "logits.safetensors")
+        return {"windows": len(windows)}
+
+    def logits(self) -> dict[str, Tensor]:
+        """Read the stored logits, ``start`` and ``end``, flat over the windows. Raises DamagedFile."""
+        return load_file(self.file("logits.safetensors"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers(Task):
+    """The answers of one reader, or of several together, to sets of questions by name (`question_set`).
+
+    A task apart from the trainings, so that other questions train nothing.
+    """
+
+    readers: tuple[Training, ...]
+    sets: tuple[str, ...]
+    together: bool = False  # whether answers come from the mean of the readers' distributions
+
+    def settings(self) -> dict:
+        # what is asked, and not what counts as right
+        return {
+            "questions": {name: questions_fingerprint(self.preset.data, name) for name in self.sets},
+            "windows": self.preset.windows.model_dump(),
+            "answers": self.preset.answers.model_dump(),
+            "precision": self.preset.training.precision,
+        }
+
+    def work(self) -> dict:
+        """Return the text of the answer to each question of each set. Questions that several sets share count once."""
+        keys = {name: self._keys(name) for name in self.sets}
+        examples = {
+            key: example
+            for name in self.sets
+            for key, example in zip(keys[name], question_set(self.preset.data, name), strict=True)
+        }
+        windows, no_answer = windows_over(self.preset, list(examples.values())), np.array([may for *_, may in examples])
+        models = (reader.load() for reader in self.readers)
+        predictions = answer(self.preset, models, windows, no_answer, together=self.together)
+        texts = {key: prediction.text for key, prediction in zip(examples, predictions, strict=True)}
+        return {"answers": {name: [texts[key] for key in keys[name]] for name in self.sets}}
+
+    def _keys(self, name: str) -> list[tuple[str, str, bool]]:
+        """List what each answer depends on: the question, its passage, and whether there may be none."""
+        allowed = may_be_unanswerable(self.preset.data, name)
+        examples = question_set(self.preset.data, name)
+        return [(example.question, example.context, may) for example, may in zip(examples, allowed, strict=True)]
+
+    def texts(self) -> dict[str, list[str]]:
+        return self.result()["answers"]
+
+
+@cache
+def questions_fingerprint(data: DataSettings, name: str) -> str:
+    """Return a fingerprint of what a set of questions asks."""
+    questions = [repr((e.id, e.question, e.context)) for e in question_set(data, name)]
+    allowed = may_be_unanswerable(data, name)
+    return fingerprint_of(*questions, *([allowed] if any(allowed) else []))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GoldProbability(Task):
+    """The mean probability that a reader gives to right answers, on a domain's training and validation questions.
+
+    Near 1 on questions that it memorised, where it has nothing to teach beyond the labels.
+    """
+
+    reader: Training
+    domain: str
+
+    def settings(self) -> dict:
+        return {
+            "data": fingerprint(self.preset.data, self.domain, "train", "valid"),
+            "windows": self.preset.windows.model_dump(),
+        }
+
+    def work(self) -> dict:
+        """Return the probability of a gold first or last token, over the windows that hold both, by part."""
+        model, result = self.reader.load(), {}
+        for part in ("train", "valid"):
+            windows = windows_of(self.preset, [self.domain], part)
+            sides = distributions(windows, predict(model, windows, precision=self.preset.training.precision))
+            first, answered = np.cumsum(windows.lengths_W) - windows.lengths_W, np.flatnonzero(windows.labels["start"])
+            places = [(first + windows.labels[side])[answered] for side in SIDES]
+            result[part] = float(np.mean([values[place].mean() for values, place in zip(sides, places, strict=True)]))
+        return result
+
+
+# --- a trained reader -----------------------------------------------------------------------------------------------
+
+LONGEST = 384  # tokens of a window, where neither model nor its configuration says fewer
+
+
+class TrainedReader:
+    """A trained reader that answers questions; `load_reader` makes one.
+
+    It reads windows of the length and stride of its training, in the precision of its training (float32 by default),
+    and limits answers as that did. No answer is possible where the training had unanswerable questions, unless a
+    call says otherwise. It wins where its score is higher by more than the configuration's ``null_threshold``.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
+        self.model, self.tokenizer = model, tokenizer
+        config, longest = model.config, int(min(LONGEST, longest_input(model)))
+        self.windows = getattr(config, "windows", None) or {"max_length": longest, "stride": longest // 3}
+        self.answers = AnswerSettings(**getattr(config, "answers", {}))
+        self.unanswerable = bool(getattr(config, "unanswerable", False))
+        self.null_threshold = float(getattr(config, "null_threshold", 0.0))
+        self.precision = getattr(config, "precision", "fp32")
+
+    def answer(
+        self, question: str | Sequence[str], passage: str | Sequence[str], *, no_answer: bool | None = None
+    ) -> Prediction | list[Prediction]:
+        """Answer a question about a passage, or lists of them: one passage may serve all questions, and vice versa.
+
+        A `Prediction` has the answer's ``text``, its ``span`` (half-open, in characters of the passage; None where the
+        text is ""), its ``probability`` among the ``n_best`` spans, and these, best first. Raises DataError for an
+        empty question or passage, and for lists of different lengths.
+        """
+        several = [texts for texts in (question, passage) if not isinstance(texts, str)]
+        number = len(several[0]) if several else 1
+        questions, passages = ([t] * number if isinstance(t, str) else list(t) for t in (question, passage))
+        if len(questions) != len(passages):
+            raise DataError(f"{len(questions)} questions for {len(passages)} passages; give one each, or one for all")
+        pairs = enumerate(zip(questions, passages, strict=True), 1)
+        examples = [Example(f"question {n}", asks, text, (), None, f"question {n}") for n, (asks, text) in pairs]
+        for example in examples:
+            if not example.question.strip() or not example.context.strip():
+                raise DataError(f"{example.id}: question and passage must not be empty")
+        predictions = self.answer_all(examples, no_answer=no_answer) if examples else []
+        return predictions if several else predictions[0]
+
+    def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
+        """Answer each example's question, in their order."""
+        windows = make_windows(examples, self.tokenizer, **self.windows)
+        return decoding.decode(
+            windows,
+            predict(self.model, windows, precision=self.precision),
+            n_best=self.answers.n_best,
+            max_answer_tokens=self.answers.max_tokens,
+            no_answer=self.unanswerable if no_answer is None else no_answer,
+            null_threshold=self.null_threshold,
+        )
+
+
+def load_reader(model: Path | str) -> TrainedReader:
+    """Load a reader from a folder in Hugging Face format or by its name on the Hub.
+
+    Raises EncoderError where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions
+    about passages.
+    """
+    return TrainedReader(load_saved(model).to(training_device()), load_tokenizer(str(model)))

@@ -1,0 +1,171 @@
+"""Means, differences and claims with t intervals over seeds, or over test examples where there is one seed.
+
+Functions read one metric of a record (``Record.by_metric``). A row is a method, or a method at a position of a curve.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from helpers.results.records import Claim, Record
+
+SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
+AVERAGE = "AVE."
+SEEDS = 5  # fewer seeds decide nothing
+FEW = 3  # fewer seeds have no interval
+RISK = 0.05  # of a wrong verdict
+Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the row is averaged over
+
+
+class Estimate(NamedTuple):
+    """A mean over ``values``, one per seed, with its 95 % interval, which is nan where there is none.
+
+    ``over`` says what the interval is over, such as "10 seeds"; it is empty without an interval.
+    """
+
+    values: tuple[float, ...]
+    low: float
+    high: float
+    over: str
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return float(np.mean(self.values))
+
+
+class Verdict(NamedTuple):
+    """What became of a claim: the outcome, our difference, its corrected p value, and the paper's own difference.
+
+    The p value is None where nothing could be tested, and ``printed`` where the paper prints no number.
+    """
+
+    claim: Claim
+    outcome: str
+    estimate: Estimate
+    p: float | None
+    printed: float | None
+
+
+def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
+    """Estimate a weighted sum of row averages over the seeds that have all of them; None where there is no such seed.
+
+    Methods share data and order in a seed, so a difference is computed per seed.
+    """
+    scores = {(score.row, score.column, score.seed): score.value for score in record.scores}
+    cells = [(row, column) for _, row, columns in terms for column in columns]
+    seeds = [seed for seed in record.seeds if all((*cell, seed) in scores for cell in cells)]
+    values = [
+        float(
+            sum(weight * np.mean([scores[row, column, seed] for column in columns]) for weight, row, columns in terms)
+        )
+        for seed in seeds
+    ]
+    if not values:
+        return None
+    error, freedom, over = np.nan, 1, ""
+    if len(values) >= FEW:
+        error, freedom, over = stats.sem(values), len(values) - 1, f"{len(values)} seeds"
+    elif examples := _by_example(record, terms):
+        error = np.sqrt(sum(column.var(ddof=1) / len(column) for column in examples)) / len(examples)
+        freedom, over = sum(len(column) - 1 for column in examples), "examples of one seed"
+    half = stats.t.ppf(0.975, freedom) * error
+    return Estimate(tuple(values), float(np.mean(values) - half), float(np.mean(values) + half), over)
+
+
+def _by_example(record: Record, terms: Sequence[Term]) -> list[np.ndarray]:
+    """Return the weighted sum of rows per test example of each column; empty where the scores of these are unknown."""
+    columns, (seed, *others) = list(terms[0][2]), record.seeds
+    scores = {(row, column): record.examples.get(f"{row}|{column}|{seed}") for _, row, _ in terms for column in columns}
+    if others or None in scores.values() or any(list(own) != columns for *_, own in terms):
+        return []
+    return [sum(weight * np.array(scores[row, column]) for weight, row, _ in terms) for column in columns]
+
+
+def groups(record: Record) -> dict[str, list[str]]:
+    """Return the columns of a table by name: each by itself, and all for their average where that is meaningful."""
+    single = {column: [column] for column in record.columns}
+    return single | ({AVERAGE: record.columns} if record.average and len(single) > 1 else {})
+
+
+def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
+    """Return the terms of a claim's difference, where ``columns`` stand for those that the claim does not name."""
+    columns = claim.columns or columns
+    terms = [(1.0, claim.above, columns), (-1.0, claim.below, columns)]
+    return terms + [(claim.times * weight, row, own) for weight, row, own in gain_of(claim, columns)]
+
+
+def gain_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
+    """Return the terms of the other difference that a claim compares with, subtracted; empty where there is none."""
+    return [(sign, row, claim.than_columns or columns) for sign, row in zip((-1.0, 1.0), claim.than, strict=False)]
+
+
+def judge(record: Record) -> list[Verdict]:
+    """Test all claims of a record at 5 %: its headline by itself, its other claims together, and controls together.
+
+    A claim is undecided where its rows share fewer than ``SEEDS`` seeds, or where it is about a share of a gain that
+    is not certain. Raises ValueError where its rows share no seed.
+    """
+    first, tests = next(iter(record.by_metric()), record), []
+    for claim in record.claims:
+        if (found := estimate(first, terms_of(claim, first.columns))) is None:
+            raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
+        gain = estimate(first, gain_of(claim, claim.columns or first.columns)) if claim.times != 1 else None
+        testable = len(found.values) >= SEEDS and (gain is None or gain.high < 0)  # a gain is subtracted
+        # A claim that cannot be tested counts among the others of its family all the same.
+        tests.append(p_value(found.values, claim, 0.5 * 10 ** -decimals(first)) if testable else (1.0, UNDECIDED))
+    families, corrected = [(claim.primary, claim.control) for claim in record.claims], {}
+    for family in set(families):
+        places = [place for place, other in enumerate(families) if other == family]
+        corrected |= zip(places, holm([tests[place][0] for place in places]), strict=True)
+    verdicts = []
+    for place, (claim, (_, decides)) in enumerate(zip(record.claims, tests, strict=True)):
+        outcome, p = decides if corrected[place] < RISK else UNDECIDED, corrected[place]
+        found = estimate(first, terms_of(claim, first.columns))
+        verdicts.append(Verdict(claim, outcome, found, None if decides == UNDECIDED else p, printed(first, claim)))
+    return verdicts
+
+
+def p_value(values: Sequence[float], claim: Claim, negligible: float) -> tuple[float, str]:
+    """Return the p value of the test that decides a claim about differences, and what it decides.
+
+    The test is a two-sided t test, or two one-sided tests for a difference of at most ``within``. A difference that is
+    certainly smaller than ``negligible``, half of the last digit shown, counts as none and refutes the claim.
+    """
+    limit, mean = claim.within or negligible, np.mean(values)
+    if np.ptp(values) < 1e-9:  # no variance
+        apart, inside, beyond = float(abs(mean) < 1e-9), float(abs(mean) >= limit), float(abs(mean) <= limit)
+    else:
+        below = stats.ttest_1samp(values, limit, alternative="less").pvalue
+        above = stats.ttest_1samp(values, -limit, alternative="greater").pvalue
+        apart, inside = stats.ttest_1samp(values, 0).pvalue, max(below, above)
+        beyond = 2 * min(1 - below, 1 - above)
+    if claim.within:
+        return (beyond, REFUTED) if beyond < min(inside, RISK) else (inside, SUPPORTED)
+    return (inside, REFUTED) if inside < min(apart, RISK) else (apart, SUPPORTED if mean > 0 else REFUTED)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p values for their number, so that all together err as often as one (Holm 1979)."""
+    order, corrected = np.argsort(p_values, kind="stable"), np.empty(len(p_values))
+    scaled = np.array(p_values)[order] * np.arange(len(p_values), 0, -1)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(scaled))
+    return corrected.tolist()
+
+
+def printed(record: Record, claim: Claim) -> float | None:
+    """Return the paper's own difference for a claim; None where the paper does not print all that goes into it."""
+    values = {(number.row, number.column): number.value for number in record.paper}
+    columns = list(dict.fromkeys(column for _, column in values))
+    terms = terms_of(claim, [AVERAGE] if AVERAGE in columns else columns)
+    if not values or any((row, column) not in values for _, row, own in terms for column in own):
+        return None
+    return float(sum(weight * np.mean([values[row, column] for column in own]) for weight, row, own in terms))
+
+
+def decimals(record: Record) -> int:
+    """Return how many decimals to show: one for percentages, three for shares, none for counts and thousands."""
+    largest = max((abs(score.value) for score in record.scores), default=0)
+    return 0 if record.unit == "examples" or largest >= 1000 else 1 if largest > 1 else 3

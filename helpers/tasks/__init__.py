@@ -1,1 +1,0 @@
-"""The kinds of problem: how each is learned, answered and scored."""

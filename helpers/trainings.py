@@ -1,0 +1,88 @@
+"""The training of a model as a task: its settings, its checkpoint, and the model that it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from helpers.batches.plans import Batches
+from helpers.loop import Fitted, Loss, Validate, fit, training_device
+from helpers.models.encoders import encoder_fingerprint, load_saved, load_tokenizer, save_encoder
+from helpers.presets.schema import TrainingSettings
+from helpers.task import Task, with_needs
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training(Task):
+    """The training of a model from the pretrained encoder, or from the model of another training, ``start``.
+
+    Its result has ``best``, the best validation score, ``validation``, all of them with their steps, ``steps`` and
+    ``seconds``. The number of steps is no field: it follows from data and settings.
+    """
+
+    seed: int
+    start: Training | None = None
+
+    @property
+    def training(self) -> TrainingSettings:
+        """The settings of the loop."""
+        return self.preset.training
+
+    def settings(self) -> dict:
+        return {
+            "encoder": encoder_fingerprint(self.preset.encoder),
+            "random_layers": self.preset.random_layers,
+            "training": self.training.model_dump(exclude={"checkpoint_minutes"}),
+        }
+
+    def fit(self, model: nn.Module, batches: Batches, loss: Loss, validate: Validate | None = None) -> Fitted:
+        """Train a model in place. A killed training goes on from its checkpoint."""
+        return fit(
+            model,
+            batches,
+            loss,
+            self.training,
+            seed=self.seed,
+            validate=validate,
+            checkpoint=self.checkpoint,
+            label=self.label,
+        )
+
+    def save(self, model: nn.Module, done: Fitted, reading: dict) -> dict:
+        """Save the trained model in Hugging Face format, with ``reading`` in its configuration; return the result."""
+        model.eval().config.update(reading)
+        save_encoder(model, load_tokenizer(self.preset.encoder), self.folder / "model")
+        self.checkpoint.unlink(missing_ok=True)
+        return {
+            "best": done.best_score,
+            "validation": done.history,
+            "steps": done.steps,
+            "seconds": done.seconds,
+            "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
+        }
+
+    @property
+    def best(self) -> float:
+        """The best validation score."""
+        return self.result()["best"]
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where a long training leaves its state."""
+        return self.folder / "checkpoint.pt"
+
+    def saved(self) -> Path:
+        """Locate the trained model's folder. Raises DamagedFile where its weights are not as they were written."""
+        folders = [self.file(name).parent for name in self.result()["files"] if name.startswith("model/")]
+        return folders[0]
+
+    def load(self, head: str = "spans") -> nn.Module:
+        """Load the trained model in evaluation mode, on the device."""
+        return load_saved(self.saved(), head).to(training_device())
+
+
+def trainings_of(*tasks: Task) -> list[Training]:
+    """List the distinct trainings among tasks and all that they need, first ones first."""
+    return [task for task in with_needs(tasks).values() if isinstance(task, Training)]
