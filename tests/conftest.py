@@ -20,8 +20,8 @@ SHARED = ROOT.parent / "shared"
 
 def benchmark(name: str):
     """A program of benchmarks/ as a module."""
-    known = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
-    known.loader.exec_module(module := importlib.util.module_from_spec(known))
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     return module
 
 
@@ -33,21 +33,6 @@ def waves_of(plan):
             waves.append(list(next(plan)))
         except StopIteration as stop:
             return waves, stop.value
-
-
-def two_domains():
-    """Preset smoke for IMM, of one seed and two domains."""
-    from helpers.presets.load import load
-
-    return load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
-
-
-def single_and_both(preset) -> list:
-    """Trainings of IMM: two readers of a domain each, and one of both."""
-    from helpers.papers.imm import algorithm
-
-    singles = algorithm.singles(preset, 0)
-    return [*singles.values(), algorithm.reader(singles["news"], "Mix", list(singles), list(singles))]
 
 
 def write_squad(path: Path, examples) -> None:
@@ -63,18 +48,12 @@ def write_squad(path: Path, examples) -> None:
 @pytest.fixture
 def files(tmp_path) -> dict[str, Path]:
     """Two miniature domains as SQuAD files."""
-    from helpers.data.mini import domains
+    from helpers.data.mini import world
 
     files = {name: tmp_path / f"{name}.json" for name in ("news", "trivia")}
     for name, file in files.items():
-        write_squad(file, domains.load_domain(name, train_size=60).train)
+        write_squad(file, world.load_domain(name, train_size=60).train)
     return files
-
-
-def arguments(files: dict[str, Path], out: Path, *more: str) -> list[str]:
-    """Arguments of the command that makes readers of some files, small."""
-    named = [part for name, file in files.items() for part in ("--domain", f"{name}={file}")]
-    return ["improve", *named, "--preset", "smoke", "--rounds", "1", "--out", str(out), *more]
 
 
 def answer_of(example) -> dict:
@@ -82,8 +61,11 @@ def answer_of(example) -> dict:
 
 
 def are_alike(*logits) -> bool:
-    """Whether tensors are equal to rounding: some processors round a sum by where its terms lie in memory, so that a
-    model which was saved and loaded again, with equal weights, may differ in the last bit."""
+    """Whether tensors are equal to rounding.
+
+    Some processors round a sum by where its terms lie in memory, so a model that was saved and loaded again may differ
+    in the last bit.
+    """
     first, *others = logits
     return all(first.shape == other.shape and torch.allclose(first, other, rtol=0, atol=1e-6) for other in others)
 
@@ -112,17 +94,10 @@ def module_results(tmp_path_factory):
 
 
 SMOKE = pytest.StashKey()  # the folder, and the processes that fill it
-UNREPORTED = """
-import sys
-from helpers.notebooks.runner import Job, _run
-for name in sys.argv[1:]:
-    _run(Job(name, "smoke", {"preset": "smoke"}), force=False)
-"""
 
 
 def pytest_collection_modifyitems(session, items):
-    """Tests that look at the notebooks run on preset smoke come last, as others can run meanwhile; those of a GPU are
-    skipped where there is none."""
+    """Put tests of the notebooks on preset smoke last, as others can run meanwhile. Skip those of a GPU without one."""
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -131,22 +106,21 @@ def pytest_collection_modifyitems(session, items):
 
 
 def pytest_collection_finish(session):
-    """Start every notebook on preset smoke in two processes, which leave the tests meanwhile a share of two cores: one
-    by the command line, and one without its report, which would be made for nothing."""
+    """Start the notebooks on preset smoke in two processes, which leave the tests a share of two cores meanwhile."""
     if session.config.option.collectonly or not (session.items and "smoke" in session.items[-1].fixturenames):
         return
     folder = Path(tempfile.mkdtemp(prefix="smoke-"))
     names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
     halves = [[name for name in names if any(map(name.count, of))] for of in (("_a2d_", "_imm_"), ("_hrkd_", "_mtdnn"))]
     halves[1].insert(0, "00_corpora")
-    command = ["-m", "helpers", "run", "--preset", "smoke", *halves[1]]
-    processes = [_python(folder, "-c", UNREPORTED, *halves[0]), _python(folder, *command)]
-    session.config.stash[SMOKE] = folder, processes
+    session.config.stash[SMOKE] = folder, [_run_smoke(folder, half) for half in halves]
 
 
-def _python(folder, *arguments):
+def _run_smoke(folder, names):
     environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
-    return subprocess.Popen([sys.executable, *arguments], env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", *names]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, env=environment, cwd=ROOT, **quiet)
 
 
 def pytest_sessionfinish(session):
@@ -165,11 +139,9 @@ def smoke(request) -> Path:
 
     folder, processes = request.config.stash[SMOKE]
     assert {process.wait() for process in processes} == {0}
-    processes.append(playground := _python(folder, "-c", UNREPORTED, "17_playground"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
-        assert runner.run(["18_growth", "99_report"], {"preset": "smoke"}) == 0
-    assert playground.wait() == 0
+        assert runner.run(["17_playground", "18_growth"], {"preset": "smoke"}) == 0
     return folder / "smoke"
 
 

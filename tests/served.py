@@ -5,7 +5,7 @@ import http.server
 import threading
 from functools import partial
 
-from helpers.presets.downloads import File
+from helpers.presets.schema import File
 
 
 class Served:
@@ -29,5 +29,5 @@ class Served:
 
     def file(self, name, content, **other):
         (self.root / name).write_bytes(content)
-        known = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        known = {"sha256": hashlib.sha256(content).hexdigest()}
         return File(url=f"http://127.0.0.1:{self.server.server_port}/{name}", **(known | other))

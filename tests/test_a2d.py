@@ -1,4 +1,4 @@
-"""A2D: its losses by hand, what an ensemble knows, and confusing answers."""
+"""A2D: its losses by hand, what an ensemble knows, what is trained for which row, and its tables."""
 
 import math
 from types import SimpleNamespace
@@ -9,19 +9,24 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from helpers import engine
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
+from helpers.decoding import Logits
+from helpers.models.attention import keep_attention
 from helpers.models.mnemonic import NEVER
-from helpers.papers.a2d import algorithm
-from helpers.presets.papers import A2dSettings
-from helpers.presets.schema import AnswerSettings
-from helpers.tasks import distilled, ensembles
-from helpers.tasks.logits import Logits
-from helpers.tasks.spans import distributions
-from helpers.training import losses
+from helpers.papers import a2d, ensemble, shared
+from helpers.presets.load import load
+from helpers.reading import budget, distributions, windows_of
 
 LN3 = math.log(3)
 MASK = torch.tensor([[1, 1, 0]])
+SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1}
+ROWS = tuple(a2d.ABLATIONS)
+
+
+def small(**changes):
+    return load("smoke", "a2d", **SMALL, **changes)
 
 
 def span(start, end):
@@ -29,45 +34,30 @@ def span(start, end):
 
 
 def test_soft_cross_entropy_by_hand():
-    # at temperature 2 the student's logits 0 and 2 ln 3 say 1/4 and 3/4, and 5 and 5 say 1/2 and 1/2
+    # At temperature 2 the student's logits 0 and 2 ln 3 mean 1/4 and 3/4, and 5 and 5 mean 1/2 and 1/2.
     student = span([0.0, 2 * LN3, 40.0], [5.0, 5.0, -40.0])
     teacher = span([0.5, 0.5, 0.0], [0.2, 0.8, 0.0])
     expected = -0.5 * math.log(0.25) - 0.5 * math.log(0.75) - math.log(0.5)
-    assert losses.soft_cross_entropy(student, teacher, MASK, 2.0).tolist() == pytest.approx([expected])
+    assert a2d.soft_cross_entropy(student, teacher, MASK, 2.0).tolist() == pytest.approx([expected])
     halves = tuple(side.half() for side in teacher)
-    assert losses.soft_cross_entropy(student, halves, MASK, 2.0).tolist() == pytest.approx([expected], rel=1e-3)
-    # at temperature 1 they say 1/10 and 9/10
-    expected = -0.5 * math.log(0.1) - 0.5 * math.log(0.9) - math.log(0.5)
-    assert losses.soft_cross_entropy(student, teacher, MASK, 1.0).tolist() == pytest.approx([expected])
-
-
-def test_the_gradient_of_soft_cross_entropy_shrinks_with_the_square_of_the_temperature():
-    # d/ds is (p - q) / T: here p = 1/2, q = 3/4; with small logits q - p itself shrinks by T (Hinton et al. 2014)
-    logits = torch.zeros(1, 3, requires_grad=True)
-    teacher = torch.tensor([[0.75, 0.25, 0.0]])
-    losses.soft_cross_entropy((logits, logits.detach()), (teacher, teacher), MASK, 2.0).sum().backward()
-    assert logits.grad[0].tolist() == pytest.approx([-0.125, 0.125, 0])
+    assert a2d.soft_cross_entropy(student, halves, MASK, 2.0).tolist() == pytest.approx([expected], rel=1e-3)
 
 
 def test_confusion_margin_by_hand():
-    # start: 1 - 2 + 0.5 < 0 counts nothing; end: 1 - 1 + 3
+    # Start: 1 - 2 + 0.5 < 0 counts nothing. End: 1 - 1 + 3.
     student = span([9.0, 2.0, 0.5], [9.0, 1.0, 3.0])  # [CLS], where no answer stands, and two tokens
     gold, confusing = (torch.tensor([1]), torch.tensor([1])), (torch.tensor([2]), torch.tensor([2]))
-    assert losses.confusion_margin(student, gold, confusing).tolist() == [3]
-    assert losses.confusion_margin(student, confusing, gold).tolist() == [1 - 0.5 + 2]  # 1 - 3 + 1 < 0
+    assert a2d.confusion_margin(student, gold, confusing).tolist() == [3]
+    assert a2d.confusion_margin(student, confusing, gold).tolist() == [1 - 0.5 + 2]  # 1 - 3 + 1 < 0
     none = (torch.tensor([0]), torch.tensor([0]))
-    assert losses.confusion_margin(student, gold, none).tolist() == [0]
-    # of two windows one has a confusing answer, whose end is the gold end
-    both = tuple(side.repeat(2, 1) for side in student)
-    two = (torch.tensor([1, 1]), torch.tensor([2, 2])), (torch.tensor([2, 0]), torch.tensor([2, 0]))
-    assert losses.confusion_margin(both, *two).tolist() == [1, 0]  # 0 + (1 - 3 + 3)
+    assert a2d.confusion_margin(student, gold, none).tolist() == [0]
 
 
 def test_attention_distance_by_hand():
     student = torch.tensor([[[0.5, 0.5], [1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]])
     teacher = torch.tensor([[[0.25, 0.75], [0.0, 1.0]], [[0.5, 0.5], [0.0, 0.0]]])
     # (1/16 + 1/16 + 1 + 1) / 2, and (1/4 + 1/4) / 2
-    assert losses.attention_distance(student, teacher.half()).tolist() == pytest.approx([1.0625, 0.25])
+    assert a2d.attention_distance(student, teacher.half()).tolist() == pytest.approx([1.0625, 0.25])
 
 
 OUTPUT = SimpleNamespace(
@@ -88,9 +78,9 @@ BATCH = {
 
 
 def test_joint_loss_by_hand():
-    weights = algorithm.weights_of_terms(A2dSettings(temperature=2.0, answer_weight=0.3, attention_weight=0.1))
-    assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
-    terms = {name: float(term) for name, term in distilled.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0).items()}
+    weights = a2d.term_weights(small())
+    assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}  # the temperature is 2
+    terms = {name: float(term) for name, term in a2d.joint_loss(OUTPUT, BATCH, weights, 2.0).items()}
     assert terms == pytest.approx(
         {
             "CE": -math.log(0.9) - math.log(0.5),
@@ -101,32 +91,18 @@ def test_joint_loss_by_hand():
     )
 
 
-def test_smoothed_labels_are_of_the_tokens_that_may_be_answers():
+def test_smoothed_labels_are_divided_among_the_tokens_that_may_be_answers():
     # [CLS], a token of the question, which RMR never answers with, and two of the passage
     logits, never = torch.tensor([[0.0, NEVER, 0.0, math.log(2)]]), torch.tensor([[0.0, NEVER, 0.0, 0.0]])
     output = SimpleNamespace(start_logits=logits, end_logits=never)
     batch = {"attention_mask": torch.ones(1, 4), "segment_ids": torch.tensor([[0, 1, 2, 2]])}
     batch |= {side: torch.tensor([3]) for side in ("start", "end")}
-    terms = distilled.joint_loss({"CE": 1.0}, 1.0, 0.3)(output, batch, 0.0)
-    # start: 1/4, 1/4, 1/2 with labels of 1/10, 1/10, 8/10; end: 1/3 each
-    assert float(terms["CE"]) == pytest.approx(0.2 * math.log(4) + 0.8 * math.log(2) + LN3)
-    assert float(distilled.joint_loss({"CE": 1.0}, 1.0)(output, batch, 0.0)["CE"]) == pytest.approx(math.log(2) + LN3)
+    # Start: 1/4, 1/4, 1/2 with labels of 1/10, 1/10, 8/10. End: 1/3 each.
+    loss = a2d.smoothed_likelihood(output, batch, 0.3)
+    assert float(loss) == pytest.approx(0.2 * math.log(4) + 0.8 * math.log(2) + LN3)
 
 
-@pytest.mark.parametrize("left_out", ["CE", "KD", "ANS", "ATT"])
-def test_a_term_without_a_weight_is_left_out_and_asks_for_nothing(left_out):
-    weights = algorithm.weights_of_terms(A2dSettings())
-    whole = distilled.joint_loss(weights, 2.0)(OUTPUT, BATCH, 0.0)
-    del weights[left_out]
-    asked = {
-        "CE": (),
-        "KD": ("teacher_start", "teacher_end"),
-        "ANS": ("teacher_confusing_start", "teacher_confusing_end"),
-    }
-    batch = {key: v for key, v in BATCH.items() if key not in asked.get(left_out, ("teacher_attention",))}
-    terms = distilled.joint_loss(weights, 2.0)(OUTPUT, batch, 0.0)
-    assert terms == {name: whole[name] for name in ("CE", "KD", "ANS", "ATT") if name != left_out}
-
+# --- what an ensemble knows -----------------------------------------------------------------------------------------
 
 WORDS = "ann met bob in rome".split()
 
@@ -141,8 +117,8 @@ def tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
 
 
-def asked(tokenizer, *gold, **settings):
-    """Windows of "[CLS] who [SEP] ann met bob in rome [SEP]", the passage at 3 to 7; the first answer is trained on."""
+def windows_for(tokenizer, *gold, **settings):
+    """Make windows of "[CLS] who [SEP] ann met bob in rome [SEP]", the passage at 3 to 7."""
     context = " ".join(WORDS)
     begin = context.index(gold[0])
     example = Example("q", "who", context, gold, (begin, begin + len(gold[0])), "q")
@@ -164,95 +140,187 @@ def probabilities(windows, *sides):
 SPREAD = {"ann": 0.1, "bob": 0.6, "rome": 0.3}, {"bob": 0.6, "rome": 0.4}
 
 
+def task(members=(), temperature=1.0, top_k=4):
+    facts = {"members": tuple(members), "temperature": temperature, "top_k": top_k}
+    return ensemble.EnsembleOutputs(preset=small(), label="", **facts)
+
+
 def confusing(windows, *sides, top_k=4):
-    found, confidence = ensembles.confusing_answers(windows, probabilities(windows, *sides), top_k, AnswerSettings())
-    return found.tolist(), confidence.tolist()
+    positions, confidence = task(top_k=top_k).confusing_answers(windows, probabilities(windows, *sides))
+    return positions.tolist(), confidence.tolist()
 
 
 def test_the_surest_answer_that_shares_no_word_is_the_confusing_one(tokenizer):
-    windows = asked(tokenizer, "bob")
+    windows = windows_for(tokenizer, "bob")
     assert confusing(windows, SPREAD) == ([[7, 7]], [pytest.approx(0.3 * 0.4)])  # rome, third
     assert confusing(windows, SPREAD, top_k=3) == ([[7, 7]], [pytest.approx(0.12)])
     assert confusing(windows, SPREAD, top_k=2) == ([[0, 0]], [0])
 
 
-def test_there_is_none_where_all_answers_overlap_with_gold(tokenizer):
-    # bob .405, bob in .297, bob in rome .198, met bob .036, met bob in .026, met .. rome .018, and seventh rome .004
-    sides = {"bob": 0.9, "met": 0.08, "rome": 0.02}, {"bob": 0.45, "in": 0.33, "rome": 0.22}
-    windows = asked(tokenizer, "bob")
-    assert confusing(windows, sides) == confusing(windows, sides, top_k=6) == ([[0, 0]], [0])
-    assert confusing(windows, sides, top_k=7) == ([[7, 7]], [pytest.approx(0.0044)])
-
-
-def test_every_gold_answer_counts(tokenizer):
-    windows = asked(tokenizer, "bob", "in rome")
-    assert confusing(windows, SPREAD) == ([[0, 0]], [0])  # rome overlaps with the second, and so do all of four
-    sides = {"ann": 0.4, "rome": 0.6}, {"ann": 0.3, "rome": 0.7}
-    assert confusing(windows, sides) == ([[3, 3]], [pytest.approx(0.12)])  # after rome .42 and ann .. rome .28
-
-
 def test_every_window_has_its_own_and_one_without_the_answer_has_none(tokenizer):
-    windows = asked(tokenizer, "rome", max_length=7, stride=2)  # ann met bob, and bob in rome
+    windows = windows_for(tokenizer, "rome", max_length=7, stride=2)  # ann met bob, and bob in rome
     assert windows.first_W.tolist() == [0, 2] and windows.labels["start"].tolist() == [0, 5]
     sure = {"ann": 1.0}, {"ann": 1.0}
-    found, confidence = confusing(windows, sure, ({"bob": 0.7, "rome": 0.3}, {"bob": 0.5, "rome": 0.5}))
-    # the second window holds bob at 3: bob in rome and rome overlap with gold
-    assert found == [[0, 0], [3, 3]] and confidence == [0, pytest.approx(0.35)]
+    positions, confidence = confusing(windows, sure, ({"bob": 0.7, "rome": 0.3}, {"bob": 0.5, "rome": 0.5}))
+    # The second window holds bob at 3; bob in rome and rome overlap with gold.
+    assert positions == [[0, 0], [3, 3]] and confidence == [0, pytest.approx(0.35)]
 
 
-def test_distributions_follow_the_temperature_in_every_window(tokenizer):
-    windows = asked(tokenizer, "rome", max_length=7, stride=2)
-    flat = np.zeros(14, np.float32)
-    flat[[1, 8]] = 2 * LN3, 500.0
-    start, end = distributions(windows, Logits(flat, flat[::-1]), 2.0)
-    # seven tokens: e^ln3 = 3 of 9 at temperature 2, 9 of 15 at 1
-    assert start[:7].tolist() == pytest.approx([1 / 9, 3 / 9, *[1 / 9] * 5])
-    assert start[7:].tolist() == pytest.approx([0, 1, *[0] * 5])
-    assert end.tolist() == pytest.approx(start[::-1].tolist())
-    assert distributions(windows, Logits(flat, flat))[0][1] == pytest.approx(9 / 15)
+def outputs(monkeypatch, windows, temperature, *members):
+    """What an ensemble knows whose members have these probabilities and attention, and shifts of their logits."""
 
-
-def known(monkeypatch, windows, settings, *members):
-    """What an ensemble knows whose members have these probabilities and attention; to each a shift of its logits."""
-
-    def said(model, windows, precision):
+    def read(model, windows, precision):
         sides, attention, shift = members[model]
-        found = (np.log(np.maximum(side, 1e-30)) + shift for side in probabilities(windows, sides))
-        return Logits(*found), np.full(5, attention, np.float32)
+        logits = (np.log(np.maximum(side, 1e-30)) + shift for side in probabilities(windows, sides))
+        return Logits(*logits), np.full(5, attention, np.float32)
 
-    monkeypatch.setattr(ensembles, "read", said)
-    temperature, top_k = settings.temperature, settings.top_k
-    return ensembles.knowledge_of(range(len(members)), windows, temperature, top_k, AnswerSettings(), "fp32")
+    monkeypatch.setattr(ensemble, "predict_with_attention", read)
+    return task(members=range(len(members)), temperature=temperature).ask(range(len(members)), windows)
 
 
 def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch, tokenizer):
-    windows = asked(tokenizer, "bob")
+    windows = windows_for(tokenizer, "bob")
     other = {"bob": 0.5, "ann": 0.5}, {"bob": 0.6, "ann": 0.4}  # bob .3, ann .2
     members = (SPREAD, 0.5, 100.0), (other, 0.75, 0.0)
-    found = known(monkeypatch, windows, A2dSettings(temperature=1.0), *members)
-    start = found["start"].tolist()
-    # (.6 + .5) / 2 and (.1 + .5) / 2; the mean of logits would favour the member whose logits are larger
-    assert start == pytest.approx([0, 0, 0, 0.3, 0, 0.55, 0, 0.15, 0], abs=1e-3)
-    assert found["end"].tolist() == pytest.approx([0, 0, 0, 0.2, 0, 0.6, 0, 0.2, 0], abs=1e-3)
-    assert found["attention"].tolist() == [0.625] * 5
-    # one is confused by rome at .12, the other by ann at .2
-    assert (found["confusing_start"].tolist(), found["confusing_end"].tolist()) == ([3], [3])
-    again = known(monkeypatch, windows, A2dSettings(temperature=1.0), *members[::-1])
-    assert again["confusing_start"].tolist() == [3]
-    halves = {name for name, values in found.items() if values.dtype == torch.float16}
-    assert halves == {"start", "end", "attention"} and found["confusing_end"].dtype == torch.int32
-    assert sum(values.numel() * values.element_size() for values in found.values()) == ensembles.knowledge_bytes(
-        windows
-    )
+    stored = outputs(monkeypatch, windows, 1.0, *members)
+    # (.6 + .5) / 2 and (.1 + .5) / 2; the mean of logits would favour the member whose logits are larger.
+    assert stored["start"].tolist() == pytest.approx([0, 0, 0, 0.3, 0, 0.55, 0, 0.15, 0], abs=1e-3)
+    assert stored["end"].tolist() == pytest.approx([0, 0, 0, 0.2, 0, 0.6, 0, 0.2, 0], abs=1e-3)
+    assert stored["attention"].tolist() == [0.625] * 5
+    # One is confused by rome at .12, the other by ann at .2.
+    assert (stored["confusing_start"].tolist(), stored["confusing_end"].tolist()) == ([3], [3])
+    assert outputs(monkeypatch, windows, 1.0, *members[::-1])["confusing_start"].tolist() == [3]
+    assert {stored[name].dtype for name in ("start", "end", "attention")} == {torch.float16}
 
 
 def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypatch, tokenizer):
-    windows = asked(tokenizer, "bob")
+    windows = windows_for(tokenizer, "bob")
     # Of the starts .64 and .36 the roots are .8 and .6: 4/7 and 3/7 at temperature 2.
     softened = ({"bob": 0.64, "ann": 0.36}, {"bob": 0.64, "ann": 0.36}), 1.0, 0.0
-    found = known(monkeypatch, windows, A2dSettings(temperature=2.0), softened, softened)
-    assert found["start"][[3, 5]].tolist() == pytest.approx([3 / 7, 4 / 7], abs=1e-3)
-    # ann at .36 squared = .13 is surer than rome at .12; softened it would be .18 against .27
+    stored = outputs(monkeypatch, windows, 2.0, softened, softened)
+    assert stored["start"][[3, 5]].tolist() == pytest.approx([3 / 7, 4 / 7], abs=1e-3)
+    # ann at .36 squared = .13 is surer than rome at .12; softened it would be .18 against .27.
     rome = {"bob": 0.88, "rome": 0.12}, {"rome": 1.0}
-    found = known(monkeypatch, windows, A2dSettings(temperature=2.0), softened, (rome, 1.0, 0.0))
-    assert found["confusing_start"].tolist() == [3]
+    assert outputs(monkeypatch, windows, 2.0, softened, (rome, 1.0, 0.0))["confusing_start"].tolist() == [3]
+
+
+def test_the_rows_of_table_5():
+    preset = small(**{"mnemonic.epochs": 4.0})
+    members, stored, students = a2d.distillation(preset, "RMR", 0, ROWS)
+    assert [member.seed for member in members] == [100, 200] and stored.members == members
+    assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in members)
+    assert list(students) == ["RMR + A2D", *ROWS[1:]]
+    weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
+    for student, left_out in zip(students.values(), a2d.ABLATIONS.values(), strict=True):
+        assert student.terms == {name: weight for name, weight in weights.items() if name != left_out}
+        assert student.ensemble is stored and student.seed == 0 and student.selected_by == ("encyclopedia",)
+    # The attention alone, half of the time, and then the rest; or the rest with as many steps as others have in all.
+    whole = budget(members[0].preset, ["encyclopedia"], 4.0)
+    staged, longer = students[a2d.STAGED], students[a2d.STAGED_WHOLE]
+    assert staged.start is longer.start and staged.start.terms == {"ATT": 0.1} and staged.start.selected_by == ()
+    assert [one.steps() for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
+    assert {one.steps() for one in (*members, *students.values())} == {whole, whole - whole // 2}
+    assert "BERT, - Vanilla KD" in a2d.distillation(preset, "BERT", 0, ROWS).students
+
+
+def test_a_weight_of_zero_is_no_term():
+    preset = small(**{"a2d.answer_weight": 0.0, "a2d.attention_weight": 0.0})
+    *_, students = a2d.distillation(preset, "RMR", 0, ROWS)
+    assert all(set(student.terms) <= {"CE", "KD"} for student in students.values())
+    assert students["RMR + A2D"].key == students["- ATT"].key == students["- ANS"].key
+    assert students[a2d.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
+
+
+def test_longer_trainings_and_other_teachers():
+    preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
+    members, _, students = a2d.distillation(preset, "RMR", 0)
+    readers = a2d.longer(preset, "RMR", 0)
+    assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
+    whole = members[0].steps()
+    assert {times: reader.steps() for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
+    # At 1 they are the tables' own readers, so nothing is trained twice.
+    assert readers["RMR", 1.0].key == members[0].key
+    assert readers["RMR + A2D", 1.0].key == students["RMR + A2D"].key
+    alone, smoothed = readers["RMR + one teacher", 2.0], readers["RMR, smoothed labels", 2.0]
+    assert [one.key for one in alone.ensemble.members] == [members[0].key] and "KD" in alone.terms
+    assert smoothed.smoothing == 0.1 and smoothed.ensemble is None and smoothed.terms == {"CE": 1.0}
+    assert {reader.seed for (line, _), reader in readers.items() if line != "RMR"} == {0}
+    assert len({reader.key for reader in readers.values()}) == len(readers)
+
+
+def test_keys_follow_what_a_training_depends_on(tmp_path):
+    def keys(kind="RMR", **changes):
+        members, stored, students = a2d.distillation(small(**changes), kind, 0)
+        return members[0].key, stored.key, students[f"{kind} + A2D"].key
+
+    member, stored, student = keys()
+    for changes in ({"a2d.temperature": 3.0}, {"a2d.members": 3}, {"a2d.top_k": 2}):
+        other = keys(**changes)
+        assert other[0] == member and other[1] != stored and other[2] != student
+    assert keys(**{"a2d.answer_weight": 0.5})[:2] == (member, stored)  # concerns the student alone
+    for idle in ({"training.learning_rate": 5e-3}, {"random_layers": 2}, {"encoder": "data/mini/student"}):
+        assert keys(**idle)[0] == member and keys("BERT", **idle)[0] != keys("BERT")[0]
+    for change in ({"mnemonic.learning_rate": 5e-3}, {"mnemonic.hidden": 5}, {"mnemonic.batch_size": 3}):
+        assert keys(**change)[0] != member and keys("BERT", **change) == keys("BERT")
+    one, same, other = (tmp_path / name for name in ("one.txt", "same.txt", "other.txt"))
+    for file, number in ((one, 2), (same, 2), (other, 3)):
+        file.write_text(f"the 1 {number}\n")
+    of_files = [keys(**{"mnemonic.glove": str(file)})[0] for file in (one, same, other)]
+    assert of_files[0] == of_files[1] != of_files[2] and member not in of_files  # the content counts, not the place
+    pair = {"encyclopedia": "encyclopedia", "search": "search"}
+    orders = [load("smoke", "a2d", **{"data.domains": dict(order)}) for order in (pair.items(), [*pair.items()][::-1])]
+    assert len({a2d.distillation(preset, "RMR", 0).members[0].key for preset in orders}) == 1
+
+
+@pytest.fixture(scope="module")
+def trained(module_results):
+    """All rows of Table 5 for RMR, trained once for this module."""
+    torch.set_num_threads(1)
+    distillation = a2d.distillation(small(), "RMR", 0, ROWS)
+    engine.run((wave for wave in [distillation.students.values()]), small().engine)
+    return distillation
+
+
+def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
+    staged, other = trained.students[a2d.STAGED], trained.students["RMR + A2D"]
+    plan = [*staged.start.batches().plan, *staged.batches().plan]
+    assert [index.tolist() for index in plan] == [index.tolist() for index in other.batches().plan]
+    assert staged.start.result()["validation"] == []  # nothing to select by
+    assert [one.result()["steps"] for one in (staged.start, staged)] == [len(plan) // 2, len(plan) - len(plan) // 2]
+
+
+def test_what_is_stored_is_what_the_members_say_and_a_batch_has_it(trained):
+    members, stored, students = trained
+    windows, tensors = windows_of(stored.preset, ["encyclopedia"], "train"), stored.tensors()
+    assert stored.result()["confused"] == int((tensors["confusing_start"] > 0).sum())
+    expected = 0
+    for member in members:
+        model = keep_attention(member.load())
+        logits, attention = ensemble.predict_with_attention(model, windows, "fp32")
+        expected = expected + distributions(windows, logits, 2.0)[0] / len(members)
+    assert np.allclose(tensors["start"].float(), expected, atol=1e-3)
+    lengths = np.repeat(windows.first_count_W, windows.count_W)  # each passage token's attention adds up to 1
+    assert np.allclose(np.add.reduceat(attention, np.cumsum(lengths) - lengths), 1, atol=1e-4)
+    batch = students["RMR + A2D"].batches().at(0)
+    assert torch.equal(batch["teacher_confusing_start"], tensors["confusing_start"][batch["window"]].long())
+    assert not [name for name in students["- ANS"].batches().at(0) if "confusing" in name]
+
+
+def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
+    def answer_sets(preset, cells, together):
+        assert together
+        yield from ()
+        return {cell: (name, [[reader.label for reader in readers]]) for cell, (readers, name) in cells.items()}
+
+    monkeypatch.setattr(shared, "answer_sets", answer_sets)
+    preset = small()
+    plan = a2d.answers(preset, a2d.runs_of(preset, ["RMR"]), a2d.ABLATED, ["Test"])
+    texts, (first, second) = (
+        engine.run(plan, preset.engine),
+        (f"RMR, member {n}, encyclopedia, seed {n}00" for n in (1, 2)),
+    )
+    assert texts["RMR", "Test", 0] == ("test", [[first], [second]])
+    assert texts["RMR (E)", "Test", 0] == ("test", [[first, second]])
+    assert len(texts) == 3  # the preset has no adversarial questions, and Dev is not shown
+    assert engine.run(a2d.table2(preset), preset.engine) == {}
+    assert engine.run(a2d.steps(small(**{"a2d.lengths": []})), preset.engine) == {}

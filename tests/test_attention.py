@@ -7,28 +7,33 @@ import transformers
 from conftest import text_of
 from transformers import AutoModelForQuestionAnswering
 
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import Ragged, Windows, make_windows
-from helpers.batches.tensors import SequenceTensors, rows_of
-from helpers.batches.texts import Template
-from helpers.data.mini import domains
+from helpers.batches.plans import Batches, make_batch
+from helpers.batches.sequences import (
+    Ragged,
+    Template,
+    Windows,
+    collate,
+    make_windows,
+    text_positions,
+)
+from helpers.data.mini import world
+from helpers.errors import EncoderError
 from helpers.models.attention import keep_attention
+from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.models.mnemonic import make_reader
-from helpers.models.pretrained import EncoderError, inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
-from helpers.results import attention as pictures
-from helpers.training.teachers import StoredTeacher
+from helpers.teachers import StoredTeacher
 
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = domains.load_domain("news", train_size=12).train[:12]
+    examples = world.load_domain("news", train_size=12).train[:12]
     return make_windows(examples, load_tokenizer("data/mini"), max_length=96, stride=32)
 
 
 @pytest.fixture(scope="module")
 def batch(windows):
     """Four windows, the shortest and the longest among them."""
-    found = SequenceTensors(windows).gather(np.argsort(windows.lengths_W)[[0, 3, -4, -1]])
+    found = collate(windows, np.argsort(windows.lengths_W)[[0, 3, -4, -1]])
     assert (found["attention_mask"] == 0).any()
     return found
 
@@ -111,13 +116,13 @@ def test_an_encoder_whose_attention_cannot_be_read_is_refused(kind):
 def test_positions_of_question_and_passage():
     # [CLS] q q [SEP] p p p [SEP], and [CLS] q [SEP] [SEP] p [SEP] with two of padding
     segments = torch.tensor([[0, 1, 1, 0, 2, 2, 2, 0], [0, 1, 0, 0, 2, 0, 0, 0]])
-    at_q, q, at_p, p = rows_of(segments)
+    at_q, q, at_p, p = text_positions(segments)
     assert at_q.tolist() == [[1, 2], [1, 0]] and q.tolist() == [[True, True], [True, False]]
     assert at_p.tolist() == [[4, 5, 6], [4, 0, 0]] and p.tolist() == [[True] * 3, [True, False, False]]
 
 
 def test_a_window_without_passage_has_one_row_of_padding():
-    at_q, q, at_p, p = rows_of(torch.tensor([[0, 1, 0, 0]]))  # [CLS] q [SEP] [SEP]
+    at_q, q, at_p, p = text_positions(torch.tensor([[0, 1, 0, 0]]))  # [CLS] q [SEP] [SEP]
     assert at_q.tolist() == [[1]] and q.all() and at_p.tolist() == [[0]] and not p.any()
 
 
@@ -145,33 +150,36 @@ FLAT = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 FIRST, SECOND, THIRD = [[1, 2], [3, 4], [5, 6]], [[7]], [[8], [9]]
 
 
-def test_pairs_go_where_they_belong():
-    tensors, flat = SequenceTensors(small_windows()), torch.tensor(FLAT)
-    assert tensors.gather_pairs(flat, np.array([0])).tolist() == [FIRST]
-    assert tensors.gather_pairs(flat, np.array([1])).tolist() == [SECOND]
-    assert tensors.gather_pairs(flat, np.array([2, 1])).tolist() == [THIRD, [*SECOND, [0]]]
-    assert tensors.gather_pairs(flat, np.array([2, 0, 2])).tolist() == [
-        [[8, 0], [9, 0], [0, 0]],
-        FIRST,
-        [[8, 0], [9, 0], [0, 0]],
-    ]
-    assert tensors.gather_pairs(flat.half(), np.array([0])).dtype == torch.float16
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        ([0], [FIRST]),
+        ([1], [SECOND]),
+        ([2, 1], [THIRD, [*SECOND, [0]]]),
+        ([2, 0, 2], [[[8, 0], [9, 0], [0, 0]], FIRST, [[8, 0], [9, 0], [0, 0]]]),
+    ],
+)
+def test_pairs_go_where_they_belong(index, expected):
+    windows = small_windows()
+    teacher = StoredTeacher(windows, of_pairs={"attention": torch.tensor(FLAT).half()})
+    attention = make_batch(windows, np.array(index), [teacher])["teacher_attention"]
+    assert attention.tolist() == expected and attention.dtype == torch.float16
 
 
 @pytest.mark.parametrize(("part", "expected"), [(0, [[[8, 0], [9, 0], [0, 0]], FIRST]), (1, [SECOND])])
 def test_a_part_of_a_batch_has_its_own_pairs(part, expected):
-    tensors = SequenceTensors(small_windows())
-    teacher = StoredTeacher(tensors, of_pairs={"attention": torch.tensor(FLAT)})
-    batches = Batches(tensors, [np.array([2, 1, 0])], [teacher])
-    batch = batches.at(0, part, 2)
+    windows = small_windows()
+    teacher = StoredTeacher(windows, of_pairs={"attention": torch.tensor(FLAT)})
+    batches = Batches(windows, [np.array([2, 1, 0])], [teacher])
+    _, batch = [*batches.parts(0, 2)][part]
     assert batch["teacher_attention"].tolist() == expected
-    at_q, _, at_p, _ = rows_of(batch["segment_ids"])
+    at_q, _, at_p, _ = text_positions(batch["segment_ids"])
     assert batch["teacher_attention"].shape == (len(at_q), at_p.shape[1], at_q.shape[1])  # as a reader's attention
 
 
 def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
     tokenizer = load_tokenizer("data/mini")
-    example = domains.load_domain("news", train_size=1).train[0]
+    example = world.load_domain("news", train_size=1).train[0]
     windows = make_windows([example], tokenizer, max_length=48, stride=8)
     held = np.flatnonzero(windows.labels["start"])
     assert len(held) > 1 and len(set(windows.labels["start"][held])) > 1  # at different places
@@ -179,20 +187,3 @@ def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
         labels = int(windows.labels["start"][window]), int(windows.labels["end"][window])
         assert windows.positions(window, example.span) == labels
         assert text_of(windows, window, *labels) == example.context[slice(*example.span)]
-
-
-def test_a_case_is_drawn_by_words():
-    case = {
-        "question": ["who", "am", "##i", "?"],
-        "passage": ["i", "##van", "##a", "is"],
-        "answers": {"gold": [0, 2], "confusing": [3, 3]},
-        "readers": {
-            "before": {"attention": [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4], [1, 0, 0, 0]]}
-        },
-    }
-    found = pictures.in_words(case)
-    assert (found["question"], found["passage"]) == (["who", "ami", "?"], ["ivana", "is"])
-    assert found["answers"] == {"gold": [0, 0], "confusing": [1, 1]}
-    # "ivana" attends as its three pieces on average, "ami" is attended to as its two together
-    np.testing.assert_allclose(found["readers"]["before"]["attention"], [[0.2, 0.5, 0.3], [1, 0, 0]])
-    assert pictures.starts(["Ġthe", "Ġsp", "ring", "Ġof"]) == [0, 1, 3] and pictures.starts(["▁a", "b"]) == [0]

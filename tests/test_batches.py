@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.batches.plans import (
-    ONCE,
     Batches,
-    TaskBatches,
     bucketed,
     epochs_of,
     length_buckets,
@@ -16,10 +14,9 @@ from helpers.batches.plans import (
     upsample,
     weighted,
 )
-from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import SequenceTensors
-from helpers.data.mini import domains
-from helpers.models.pretrained import load_tokenizer
+from helpers.batches.sequences import collate, make_windows
+from helpers.data.mini import world
+from helpers.models.encoders import load_tokenizer
 
 
 def whole_epochs(windows, domain, *, epochs, batch_size, seed):
@@ -29,7 +26,7 @@ def whole_epochs(windows, domain, *, epochs, batch_size, seed):
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = [e for name in ("news", "search") for e in domains.load_domain(name, train_size=30).train[:30]]
+    examples = [e for name in ("news", "search") for e in world.load_domain(name, train_size=30).train[:30]]
     return make_windows(examples[:50], load_tokenizer("data/mini"), max_length=64, stride=24)
 
 
@@ -72,19 +69,10 @@ def test_plan_follows_the_seed_and_changes_by_epoch(windows):
 
 
 def test_parts_of_a_batch_are_the_batch(windows):
-    batches = Batches(SequenceTensors(windows), [np.arange(7)])
-    parts = [batches.at(0, part, 3)["window"].tolist() for part in range(3)]
-    assert sorted(number for part in parts for number in part) == list(range(7)) and batches.size(0) == 7
-
-
-def test_examples_of_no_domain_come_once_an_epoch_or_never(windows):
-    domain = np.asarray([0] * 20 + [1] * 10 + [ONCE] * 15 + [-1] * 5)
-    for plan in (whole_epochs(windows, domain, epochs=1, batch_size=8, seed=seed) for seed in (1, 2)):
-        asked, times = np.unique(windows.example_W[np.concatenate(plan)], return_counts=True)
-        counts = dict(zip(asked.tolist(), (times // np.bincount(windows.example_W)[asked]).tolist(), strict=True))
-        assert counts == dict.fromkeys(range(20), 1) | dict.fromkeys(range(20, 30), 2) | dict.fromkeys(range(30, 45), 1)
-    without = whole_epochs(windows, np.where(domain == ONCE, -1, domain), epochs=1, batch_size=8, seed=2)
-    assert sum(map(len, plan)) == sum(map(len, without)) + np.isin(windows.example_W, range(30, 45)).sum()
+    batches = Batches(windows, [np.arange(7)])
+    shares, parts = zip(*batches.parts(0, 3), strict=True)
+    assert [part["window"].tolist() for part in parts] == [[0, 3, 6], [1, 4], [2, 5]]
+    assert shares == (3 / 7, 2 / 7, 2 / 7) and len([*batches.parts(0, 9)]) == 7
 
 
 def steps_of(windows, domain, *, steps, batch_size, seed):
@@ -218,23 +206,22 @@ def test_a_mixture_follows_its_seed_and_a_shorter_plan_is_the_head_of_a_longer(m
 
 
 def test_the_batch_is_that_of_the_task_whose_turn_it_is(windows):
-    tensors = {"first": SequenceTensors(windows), "second": SequenceTensors(windows.select(np.arange(20, 30)))}
-    batches = TaskBatches(tensors, [("second", np.arange(4)), ("first", np.arange(5))])
-    assert len(batches) == 2 and [batches.size(step) for step in range(2)] == [4, 5]
+    sequences = {"first": windows, "second": windows.select(np.arange(20, 30))}
+    batches = Batches(sequences, [("second", np.arange(4)), ("first", np.arange(5))])
+    assert len(batches) == 2
     assert [batches.at(step)["task"] for step in range(2)] == ["second", "first"]
     for step, (name, index) in enumerate(batches.plan):
-        for part in range(2):
-            batch, expected = batches.at(step, part, 2), tensors[name].gather(index[part::2])
+        for part, (_, batch) in enumerate(batches.parts(step, 2)):
+            expected = collate(sequences[name], index[part::2])
             assert batch["window"].tolist() == index[part::2].tolist()
             assert all((batch[field] == values).all() for field, values in expected.items())
 
 
 def test_every_share_holds_its_part_of_every_domain(windows):
     members = {"a": np.arange(30), "b": np.arange(30, 50), "c": np.arange(50, 60)}
-    batches = Batches(SequenceTensors(windows), plan_steps(per_domain(members, batch_size=5, seed=0), 3))
-    assert batches.size(0) == 5
+    batches = Batches(windows, plan_steps(per_domain(members, batch_size=5, seed=0), 3))
     assert batches.at(0)["window"].tolist() == batches.plan[0].T.ravel().tolist()  # one domain after another
-    shares = [batches.at(0, part, 2)["window"].numpy() for part in range(2)]
+    shares = [batch["window"].numpy() for _, batch in batches.parts(0, 2)]
     assert sorted(np.concatenate(shares)) == sorted(batches.plan[0].ravel())
     for share, rows in zip(shares, (3, 2), strict=True):
         assert [int(np.isin(share, numbers).sum()) for numbers in members.values()] == [rows] * 3

@@ -111,12 +111,12 @@ def test_a_notebook_runs_from_jupyterlabs_menu(browser, lab, tmp_path):
 def test_the_playground_answers_a_question_of_ones_own(browser, lab, tmp_path):
     subprocess.run([sys.executable, "-m", "helpers", "run", "--preset", "smoke", "02_imm_main"], check=True)
     page, _ = run_all(browser, lab, tmp_path / "17.ipynb")
-    for name, text in {"question": "Who leads Gamma?", "passage": "Ada Bell leads Gamma."}.items():
+    for name, text in {"question": "Who leads Gamma?", "context": "Ada Bell leads Gamma."}.items():
         box = page.locator(".widget-textarea", has_text=name).first.locator("textarea")
         box.scroll_into_view_if_needed()
         box.fill(text)
         box.blur()
-    page.get_by_role("button", name="ask", exact=True).first.click()
+    page.get_by_role("button", name="Run Interact", exact=True).first.click()
     answer = page.locator(".jp-OutputArea-output", has_text="Who leads Gamma?").last
     answer.wait_for(timeout=60_000)
     answer.scroll_into_view_if_needed()

@@ -7,14 +7,14 @@ from conftest import benchmark
 from safetensors.torch import load_file
 
 from helpers import paths
-from helpers.models.pretrained import load_encoder
+from helpers.models.encoders import load_encoder
 
 bundle = benchmark("bundle")
 
 
 def test_wheels_are_of_what_the_image_lacks():
     packages = bundle.lacking()
-    assert {"exca", "pydantic", "pydantic-core", "submitit", "papermill", "ipykernel", "nbconvert"} <= set(packages)
+    assert {"pooch", "pydantic", "pydantic-core", "papermill", "ipykernel", "nbconvert"} <= set(packages)
     image = set((paths.ROOT / "benchmarks/torch_image.txt").read_text().split())
     assert {"torch", "transformers", "pyarrow"} <= image and not image & set(packages)
     assert not bundle.SKIPPED & set(packages) and "jupyter-server" not in packages  # nor what only these need

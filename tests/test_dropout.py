@@ -2,8 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.models.dropout import QuickDropout, attention, quick_dropout, quicken
-from helpers.models.pretrained import load_encoder
+from helpers.models.attention import attend
+from helpers.models.dropout import QuickDropout, quick_dropout, quicken
+from helpers.models.encoders import load_encoder
 
 
 def test_elements_are_dropped_at_the_rate_and_the_rest_scaled_up():
@@ -48,7 +49,7 @@ def test_attention_spelt_out_equals_scaled_dot_product_attention():
     mask[1, :, :, 5:] = False
     expected = nn.functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)
     # a probability under 1/512 drops nothing, but takes the way of training
-    found, _ = attention(nn.Module(), query, key, value, mask, dropout=0.001, scaling=8**-0.5)
+    found, _ = attend(nn.Module(), query, key, value, mask, dropout=0.001, scaling=8**-0.5)
     assert torch.allclose(found, expected, atol=1e-6)
 
 

@@ -12,15 +12,17 @@ from encoder_kinds import KINDS, ROOM, make_tokenizer
 from tokenizers import Tokenizer, processors
 from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
 
+from helpers import metrics, reading, texts
 from helpers.batches.plans import Batches
-from helpers.batches.sequences import make_choices, make_pairs, make_windows
-from helpers.batches.tensors import SequenceTensors
-from helpers.batches.texts import EncoderError, Template
+from helpers.batches.sequences import Template, collate, make_choices, make_pairs, make_windows
 from helpers.data.examples import Choice, Pair
-from helpers.data.mini import domains
-from helpers.models import dropout, pretrained
+from helpers.data.mini import world
+from helpers.errors import EncoderError
+from helpers.loop import fit
+from helpers.models import attention
+from helpers.models import encoders as pretrained
 from helpers.models.attention import keep_attention
-from helpers.models.pretrained import (
+from helpers.models.encoders import (
     encoder_fingerprint,
     inputs_of,
     load_encoder,
@@ -29,9 +31,7 @@ from helpers.models.pretrained import (
     save_encoder,
 )
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks import labels, spans
-from helpers.tasks.answering import load_reader
-from helpers.training.loop import fit
+from helpers.reading import load_reader
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
@@ -39,7 +39,7 @@ SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "i
 
 @pytest.fixture(scope="module")
 def questions():
-    return domains.load_domain("news", train_size=24).train[:24]
+    return world.load_domain("news", train_size=24).train[:24]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def kind(request):
 
 def rows(sequences):
     """Unpadded ids and token types of each row, as a batch has them."""
-    batch = SequenceTensors(sequences).gather(np.arange(len(sequences)))
+    batch = collate(sequences, np.arange(len(sequences)))
     real = batch["attention_mask"].bool().reshape(-1, batch["input_ids"].shape[-1])
     return [
         tuple(batch[name].reshape(real.shape)[row][real[row]].tolist() for name in ("input_ids", "token_type_ids"))
@@ -137,16 +137,16 @@ def test_pairs_and_single_texts_equal_the_tokenizers_own(encoders, kind, questio
 
 def learn(model, sequences, loss):
     """The loss before and after three steps on the first sequences, all weights but the unused moved."""
-    tensors, before = SequenceTensors(sequences), [p.detach().clone() for p in model.parameters()]
+    before = [p.detach().clone() for p in model.parameters()]
     index = np.arange(min(8, len(sequences)))
-    batch = tensors.gather(index)
+    batch = collate(sequences, index)
 
     def value():
         with torch.no_grad():
             return float(sum(loss(model.eval()(**{n: batch[n] for n in inputs_of(model)}), batch, 0.0).values()))
 
     start = value()
-    fit(model, Batches(tensors, [index] * 3), loss, SETTINGS, seed=0)
+    fit(model, Batches(sequences, [index] * 3), loss, SETTINGS, seed=0)
     moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
     assert np.mean(moved) > 0.8
     return start, value()
@@ -156,14 +156,14 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
     tokenizer = load_tokenizer(encoders(kind))
     windows = make_windows(questions, tokenizer, max_length=96, stride=32)
     model = load_encoder(encoders(kind), seed=0, max_length=96)
-    before, after = learn(model, windows, spans.loss)
+    before, after = learn(model, windows, reading.likelihood)
     assert after < before
     save_encoder(model, tokenizer, tmp_path / "model")
     alone = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
     inputs = tokenizer(questions[0].question, questions[0].context, max_length=96, truncation="only_second")
     with torch.no_grad():
         output = alone(**{name: torch.as_tensor([values]) for name, values in inputs.items()})
-    logits = spans.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    logits = reading.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
     length = windows.lengths_W[0]
     assert np.allclose(logits.start[:length], output.start_logits[0].numpy(), atol=1e-5)
     assert np.allclose(logits.end[:length], output.end_logits[0].numpy(), atol=1e-5)
@@ -173,7 +173,7 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
 
 def test_quick_dropout_is_everywhere_and_its_attention_where_it_can_be(encoders, kind):
     model = load_encoder(encoders(kind), seed=0)
-    assert (model.config._attn_implementation == dropout.NAME) == (kind not in ("mpnet", "deberta-v3"))
+    assert (model.config._attn_implementation == attention.NAME) == (kind not in ("mpnet", "deberta-v3"))
     assert not any(type(module) is torch.nn.Dropout for module in model.modules())
     again = load_encoder(encoders(kind), seed=0)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
@@ -186,7 +186,7 @@ def test_attention_is_read_where_it_can_be(encoders, kind, questions):
         with pytest.raises(EncoderError, match="cannot be read"):
             keep_attention(model)
         return
-    batch = SequenceTensors(windows).gather(np.arange(4))
+    batch = collate(windows, np.arange(4))
     with torch.no_grad():
         attention = keep_attention(model)(**{name: batch[name] for name in inputs_of(model)}).attention
     count, asked = windows.count_W[:4], windows.first_count_W[:4]
@@ -199,10 +199,10 @@ def test_attention_is_read_where_it_can_be(encoders, kind, questions):
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_path):
     tokenizer, place = load_tokenizer(encoders(kind)), encoders(kind)
-    texts = [e.question for e in questions]
-    classes = [Pair(str(i), text, texts[-i], i % 3) for i, text in enumerate(texts)]
-    scores = [Pair(str(i), text, None, i / 4) for i, text in enumerate(texts)]
-    options = [Choice(str(i), text, tuple(texts[i : i + 4]), i % 4) for i, text in enumerate(texts[:20])]
+    sentences = [e.question for e in questions]
+    classes = [Pair(str(i), text, sentences[-i], i % 3) for i, text in enumerate(sentences)]
+    scores = [Pair(str(i), text, None, i / 4) for i, text in enumerate(sentences)]
+    options = [Choice(str(i), text, tuple(sentences[i : i + 4]), i % 4) for i, text in enumerate(sentences[:20])]
     for examples, make, head, outputs, shape in (
         (classes, make_pairs, "labels", 3, (24, 3)),
         (scores, make_pairs, "labels", 1, (24,)),
@@ -210,13 +210,13 @@ def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_p
     ):
         sequences = make(examples, tokenizer, 32)
         model = load_encoder(place, head, seed=0, classes=outputs, max_length=32)
-        before, after = learn(model, sequences, labels.loss)
+        before, after = learn(model, sequences, texts.loss)
         assert after < before, head
         save_encoder(model, tokenizer, tmp_path / f"{head}{outputs}")
-        predictions = labels.predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
+        predictions = texts.predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
         assert predictions.shape == shape and np.isfinite(predictions).all()
         assert len(shape) == 1 or np.allclose(predictions.sum(1), 1, atol=1e-5)
-        assert all(np.isfinite(list(labels.score(examples, predictions).values())))
+        assert all(np.isfinite(list(metrics.label_scores(examples, predictions).values())))
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_the_longest_input_is_what_positions_have_room_for(encoders, name, longe
 def test_relative_and_rotary_positions_have_no_end(encoders, name, questions):
     model = load_encoder(encoders(name), seed=0, max_length=4 * ROOM).eval()
     long = [Pair("l", " ".join(e.context for e in questions), None, 0)]
-    batch = SequenceTensors(make_pairs(long, load_tokenizer(encoders(name)), 2 * ROOM)).gather(np.arange(1))
+    batch = collate(make_pairs(long, load_tokenizer(encoders(name)), 2 * ROOM), np.arange(1))
     with torch.no_grad():
         logits = model(**{n: batch[n] for n in inputs_of(model)}).start_logits
     assert logits.shape == (1, 2 * ROOM) and logits.isfinite().all()
@@ -280,3 +280,9 @@ def test_an_encoder_on_the_hub_has_the_revision_after_its_name(monkeypatch):
     assert asked["pretrained_model_name_or_path"] == name and asked["revision"] == revision
     assert encoder_fingerprint(f"{name}@{revision}") == f"{name}@{revision}"  # so that it is part of keys
     assert "revision" not in pretrained.locate(name) and "revision" not in pretrained.locate("data/mini")
+
+
+def test_a_head_of_another_size_gives_way_to_one_of_the_right_size(tmp_path):
+    load_encoder("data/mini", "labels", seed=0, classes=3).save_pretrained(tmp_path)
+    load_tokenizer("data/mini").save_pretrained(tmp_path)
+    assert load_encoder(str(tmp_path), "labels", seed=0, classes=8).classifier.out_features == 8

@@ -1,269 +1,391 @@
-"""HRKD's plans and trainings on the smallest miniature texts."""
+"""HRKD: losses worked by hand, who teaches whom, trainings and tables on the smallest miniature texts."""
+
+import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from conftest import are_alike, waves_of
-from sklearn.metrics import accuracy_score
-from transformers import AutoModelForSequenceClassification
+from conftest import are_alike
+from transformers import AlbertConfig, AutoModelForSequenceClassification, BertConfig, BertTokenizerFast, pipeline
 
-from helpers.batches.tensors import SequenceTensors
-from helpers.data.examples import DataError
-from helpers.data.texts import load_texts
-from helpers.models.heads import head_of
-from helpers.models.pretrained import load_saved
-from helpers.papers.hrkd import algorithm, tables, trainings
-from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS, TEACHERS
+from helpers import engine, texts
+from helpers.batches.sequences import collate, make_pairs
+from helpers.data.examples import Pair
+from helpers.errors import EncoderError
+from helpers.loop import forward
+from helpers.models.attention import keep_levels
+from helpers.models.encoders import head_of, load_encoder, load_tokenizer
+from helpers.models.meta_kd import instance_weights
+from helpers.models.relations import Relations
+from helpers.models.tinybert import Distilled, check_pair, keep_layers, load_student, matched
+from helpers.papers import hrkd, ratios, shared
+from helpers.papers.hrkd import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS
 from helpers.presets.load import load
-from helpers.tasks import labels
-from helpers.tasks.classifiers import Validation, labelling, weights_of
-from helpers.training import cached, checkpoints, engine, jobs, once
+from helpers.presets.papers import HrkdSettings
+from helpers.results.records import Record
+from helpers.task import DamagedFile
+from helpers.teachers import LiveTeacher
+
+DOMAINS = ("books", "films", "kitchen")
+TEXTS = ["Ada was born in Millford.", "Bela lives there", "A river runs by the town and the school.", "No"]
 
 
 def smoke(**changes):
     return load("smoke", "hrkd", **{"seeds": 1, **changes})
 
 
-@pytest.fixture(scope="module")
-def trained(module_results):
-    """All rows on reviews, one seed."""
-    return tables.methods(smoke(), "reviews")
+def name(preset, row, corpus="reviews", seed=0):
+    """The model of the first domain."""
+    return next(iter(hrkd.row_models(preset, corpus, seed, row).values()))
 
 
-def plan_of(preset, rows=ROWS, corpus="reviews"):
-    """The waves of a plan as if all were trained."""
-    return waves_of(algorithm.compared(preset, corpus, 0, rows))
+def run(plan, preset):
+    return engine.run(plan, preset.engine)
+
+
+def batch(domains=(0, 0, 1, 1)):
+    pairs = make_pairs(
+        [Pair(str(n), text, None, n % 2) for n, text in enumerate(TEXTS)], load_tokenizer("data/mini"), 32
+    )
+    pairs.labels["domain"] = np.asarray(domains, np.int32)
+    return collate(pairs, np.arange(4))
+
+
+def encoder(classes=4, **settings):
+    return load_encoder("data/mini", "labels", **{"seed": 0, "classes": classes, **settings})
+
+
+def with_outputs(teacher, inputs, precision="fp32"):
+    """A batch with the teacher's outputs."""
+    fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
+    return inputs | LiveTeacher(teacher.eval(), fields, {"output_hidden_states": True}, precision)(inputs)
+
+
+def loss(output, inputs, classes=2, domains=2, **settings):
+    return hrkd.distillation_loss(output, inputs, classes=classes, domains=domains, hrkd=HrkdSettings(**settings))
+
+
+# --- losses ---------------------------------------------------------------------------------------------------------
+
+
+def test_distance_of_levels_by_hand():
+    student, teacher = torch.tensor([[[1.0, 2.0], [9.0, 9.0]]]), torch.tensor([[[3.0, 2.0], [0.0, 0.0]]])
+    assert hrkd.level_distance(student, teacher, torch.tensor([[1, 0]])).tolist() == [2.0]  # (4 + 0) / 2
+    assert hrkd.level_distance(student, teacher, torch.tensor([[1, 1]])).tolist() == [(2 + 81) / 2]
+
+
+def test_distance_of_probabilities_by_hand():
+    student = torch.tensor([[[[1.0, 5.0], [7.0, 7.0]]]])  # one head, two tokens
+    teacher = torch.zeros(1, 1, 2, 2)
+    real, every = torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.long)
+    assert hrkd.probability_distance(student, teacher, real, real).tolist() == [1.0]
+    assert hrkd.probability_distance(student, teacher, every, real).tolist() == [(1 + 49) / 2]
+    # Other numbers of heads: the means over heads.
+    two = torch.stack([student[0, 0], 3 * student[0, 0]])[None]
+    assert hrkd.probability_distance(two, teacher, real, real).tolist() == [4.0]
+
+
+def test_distance_of_scores_by_hand_and_as_the_scores_themselves_have_it():
+    query, key = torch.tensor([[[[2.0], [1.0]]]]), torch.tensor([[[[3.0], [5.0]]]])  # scores 6, 10 and 3, 5
+    zero, every = torch.zeros(1, 1, 2, 1), torch.ones(1, 2, dtype=torch.long)
+    assert hrkd.score_distance((query, key), (zero, zero), every, every).tolist() == [(36 + 100 + 9 + 25) / 4]
+    assert hrkd.score_distance((query, key), (zero, zero), every, torch.tensor([[0, 1]])).tolist() == [(100 + 25) / 2]
+    student, teacher = (tuple(torch.randn(2, 2, 4, 3, 5).unbind()) for _ in range(2))
+    query_mask, key_mask = torch.tensor([[1, 1, 0], [1, 1, 1]]), torch.tensor([[1, 0, 0], [1, 1, 0]])
+    for heads in (4, 2):  # as many as the teacher has, or fewer
+        fewer = tuple(each[:, :heads] for each in student)
+        scores = [q @ k.transpose(2, 3) for q, k in (fewer, teacher)]
+        expected = hrkd.probability_distance(*scores, query_mask, key_mask)
+        assert torch.allclose(hrkd.score_distance(fewer, teacher, query_mask, key_mask), expected, rtol=1e-4)
+
+
+def test_soft_labels_by_hand():
+    teacher, student = torch.tensor([[0.0, math.log(3)]]), torch.tensor([[0.0, 0.0]])
+    assert hrkd.class_cross_entropy(student, teacher, 1.0).item() == pytest.approx(math.log(2))
+    student = torch.tensor([[2 * math.log(3), 0.0]])
+    expected = -(0.25 * math.log(0.75) + 0.75 * math.log(0.25))
+    assert hrkd.class_cross_entropy(student, 2 * teacher, 2.0).item() == pytest.approx(expected)
+
+
+def test_ratios_weight_levels_and_domains():
+    """Two domains, one layer: all numbers by hand."""
+    one, ones = torch.ones(2, 1, 1), torch.ones(2, 1, dtype=torch.long)
+    output = SimpleNamespace(
+        levels=(one, 2 * one),
+        attentions_kept=(3 * torch.ones(2, 1, 1, 1),),
+        logits=torch.zeros(2, 2),
+        ratios=torch.tensor([[0.25, 0.75], [1.0, 0.0]]),
+    )
+    inputs = {
+        "attention_mask": ones,
+        "domain": torch.tensor([0, 1]),
+        "teacher_levels": (torch.tensor([[[0.0]], [[3.0]]]), torch.zeros(2, 1, 1)),
+        "teacher_attention": (torch.zeros(2, 1, 1, 1),),
+        "teacher_logits": torch.zeros(2, 2),
+    }
+    terms = loss(output, inputs, gamma=2.0)
+    assert terms["embedding"].item() == 0.25 * 1 + 0.75 * 4  # (1 - 0)², (1 - 3)²
+    assert terms["attention"].item() == 9.0 and terms["hidden"].item() == 4.0  # of the first domain alone
+    assert terms["prediction"].item() == pytest.approx(2 * math.log(2))  # gamma / D, of two domains
+
+
+@pytest.mark.parametrize("what", ["scores", "probabilities"])
+def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy(what):
+    inputs = with_outputs(keep_levels(encoder(), what), batch())
+    output = forward(Distilled(encoder(), 128, 2, what=what), inputs, "fp32")
+    terms = loss(output, inputs)
+    for term in ("embedding", "attention", "hidden"):
+        assert terms[term].item() == pytest.approx(0, abs=1e-4)
+    classes = texts.head_logits(output.logits, inputs["domain"], 2).softmax(-1)
+    assert terms["prediction"].item() == pytest.approx(-(classes * classes.log()).sum(-1).mean().item(), abs=1e-5)
+
+
+def test_padding_changes_no_loss_unless_it_counts():
+    inputs, student = batch(), Distilled(keep_layers(encoder(), 3), 128, 2).eval()
+    longer = {
+        key: torch.cat([values, torch.zeros_like(values[:, :8])], 1) if values.dim() == 2 else values
+        for key, values in inputs.items()
+    }
+    teacher = keep_levels(encoder(seed=1), "scores")
+    with torch.no_grad():
+        teacher.bert.encoder.layer[0].attention.self.key.weight.mul_(2)
+        teacher.bert.embeddings.word_embeddings.weight.mul_(1.5)
+    both = [with_outputs(teacher, each) for each in (inputs, longer)]
+    terms, padded = (loss(forward(student, each, "fp32"), each) for each in both)
+    for term, value in terms.items():
+        assert value.item() == pytest.approx(padded[term].item(), rel=1e-5) and value.item() > 0
+    terms, padded = (loss(forward(student, each, "fp32"), each, padding=True) for each in both)
+    assert terms["hidden"].item() != pytest.approx(padded["hidden"].item(), rel=1e-3)
+
+
+@pytest.mark.parametrize("what", ["scores", "probabilities"])
+def test_a_student_learns_in_bfloat16_too(what):
+    inputs = with_outputs(keep_levels(encoder(), what), batch(), "bf16")
+    relations = Relations(2, 2, 48, heads=1, graph_width=4)
+    student = load_student("data/mini/student", "data/mini", 1, seed=0, classes=4, random_layers=1)
+    learner = Distilled(student, 128, 2, what=what, relations=relations)
+    output = forward(learner, inputs, "bf16")
+    assert output.ratios.dtype == torch.float32
+    sum(loss(output, inputs).values()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in learner.projections.parameters())
+
+
+def test_meta_kd_by_hand():
+    sure, wrong = torch.tensor([[0.0, 100.0]]), torch.tensor([[100.0, 0.0]])
+    right, weight = torch.tensor([1]), torch.tensor([1.0])
+    assert hrkd.meta_weights(sure, right, weight).item() == pytest.approx(1.0)
+    assert hrkd.meta_weights(wrong, right, weight).item() == pytest.approx(2 / (math.e + 1))
+    output = SimpleNamespace(logits=torch.zeros(3, 2), domain_logits=torch.zeros(3, 3))
+    inputs = {
+        "domain": torch.tensor([0, 0, 1]),
+        "label": torch.tensor([0, 1, 1]),
+        "weight": torch.tensor([1.0, 0.5, 0.0]),
+    }
+    terms = name(smoke(**{"hrkd.corruption_weight": 0.5}), META).loss(output, inputs, 0.0)
+    assert terms["label"].item() == pytest.approx(0.5 * math.log(2))
+    assert terms["corruption"].item() == pytest.approx(0.5 * 0.5 * math.log(3))
+
+
+# --- a student beside its teacher -----------------------------------------------------------------------------------
+
+
+def test_layers_at_even_distance():
+    assert matched(4, 12) == [3, 6, 9, 12] and matched(3, 6) == [2, 4, 6] and matched(3, 3) == [1, 2, 3]
+    assert matched(1, 3) == [3] and matched(2, 3) == [2, 3] and matched(3, 1) == [1, 1, 1]
+
+
+def test_the_graph_is_trained_and_steers_as_it_is_told():
+    def gradients(train, steer):
+        relations = Relations(4, 2, 128, heads=1, graph_width=4).requires_grad_(train)
+        learner = Distilled(encoder(), 128, 2, relations=relations, steer=steer)
+        output = forward(learner, batch(), "fp32")
+        (output.ratios * torch.arange(2)).sum().backward()
+        student = any(p.grad is not None and p.grad.abs().sum() > 0 for p in learner.student.parameters())
+        return relations.first.grad is not None, student
+
+    assert gradients(True, True) == (True, True) and gradients(True, False) == (True, False)
+    assert gradients(False, True) == (False, True)
+
+
+def test_a_student_is_layers_of_the_teacher_or_an_encoder_of_its_own():
+    student = load_student("", "data/mini", 1, seed=0, classes=4)
+    assert student.config.num_hidden_layers == 1 and len(student.bert.encoder.layer) == 1
+    last = encoder().bert.encoder.layer[2].attention.self.key.weight
+    assert torch.equal(student.bert.encoder.layer[0].attention.self.key.weight, last)
+    with pytest.raises(EncoderError, match="cannot take 4 layers of a bert with 3"):
+        load_student("", "data/mini", 4, seed=0, classes=4)
+
+
+def test_weights_of_instances_by_hand():
+    states = {"a": np.array([[1.0, 0.0], [0.0, 2.0]]), "b": np.array([[3.0, 3.0]])}
+    classes = {"a": np.array([0, 1]), "b": np.array([0])}
+    found = instance_weights(states, classes)
+    half = math.sqrt(0.5)
+    assert found["a"].tolist() == pytest.approx([(1 + half) / 2, 1.0])  # no other domain has class 1
+    assert found["b"].tolist() == pytest.approx([(1 + half) / 2])
+
+
+def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path):
+    check_pair("data/mini/student", "data/mini")
+    BertConfig(vocab_size=7, hidden_size=8, num_attention_heads=2, num_hidden_layers=1).save_pretrained(tmp_path / "b")
+    tokenizer = BertTokenizerFast(
+        vocab=dict(zip(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"], range(7), strict=True))
+    )
+    tokenizer.save_pretrained(tmp_path / "b")
+    with pytest.raises(EncoderError, match="read different word pieces; use two of one kind"):
+        check_pair(str(tmp_path / "b"), "data/mini")
+    shared = AlbertConfig(vocab_size=7, hidden_size=8, embedding_size=8, num_attention_heads=2, num_hidden_layers=3)
+    shared.save_pretrained(tmp_path / "albert")
+    tokenizer.save_pretrained(tmp_path / "albert")
+    with pytest.raises(EncoderError, match="attention of a albert cannot be read"):
+        check_pair("", str(tmp_path / "albert"))
+
+
+# --- who teaches whom -----------------------------------------------------------------------------------------------
 
 
 def test_rows_are_the_paper_s_and_a_student_alone():
-    waves, rows = plan_of(smoke())
-    assert len(ROWS) == 12 and set(rows) == {*TEACHERS, *STUDENTS, PLAIN, OURS, ALONE}
-    (wave,) = waves
-    students = {model.key for row in (*STUDENTS, PLAIN, OURS) for model in rows[row].values()}
-    # three domains: single 3, the four others 1 each, the student alone; then 4 rows with a student a domain, and 2
-    assert len({model.key for model in wave} - students) == 3 + 4 + 1 and len(students) == 4 * 3 + 2
-    assert {model.key for model in rows[SINGLE].values()} == {
-        m.key for m in wave if m.label.startswith(SINGLE) and "→" not in m.label
-    }
-    for row in STUDENTS:
-        assert [list(model.domains) for model in rows[row].values()] == [["books"], ["films"], ["kitchen"]]
-    for row in (PLAIN, OURS, ALONE, HRKD):
-        assert len({model.key for model in rows[row].values()}) == 1
-    teacher = next(iter(rows[HRKD].values()))
-    assert {next(iter(rows[row].values())).teacher for row in (PLAIN, OURS)} == {teacher.key}
-
-
-def test_every_model_of_several_domains_has_the_same_steps_and_texts():
-    _, rows = plan_of(smoke())
-    teachers = [next(iter(rows[row].values())) for row in TEACHERS[1:]]
-    # one epoch of 3 × 16 texts, 12 a step; in turns a domain's are 12 and 4
-    assert [model.steps for model in teachers] == [4, 6, 4, 4]
-    for model in teachers:
-        batches = model.batches()
-        assert sum(map(batches.size, range(len(batches)))) * (3 if model.order == "together" else 1) == 48
-    assert {model.steps for model in rows[SINGLE].values()} == {4}
-    assert {model.batches().size(0) for model in rows[SINGLE].values()} == {4}
-
-
-def test_a_turn_is_one_domain_s_and_a_joint_step_has_all():
-    _, rows = plan_of(smoke())
-    for row, expected in {TEACHERS[2]: {1}, HRKD: {3}, TEACHERS[1]: {2, 3}}.items():
-        batches = next(iter(rows[row].values())).batches()
-        seen = {len(set(batches.at(n)["domain"].tolist())) for n in range(len(batches))}
-        assert seen <= expected, row
+    preset = smoke()
+    rows = {row: hrkd.row_models(preset, "reviews", 0, row) for row in ROWS}
+    assert len(ROWS) == 12
+    for row, models in rows.items():
+        apart = row in (SINGLE, *STUDENTS)  # a model per domain
+        expected = [(domain,) for domain in DOMAINS] if apart else [DOMAINS] * 3
+        assert [model.domains for model in models.values()] == expected
+    for row in (*STUDENTS, PLAIN, OURS):
+        teachers = rows[row.partition(" → ")[0]]
+        assert all(model.teacher.key == teachers[domain].key for domain, model in rows[row].items())
+    assert not any(hasattr(model, "teacher") for model in rows[ALONE].values())
+    keys = {model.key for models in rows.values() for model in models.values()}
+    assert len(keys) == 3 + 4 + 4 * 3 + 2 + 1  # single, other teachers, their students, HRKD-teacher's two, alone
 
 
 def test_keys_name_what_weights_depend_on():
-    preset = smoke()
-
     def key(row, **changes):
-        return next(iter(plan_of(smoke(**changes), (row,))[1][row].values())).key
+        return name(smoke(**changes), row).key
 
     assert key(OURS) == key(OURS, **{"reviews.test_size": 5}) != key(PLAIN)
-    for name, value in {"hrkd.steer": False, "hrkd.train_graph": False, "hrkd.heads": 1}.items():
-        assert key(OURS, **{name: value}) != key(OURS) and key(PLAIN, **{name: value}) == key(PLAIN), name
-    for name, value in {
-        "hrkd.padding": True,
-        "hrkd.attention": "probabilities",
-        "hrkd.reviews_learning_rate": 1.0,
-    }.items():
-        assert key(PLAIN, **{name: value}) != key(PLAIN), name
+    for setting, value in {"hrkd.steer": False, "hrkd.train_graph": False, "hrkd.heads": 1}.items():
+        assert key(OURS, **{setting: value}) != key(OURS) and key(PLAIN, **{setting: value}) == key(PLAIN), setting
+    changes = {"hrkd.padding": True, "hrkd.attention": "probabilities", "hrkd.reviews_learning_rate": 1.0}
+    for setting, value in changes.items():
+        assert key(PLAIN, **{setting: value}) != key(PLAIN), setting
     assert key(HRKD, **{"hrkd.epochs": 2.0}) == key(HRKD) and key(ALONE, **{"hrkd.epochs": 2.0}) != key(ALONE)
-    rows = {row: made for (row, _), made in ((k, list(drawn(plan))) for k, plan in algorithm.ablations(preset).items())}
-    assert rows["HRKD"][-1].key == key(OURS) and rows["- Domain Rel."][-1].key == key(PLAIN)
-    assert len({made[-1].key for made in rows.values()}) == len(rows) == 11
+    assert key(META, **{"hrkd.corruption_weight": 1.0}) != key(META)
+    assert key("HRKD") == key(OURS) and key("- Domain Rel.") == key(PLAIN)
+    assert len({key(row) for row in (*hrkd.ABLATIONS, *hrkd.VARIANTS)}) == 11
+    assert key("padding counts") == key(OURS, **{"hrkd.padding": True})
 
 
-def drawn(plan):
-    """All tasks of a plan whose tasks need no results."""
-    for wave in plan:
-        yield from wave
-
-
-def test_few_texts_are_the_first_of_many():
-    preset = smoke()
-    few = load_texts(algorithm.reduced(preset, "mnli", 0.25).mnli)
-    many = load_texts(preset.mnli)
-    for name, domain in few.items():
-        assert domain.train == many[name].train[:4] and domain.test == many[name].test
-    plans = algorithm.few_shot(preset)
-    assert {share for share, _ in plans} == {0.25, 1.0}
-
-
-def test_figure_2_with_one_share_says_nothing_of_few_and_many(trained):
-    preset = smoke(**{"hrkd.few_shot": "reviews"})
-    both = [claim.text for claim in tables.figure2(preset, {0.1: trained, 1.0: trained})["claims"]]
-    assert both[0] == "HRKD gains more with few texts than with many" and len(both) == 3
-    assert [claim.text for claim in tables.figure2(preset, {0.1: trained})["claims"]] == both[1:]
-
-
-def test_too_few_texts_for_a_step_are_refused():
-    with pytest.raises(DataError, match="make no step of 4: raise epochs, or give more texts"):
-        plan_of(smoke(**{"hrkd.epochs": 0.1}))
-
-
-def test_accuracy_is_sklearn_s_on_the_saved_predictions(trained):
-    parts = tables.scores(trained, "reviews")
-    known = load_texts(smoke().reviews)
-    for row, seed, domain, model in trained.models():
-        said = labelling(model).result()[domain]
-        expected = 100 * accuracy_score([text.label for text in known[domain].test], said)
-        (score,) = [s for s in parts["scores"] if (s.method, s.column, s.seed) == (row, domain, seed)]
-        assert score.value == pytest.approx(expected)
-        assert np.mean(parts["examples"][f"{row}|{domain}|{seed}"]) == pytest.approx(expected)
-
-
-def test_a_saved_student_gives_the_same_logits_through_transformers_alone(trained):
-    model = trained.rows[OURS][0]["films"]
-    theirs = AutoModelForSequenceClassification.from_pretrained(model.folder()).eval()
-    batch = SequenceTensors(labels.sequences_of(model.texts, model.preset.encoder, "films", "test")).gather(
-        np.arange(8)
-    )
-    inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
-    with torch.inference_mode():
-        logits = theirs(**inputs).logits
-        own = head_of(theirs, "films")(**inputs).logits
-        ours = load_saved(model.folder(), "labels")(**inputs).logits
-    assert are_alike(logits, ours) and logits.shape == (8, 6)
-    assert torch.allclose(own, labels.own_logits(ours, batch["domain"], 2))
-    assert theirs.config.id2label[2] == "films negative" and theirs.config.heads == ["books", "films", "kitchen"]
-
-
-def test_each_domain_keeps_the_weights_that_were_best_on_it(trained):
-    model = trained.rows[OURS][0]["films"]
-    for name in model.domains:
-        assert weights_of(model.folder().parent, name).is_file()
-    history = [found["domains"] for _, _, found in model.result()["validation"]]
-    assert len(history) == 2 and set(history[0]) == {"books", "films", "kitchen"}
-    best = model.result()["best"]
-    assert best == pytest.approx(max(np.mean([*scores.values()]) for scores in history))
-    task = labelling(model, of_domains=True)
-    engine.run([task], model.preset.engine)
-    assert {name: len(said) for name, said in task.result().items()} == dict.fromkeys(model.domains, 8)
-
-
-def test_a_killed_training_with_damaged_weights_of_a_domain_starts_again(results, monkeypatch, capsys):
-    def killed(self, model):
-        if evaluated:
-            raise KeyboardInterrupt
-        evaluated.append(evaluate(self, model))
-        return evaluated[0]
-
-    preset = smoke(**{"training.checkpoint_minutes": 0.0, "training.evaluations": 2})
-    model = algorithm.by_labels(preset, "reviews", 0, HRKD, ["books", "films", "kitchen"])["books"]
-    evaluate, evaluated, folder = Validation.__call__, [], model.checkpoint().parent
-    monkeypatch.setattr(Validation, "__call__", killed)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit()
-    monkeypatch.setattr(Validation, "__call__", evaluate)
-    assert model.checkpoint().exists() and Validation(model, lambda model: model).best == evaluated[0][1]["domains"]
-    file = weights_of(folder, "films")
-    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
-    assert once.fit(model) is None and "films.safetensors is damaged" in capsys.readouterr().out
-    assert len(model.result()["validation"]) == 2 and checkpoints.load_tensors(file)
-
-
-def test_ratios_are_traced_and_stored_with_the_student(trained):
-    model = trained.rows[OURS][0]["films"]
-    ratios = np.asarray(model.result()["validation"][-1][2]["ratios"])
-    assert ratios.shape == (2, 3) and np.allclose(ratios.sum(1), 1, atol=1e-3)
-    learner = model.related()
-    assert not learner.training and learner.relations is not None
-    assert "ratios" not in trained.rows[PLAIN][0]["films"].result()["validation"][-1][2]
-
-
-def test_meta_teacher_keeps_its_view_of_domains(trained):
-    model = trained.rows[META][0]["films"]
-    assert (model.folder().parent / "view.safetensors").is_file()
-    assert trained.rows[STUDENTS[3]][0]["films"].meta and model.heads == [""]
-
-
-def test_a_second_run_trains_nothing(trained, monkeypatch):
-    monkeypatch.setattr(once, "fit", lambda *_: pytest.fail("trained again"))
-    assert tables.methods(smoke(), "reviews").rows.keys() == trained.rows.keys()
-
-
-def test_students_of_other_sizes_are_planned_with_the_tables():
-    preset = smoke(seeds=2, **{"hrkd.sizes": [1, 2]})
-    assert [key for key in algorithm.main_plans(preset) if key[0] == "layers"] == [
-        ("layers", layers, seed) for layers in (1, 2) for seed in (0, 1)
-    ]
-    (student,) = {model.key: model for model in waves_of(algorithm.sized(preset)[2, 1])[1][OURS].values()}.values()
-    assert (student.preset.hrkd.student, student.settings["start"], student.seed) == ("", {"layers": 2}, 1)
-    without = preset.model_copy(update={"reviews": preset.reviews.model_copy(update={"source": "files", "folder": ""})})
-    assert not any(key[0] == "layers" for key in algorithm.main_plans(without))
-
-
-def test_other_rows_can_have_fewer_seeds():
-    plans = algorithm.plans(smoke(seeds=3, **{"hrkd.other_seeds": 1}))
-    assert len(plans) == 2 * 3
-    sizes = {key: len(list(next(plan))) for key, plan in plans.items()}
-    assert sizes["reviews", 0] > sizes["reviews", 1] == sizes["reviews", 2]
-
-
-@pytest.mark.parametrize(
-    ("row", "name"),
-    [
-        *((HRKD, "best-films.safetensors"), (OURS, "relations.safetensors"), (META, "view.safetensors")),
-        *((HRKD, "model/config.json"), (HRKD, "model/tokenizer.json"), (HRKD, "job.pkl"), (HRKD, jobs.SEAL)),
-    ],
-)
-def test_damage_is_noticed_wherever_it_is(trained, row, name, monkeypatch):
-    model = trained.rows[row][0]["films"]
-    path = model.folder().parent / name
-    monkeypatch.setattr(once, "_checked", set())
-    assert engine.is_done(model)
-    content = path.read_bytes()
-    try:
-        path.write_bytes(content[:-8])
-        monkeypatch.setattr(once, "_checked", set())
-        assert not engine.is_done(model, say=False)
-        path.unlink()
-        assert not engine.is_done(model, say=False)
-    finally:
-        path.write_bytes(content)
+def test_rows_that_no_claim_compares_can_have_fewer_seeds():
+    plan = hrkd.train(smoke(seeds=3, **{"hrkd.other_seeds": 1}), "mnli")
+    wave = [(task.label.partition(",")[0], task.seed) for task in next(plan)]
+    assert {seed for row, seed in wave if row in (STUDENTS[1], SINGLE)} == {0}
+    assert {seed for row, seed in wave if row in (STUDENTS[0], OURS, ALONE, HRKD)} == {0, 1, 2}
 
 
 def test_projections_begin_alike_with_relations_and_without():
     preset = smoke(**{"hrkd.student": "data/mini/student"})
-    _, rows = plan_of(preset, (PLAIN, OURS))
-    plain, ours = (next(iter(rows[row].values())) for row in (PLAIN, OURS))
-    learners = [each.learner(trainings.student_of(preset, 0, 6, 48), 128) for each in (plain, ours)]
+    learners = [student.learner(student.initial(), 128) for student in (name(preset, PLAIN), name(preset, OURS))]
     assert len(learners[0].projections) == 2 and learners[0].relations is None is not learners[1].relations
     for one, other in zip(*(learner.projections for learner in learners), strict=True):
         assert torch.equal(one.weight, other.weight)
 
 
-def test_metas_view_of_domains_follows_the_seed(results, monkeypatch):
-    views = []
+# --- trained --------------------------------------------------------------------------------------------------------
 
-    def stop(model, *_, **__):
-        views.append(model.view.inner.weight.detach().clone())
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(cached, "fit", stop)
-    for seed in (0, 1):
-        model = algorithm.by_labels(smoke(), "reviews", seed, META, ["books", "films", "kitchen"])["books"]
-        with pytest.raises(KeyboardInterrupt):
-            type(model).fit.__wrapped__(model) if hasattr(type(model).fit, "__wrapped__") else model.fit()
-    assert not torch.equal(*views)
+@pytest.fixture(scope="module")
+def trained(module_results):
+    """All rows on reviews, one seed."""
+    return run(hrkd.train(smoke(), "reviews"), smoke())
+
+
+def model_of(trained, row):
+    return trained.of_rows[row][0]["films"][0]
+
+
+def test_a_saved_student_gives_the_same_logits_through_transformers_alone(trained):
+    student = model_of(trained, OURS)
+    theirs = AutoModelForSequenceClassification.from_pretrained(student.saved()).eval()
+    inputs = collate(student.sequences("test", "films"), np.arange(8))
+    arguments = {key: inputs[key] for key in ("input_ids", "attention_mask", "token_type_ids")}
+    with torch.inference_mode():
+        logits, one_head = theirs(**arguments).logits, head_of(theirs, "films")(**arguments).logits
+        ours = student.load()(**arguments).logits
+    assert are_alike(logits, ours) and logits.shape == (8, 6)
+    assert torch.allclose(one_head, texts.head_logits(ours, inputs["domain"], 2))
+    assert theirs.config.id2label[2] == "films negative" and theirs.config.heads == list(DOMAINS)
+
+
+def test_ratios_are_traced_and_relations_stored(trained):
+    student = model_of(trained, OURS)
+    traced = np.asarray(student.result()["validation"][-1][2]["ratios"])
+    assert traced.shape == (2, 3) and np.allclose(traced.sum(1), 1, atol=1e-3)
+    assert "ratios" not in model_of(trained, PLAIN).result()["validation"][-1][2]
+    of_texts, shares, labels = ratios.ratios_of_texts(student)
+    assert of_texts.shape == (8, 2, 3) and shares.shape == (8, 3, 2, 2) and labels.shape == (8, 3)
+    assert np.allclose(of_texts.sum(2), 1) and np.allclose(shares.sum(3), 1)
+
+
+@pytest.mark.parametrize(("row", "file"), [(OURS, "relations.safetensors"), (META, "view.safetensors")])
+def test_damage_beside_a_model_is_noticed(trained, row, file):
+    path = model_of(trained, row).folder / file
+    content = path.read_bytes()
+    try:
+        path.write_bytes(content[:-8])
+        with pytest.raises(DamagedFile, match=file):
+            ratios.ratios_of_texts(model_of(trained, OURS)) if row == OURS else model_of(trained, STUDENTS[3]).lesson()
+    finally:
+        path.write_bytes(content)
+
+
+def test_meta_kd_weights_texts_and_compares_views(trained):
+    student = model_of(trained, STUDENTS[3])
+    learner, batches, of_student = student.lesson()
+    inputs = batches.at(0)
+    weights = hrkd.text_weights(student.texts, student.preset.encoder, 1, "fp32")["films"]
+    assert torch.allclose(inputs["weight"], torch.from_numpy(weights)[inputs["window"]])
+    terms = of_student(forward(learner.eval(), inputs, "fp32"), inputs)
+    assert set(terms) == {"embedding", "attention", "hidden", "view", "prediction"} and terms["view"].item() > 0
+    plain = model_of(trained, STUDENTS[0]).lesson()[1].at(0)
+    assert "weight" not in plain and "teacher_view" not in plain
+
+
+def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path, capsys):
+    preset = smoke()
+    parts = run(hrkd.table3(preset), preset)
+    record = Record.model_construct(title="Table 3", unit="accuracy", notes=["a note"], scores=parts["scores"])
+    students = {domain: (OURS, model) for domain, (model,) in trained.of_rows[OURS][0].items()}
+    shared.keep_models(students, str(tmp_path), record, "load('FOLDER')", texts.Classifier.save_head)
+    for domain in DOMAINS:
+        classify = pipeline("text-classification", str(tmp_path / domain))
+        assert classify("a fine story")[0]["label"] in ("negative", "positive")
+        readme = (tmp_path / domain / "README.md").read_text()
+        values = [score.value for score in parts["scores"] if (score.method, score.column) == (OURS, domain)]
+        assert f"| {' | '.join(f'{value:.1f}' for value in values)} |" in readme and "- a note" in readme
+        assert f"{students[domain][1].label}. accuracy on the test parts, averaged over seeds:" in readme
+        assert f"load('{tmp_path / domain}')" in readme
+    assert str(tmp_path / "films") in capsys.readouterr().out
+    shared.keep_models({"all": students["films"]}, str(tmp_path), record, "")
+    assert AutoModelForSequenceClassification.from_pretrained(tmp_path / "all").config.num_labels == 6
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_preset_without_texts_has_no_table():
+    preset = smoke()
+    without = preset.changed("mnli", source="files", folder="")
+    assert run(hrkd.table2(without), preset) == {} and hrkd.corpora(without) == ["reviews"]
+    main, few, _ = hrkd.CARD.notebooks
+    assert main.left_out(without) == "" != few.left_out(without)
+
+
+def test_gaps_of_ratios_are_those_of_equal_and_of_different_labels():
+    values = np.array([[[0.5, 0.5, 0.1]], [[0.5, 0.3, 0.1]]])  # two places, one level, three domains
+    gaps = ratios.label_gaps(values, np.array([[0, 0, 1], [0, 1, 1]]))
+    # Domains 0 and 1: alike 0.0, different 0.2. Domains 1 and 2: different 0.4, alike 0.2. 0 and 2: never alike.
+    assert gaps == pytest.approx({ratios.SAME: 0.1, ratios.DIFFERENT: 0.3})
+    assert ratios.weight_moved(np.array([[0.5, 0.5], [1.0, 0.0]])) == 25.0

@@ -3,16 +3,8 @@ import math
 import pytest
 import torch
 
-from helpers.training.losses import (
-    gold_divergence,
-    log_probabilities,
-    logit_divergence,
-    mean,
-    probability_at,
-    probability_divergence,
-    smoothed_negative_log_likelihood,
-    span_negative_log_likelihood,
-)
+from helpers.papers.imm import gold_divergence, logit_divergence, probability_at, probability_divergence
+from helpers.reading import log_probabilities, span_negative_log_likelihood, weighted_mean
 
 
 def test_log_probabilities_ignore_padding():
@@ -27,34 +19,20 @@ def test_span_likelihood_by_hand():
     start = torch.tensor([[0.0, math.log(3), 9.0]])
     end = torch.tensor([[2.0, 2.0, -5.0]])
     mask = torch.tensor([[1, 1, 0]])
-    value = span_negative_log_likelihood(start, end, torch.tensor([1]), torch.tensor([0]), mask)
+    value = span_negative_log_likelihood((start, end), (torch.tensor([1]), torch.tensor([0])), mask)
     assert value.tolist() == pytest.approx([-math.log(0.75) - math.log(0.5)])
-
-
-def test_smoothed_labels_by_hand():
-    # P(start) = 1/2, 1/4, 1/4 and P(end) = 1/3 each; the fourth position is padding, the first two may be answers
-    student = torch.tensor([[math.log(2), 0.0, 0.0, 9.0]]), torch.tensor([[5.0, 5.0, 5.0, -9.0]])
-    mask, possible = torch.tensor([[1, 1, 1, 0]]), torch.tensor([[1, 1, 0, 0]])
-    gold = torch.tensor([0]), torch.tensor([1])
-    # start: 9/10 at 1/2 and 1/10 at 1/4, as the label gives 8/10 + 2/10 / 2 and 2/10 / 2
-    expected = 0.9 * math.log(2) + 0.1 * math.log(4) + math.log(3)
-    assert smoothed_negative_log_likelihood(student, gold, mask, possible, 0.2).tolist() == pytest.approx([expected])
-    hard = smoothed_negative_log_likelihood(student, gold, mask, possible, 0.0)
-    assert hard.tolist() == pytest.approx(span_negative_log_likelihood(*student, *gold, mask).tolist())
-    alone = smoothed_negative_log_likelihood(student, gold, mask, torch.tensor([[1, 1, 1, 0]]), 1.0)
-    assert alone.tolist() == pytest.approx([(math.log(2) + 2 * math.log(4)) / 3 + math.log(3)])
 
 
 def test_span_likelihood_is_computed_in_float32():
     start = torch.zeros(1, 3, dtype=torch.bfloat16)
     mask = torch.ones(1, 3)
-    value = span_negative_log_likelihood(start, start, torch.tensor([0]), torch.tensor([2]), mask)
+    value = span_negative_log_likelihood((start, start), (torch.tensor([0]), torch.tensor([2])), mask)
     assert value.dtype == torch.float32 and value.item() == pytest.approx(2 * math.log(3))
 
 
 def test_weighted_mean_counts_every_example():
-    assert mean(torch.tensor([1.0, 3.0])) == 2
-    assert mean(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 1.0])) == 1.5  # divided by 2, not by 1
+    assert weighted_mean(torch.tensor([1.0, 3.0])) == 2
+    assert weighted_mean(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 1.0])) == 1.5  # divided by 2, not by 1
 
 
 # One window of two tokens and one of padding: the student says 1/2 1/2 for the start and 9/10 1/10 for the end, the

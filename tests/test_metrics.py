@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.data.examples import DataError, Example
-from helpers.tasks.metrics import (
+from helpers.metrics import (
     adversarial_scores,
     best_threshold,
     by_answerability,
@@ -88,9 +88,9 @@ def test_squad_2_rules_where_any_question_is_unanswerable():
 
 def test_predictions_must_fit_the_examples():
     examples = [question("a", "x"), question("b", "y")]
-    with pytest.raises(DataError, match="1 predictions for 2 questions"):
+    with pytest.raises(DataError, match="1 predictions for 2 examples"):
         score(examples, ["x"])
-    with pytest.raises(DataError, match="0 predictions for 0 questions"):
+    with pytest.raises(DataError, match="0 predictions for 0 examples"):
         score([], [])
     swapped = [SimpleNamespace(id="b", text="y"), SimpleNamespace(id="a", text="x")]
     with pytest.raises(DataError, match="prediction 0 is of question 'b', not of 'a'"):
@@ -271,7 +271,7 @@ def test_bleu_by_hand():
 def test_free_answers_need_references():
     with pytest.raises(DataError, match="question 1 has no reference"):
         free_answers(["a", "b"], [["a"], []])
-    with pytest.raises(DataError, match="1 predictions for 2 questions"):
+    with pytest.raises(DataError, match="1 predictions for 2 examples"):
         free_answers(["a"], [["a"], ["b"]])
 
 
@@ -298,9 +298,9 @@ def real_pairs(stories: Path, number: int, brief: bool) -> tuple[list[str], list
     Each has four words or more, as nltk counts four words in a row even of an answer that has fewer. ``brief`` takes
     four words beside long answers alone, so that BLEU's brevity penalty applies.
     """
-    from helpers.data.questions import read
+    from helpers.data.questions import read_questions
 
-    examples = [example for example in read(stories).examples if example.span]
+    examples = [record.example for record in read_questions(stories)[0] if record.example.span]
     if brief:
         examples = [example for example in examples if min(len(text.split()) for text in example.answers) > 5]
     predictions, references = [], []

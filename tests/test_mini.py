@@ -1,124 +1,211 @@
+"""The miniature world: questions about passages, stories, questions without an answer, misleading sentences."""
+
+import hashlib
 import re
+from dataclasses import astuple
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from helpers import paths
-from helpers.data.mini import domains as mini
-from helpers.data.mini.words import RELATIONS
-from helpers.data.mini.world import Fact, questions
-from helpers.data.similarity import question_similarity
+from helpers.data.examples import DataError
+from helpers.data.load import load_domains, narrative
+from helpers.data.mini import world
+from helpers.data.mini.world import RELATIONS, STYLES, make_questions, make_story
+from helpers.data.questions import closest_span
+from helpers.models.encoders import load_tokenizer
+from helpers.presets.load import load
+from helpers.presets.schema import DataSettings
+
+IN_FULL = re.compile(r"(Dr\.|Captain|Judge|Major|Professor|Senator|May|July|about|nearly|over) ")
+DIGESTS = {
+    "encyclopedia": "cb55aeb84cbb39f8",
+    "news": "e5818547486e8859",
+    "trivia": "82ba5929ce1d84bc",
+    "multihop": "b77c8c137bedc530",
+    "search": "8ab0aceade5dc817",
+    "stories": "efbcf55574df5e4d",
+    "encyclopedia-unanswerable": "23f8085a5460bf6c",
+    "news-unanswerable": "2cdd02ab257b0f20",
+    "trivia-unanswerable": "c225882fc47691c6",
+    "multihop-unanswerable": "13cc9bb25d67c191",
+    "search-unanswerable": "dea1e854c16ae985",
+    "conventions": "18f065d626225b57",
+    "adversarial": "cc47ea4af25d2721",
+}  # a changed one means that everything is trained anew
 
 
 @pytest.fixture(scope="module")
 def domains():
-    return {name: mini.load_domain(name) for name in mini.DOMAINS}
+    return {name: world.load_domain(name) for name in world.STREAMS}
 
 
-def test_sizes(domains):
-    assert {name: len(d.train) for name, d in domains.items()} == {n: s.size for n, s in mini.STYLES.items()}
-    assert all(400 <= len(d.train) <= 1000 for d in domains.values())
-    assert all((len(d.valid), len(d.test)) == (100, 200) for d in domains.values())
+@pytest.fixture(scope="module")
+def stories(domains):
+    return examples_of(domains["stories"])
 
 
-def test_enough_relations_and_wordings():
-    assert len(RELATIONS) >= 12
-    for relation in RELATIONS:
-        assert len(set(relation.statements)) >= 3
-        assert all(s.count("{s}") == 1 and s.count("{o}") == 1 for s in relation.statements)
+def parts_of(domain):
+    return domain.train, domain.valid, domain.test
 
 
-def test_answers_stand_where_they_should(domains):
-    for domain in domains.values():
-        for example in domain.train + domain.valid + domain.test:
-            assert example.context[slice(*example.span)] == example.answers[0]
-            assert example.context.count(example.question) == 0
+def examples_of(domain):
+    return [example for part in parts_of(domain) for example in part]
+
+
+def digest(examples):
+    return hashlib.sha256(repr([astuple(example) for example in examples]).encode()).hexdigest()[:16]
+
+
+def test_the_world_is_what_it_was(domains):
+    with_conventions = [world.load_domain(name, seed=1, conventions=True) for name in world.DOMAINS]
+    misleading = [example for name in world.DOMAINS for example in world.make_adversarial(name, conventions=True)]
+    digests = {name: digest(examples_of(domain)) for name, domain in domains.items()}
+    digests["conventions"] = digest(example for domain in with_conventions for example in examples_of(domain))
+    digests["adversarial"] = digest(misleading)
+    assert digests == DIGESTS
+
+
+def test_sizes_and_no_passage_in_two_parts(domains):
+    for name, domain in domains.items():
+        size = STYLES[name.removesuffix("-unanswerable")].size if name != "stories" else 500
+        assert [len(part) for part in parts_of(domain)] == [size, 100, 200]
+        passages = [{example.context for example in part} for part in parts_of(domain)]
+        assert not any(first & second for first, second in combinations(passages, 2)), name
+        assert len({example.id for example in examples_of(domain)}) == size + 300
+
+
+def test_another_seed_makes_another_world_and_fewer_questions_are_the_first(domains):
+    for name in ("news", "stories", "search-unanswerable"):
+        fewer = world.load_domain(name, train_size=50, test_size=7)
+        assert fewer.train == domains[name].train[:50] and fewer.test == domains[name].test[:7]
+        other = {example.context for example in world.load_domain(name, seed=1).train}
+        assert not other & {example.context for example in domains[name].train}
+
+
+def test_answers_stand_where_their_spans_say(domains):
+    for name in set(domains) - {"stories"}:
+        for example in examples_of(domains[name]):
+            assert not example.answers or example.context[slice(*example.span)] == example.answers[0]
+            assert example.question not in example.context and (example.span is None) == (not example.answers)
 
 
 def test_passages_state_6_to_10_facts_and_each_question_has_a_distractor():
     rng = np.random.default_rng(0)
-    for name, style in mini.STYLES.items():
+    for name, style in STYLES.items():
         for _ in range(200):
-            for _, text, _, _, facts, fact in questions(rng, style, 4):
+            for _, text, _, _, facts, fact in make_questions(rng, style, 4):
                 assert 6 <= len(facts) <= 10
                 others = [f for f in facts if f.relation.object == fact.relation.object and f != fact]
-                assert others, (name, text)
-                assert all(f.value != fact.value for f in others)
-
-
-def test_no_passage_in_two_parts(domains):
-    for domain in domains.values():
-        parts = [{e.context for e in part} for part in (domain.train, domain.valid, domain.test)]
-        assert not (parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2])
-
-
-def test_names_are_many_and_halved():
-    for kind in ("person", "town", "company"):
-        first, second = (set(mini.pools(pretraining=half)[kind]) for half in (True, False))
-        assert not first & second and len(first) > 1000
-    every = sum(len(mini.pools(pretraining=half)["person"]) for half in (True, False))
-    assert every >= 10_000
-
-
-def test_the_same_seed_makes_the_same_world(domains):
-    again = mini.load_domain("news")
-    assert [e.question for e in again.train] == [e.question for e in domains["news"].train]
-    other = mini.load_domain("news", seed=1)
-    assert [e.context for e in other.train] != [e.context for e in again.train]
-    fewer = mini.load_domain("news", train_size=50)
-    assert fewer.train == again.train[:50] and fewer.test == again.test
-
-
-def test_similarity_of_the_domains_is_unequal(domains):
-    _, weights = question_similarity({n: [e.question for e in d.train] for n, d in domains.items()})
-    others = weights[~np.eye(len(weights), dtype=bool)]
-    assert others.max() > 1.5 * others.min()
-
-
-def test_adversarial_sentences_mislead_and_keep_the_answer(domains):
-    rows = mini.adversarial(size=30, variants=3)
-    clean = {e.id: e for e in rows if e.id == e.group}
-    assert [e.question for e in clean.values()] == [e.question for e in domains["encyclopedia"].test[:30]]
-    assert len(rows) == 4 * len(clean)
-    for example in rows:
-        original = clean[example.group]
-        assert example.answers == original.answers and example.context.startswith(original.context)
-        if example.id != example.group:
-            added = example.context.removeprefix(original.context)
-            assert original.answers[0] not in added and added.strip()
-
-
-def test_unknown_domain_is_named():
-    with pytest.raises(ValueError, match="unknown miniature domain 'sports'; there are encyclopedia"):
-        mini.load_domain("sports")
-
-
-def test_the_encoder_is_small_and_has_its_record():
-    weights = paths.MINI / "model.safetensors"
-    assert weights.stat().st_size <= 3_000_000
-    assert (paths.MINI / "pretraining.json").is_file()
-
-
-IN_FULL = re.compile(r"(Dr\.|Captain|Judge|Major|Professor|Senator|May|July|about|nearly|over) ")
+                assert others and all(f.value != fact.value for f in others), (name, text)
 
 
 def test_with_conventions_domains_disagree_about_what_an_answer_holds(domains):
-    for name, domain in domains.items():
-        own, style = mini.load_domain(name, conventions=True), mini.STYLES[name]
-        examples = own.train + own.valid + own.test
+    for name in world.DOMAINS:
+        domain = world.load_domain(name, conventions=True)
+        examples = examples_of(domain)
         assert all(example.context[slice(*example.span)] == example.answers[0] for example in examples)
-        starts_in_full = any(IN_FULL.match(example.answers[0]) for example in examples)
-        assert starts_in_full == bool({"person", "year", "number"} & set(style.full))
+        begins_in_full = any(IN_FULL.match(example.answers[0]) for example in examples)
+        assert begins_in_full == bool({"person", "year", "number"} & set(STYLES[name].full))
         # All domains write so: only what counts as the answer differs.
-        assert any("Captain " in example.context for example in own.train)
-        assert not any(IN_FULL.match(example.answers[0]) for example in domain.train)
-    wrong = [example.context for example in mini.adversarial(conventions=True) if example.id != example.group]
-    assert any(IN_FULL.search(context[-40:]) for context in wrong)
+        assert any("Captain " in example.context for example in domain.train)
+        assert not any(IN_FULL.match(example.answers[0]) for example in domains[name].train)
 
 
-def test_a_span_in_full_and_plain():
-    person, town = (next(relation for relation in RELATIONS if relation.object == kind) for kind in ("person", "town"))
-    led = Fact("X", person, "Ada Bell", 0, 10, "Dr. ", "")
-    assert led.span(full=True) == (6, 18) and led.span(full=False) == (10, 18)
-    lives = Fact("X", town, "Bath", 0, 3, "", ", Westmark")
-    assert lives.span(full=True) == (3, 17) and lives.span(full=False) == (3, 7)
+def test_what_a_passage_does_not_say_it_says_of_others():
+    rng, names_subject = np.random.default_rng(0), []
+    for _ in range(200):
+        for question, passage, answers, _, facts, fact in make_questions(rng, STYLES["encyclopedia"], 4, 1.0):
+            assert (answers, fact) == ((), None)
+            relation, subject = parse(question)
+            stated = [f for f in facts if f.relation is relation]
+            assert stated and all(f.subject != subject for f in stated), (question, passage)
+            names_subject.append(subject in passage)
+    assert 0.05 < np.mean(names_subject) < 0.5
+
+
+def parse(question):
+    """The relation and subject of a question of the encyclopedia."""
+    for relation in RELATIONS:
+        asks = [text.format(s="|") for text in relation.asks]
+        for template in STYLES["encyclopedia"].questions:
+            before, after = template.format(s="|", nouns=relation.nouns, asks=asks).split("|")
+            if question.startswith(before) and question.endswith(after):
+                return relation, question.removeprefix(before).removesuffix(after)
+    raise AssertionError(question)
+
+
+@pytest.mark.parametrize("style", world.DOMAINS)
+def test_a_third_of_the_questions_has_no_answer(style):
+    examples = world.load_domain(f"{style}-unanswerable", train_size=600).train
+    empty = [example for example in examples if not example.answers]
+    assert abs(len(empty) / 600 - 1 / 3) < 3.5 * np.sqrt(2 / 9 / 600)
+
+
+def test_adversarial_sentences_mislead_and_keep_the_answer(domains):
+    examples = world.make_adversarial(size=30, variants=3)
+    clean = {example.id: example for example in examples if example.id == example.group}
+    assert list(clean.values()) == domains["encyclopedia"].test[:30] and len(examples) == 4 * len(clean)
+    for example in examples:
+        original = clean[example.group]
+        added = example.context.removeprefix(original.context)
+        assert (example.answers, example.span) == (original.answers, original.span)
+        assert original.answers[0] not in added and bool(added.strip()) == (example.id != example.group)
+
+
+def test_stories_have_two_free_answers_and_the_span_nearest_to_them(stories):
+    hits, little = 0, {".", "a", "the", "of", "in", "It", "They", "because"}
+    for example in stories:
+        assert len(set(example.answers)) == 2
+        assert example.span == closest_span(example.context, example.answers)
+        shared = set.intersection(*(set(answer.split()) for answer in example.answers)) - little
+        hits += bool((shared - set(example.question.split())) & set(example.context[slice(*example.span)].split()))
+    assert hits > 0.93 * len(stories)  # rarely free words come nearer than the answer
+    absent = [[answer.removesuffix(" .") not in e.context for answer in e.answers] for e in stories]
+    assert 0.4 < np.mean(absent) < 0.7 and 0.1 < np.mean([all(row) for row in absent]) < 0.3
+
+
+def test_stories_are_tokenised_and_the_encoder_has_their_words(stories):
+    tokenizer = load_tokenizer("data/mini")
+    for example in stories:
+        for text in (example.question, example.context, *example.answers):
+            assert not re.search(r"\w[.,?]|[{}]", text), text
+            assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"], text
+
+
+def test_every_answer_of_a_story_has_a_rival_and_no_two_names_share_a_word():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        story, facts = make_story(rng)
+        subjects = {subject for subject, _, _ in facts}
+        words = [word for text in (*subjects, *(value for _, _, value in facts)) for word in text.split()]
+        assert len(words) == len(set(words)), story
+        relations = [relation.name for _, relation, _ in facts]
+        assert len(facts) in (4, 6) and all(relations.count(name) == 2 for name in relations)
+
+
+@pytest.mark.parametrize("name", ["smoke", "mini", "lab", "paper"])
+def test_narrative_takes_the_place_of_the_domains(name):
+    data = load(name).data
+    only = narrative(data)
+    assert only.domains == {"stories": "narrativeqa:summaries" if name == "paper" else "stories"}
+    assert only.adversarial is None and data.adversarial is not None
+    replaced = {"domains", "adversarial"}
+    assert only.model_dump(exclude=replaced) == data.model_dump(exclude=replaced)
+    if only.source == "mini":
+        assert len(load_domains(only)["stories"].test) == data.test_size
+
+
+def test_errors_name_what_is_wrong():
+    with pytest.raises(DataError, match=r"data\.narrative is empty; name the stories there"):
+        narrative(DataSettings(source="mini", domains={"news": "news"}))
+    with pytest.raises(DataError, match=r"unknown miniature domain 'tales'; there are encyclopedia, .* and stories"):
+        world.load_domain("tales")
+    with pytest.raises(DataError, match="'stories' has no adversarial questions; there are some for encyclopedia"):
+        world.make_adversarial("stories")
+
+
+def test_the_encoder_is_small_and_has_its_record():
+    assert (paths.MINI / "model.safetensors").stat().st_size <= 3_000_000
+    assert (paths.MINI / "pretraining.json").is_file()

@@ -1,158 +1,195 @@
-"""The miniature tasks: labels, sizes and streams, what a second text gives away, and questions without an answer."""
+"""The miniature claims, reviews and tasks: what their labels mean, and that nothing else gives the labels away."""
+
+import hashlib
+import re
+from dataclasses import astuple
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from helpers import paths
 from helpers.batches.sequences import make_choices, make_pairs
-from helpers.data.examples import Choice, DataError, fingerprint_of
-from helpers.data.mini import domains, tasks, texts
-from helpers.data.mini.words import RELATIONS, STYLES
-from helpers.data.mini.world import questions
-from helpers.data.sections import fingerprint
-from helpers.data.tasks import load_tasks
-from helpers.models.pretrained import load_tokenizer
-from helpers.presets.schema import TasksSettings
+from helpers.data.examples import Choice, DataError
+from helpers.data.mini import tasks, world
+from helpers.data.mini.tasks import GENRES, REVIEWS, TASKS, TEXT_STREAMS, TEXTS
+from helpers.models.encoders import load_tokenizer
+from helpers.presets.load import load
 
 LONGEST = 72  # tokens
-CLASSES = [name for name, source in tasks.SOURCES.items() if source.kind == "labels"]
-PAIRS = [name for name in CLASSES if name not in ("acceptability", "sentiment")]
+PAIRS = [name for name, task in TASKS.items() if task.kind == "labels" and name not in ("acceptability", "sentiment")]
+DIGESTS = {
+    "texts": "73e0f038def7e8cc",
+    "tasks": "4a8c3f0eeb9b6509",
+    "seed 1": "90f7c4e2028d5b0a",
+}  # a changed one means that everything is trained anew
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    """Each task with a training part of its own size."""
-    return {name: tasks.load_task(name, name, test_size=100, unlabelled_size=20) for name in tasks.SOURCES}
+    """Each task with a training part of its default size."""
+    return {name: tasks.load_task(name, name, test_size=100, unlabelled_size=20) for name in TASKS}
 
 
-def parts_of(task):
-    return task.train, task.valid, task.test, task.unlabelled
+def draw_claims(genre, number=200):
+    rng = np.random.default_rng(5)
+    return [tasks.draw_claim(rng, GENRES[genre]) for _ in range(number)]
 
 
-def text_of(example):
-    return example.context if isinstance(example, Choice) else example.first
+def noise(share, number):
+    """More than a share of ``number`` examples varies by chance."""
+    return 3.5 * np.sqrt(share * (1 - share) / number)
 
 
-def test_sizes_kinds_and_other_streams_than_the_neighbours(loaded):
-    for name, task in loaded.items():
-        source = tasks.SOURCES[name]
-        assert [len(part) for part in parts_of(task)] == [source.size, 100, 100, 20]
-        assert (task.kind, task.labels, task.metrics) == (source.kind, source.labels, source.metrics)
-        assert {type(e) is Choice for part in parts_of(task) for e in part} == {source.kind == "choices"}
-        assert all(e.label is None for e in task.unlabelled)
-    others = [*texts.STREAMS.values(), *domains.STREAMS.values(), 99]
-    assert len({*tasks.STREAMS.values(), *others}) == len(tasks.STREAMS) + len(others)
-
-
-def test_labels_are_drawn_alike():
-    for name in CLASSES:
-        classes = len(tasks.SOURCES[name].labels)
-        labels = [e.label for e in tasks.load_task(name, name, train_size=600, valid_size=1, test_size=1).train]
-        noise = np.sqrt(600 / classes * (1 - 1 / classes))
-        assert np.abs(np.bincount(labels, minlength=classes) - 600 / classes).max() < 3.5 * noise, name
-
-
-def test_scores_are_spread_and_endings_stand_anywhere(loaded):
-    scores = [e.label for e in loaded["similarity"].train]
-    assert all(isinstance(score, float) and 0 <= score <= 5 for score in scores)
-    assert min(scores) < 0.5 and max(scores) > 4.5 and np.histogram(scores, 5, (0, 5))[0].min() > 20
-    numbers = np.bincount([e.label for e in loaded["continuation"].train], minlength=4)
-    assert all(len(set(e.endings)) == 4 for e in loaded["continuation"].train) and numbers.min() > 50
-
-
-def test_no_text_twice_in_a_task(loaded):
-    for name, task in loaded.items():
-        firsts = [text_of(e) for part in parts_of(task) for e in part]
-        assert len(set(firsts)) == len(firsts), name
-
-
-def test_a_smaller_part_begins_a_larger_one(loaded):
-    for name, task in loaded.items():
-        fewer = tasks.load_task(name, name, train_size=15, valid_size=9, test_size=20, unlabelled_size=3)
-        for few, many in zip(parts_of(fewer), parts_of(task), strict=True):
-            assert few == many[: len(few)], name
-        assert tasks.load_task(name, name, seed=1, train_size=15, valid_size=1, test_size=1).train != fewer.train
-
-
-def test_texts_are_short(loaded):
-    tokenizer = load_tokenizer(str(paths.MINI))
-    for name, task in loaded.items():
-        make = make_choices if task.kind == "choices" else make_pairs
-        sequences = make(task.train, tokenizer, LONGEST)
-        assert not sequences.notes and sequences.lengths_W.mean() < 42, name
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_the_second_text_alone_says_nothing_of_the_label(name):
+def guess(examples, text_of, fresh):
+    """The accuracy on ``fresh`` of a linear classifier of the words that ``text_of`` gives it."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
+    model = make_pipeline(CountVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=1000))
+    model.fit([text_of(example) for example in examples], [example.label for example in examples])
+    return model.score([text_of(example) for example in fresh], [example.label for example in fresh])
+
+
+def parts_of(task):
+    return task.train, task.valid, task.test, *([task.unlabelled] if hasattr(task, "unlabelled") else [])
+
+
+def test_the_texts_and_tasks_are_what_they_were(loaded):
+    made = {"texts": [tasks.load_texts(name) for name in TEXT_STREAMS], "tasks": loaded.values()}
+    made["seed 1"] = [tasks.load_texts(name, seed=1) for name in TEXT_STREAMS]
+    for name, domains in made.items():
+        examples = [astuple(example) for domain in domains for part in parts_of(domain) for example in part]
+        assert hashlib.sha256(repr(examples).encode()).hexdigest()[:16] == DIGESTS[name]
+
+
+def test_sizes_kinds_and_streams(loaded):
+    for name, task in loaded.items():
+        assert [len(part) for part in parts_of(task)] == [TASKS[name].size, 100, 100, 20]
+        assert (task.kind, list(task.labels), list(task.metrics)) == tuple(
+            getattr(TASKS[name], field) for field in ("kind", "labels", "metrics")
+        )
+        assert {type(e) is Choice for part in parts_of(task) for e in part} == {task.kind == "choices"}
+        assert all(example.label is None for example in task.unlabelled)
+    streams = [*tasks.TASK_STREAMS.values(), *TEXT_STREAMS.values(), *world.STREAMS.values(), 99]
+    assert len(set(streams)) == len(streams)
+
+
+@pytest.mark.parametrize("name", [*TEXT_STREAMS, *(name for name, task in TASKS.items() if task.kind == "labels")])
+def test_labels_are_drawn_alike(name):
+    if name in TASKS:
+        task = tasks.load_task(name, name, train_size=600, valid_size=1, test_size=1)
+        examples, classes = task.train, len(task.labels)
+    else:
+        examples, classes = tasks.load_texts(name, train_size=600).train, len(tasks.label_names(name))
+    counts = np.bincount([example.label for example in examples], minlength=classes)
+    assert np.abs(counts / 600 - 1 / classes).max() < noise(1 / classes, 600)
+
+
+def test_no_text_in_two_parts_and_none_twice_in_a_task(loaded):
+    for name in TEXT_STREAMS:
+        parts = [{(e.first, e.second) for e in part} for part in parts_of(tasks.load_texts(name))]
+        assert not any(first & second for first, second in combinations(parts, 2)), name
+    for name, task in loaded.items():
+        texts = [e.context if task.kind == "choices" else e.first for part in parts_of(task) for e in part]
+        assert len(set(texts)) == len(texts), name
+
+
+def test_a_smaller_part_begins_a_larger_one(loaded):
+    pairs = [
+        (tasks.load_task(name, name, train_size=15, valid_size=9, test_size=20, unlabelled_size=3), task)
+        for name, task in loaded.items()
+    ]
+    pairs += [(tasks.load_texts(name, train_size=15, test_size=20), tasks.load_texts(name)) for name in TEXT_STREAMS]
+    for fewer, more in pairs:
+        assert all(few == many[: len(few)] for few, many in zip(parts_of(fewer), parts_of(more), strict=True))
+
+
+def test_texts_are_short_and_never_cut(loaded):
+    tokenizer = load_tokenizer(str(paths.MINI))
+    for name, task in loaded.items():
+        sequences = (make_choices if task.kind == "choices" else make_pairs)(task.train, tokenizer, LONGEST)
+        assert not sequences.notes and sequences.lengths_W.mean() < 42, name
+    for settings in (getattr(load(preset), section) for preset in ("mini", "smoke") for section in ("mnli", "reviews")):
+        for name in settings.domains.values():
+            assert list(tasks.label_names(name)) == settings.labels
+            assert not make_pairs(tasks.load_texts(name).train, tokenizer, settings.max_length).notes, name
+
+
+@pytest.mark.parametrize("genre", GENRES)
+def test_labels_of_claims_are_what_the_passage_states(genre):
+    for label, (subject, relation, value), _, statements in draw_claims(genre):
+        values = [v for s, r, v in statements if s == subject and r is relation]
+        expected = {"entailed": [value], "not said": []}.get(label)
+        assert values == expected if expected is not None else (len(values) == 1 and values != [value])
+
+
+@pytest.mark.parametrize("genre", GENRES)
+def test_an_entailed_claim_is_in_other_words_than_its_passage(genre):
+    rng = np.random.default_rng(5)
+    claims = [tasks.make_claim(rng, GENRES[genre]) for _ in range(200)]
+    assert not any(claim in passage for claim, passage, label in claims if label == "entailed")
+
+
+def test_the_value_or_subject_in_the_passage_is_not_enough():
+    claims = [claim for genre in GENRES for claim in draw_claims(genre)]
+    labels = np.asarray([label for label, *_ in claims])
+    has_value = np.asarray([any(value == v for *_, v in told) for _, (*_, value), _, told in claims])
+    assert has_value[labels == "entailed"].all() and 0.05 < has_value[labels != "entailed"].mean() < 0.2
+    has_subject = np.asarray([any(subject in (s, v) for s, _, v in told) for _, (subject, *_), _, told in claims])
+    chained = np.asarray([len(told) > 2 for *_, told in claims])  # these name the subject in any case
+    named = has_subject[(labels == "not said") & ~chained]
+    assert abs(named.mean() - tasks.NAMED) < noise(tasks.NAMED, len(named))
+
+
+@pytest.mark.parametrize("genre", GENRES)
+def test_a_claim_alone_says_nothing_of_its_label(genre):
+    domain = tasks.load_texts(genre, train_size=600, test_size=600)
+    assert abs(guess(domain.train, lambda example: example.first, domain.test) - 1 / 3) < noise(1 / 3, 600)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_second_text_alone_says_nothing_of_the_label(name):
     task = tasks.load_task(name, name, train_size=500, valid_size=1, test_size=300)
-    model = make_pipeline(CountVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=300))
-    model.fit([e.second for e in task.train], [e.label for e in task.train])
     chance = 1 / len(task.labels)
-    right = model.score([e.second for e in task.test], [e.label for e in task.test])
-    assert abs(right - chance) < 3.5 * np.sqrt(chance * (1 - chance) / 300)
+    assert abs(guess(task.train, lambda example: example.second, task.test) - chance) < noise(chance, 300)
 
 
 def test_an_ending_alone_says_nothing():
     """No ending's name or value tells by being in most of them more than by chance."""
-    right = 0
-    examples = tasks.load_task("continuation", "x", train_size=400, valid_size=1, test_size=1).train
+    right, examples = 0, tasks.load_task("continuation", "x", train_size=400, valid_size=1, test_size=1).train
     for example in examples:
         words = [set(ending.split()) for ending in example.endings]
-        shared = [sum(len(own & other) for other in words) for own in words]
+        shared = [sum(len(ending & other) for other in words) for ending in words]
         right += (shared[example.label] == max(shared)) / shared.count(max(shared))
     assert right / len(examples) < 0.4
 
 
-def test_a_preset_may_name_them_and_they_are_these():
-    settings = TasksSettings(
-        source="mini", tasks={f"my-{s}": s for s in tasks.SOURCES}, train_size=8, valid_size=4, test_size=4
-    )
-    loaded = load_tasks(settings)
-    assert [e.id for e in loaded["my-reference"].valid] == [f"my-reference-valid-{number}" for number in range(4)]
-    assert fingerprint_of([[fingerprint(settings, name)] for name in loaded]) == "890badcd26b63114"
+@pytest.mark.parametrize("name", REVIEWS)
+def test_the_verdict_decides_or_else_the_majority(name):
+    shared, mixed = TEXTS.shared, 0
+    good, bad = ({*getattr(REVIEWS[name], kind).split(), *getattr(shared, kind).split()} for kind in ("good", "bad"))
+    assert not good & bad
+    for review in tasks.load_texts(name, train_size=300).train:
+        votes, verdict = [], 0
+        for sentence in review.first.split(". "):
+            words = re.findall("[a-z]+", sentence.lower())
+            if signs := [1 if word in good else -1 for word in words if word in good | bad]:  # or else it is neutral
+                assert len(signs) == 1, sentence
+                sign = -signs[0] if set(words) & set(shared.negations) else signs[0]
+                if sentence.startswith(("All in all", "Still")):
+                    verdict = sign
+                else:
+                    votes.append(sign)
+        label = "positive" if (verdict or sum(votes)) > 0 else "negative"
+        assert tasks.label_names(name)[review.label] == label, review.first
+        mixed += len(set(votes)) > 1
+    assert mixed > 45
 
 
-def test_an_unknown_source_is_named():
+def test_an_unknown_name_is_named():
     with pytest.raises(DataError, match="wnli: unknown miniature task 'pronouns'; there are acceptability, sentiment"):
         tasks.load_task("pronouns", "wnli")
-
-
-@pytest.mark.parametrize("style", domains.DOMAINS)
-def test_a_third_of_the_questions_has_no_answer(style):
-    domain = domains.load_domain(f"{style}-unanswerable", train_size=600)
-    empty = [e for e in domain.train if not e.answers]
-    assert abs(len(empty) / 600 - 1 / 3) < 3.5 * np.sqrt(2 / 9 / 600)
-    assert all(e.span is None for e in empty)
-    assert all(e.context[slice(*e.span)] == e.answers[0] for e in domain.train if e.answers)
-    asked = [(e.context, e.question) for e in empty]
-    assert len(set(asked)) > 0.97 * len(asked)
-    fewer = domains.load_domain(f"{style}-unanswerable", train_size=40)
-    assert fewer.train == domain.train[:40] and fewer.test == domain.test
-
-
-def test_what_a_passage_does_not_say_it_says_of_others():
-    rng = np.random.default_rng(0)
-    kinds = []
-    for _ in range(200):
-        for question, passage, answers, _, facts, fact in questions(rng, STYLES["encyclopedia"], 4, 1.0):
-            assert (answers, fact) == ((), None)
-            relation, subject = _asked(question)
-            told = [f for f in facts if f.relation == relation]
-            assert told and all(f.subject != subject for f in told), (question, passage)
-            kinds.append(subject in passage)
-    assert 0.05 < np.mean(kinds) < 0.5
-
-
-def _asked(question):
-    """The relation and subject of a question."""
-    for relation in RELATIONS:
-        asks = [text.format(s="|") for text in relation.asks]
-        for template in STYLES["encyclopedia"].questions:
-            before, after = template.format(s="|", nouns=relation.nouns, asks=asks).split("|")
-            if question.startswith(before) and question.endswith(after):
-                return relation, question.removeprefix(before).removesuffix(after)
-    raise AssertionError(question)
+    with pytest.raises(DataError, match="unknown miniature domain of labelled texts 'news'; there are encyclopedia"):
+        tasks.load_texts("news")

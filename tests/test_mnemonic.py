@@ -1,20 +1,21 @@
-"""RMR as a whole: padding that changes nothing, its switches, saving, and learning."""
+"""RMR as a whole: padding that changes nothing, its switches, saving, learning, and word vectors of GloVe."""
+
+import gzip
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
+from helpers import decoding, metrics, reading
 from helpers.batches.plans import Batches
-from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import SequenceTensors
-from helpers.data.mini import domains
-from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader
-from helpers.models.pretrained import inputs_of, load_saved, load_tokenizer, save_encoder
+from helpers.batches.sequences import collate, make_windows
+from helpers.data.examples import DataError
+from helpers.data.mini import world
+from helpers.loop import fit
+from helpers.models.encoders import inputs_of, load_saved, load_tokenizer, save_encoder
+from helpers.models.mnemonic import NEVER, MnemonicReader, make_reader, read_glove
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks import decoding, metrics, spans
-from helpers.tasks.answering import load_reader
-from helpers.training.loop import fit
 
 
 def reader(seed=0, **changes):
@@ -25,12 +26,12 @@ def reader(seed=0, **changes):
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = domains.load_domain("news", train_size=12).train[:12]
+    examples = world.load_domain("news", train_size=12).train[:12]
     return make_windows(examples, load_tokenizer("data/mini"), max_length=48, stride=16)
 
 
 def batch_of(windows, *index):
-    return SequenceTensors(windows).gather(np.asarray(index))
+    return collate(windows, np.asarray(index))
 
 
 def outputs(model, batch):
@@ -111,7 +112,7 @@ def test_every_parameter_learns(windows):
     model, batch = reader(blocks=3).train(), batch_of(windows, *range(8))
     for parameter in model.parameters():  # as new, all alignments are nearly even
         parameter.data *= 3 if parameter.dim() > 1 else 1
-    spans.loss(model(**{name: batch[name] for name in inputs_of(model)}), batch, 0.0)["likelihood"].backward()
+    reading.likelihood(model(**{name: batch[name] for name in inputs_of(model)}), batch, 0.0)["likelihood"].backward()
     # what is added to all logits alike cannot matter
     idle = {"pointer.start.2.bias", "pointer.end.2.bias"}
     for name, parameter in model.named_parameters():
@@ -133,21 +134,73 @@ def test_saved_and_loaded_it_reads_the_same(windows, tmp_path):
 
 
 def test_it_learns_eight_questions_by_heart():
-    examples = domains.load_domain("encyclopedia", train_size=8).train[:8]
+    examples = world.load_domain("encyclopedia", train_size=8).train[:8]
     windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
     model = reader(word_width=16, letter_width=8, hidden=16)
     settings = TrainingSettings(
         learning_rate=2e-2, batch_size=8, epochs=1.0, weight_decay=0.0, clip=5.0, precision="fp32"
     )
-    fit(model, Batches(SequenceTensors(windows), [np.arange(len(windows))] * 60), spans.loss, settings, seed=0)
-    found = decoding.decode(windows, spans.predict(model, windows, precision="fp32"))
+    fit(model, Batches(windows, [np.arange(len(windows))] * 60), reading.likelihood, settings, seed=0)
+    found = decoding.decode(windows, reading.predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in found]).f1.mean() == 100
 
 
-def test_once_saved_it_answers_a_question(tmp_path):
-    model, tokenizer = reader(), load_tokenizer("data/mini")
-    save_encoder(model, tokenizer, tmp_path / "model")
-    example = domains.load_domain("news", train_size=1).train[0]
-    windows = make_windows([example], tokenizer, max_length=384)
-    expected = decoding.decode(windows, spans.predict(model, windows, precision="fp32"))[0].text
-    assert expected and load_reader(tmp_path / "model").answer(example.question, example.context).text == expected
+# --- word vectors of GloVe ------------------------------------------------------------------------------------------
+
+GOOD = "the 0.5 -1 2e-1\n. . . 1 2 3\nking 7 8 9\nthe 4 4 4\ncafé 0 0 1\n"
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", " \n"])
+def test_wanted_words_in_their_order(tmp_path, ending):
+    path = write(tmp_path / "glove.txt", GOOD.replace("\n", ending))
+    vectors, found = read_glove(path, ["king", "queen", "the", "café"], 3)
+    assert vectors.dtype == torch.float32 and found.dtype == torch.bool
+    assert vectors.tolist() == [[7, 8, 9], [0, 0, 0], pytest.approx([0.5, -1, 0.2]), [0, 0, 1]]
+    assert found.tolist() == [True, False, True, True]
+
+
+def test_a_word_may_hold_spaces_and_the_first_of_two_counts(tmp_path):
+    path = write(tmp_path / "glove.txt", GOOD)
+    vectors, found = read_glove(path, [". . .", "the"], 3)
+    assert found.all() and vectors[0].tolist() == [1, 2, 3] and vectors[1, 1] == -1
+    with pytest.raises(DataError, match="none of the 1 words"):
+        read_glove(path, ["."], 3)
+
+
+def test_gzipped_files_are_read_too(tmp_path):
+    path = write(tmp_path / "glove.txt.gz", gzip.compress(GOOD.encode()))
+    assert read_glove(path, ["king"], 3)[0].tolist() == [[7, 8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("content", "width", "words"),
+    [
+        ("a 1 2\nb 1 2\n", 3, "line 1: expected a word and 3 numbers, found 2, .*give vectors of width 3"),
+        ("400000 3\na 1 2 3\n", 3, "line 1: expected a word and 3 numbers, found 1, in '400000 3'"),
+        ("a 1 2 3 4 5\n", 3, "none of the 1 words, .*of width 3"),
+        ("a 1 2 3\n\nb 1 2 3\n", 3, "line 2: .*found 0, in ''"),
+        ("a\t1\t2\t3\n", 3, "line 1: .*found 0, in "),
+        ("b 1 2 3\na 1 x 3\n", 3, "line 2: expected finite numbers, found 'a 1 x 3'; fetch it again"),
+        ("b 1 2 3\na nan 2 3\n", 3, "line 2: expected finite numbers"),
+        ("b 1 2 3\na 1 2 1e99\n", 3, "line 2: expected finite numbers"),
+        (b"b 1 2 3\n\xff 1 2 3\n", 3, "none of the 1 words, such as 'a', is on its 2 lines"),
+        ("", 3, "none of the 1 words, such as 'a', is on its 0 lines"),
+        ("der 1 2 3\ndie 1 2 3\n", 3, "none of the 1 words, such as 'a', is on its 2 lines; .*same language"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_file_that_cannot_be_used_is_one_clear_line(tmp_path, content, width, words):
+    path = write(tmp_path / "glove.txt", content)
+    with pytest.raises(DataError, match=rf"glove\.txt: {words}") as error:
+        read_glove(path, ["a"], width)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(DataError, match=r"none\.txt: no such file; -p glove names GloVe's text file"):
+        read_glove(tmp_path / "none.txt", ["a"], 3)

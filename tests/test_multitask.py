@@ -1,180 +1,201 @@
-"""One encoder under several heads: shared, saved, taken apart; and the loss of a task with teachers."""
+"""Models of several tasks: choices, what a task needs, trainings, predictions, and one encoder under several heads."""
 
-from types import SimpleNamespace
+import dataclasses
+import math
 
 import numpy as np
 import pytest
 import torch
 from conftest import are_alike
 from torch import nn
-from transformers import AutoModelForMultipleChoice, AutoModelForQuestionAnswering, AutoModelForSequenceClassification
+from transformers import (
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
-from helpers.batches.tensors import SequenceTensors
-from helpers.batches.texts import EncoderError
-from helpers.models.multitask import Head, load_multitask, new_multitask, part_of, set_dropout
-from helpers.models.pretrained import load_tokenizer, save_encoder
+from helpers import multitask
+from helpers.batches.sequences import Sequences, collate, make_choices
+from helpers.data.examples import Choice, DataError, Example
+from helpers.errors import EncoderError
+from helpers.models.encoders import load_tokenizer
+from helpers.models.multitask import Head, load_multitask, set_dropout
+from helpers.multitask import MultiTaskTraining, Predictions, Reply, head_of, plan_epochs, sequences_of
 from helpers.presets.load import load
-from helpers.tasks import kinds
-from helpers.tasks.multitask import parts_of, steps_of, task_loss, turns_of
-from helpers.training.losses import soft_label_cross_entropy
+from helpers.reading import load_reader
+from helpers.task import with_needs
 
-HEADS = {"squad": Head("spans"), "mnli": Head("labels", 3), "sts": Head("labels", 1), "swag": Head("choices")}
-AUTO = {
-    "squad": AutoModelForQuestionAnswering,
-    "mnli": AutoModelForSequenceClassification,
-    "sts": AutoModelForSequenceClassification,
-    "swag": AutoModelForMultipleChoice,
-}
+# --- choices --------------------------------------------------------------------------------------------------------
 
-
-@pytest.fixture(scope="module")
-def model():
-    made = new_multitask("data/mini", HEADS, seed=1).eval()
-    with torch.no_grad():
-        for _, weight in made.named_parameters():
-            weight.add_(0.01 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
-    return made
+WORDS = ["Ada", "Bela", "Gamma", "Delta"]
+EXAMPLES = [
+    Choice(str(i), "Ada leads Gamma. " * (i + 1), tuple(f"{word} leads{' Delta' * i}." for word in WORDS), i % 4)
+    for i in range(6)
+]
 
 
-@pytest.fixture(scope="module")
-def saved(model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
-    model.config.update({"heads": {task: head._asdict() for task, head in HEADS.items()}})
-    save_encoder(model, load_tokenizer("data/mini"), folder)
-    return folder
+def test_the_endings_of_an_example_stay_together():
+    tokenizer = load_tokenizer("data/mini")
+    choices = make_choices(EXAMPLES, tokenizer, 40)
+    batch = collate(choices, np.asarray([3, 1]))
+    assert batch["input_ids"].shape[:2] == (2, 4) and batch["label"].tolist() == [3, 1]
+    for row, example in enumerate([EXAMPLES[3], EXAMPLES[1]]):
+        own = tokenizer([example.context] * 4, list(example.endings), max_length=40, truncation=True)["input_ids"]
+        for ids, mask, expected in zip(batch["input_ids"][row], batch["attention_mask"][row], own, strict=True):
+            assert ids[mask == 1].tolist() == expected
+    assert choices.lengths_W[3] == max(batch["attention_mask"][0].sum(1))
+    joined = Sequences.concatenate([choices.select(np.asarray([5, 2])), choices])
+    assert len(joined) == 8 and joined.labels["label"].tolist()[:3] == [1, 2, 0]
+    one, other = (collate(s, np.asarray(i)) for s, i in ((joined, [0, 1, 4]), (choices, [5, 2, 2])))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    with pytest.raises(DataError, match="example 'b' has 3 endings; all need 4"):
+        make_choices([EXAMPLES[0], Choice("b", "Ada", ("a", "b", "c"), 0)], tokenizer)
 
 
-def batch_of(task: str) -> dict:
-    ids = torch.arange(5, 65).view(2, 30) if task != "swag" else torch.arange(5, 125).view(2, 2, 30)
-    mask = torch.ones_like(ids)
-    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids), "segment_ids": mask}
-
-
-def logits_of(output):
-    return [output.start_logits, output.end_logits] if hasattr(output, "start_logits") else [output.logits]
-
-
-def test_all_tasks_share_one_encoder(model):
-    assert all(part.base_model is model.shared for part in model.tasks.values())
-    sizes = {name: sum(weight.numel() for weight in part.parameters()) for name, part in model.tasks.items()}
-    encoder = sum(weight.numel() for weight in model.shared.parameters())
-    heads = sum(size - encoder for size in sizes.values())
-    assert sum(weight.numel() for weight in model.parameters()) == encoder + heads
-    assert heads == 128 * (2 + 3 + 1 + 1) + 2 + 3 + 1 + 1
-
-
-@pytest.mark.parametrize("task", HEADS)
-def test_a_saved_task_gives_the_same_logits_alone(model, saved, task, tmp_path):
-    batch = batch_of(task)
-    expected = logits_of(model(task, **batch))
-    again = load_multitask(saved, [task])
-    assert list(again.tasks) == [task]
-    save_encoder(part_of(again, task), load_tokenizer("data/mini"), tmp_path)
-    alone, report = AUTO[task].from_pretrained(tmp_path, output_loading_info=True)
-    assert not report["missing_keys"] and not report["unexpected_keys"]
-    taken = {name: values for name, values in batch.items() if name != "segment_ids"}
-    weights = model.tasks[task].state_dict()
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in alone.state_dict().items())
-    for found in (again(task, **batch), alone.eval()(**taken)):
-        assert all(are_alike(*pair) for pair in zip(expected, logits_of(found), strict=True))
-
-
-def test_a_part_names_its_labels(model):
-    part = part_of(model, "mnli", ("entailment", "neutral", "contradiction"))
-    assert part.config.id2label[2] == "contradiction" and part.config.num_labels == 3
-    assert model.tasks["mnli"].config.id2label[2] != "contradiction"
-
-
-def test_fresh_heads_on_a_trained_encoder(model, saved):
-    again = load_multitask(saved, fresh={"rte": Head("labels", 2), "mnli": HEADS["mnli"]}, seed=7)
-    assert torch.equal(again.shared.embeddings.word_embeddings.weight, model.shared.embeddings.word_embeddings.weight)
-    assert not torch.equal(again.tasks["mnli"].classifier.weight, model.tasks["mnli"].classifier.weight)
-    same = load_multitask(saved, fresh={"mnli": HEADS["mnli"]}, seed=7)
-    assert torch.equal(again.tasks["mnli"].classifier.weight, same.tasks["mnli"].classifier.weight)
-
-
-def test_a_task_that_is_not_there_is_named(saved):
-    with pytest.raises(EncoderError, match="has no task cola; it has mnli, squad, sts, swag"):
-        load_multitask(saved, ["cola"])
-
-
-def test_dropout_of_encoder_and_heads(model):
-    set_dropout(model, 0.25, {"mnli": 0.5, "sts": 0.1, "swag": 0.1, "squad": 0.1})
-    assert {module.p for module in model.shared.modules() if isinstance(module, nn.Dropout)} == {0.25}
-    assert (model.tasks["mnli"].dropout.p, model.tasks["sts"].dropout.p) == (0.5, 0.1)
-
-
-def test_a_loss_with_teachers_by_hand():
-    logits = torch.tensor([[0.0, 0.0], [np.log(3), 0.0]]).float()
-    said = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    batch = {"task": "rte", "label": torch.tensor([1, 1]), "teacher_probabilities": said}
-    hard, soft = (np.log(2) + np.log(4)) / 2, (np.log(2) + np.log(4 / 3)) / 2
-    for share in (0.0, 0.5, 1.0):
-        terms = task_loss({"rte": "labels"}, share)(SimpleNamespace(logits=logits), batch, 0.0)
-        assert terms["label"].item() == pytest.approx((1 - share) * hard)
-        assert terms["soft"].item() == pytest.approx(share * soft)
-    without = {name: values for name, values in batch.items() if name != "teacher_probabilities"}
-    assert list(task_loss({"rte": "labels"}, 0.5)(SimpleNamespace(logits=logits), without, 0.0)) == ["label"]
-
-
-def test_a_text_without_a_label_counts_by_its_teachers_alone():
-    logits = torch.tensor([[np.log(3), 0.0], [np.log(3), 0.0]]).float()
-    said = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    batch = {"task": "rte", "label": torch.tensor([0, -100]), "teacher_probabilities": said}
-    terms = task_loss({"rte": "labels"}, 0.25)(SimpleNamespace(logits=logits), batch, 0.0)
-    value = np.log(4 / 3)
-    assert terms["label"].item() == pytest.approx(0.75 * value / 2)
-    assert terms["soft"].item() == pytest.approx((0.25 * value + value) / 2)
-
-
-def test_scores_are_taught_by_scores():
-    batch = {"task": "sts", "label": torch.tensor([1.0, np.nan]), "teacher_probabilities": torch.tensor([3.0, 5.0])}
-    terms = task_loss({"sts": "labels"}, 0.5)(SimpleNamespace(logits=torch.tensor([[2.0], [2.0]])), batch, 0.0)
-    assert terms["label"].item() == pytest.approx(0.5 * 1 / 2)
-    assert terms["soft"].item() == pytest.approx((0.5 * 1 + 9) / 2)
-
-
-def test_soft_labels_by_hand():
-    logits, probabilities = torch.tensor([[0.0, 0.0, 0.0]]), torch.tensor([[0.2, 0.3, 0.5]])
-    assert soft_label_cross_entropy(logits, probabilities).tolist() == [pytest.approx(np.log(3))]
-
-
-def test_steps_of_epochs_and_of_parts_of_one():
-    epochs = [[0] * 10, [0] * 20, [0] * 30]
-    assert [steps_of(iter(epochs), number) for number in (1.0, 1.5, 2.0, 0.25, 0.01)] == [10, 20, 30, 2, 1]
+# --- what a task needs ----------------------------------------------------------------------------------------------
 
 
 def test_tasks_of_a_preset_and_their_heads():
     preset = load("smoke", "mtdnn")
-    assert kinds.head_of(preset, "encyclopedia") == Head("spans")
-    assert kinds.head_of(preset, "CoLA") == Head("labels", 2) and kinds.head_of(preset, "SWAG") == Head("choices")
-    assert kinds.head_of(load("smoke", "mtdnn_kd"), "MNLI", san=True) == Head("labels", 3, san=True)
-    assert kinds.head_of(load("smoke", "mtdnn_kd"), "STS-B", san=True) == Head("labels", 1)
-    with pytest.raises(ValueError, match="there is no task 'QQP'; there are CoLA, SWAG, encyclopedia"):
-        kinds.head_of(preset, "QQP")
+    assert head_of(preset, "encyclopedia") == Head("spans")
+    assert head_of(preset, "CoLA") == Head("labels", 2) and head_of(preset, "SWAG") == Head("choices")
+    assert head_of(load("smoke", "mtdnn_kd"), "MNLI", san=True) == Head("labels", 3, san=True)
+    assert head_of(load("smoke", "mtdnn_kd"), "STS-B", san=True) == Head("labels", 1)
 
 
-def test_an_encoder_reads_the_longest_text_of_any_part(monkeypatch):
-    lengths = {"train": [5, 9], "valid": [], "test": [31, 2]}
-    monkeypatch.setattr(kinds, "sequences_of", lambda p, name, part: SimpleNamespace(lengths_W=np.array(lengths[part])))
+def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):
     preset = load("smoke", "mtdnn")
-    assert kinds.longest(preset, "CoLA", lengths) == 31
-    assert kinds.longest(preset, "encyclopedia", lengths) == preset.windows.max_length
+    questions = [Example("a", "?", "Ada led.", ("Ada",), (0, 3), "a"), Example("b", "?", "Ada led.", (), None, "b")]
+    monkeypatch.setattr(multitask, "examples_of", lambda preset, task, part: questions)
+    replies = [Reply("Ada", -2.0), Reply("Ada", -1.0)]
+    assert multitask.threshold(preset, "encyclopedia", replies) == -2.0
+    assert multitask.answers_above(replies, -2.0) == ["Ada", ""]
+    scores = multitask.score(preset, "encyclopedia", "valid", replies)
+    assert scores == {"em": 100.0, "f1": 100.0} and multitask.main_score(scores) == 100.0
+    assert multitask.main_score({"accuracy": 50.0, "f1": 70.0}) == 60.0
+    answerable = preset.changed("data", unanswerable=False)
+    assert multitask.threshold(answerable, "encyclopedia", replies) == math.inf
 
 
-def test_texts_without_a_label_are_parts_where_there_are_some():
-    preset = load("smoke", "mtdnn_kd")
-    assert parts_of(preset, "MNLI", False) == ["train"] and parts_of(preset, "MNLI", True) == ["train", "unlabelled"]
-    joined = kinds.sequences_over(preset, "MNLI", ["train", "unlabelled"])
-    assert len(joined) == 24 and (SequenceTensors(joined).labels["label"][16:] == -100).all()
-    scored = SequenceTensors(kinds.sequences_over(preset, "STS-B", ["train", "unlabelled"])).labels["label"]
-    assert scored.isnan().tolist() == [False] * (len(scored) - 8) + [True] * 8
+# --- trainings and predictions --------------------------------------------------------------------------------------
 
 
-def test_an_epoch_has_all_batches_of_all_tasks():
-    preset = load("smoke", "mtdnn_kd")
-    sequences = {task: kinds.sequences_of(preset, task, "train") for task in ("CoLA", "RTE")}
-    epoch = next(turns_of(sequences, 6, seed=0))
-    for task, known in sequences.items():
+def do(tasks):
+    for task in with_needs(tasks).values():
+        task.do()
+
+
+def training(preset, *tasks, **parts) -> MultiTaskTraining:
+    common = {"seed": 0, "tasks": tasks, "selected_by": tasks, "head_dropout": dict.fromkeys(tasks, 0.1)}
+    return MultiTaskTraining(preset=preset, label="x", **common, **parts)
+
+
+def test_an_epoch_has_all_batches_of_all_tasks_and_may_end_early():
+    preset = load("smoke", "mtdnn_kd", **{"training.batch_size": 6})
+    epoch = training(preset, "CoLA", "RTE").batches().plan
+    for task in ("CoLA", "RTE"):
         rows = np.concatenate([rows for name, rows in epoch if name == task])
-        assert sorted(rows) == list(range(len(known)))
+        assert sorted(rows) == list(range(len(sequences_of(preset, task, "train"))))
+    epochs = [[0] * 10, [0] * 20, [0] * 30]
+    assert [len(plan_epochs(iter(epochs), n)) for n in (1.0, 1.49, 2.0, 0.25, 0.01)] == [10, 20, 30, 2, 1]
+
+
+def test_a_key_depends_on_windows_where_a_task_is_questions():
+    def keys(**changes):
+        preset = load("smoke", "mtdnn", **changes)
+        return [training(preset, task).key for task in ("CoLA", "encyclopedia")]
+
+    (cola, questions), after = keys(), keys(**{"windows.max_length": 90})
+    assert after[0] == cola and after[1] != questions
+    assert keys(**{"answers.max_tokens": 9})[1] != questions != keys(**{"data.unanswerable": False})[1]
+    assert keys(**{"data.test_size": 5, "tasks.test_size": 5}) == [cola, questions]
+    assert keys(**{"tasks.max_length": 60})[0] != cola
+    changed = training(load("smoke", "mtdnn"), "CoLA", changes={"learning_rate": 1e-5})
+    assert changed.training.learning_rate == 1e-5 and changed.key != cola
+
+
+@pytest.fixture(scope="module")
+def several(module_results):
+    """A trained model of tasks of all kinds, and one of a single task from it."""
+    tasks = {"CoLA": "acceptability", "SWAG": "continuation", "STS-B": "similarity"}
+    preset = load("smoke", "mtdnn", **{"training.epochs": 0.4, "tasks.tasks": tasks})
+    first = training(preset, "encyclopedia", *tasks)
+    second = dataclasses.replace(training(preset, "CoLA"), start=first, label="y")
+    do([first, second])
+    return first, second
+
+
+def test_predictions_of_several_models_are_their_mean(several):
+    first, second = several
+    preset = first.preset
+    alone, other, both = (
+        Predictions(preset=preset, label="p", models={"CoLA": models}) for models in ((first,), (second,), several)
+    )
+    questions = Predictions(preset=preset, label="p", models={"encyclopedia": (first,), "CoLA": (first,)})
+    do([alone, other, both, questions])
+    values = [predictions.values()["CoLA"] for predictions in (alone, other, both)]
+    assert np.allclose((values[0] + values[1]) / 2, values[2]) and np.allclose(values[2].sum(1), 1, atol=1e-5)
+    assert list(questions.values()) == ["encyclopedia", "CoLA"]
+    assert np.mean([*first.best_scores().values()]) == pytest.approx(first.best)
+    assert all(isinstance(reply, Reply) for reply in questions.values()["encyclopedia"])
+    refused = Predictions(preset=preset, label="p", models={"encyclopedia": (first, first)})
+    with pytest.raises(ValueError, match="too many values"):
+        do([refused])
+
+
+# --- one encoder under several heads --------------------------------------------------------------------------------
+
+AUTO = {"encyclopedia": AutoModelForQuestionAnswering, "SWAG": AutoModelForMultipleChoice}
+
+
+def logits_of(model, inputs):
+    with torch.no_grad():
+        output = model.eval().cpu()(**inputs)
+    return [output.start_logits, output.end_logits] if hasattr(output, "start_logits") else [output.logits]
+
+
+def test_a_task_by_itself_is_loaded_by_transformers_alone(several, tmp_path):
+    first, _ = several
+    configs = {}
+    for task in first.tasks:
+        first.save_task(task, folder := tmp_path / task, -np.inf)
+        auto = AUTO.get(task, AutoModelForSequenceClassification)
+        saved, report = auto.from_pretrained(folder, output_loading_info=True)
+        assert not report["missing_keys"] and not report["unexpected_keys"]
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        inputs = tokenizer(["a dull one", "two facts"], ["another", "of two"], padding=True, return_tensors="pt")
+        inputs = {key: value[None] if task == "SWAG" else value for key, value in inputs.items()}
+        logits = [logits_of(model, inputs) for model in (saved, first.load(task))]
+        assert all(are_alike(*pair) for pair in zip(*logits, strict=True))
+        configs[task] = saved.config
+        assert not hasattr(saved.config, "heads") and (task == "encyclopedia" or tokenizer.model_max_length == 64)
+    assert configs["CoLA"].id2label == {0: "unacceptable", 1: "acceptable"}
+    assert (configs["STS-B"].problem_type, configs["STS-B"].num_labels) == ("regression", 1)
+    reader = load_reader(tmp_path / "encyclopedia")
+    assert reader.unanswerable and reader.windows["max_length"] == 96 and reader.null_threshold == -1e38
+
+
+def test_tasks_share_the_encoder_and_fresh_heads_are_new(several):
+    first, _ = several
+    model = load_multitask(first.saved())
+    assert set(model.tasks) == set(first.tasks)
+    assert all(part.base_model is model.shared for part in model.tasks.values())
+    begun, fresh = (
+        dataclasses.replace(training(first.preset, "CoLA"), start=first, fresh=new).initial() for new in (False, True)
+    )
+    name = "embeddings.word_embeddings.weight"
+    assert torch.equal(model.shared.state_dict()[name], fresh.shared.state_dict()[name])
+    assert torch.equal(model.tasks["CoLA"].classifier.weight, begun.tasks["CoLA"].classifier.weight)
+    assert not torch.equal(model.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
+    same = load_multitask(first.saved(), fresh={"CoLA": Head("labels", 2)}, seed=0)
+    assert torch.equal(same.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
+    with pytest.raises(EncoderError, match="has no task MRPC; it has "):
+        load_multitask(first.saved(), ["MRPC"])
+
+
+def test_dropout_of_encoder_and_heads(several):
+    model = load_multitask(several[0].saved())
+    set_dropout(model, 0.25, {"encyclopedia": 0.1, "CoLA": 0.5, "SWAG": 0.1, "STS-B": 0.2})
+    assert {module.p for module in model.shared.modules() if isinstance(module, nn.Dropout)} == {0.25}
+    assert (model.tasks["CoLA"].dropout.p, model.tasks["STS-B"].dropout.p) == (0.5, 0.2)

@@ -11,22 +11,19 @@ import re
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
 from helpers.data.examples import DataError
-from helpers.data.formats.columns import MADE
-from helpers.data.formats.mrqa import LOOSE, OTHER
-from helpers.data.formats.narrativeqa import NO_SHARED_WORD
-from helpers.data.formats.places import ALIKE, MOVED, NEAR
-from helpers.data.questions import read
+from helpers.data.questions import LOOSE, MOVED, OTHER, UNPLACED, read_questions
 
 FILES = 2000
 RECORDS = 8
 WORDS = "amber birch cedar delta ember flint grove haven Ivory jade kelp lotus maple north olive pearl".split()
-REPAIRS = (MOVED, NEAR, ALIKE, LOOSE)
+REPAIRS = (MOVED, LOOSE)
 pytestmark = pytest.mark.slow
 
 
@@ -131,7 +128,7 @@ def kinds():
 
 
 def write(path, kind, content):
-    """``content`` as the file of its kind in the folder ``path``; what `read` is to be given."""
+    """``content`` as the file of its kind in the folder ``path``; what `read_questions` is to be given."""
     path.mkdir(exist_ok=True)
     content = gzip.compress(content, 1) if kind.zipped else content
     (path / kind.name).write_bytes(content)
@@ -236,6 +233,11 @@ def touched(kind, first, last):
     return reached if last < start else reached | {-1}
 
 
+def read(path, unanswerable):
+    records, notes = read_questions(path, unanswerable)
+    return SimpleNamespace(examples=[record.example for record in records], notes=notes)
+
+
 def content_of(example):
     return example.question, example.context, example.answers, example.span
 
@@ -280,7 +282,7 @@ def check_spans(corpus, kind, name):
             else:
                 unlike += said not in example.answers
     if not kind.name.endswith(".csv"):  # NarrativeQA's answers are free
-        assert unlike <= sum(counted(note) for note in corpus.notes if note.endswith((ALIKE, LOOSE, OTHER)))
+        assert unlike <= sum(counted(note) for note in corpus.notes if note.endswith((MOVED, LOOSE, OTHER)))
 
 
 def counted(note):
@@ -299,7 +301,7 @@ def check_explained(corpus, original, kind, reached, table=None):
     assert lost <= allowed, f"lost: {lost - allowed}"
     assert new.total() <= 2 * allowed.total(), f"new: {new}"
     same_ids = {e.id: content_of(e) for e in corpus.examples}
-    if not any(note.endswith(MADE) for note in corpus.notes):
+    if not any(re.fullmatch("[0-9a-f]{8}-[0-9a-f]{8}", e.id) for e in corpus.examples):  # ids made of the content
         for number, examples in owners.items():
             if number not in reached:
                 assert all(same_ids.get(e.id) == content_of(e) for e in examples)
@@ -332,9 +334,9 @@ def test_changed_files_are_refused_or_read_as_the_change_explains(tmp_path):
     originals = {}
     for name, kind in every.items():
         path = write(tmp_path / "original", kind, bytes_of(kind, kind.records))
-        originals[name] = read(path, unanswerable=name.startswith("squad 2"))
+        originals[name] = read(path, name.startswith("squad 2"))
         assert len(originals[name].examples) == 20
-        assert all(note.endswith(NO_SHARED_WORD) for note in originals[name].notes)
+        assert all(note.endswith(UNPLACED) for note in originals[name].notes)
     names = list(every)
     for number in itertools.count():
         if (made := sum(map(Counter.total, counts.values()))) == FILES:
@@ -352,7 +354,7 @@ def test_changed_files_are_refused_or_read_as_the_change_explains(tmp_path):
                 continue
         path = write(tmp_path / f"{number}", kind_written, changed)
         try:
-            corpus = read(path, unanswerable=name.startswith("squad 2"))
+            corpus = read(path, name.startswith("squad 2"))
         except DataError as error:
             check_message(error, path)
             counts[name]["refused"] += 1

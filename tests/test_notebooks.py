@@ -1,3 +1,5 @@
+"""Notebooks: their form and parameters, what is run and what is skipped, and a paper beside the five."""
+
 import ast
 import json
 import os
@@ -18,16 +20,13 @@ from papermill.parameterize import parameterize_notebook
 
 from helpers import __main__ as cli
 from helpers import papers, paths
-from helpers.data import domains, sections
-from helpers.data.domains import load_one
-from helpers.data.mini import domains as mini
-from helpers.files import write_whole
+from helpers.data.mini import world as mini
+from helpers.engine import TasksFailed
 from helpers.notebooks import runner, session
-from helpers.notebooks.parameters import ParameterError, parameters_of
-from helpers.presets.load import PresetError, load
-from helpers.presets.schema import Preset
+from helpers.notebooks.session import ParameterError, key_of, parameters_of
+from helpers.presets.load import PresetError, keys, load
 from helpers.results import records
-from helpers.results.comparisons import repeated
+from helpers.results.records import repeated
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,16 +34,14 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.mark.slow
 def test_every_notebook_runs_on_smoke(smoke):
+    preset = load("smoke")
     for path in NOTEBOOKS:
+        if papers.card_of(path.stem)[1].left_out(preset):
+            continue
         executed = nbformat.read(smoke / "notebooks" / path.name, as_version=4)
         assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")
         assert (smoke / "notebooks" / path.name).stat().st_size < 500_000
     assert (smoke / "report.html").stat().st_size > 10_000
-
-
-def test_a_damaged_list_of_what_is_done_counts_as_none(tmp_path):
-    (tmp_path / "smoke.done").write_bytes(b'{"02_imm_main": "\xff"}')
-    assert runner._keys(tmp_path / "smoke.done") == runner._keys(tmp_path / "none.done") == {}
 
 
 def facts_of(path):
@@ -54,12 +51,10 @@ def facts_of(path):
 
 
 def without_words(facts):
-    """Facts without title and texts of claims, and of notes only their numbers, so that words may be mended."""
-    facts.pop("title", None)
+    """Leave out title, notes and texts of claims, so that words may be mended."""
     for claim in facts.get("claims", ()):
         claim.pop("text", None)
-    facts["notes"] = re.findall(r"\b\d[\d,]*(?:\.\d+)?\b", " ".join(facts.get("notes", ())))
-    return facts
+    return {name: value for name, value in facts.items() if name not in ("title", "notes")}
 
 
 @pytest.mark.slow
@@ -75,9 +70,8 @@ def test_smoke_gives_the_golden_records(smoke):
     files = sorted(GOLDEN.glob("*/*.json"))
     golden = {str(path.relative_to(GOLDEN)): without_words(json.loads(path.read_text())) for path in files}
     declared = {f"{paper.key}/{artefact.name}.json" for paper in papers.ALL for artefact in paper.artefacts}
-    declared |= {f"{paper.key}/growth.json" for paper in papers.ALL if paper.growth} | {"imm/regimes.json"}
-    elsewhere = {f"{key}/own.json" for key in ("imm", "hrkd", "mtdnn_kd")}
-    elsewhere |= {f"imm/{name}.json" for name in ("table1_equal", "table3_later", "leads_later")}  # controls
+    declared |= {f"{paper.key}/growth.json" for paper in papers.ALL if paper.growth}
+    elsewhere = {"imm/table1_equal.json", "imm/your_domains.json"}  # controls, and files
     assert list(made) == list(golden) and set(golden) == declared - elsewhere
     for name, expected in golden.items():
         if expected.pop("processor") == made[name].pop("processor"):
@@ -86,7 +80,6 @@ def test_smoke_gives_the_golden_records(smoke):
             for score in facts.get("scores", ()):
                 score.pop("value")
             facts["payload"] = sorted(facts.get("payload") or ())
-            facts["examples"] = {key: len(values) for key, values in facts.get("examples", {}).items()}
         assert made[name] == expected, name
 
 
@@ -99,9 +92,10 @@ def test_what_is_done_is_skipped_and_force_runs_it_again(smoke, monkeypatch, cap
         executed.append(name)
         output.write_bytes((smoke / "notebooks" / f"{name}.ipynb").read_bytes())
 
-    monkeypatch.setattr(runner, "_execute", execute)
+    monkeypatch.setattr(runner, "execute_notebook", execute)
     assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
-    assert capsys.readouterr().out.count("done before") >= 2 and executed == []
+    assert "00_corpora: done before" in capsys.readouterr().out and "00_corpora" not in executed
+    executed.clear()
     assert runner.run(["00_corpora"], {"preset": "smoke"}, force=True) == 0
     assert executed == ["00_corpora", "99_report"]
 
@@ -115,100 +109,106 @@ def test_figures_and_report_are_redrawn_from_the_records(smoke, tmp_path, monkey
     drawn = path.with_suffix(".png").read_bytes()
     record = records.read(path)
     scores = [score.model_copy(update={"value": 77.7}) for score in record.scores]
-    changes = {"title": "A table that was changed", "scores": scores, "examples": {}, "examples_of": {}}
+    changes = {"title": "A table that was changed", "scores": scores, "examples": {}}
     records.write(record.model_copy(update=changes))
     assert "A table that was changed" not in report.read_text()
     assert cli.main(["figures", "--preset", "smoke"]) == 0
     assert "A table that was changed" in report.read_text() and path.with_suffix(".png").read_bytes() != drawn
 
 
+@pytest.mark.slow
+def test_a_list_tells_how_much_is_trained(smoke, results, monkeypatch, capsys):
+    assert cli.main(["run", "--preset", "smoke", "--list", "00_corpora", "02_imm_main"]) == 0
+    assert not list(results.rglob("*.json"))
+    empty, expected = capsys.readouterr().out.splitlines(), "00_corpora: 0 tasks done, 0 left"
+    assert empty[0] == expected
+    number = int(
+        re.fullmatch(r"02_imm_main: 0 tasks done, (\d+) left, and what follows from their results", empty[1])[1]
+    )
+    monkeypatch.setenv("HELPERS_RESULTS", str(smoke.parent))
+    assert cli.main(["run", "--preset", "smoke", "--list", "02_imm_main"]) == 0
+    done = re.fullmatch(r"02_imm_main: (\d+) tasks done, 0 left\n", capsys.readouterr().out)
+    assert int(done[1]) > number > 20
+
+
 @pytest.fixture
 def kernel(results, monkeypatch):
-    """Notebooks are executed by writing down which; those named in ``fails`` raise what is given."""
-    monkeypatch.setattr(runner.report, "export", lambda preset, executed: paths.report(preset))
-    said = SimpleNamespace(executed=[], fails={})
+    """Nothing is trained, and notebooks are executed by noting which; those in ``fails`` raise what is given."""
+    noted = SimpleNamespace(executed=[], fails={}, values={})
 
     def execute(name, parameters, output):
         output.write_text("half of it")
-        if name in said.fails:
-            raise said.fails[name]
-        said.executed.append((name, parameters))
+        if name in noted.fails:
+            raise noted.fails[name]
+        noted.executed.append((name, parameters))
         output.write_text("{}")
 
-    monkeypatch.setattr(runner, "_execute", execute)
-    return said
+    monkeypatch.setattr(runner.report, "export", lambda preset, executed: paths.report(preset))
+    monkeypatch.setattr(runner, "execute_notebook", execute)
+    monkeypatch.setattr(runner, "carry_out", lambda jobs: noted.values)
+    return noted
 
 
 def own_files(folder):
-    """A preset of one's own for two files of one's own."""
+    """A preset of one's own, and the parameters for two files of one's own."""
     for name in ("news", "trivia"):
         write_squad(folder / "files" / name / "all.json", mini.load_domain(name, train_size=80).train)
-    smoke = (paths.PRESETS / "smoke.toml").read_text()
-    smoke = smoke.replace('name = "smoke"', 'name = "mine"').replace('source = "mini"', 'source = "files"')
-    smoke = smoke.replace('encyclopedia = "encyclopedia"', 'trivia = "trivia"').replace('search = "search"', "")
-    smoke = smoke.replace('[data.adversarial]\ndomain = "encyclopedia"\n', "")
-    (folder / "mine.toml").write_text(smoke)
+    text = 'name = "mine"\nextends = "smoke"\n[data]\nsource = "files"\n[data.domains]\nlaw = "law"\n'
+    (folder / "mine.toml").write_text(text)
     return {"preset": str(folder / "mine.toml"), "data_dir": str(folder / "files")}
 
 
 def test_files_of_ones_own_in_a_preset_of_ones_own(kernel, tmp_path, capsys):
     given = own_files(tmp_path)
-    assert session.preset_for(given).name == "mine"
-    assert load_one(session.preset_for(given).data, "trivia").train[0].id and kernel.executed == []
     for _ in range(2):
         assert runner.run(["00_corpora"], dict(given)) == 0
-    assert capsys.readouterr().out.count("done before") == 4  # in the list and where it stands, of both
+    assert capsys.readouterr().out.count("done before") == 2  # the notebook and the report
     assert [name for name, _ in kernel.executed] == ["00_corpora", "99_report"]
-    before = runner.key_of("00_corpora", given)
+    job, _ = runner.select_jobs(["00_corpora"], given)
+    before = runner.key_of(job)
     write_squad(tmp_path / "files/news/all.json", mini.load_domain("news", train_size=79).train)
-    domains.load_one.cache_clear()
-    sections.fingerprint.cache_clear()
-    assert runner.key_of("00_corpora", given) != before
+    assert runner.key_of(job) != before
 
 
-def test_every_notebook_is_keyed_by_all_data_and_by_its_own_papers_settings(tmp_path):
-    def key(notebook, **changes):
-        text = (paths.PRESETS / "smoke.toml").read_text()
-        for old, new in changes.values():
-            assert old in text
-            text = text.replace(old, new)
-        (tmp_path / "own.toml").write_text(text.replace('name = "smoke"', 'name = "own"'))
-        return runner.key_of(notebook, {"preset": str(tmp_path / "own.toml")})
-
-    stories, members = ('narrative = "stories"', 'narrative = ""'), ("members = 2", "members = 3")
-    for notebook in ("02_imm_main", "06_a2d_main"):
-        assert key(notebook, stories=stories) != key(notebook)
-    assert key("02_imm_main", members=members) == key("02_imm_main")
-    assert key("06_a2d_main", members=members) != key("06_a2d_main")
-    texts, heads = ("train_size = 16\nvalid_size = 6", "train_size = 17\nvalid_size = 6"), ("heads = 2", "heads = 1")
-    for change in (texts, heads):
-        assert key("06_a2d_main", change=change) == key("06_a2d_main")
-        assert key("10_hrkd_main", change=change) != key("10_hrkd_main")
+@pytest.mark.slow
+def test_readers_of_your_own_files_by_one_notebook(results, tmp_path):
+    given = own_files(tmp_path) | {"methods": "Mix IMM", "keep": str(tmp_path / "kept")}
+    assert runner.run(["19_your_domains"], given) == 0
+    (file,) = results.glob("*/imm/your_domains.json")
+    record = records.read(file)
+    assert record.rows == ["Single", "Mix", "IMM", "best on validation"] and record.columns == ["news", "trivia"]
+    for name in record.columns:
+        assert (tmp_path / "kept" / name / "model.safetensors").exists()
+        assert record.payload["best"][name] in (tmp_path / "kept" / name / "README.md").read_text()
 
 
-def test_growth_is_keyed_by_the_records_of_all_sizes(results):
-    before = runner.key_of("18_growth", {"preset": "smoke"})
-    write_whole(paths.record("smoke", "hrkd/table2"), "{}")
-    assert runner.key_of("18_growth", {"preset": "smoke"}) != before
+def test_a_report_is_keyed_by_the_records(results):
+    (job,) = runner.select_jobs(["99_report"], {"preset": "smoke"})
+    before = runner.key_of(job)
+    paths.record("smoke", "hrkd/table2").parent.mkdir(parents=True)
+    paths.record("smoke", "hrkd/table2").write_text("{}")
+    assert runner.key_of(job) != before
 
 
 def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
-    kernel.fails = {"01_imm_similarity": RuntimeError("as asked"), "02_imm_main": DeadKernelError("Kernel died")}
-    names = ["00_corpora", "01_imm_similarity", "02_imm_main", "05_imm_adversarial"]
+    kernel.fails = {"01_imm_similarity": RuntimeError("as told"), "02_imm_main": DeadKernelError("Kernel died")}
+    kernel.values = {("03_imm_iterations", 0): TasksFailed("1 of 9 tasks failed")}
+    names = ["00_corpora", "01_imm_similarity", "02_imm_main", "03_imm_iterations", "05_imm_adversarial"]
     assert runner.run(names, {"preset": "smoke"}) == 1
     printed = capsys.readouterr()
-    assert "2 of 5 notebooks failed: 01_imm_similarity, 02_imm_main" in printed.err
-    assert "FAILED: RuntimeError: as asked" in printed.out and "FAILED: DeadKernelError" in printed.out
+    assert "3 of 6 notebooks failed: 01_imm_similarity, 02_imm_main, 03_imm_iterations" in printed.err
+    for text in ("RuntimeError: as told", "DeadKernelError: Kernel died", "TasksFailed: 1 of 9 tasks failed"):
+        assert f"FAILED: {text}" in printed.out
     assert [name for name, _ in kernel.executed] == ["00_corpora", "05_imm_adversarial", "99_report"]
-    kept = sorted(path.stem for path in paths.notebooks("smoke").iterdir())
-    assert kept == ["00_corpora", "05_imm_adversarial", "99_report"]  # nothing half of it
+    there = sorted(path.stem for path in paths.notebooks("smoke").iterdir())
+    assert there == ["00_corpora", "05_imm_adversarial", "99_report"]  # nothing half of it
 
 
 def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, capsys):
-    text = (paths.PRESETS / "smoke.toml").read_text().replace('narrative = "stories"', "")
-    (tmp_path / "own.toml").write_text(text.replace('name = "smoke"', 'name = "own"'))
-    assert runner.run(["09_a2d_narrativeqa"], {"preset": str(tmp_path / "own.toml")}) == 0
-    assert "left out, as data.narrative names no free answers" in capsys.readouterr().out
+    (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\n[data]\nnarrative = ""\n')
+    assert runner.run(["09_a2d_narrativeqa", "19_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
+    printed = capsys.readouterr().out
+    assert "09_a2d_narrativeqa: left out, as " in printed and "19_your_domains: left out, as the preset has" in printed
     assert [name for name, _ in kernel.executed] == ["99_report"]
 
 
@@ -224,13 +224,12 @@ def test_form(path):
         assert len(cell.source.splitlines()) <= 30
         kinds = (ast.FunctionDef, ast.ClassDef)
         assert not any(isinstance(node, kinds) for node in ast.walk(ast.parse(cell.source))), "define it in helpers"
-    assert all(parameter.help for parameter in parameters_of(path).values())
     assert f'start("{path.stem}", globals())' in code[1].source
 
 
-ASKS = ("08_a2d_attention",)  # a notebook of a paper that has no loss or rule of its own
+WITHOUT = ("08_a2d_attention", "19_your_domains")  # notebooks of a paper without a loss or rule of their own
 WIDEST = 90  # characters of a diagram, which a cell of JupyterLab shows unbroken in a window of 1280 pixels
-OF_PAPERS = [card.name for paper in papers.ALL[1:] for card in paper.notebooks if card.name not in ASKS]
+OF_PAPERS = [card.name for paper in papers.ALL[1:] for card in paper.notebooks if card.name not in WITHOUT]
 
 
 @pytest.mark.parametrize("name", OF_PAPERS)
@@ -254,50 +253,66 @@ def test_what_notebooks_name_is_there(path):
     assert set(re.findall(r"[Nn]otebook (\d\d)", text)) <= {path.stem[:2] for path in NOTEBOOKS}
 
 
-FIRST = "# What to change first (None: as the preset has it)"
-REST = "# The rest: settings of the method, and which parts of it are run"
-
-
-def line_of(key):
-    """The line of a cell of parameters for a key of the preset, from the preset's schema."""
-    model, *_, name = Preset, *key.split(".")
-    for section in key.split(".")[:-1]:
-        model = model.model_fields[section].annotation
-    known = model.model_fields[name]
-    kind = known.annotation.__name__ if isinstance(known.annotation, type) else "str"
-    return f"{papers.parameter_name(key)}: {kind} = None  # {known.description}"
+OWN = {"preset", "results", "shown", "methods", "start_from", "general", "keep"}  # that stand for no key of a preset
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_parameters_are_those_of_the_card_as_the_schema_has_them(path):
-    cell = nbformat.read(path, as_version=4).cells[1].source.splitlines()
-    paper, card = papers.card_of(path.stem)
-    assert paper is not None or path.stem == "99_report"
-    usual = "mini" if not card.left_out(load("mini")) else "study"
-    names = f'preset: str = "{usual}"  # smoke, mini, study, lab or paper, or the path of a TOML file'
-    general = ("encoder", "seeds", "data", *papers.BESIDE)
-    of_all, of_method = ([k for k in card.parameters if (k.partition(".")[0] in general) == g] for g in (True, False))
-    expected = [names, *map(line_of, of_all)]
-    if of_method:
-        expected = [FIRST, *expected, REST, *map(line_of, of_method)]
-    assert cell[: len(expected)] == expected, "write the cell anew:\n" + "\n".join(expected)
-    own = [line.partition(":")[0] for line in cell[len(expected) :]]
-    assert not set(own) & set(papers.parameters()) and len(own) <= 2
+def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(path):
+    paper, _ = papers.card_of(path.stem)
+    assert paper is not None or path.stem == runner.REPORT
+    parameters = parameters_of(path.stem)
+    assert next(iter(parameters)) == "preset" and all(parameter.help for parameter in parameters.values())
+    for name, parameter in parameters.items():
+        if key := key_of(name, paper):
+            kind = keys()[key]
+            assert parameter.type == (kind.__name__ if isinstance(kind, type) else "str"), name
+            assert parameter.default is None, name
+        else:
+            assert name in OWN
+
+
+def test_a_parameter_stands_for_a_key_of_the_paper_first():
+    def key(name, notebook):
+        return key_of(name, papers.card_of(notebook)[0])
+
+    assert key("members", "06_a2d_main") == "a2d.members" and key("members", "13_mtdnn_kd_main") == "mtdnn_kd.members"
+    assert key("epochs", "10_hrkd_main") == "hrkd.epochs" and key("epochs", "19_your_domains") == "training.epochs"
+    assert (
+        key("data_dir", "02_imm_main") == "data.folder" and key("mnli_train_size", "10_hrkd_main") == "mnli.train_size"
+    )
+    assert key("seeds", "99_report") == "seeds" and key("general", "19_your_domains") == "" == key("sed", "00_corpora")
+
+
+def test_every_file_and_folder_is_a_domain_where_none_of_the_presets_is_there(tmp_path):
+    def domains(*names):
+        data = {"data.domains": {name: name for name in names}, "data.folder": str(tmp_path), "data.source": "files"}
+        preset = load("smoke", **data, **{"data.adversarial": None})
+        return session.with_every_domain(preset.data).domains
+
+    for name in ("law", "my news"):
+        (tmp_path / name).mkdir()
+    for name in ("web.v2.jsonl", ".hidden"):
+        (tmp_path / name).write_text("")
+    assert domains("a", "b") == {"law": "law", "my-news": "my news", "web-v2": "web.v2.jsonl"}
+    assert domains("law") == {"law": "law"}
+    mine = load("smoke", **{"data.folder": str(tmp_path)})
+    assert session.with_every_domain(mine.data) == mine.data  # the miniature world
 
 
 def namespace(**values):
-    known = parameters_of(paths.NOTEBOOKS / "02_imm_main.ipynb")
-    defaults = {name: parameter.default for name, parameter in known.items()}
+    defaults = {name: parameter.default for name, parameter in parameters_of("02_imm_main").items()}
     lines = [session.INJECTED, *(f"{name} = {value!r}" for name, value in values.items())]
     return {**defaults, **values, "In": ["", "preset: str = ''", "\n".join(lines)]}
 
 
 def test_unknown_and_mistyped_parameters_are_refused():
-    with pytest.raises(ParameterError, match="no parameter 'sed'; it has preset, data_dir"):
+    with pytest.raises(
+        ParameterError, match=r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_dir"
+    ):
         session.start("02_imm_main", namespace(sed=3))
-    with pytest.raises(ParameterError, match=r"seeds has to be int, not 1\.5"):
+    with pytest.raises(ParameterError, match=r"seeds: expected int, found 1\.5"):
         session.start("02_imm_main", namespace(seeds=1.5))
-    with pytest.raises(ParameterError, match="seeds has to be int, not True"):
+    with pytest.raises(ParameterError, match="seeds: expected int, found True"):
         session.start("02_imm_main", namespace(seeds=True))
     with pytest.raises(PresetError, match="no preset 'minni'"):
         session.start("02_imm_main", namespace(preset="minni"))
@@ -316,44 +331,11 @@ def test_known_parameters_take_effect():
 def test_papermill_alone_refuses_a_parameter_too():
     source = load_notebook_node(str(paths.NOTEBOOKS / "00_corpora.ipynb"))
     cells = [cell.source for cell in parameterize_notebook(source, {"sed": 3}).cells if cell.cell_type == "code"]
-    kernel = {"In": [""]}
-    with pytest.raises(ParameterError, match="no parameter 'sed'"):
+    names = {"In": [""]}
+    with pytest.raises(ParameterError, match="unknown parameter 'sed'"):
         for cell in cells[:3]:
-            kernel["In"].append(cell)
-            exec(cell, kernel)
-
-
-def test_run_refuses_what_no_notebook_knows(results):
-    with pytest.raises(ParameterError, match="no parameter 'sed'"):
-        runner.run([], {"preset": "smoke", "sed": 3})
-    with pytest.raises(ParameterError, match="no notebook 77_none; there are 00_corpora"):
-        runner.run(["77_none"], {"preset": "smoke"})
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["run", "02_imm_mian"],
-        ["run", "02_imm_main", "-p", "sed", "3"],
-        ["run", "02_imm_main", "-p", "seeds", "many"],
-        ["run", "--preset", "minni"],
-        ["status", "-p", "sed", "3"],
-    ],
-    ids=" ".join,
-)
-def test_what_is_mistyped_is_refused_before_torch_is_imported(command):
-    code = f"import sys; from helpers.__main__ import main; print(main({command}), 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["1", "False"] and done.stderr.startswith("error: ")
-
-
-def test_one_missing_folder_is_said_once(kernel, capsys):
-    names = ["00_corpora", "01_imm_similarity", "99_report"]
-    assert runner.run(names[:2], {"preset": "lab", "data_dir": "nowhere"}) == 1
-    printed = capsys.readouterr().out
-    assert printed.count("'nowhere', which is no folder") == 2  # where it is found, and in the list
-    assert "00_corpora, 01_imm_similarity FAILED: DataError: the folder of domains" in printed
-    assert [name for name, _ in kernel.executed] == names[2:]
+            names["In"].append(cell)
+            exec(cell, names)
 
 
 @pytest.mark.slow
@@ -362,3 +344,51 @@ def test_records_hold_no_path_of_this_machine(smoke):
         text = path.read_text()
         assert str(paths.ROOT) not in text and "/tmp" not in text
         assert json.loads(text)["run"]["versions"]["torch"]
+
+
+TOY = """
+from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.results.records import Score
+
+def table1(preset):
+    yield []
+    return {"scores": [Score(method="A", column="x", seed=0, value=preset.data.train_size)]}
+
+CARD = Paper(
+    key="toy",
+    title="Nobody 2031: a toy",
+    reference="https://example.org/toy",
+    artefacts=(Artefact("table1", "Toy, Table 1"),),
+    notebooks=(Notebook("50_toy_main", (table1,)),),
+)
+"""
+TOY_CELLS = (
+    'preset: str = "smoke"  # its name\nseeds: int = None  # number of seeds',
+    "from helpers.notebooks.session import start\nfrom helpers.papers import toy\n\n"
+    'session = start("50_toy_main", globals())',
+    'session.save("toy/table1", **session.run(toy.table1(session.preset)))',
+)
+
+
+@pytest.mark.slow
+def test_a_sixth_paper_is_a_module_a_notebook_a_section_and_a_line(tmp_path):
+    for name in ("helpers", "notebooks"):
+        shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "data").symlink_to(paths.ROOT / "data")
+    (tmp_path / "helpers/papers/toy.py").write_text(TOY)
+    cells = [nbformat.v4.new_code_cell(source) for source in TOY_CELLS]
+    cells[0].metadata.tags = ["parameters"]
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path / "notebooks/50_toy_main.ipynb")
+    with (tmp_path / "helpers/presets/smoke.toml").open("a") as file:
+        file.write('\n[papers.toy]\n"data.train_size" = 7\n')
+    papers_file = tmp_path / "helpers/papers/__init__.py"
+    line = papers_file.read_text().replace('"mtdnn")', '"mtdnn", "toy")')
+    papers_file.write_text(line)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "HELPERS_RESULTS": str(tmp_path / "results")}
+    command = [sys.executable, "-m", "helpers", "run", "50_toy_main", "--preset", "smoke"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert records.read(tmp_path / "results/smoke/toy/table1.json").scores[0].value == 7
+    report = (tmp_path / "results/smoke/report.html").read_text()
+    assert "Nobody 2031: a toy</h2>" in report and '<a href="https://example.org/toy">the paper</a>' in report

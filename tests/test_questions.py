@@ -1,97 +1,412 @@
-"""Questions split into domains, and those of the Hub."""
+"""Files of questions: what every format gives, where an answer is, and what is rejected."""
 
+import gzip
 import itertools
 import json
-import os
+import random
+import re
 import subprocess
 import sys
+from collections import Counter
 
 import datasets
+import pandas
+import pyarrow
 import pytest
-from qa_files import CONTEXT, question, write_many, write_narrativeqa, write_squad
+from qa_files import CONTEXT, mrqa_question, question, write_mrqa, write_narrativeqa, write_squad
 
-from helpers.data import warnings
-from helpers.data.domains import load_one
 from helpers.data.examples import DataError
-from helpers.data.formats import hub
-from helpers.data.questions import load_domain, read, sample
-from helpers.presets.schema import DataSettings
+from helpers.data.files import find_parts
+from helpers.data.questions import LOOSE, MOVED, OTHER, UNPLACED, closest_span, locate, read_questions
 
-# ------------------------------------------------------------------------------------------------------- domains
-
-
-def parts(domain):
-    return domain.train, domain.valid, domain.test
+VIRUS = "The virus was found in bats. In 2003 the virus was found in civets; bats\nand civets carry it."
 
 
-def contexts(examples):
-    return {example.context for example in examples}
+def read(path, unanswerable=False):
+    return [record.example for record in read_questions(path, unanswerable)[0]]
 
 
-def ids(examples):
-    return [example.id for example in examples]
+def error_of(path, unanswerable=False):
+    with pytest.raises(DataError) as error:
+        read_questions(path, unanswerable)
+    assert str(error.value).startswith(str(path))
+    return str(error.value).removeprefix(f"{path}: ")
 
 
-def test_split_of_one_file_is_disjoint_by_passage_and_complete(tmp_path):
-    path = write_many(tmp_path / "d.json", 30, each=3)
-    domain = load_domain("d", path, seed=0, valid_size=10)
-    train, valid, test = map(contexts, parts(domain))
-    assert not (train & valid or train & test or valid & test)
-    assert sorted(ids(itertools.chain(*parts(domain)))) == sorted(ids(read(path).examples))
-    assert (len(domain.valid), len(domain.test)) == (12, 18)  # whole passages: 10 rounded up to 3s; 20% of 90
-    assert domain.notes[-1] == "d: questions: train 60 on 20 passages, valid 12 on 4 passages, test 18 on 6 passages"
+# -------------------------------------------------------------------------------------------------------- good files
 
 
-def test_a_domain_whose_answers_have_no_place_cannot_be_trained_on(tmp_path):
-    rows = [("d1", part, "Who slept?", "nobody", "no one") for part in ("train", "train", "valid", "test")]
-    write_narrativeqa(tmp_path / "stories", rows)
-    with pytest.raises(DataError, match="none of its 2 training questions has an answer with a place in its passage"):
-        load_one(DataSettings(source="files", folder=str(tmp_path), domains={"stories": "stories"}), "stories")
+def test_squad(tmp_path):
+    answers = [("London", 36), ("in London", 33), ("London", 36)]
+    path = write_squad(tmp_path / "a.json", (CONTEXT, [question(7, answers=answers)]))
+    ((example, document, _),), notes = read_questions(path)
+    assert (example.id, example.group, example.question, example.context) == ("7", "7", "Where?", CONTEXT)
+    assert example.answers == ("London", "in London") and example.span == (36, 42)  # distinct, in order
+    assert (document, notes) == ("Ada", [])
 
 
-def test_variants_of_a_question_stay_in_one_part(tmp_path):
-    names = [(number, name) for number in range(30) for name in ("", "-turk0", "-turk1")]
-    paragraphs = [(f"Here is {n}. {name}", [question(f"{n}{name}", answers=[("Here", 0)])]) for n, name in names]
-    domain = load_domain("d", write_squad(tmp_path / "d.json", *paragraphs), seed=0, valid_size=10)
-    groups = [{example.group for example in part} for part in parts(domain)]
-    assert not (groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2])
+def test_squad_2_may_have_unanswerable_questions(tmp_path):
+    questions = [question(), question("q2", "When?", (), is_impossible=True, plausible_answers=[])]
+    path = write_squad(tmp_path / "a.json", (CONTEXT, questions))
+    assert [(e.answers, e.span) for e in read(path, True)] == [(("London",), (36, 42)), ((), None)]
+    says = error_of(path)
+    assert says.startswith("1 of 2 records rejected:\n  article 1, paragraph 1, question 2 (id q2): has no answer; ")
+    assert "data.unanswerable" in says
 
 
-def test_split_depends_on_seed_and_not_on_file_order(tmp_path):
-    path = write_many(tmp_path / "d.json", 30)
-    data = json.loads(path.read_text())
-    data["data"].reverse()
-    for article in data["data"]:
-        article["paragraphs"][0]["qas"].reverse()
-    (tmp_path / "reversed.json").write_text(json.dumps(data))
-    options = {"valid_size": 10, "train_size": 17, "test_size": 5}
-    first = parts(load_domain("d", path, seed=0, **options))
-    assert first == parts(load_domain("d", tmp_path / "reversed.json", seed=0, **options))
-    first, second = (load_domain("d", path, seed=seed, valid_size=10) for seed in (0, 1))
-    assert contexts(first.test) != contexts(second.test) and contexts(first.valid) != contexts(second.valid)
+def test_adversarial_variants_share_the_group_of_their_question(tmp_path):
+    ids = ["5a-b", "5a-b-turk0", "5a-b-high-conf-turk12", "turk0"]
+    examples = read(write_squad(tmp_path / "a.json", (CONTEXT, [question(i) for i in ids])))
+    assert [example.group for example in examples] == ["5a-b", "5a-b", "5a-b", "turk0"]
 
 
-def test_split_is_the_same_in_every_process(tmp_path):
-    write_many(tmp_path / "d.json", 30)
-    code = (
-        "from helpers.data.questions import load_domain; "
-        "print([e.id for e in load_domain('d', 'd.json', seed=3, valid_size=10, train_size=9).train])"
+@pytest.mark.parametrize("header", [True, False])
+def test_mrqa(tmp_path, header):
+    answers = ["London", "London", "in London"]
+    detected = [{"text": "London", "char_spans": [[36, 41], [0, 2]]}, {"text": "Ada", "char_spans": [[0, 2]]}]
+    path = write_mrqa(tmp_path / "m", mrqa_question(answers=answers, detected_answers=detected[:1]), header=header)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    (example,) = read(path)
+    assert (example.id, example.answers) == ("m1", ("London", "in London"))
+    assert CONTEXT[slice(*example.span)] == "London"  # the first place; its end is inclusive in the file
+
+
+@pytest.mark.parametrize(
+    ("text", "pair", "note"),
+    [
+        ("babbage", [25, 31], LOOSE),
+        ("Babbage", [25, 32], LOOSE),  # an end that is not inclusive
+        ("Babbage", [3, 9], MOVED),
+        ("Babbage", [-1, 9999], MOVED),
+    ],
+)
+def test_places_of_mrqa_that_do_not_fit(tmp_path, text, pair, note):
+    detected = [{"text": text, "char_spans": [pair]}]
+    path = write_mrqa(tmp_path / "m.jsonl", mrqa_question(answers=[text], detected_answers=detected))
+    (record,), notes = read_questions(path)
+    assert CONTEXT[slice(*record.example.span)] == "Babbage" and notes == [f"m.jsonl: 1 {note}"]
+
+
+def test_notes_on_mrqas_answers(tmp_path):
+    questions = (
+        mrqa_question(),
+        mrqa_question(qid="m2", answers=["Paris"]),
+        mrqa_question(qid="m3", detected_answers=[]),
     )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in "12"
+    records, notes = read_questions(write_mrqa(tmp_path / "m.jsonl", *questions))
+    assert records[2].example.span is None and set(notes) == {f"m.jsonl: 1 {OTHER}", f"m.jsonl: 1 {UNPLACED}"}
+
+
+def test_narrativeqa(tmp_path):
+    rows = [("d1", "train", "Who found it ?", "a girl", "some young girl")] * 2
+    rows.append(("d1", "test", "Why ?", "Nobody knows", "unclear"))
+    records, notes = read_questions(write_narrativeqa(tmp_path / "stories", rows))
+    first, again, last = (record.example for record in records)
+    assert first.answers == ("a girl", "some young girl") and again.id == f"{first.id}.2"
+    # "A young girl" has LCS 2 with "a girl" (F = 2·2/(2+3) = 0.8); "young girl" LCS 2 with the other (2·2/(3+2) = 0.8).
+    assert first.context[slice(*first.span)] == "A young girl" and last.span is None
+    assert [(r.document, r.part) for r in records] == [("d1", "train"), ("d1", "train"), ("d1", "test")]
+    assert notes == [f"stories: 1 {UNPLACED}"]
+
+
+def rouge_l(window, reference):
+    """F by the textbook table."""
+    table = [[0] * (len(reference) + 1) for _ in range(len(window) + 1)]
+    for i, j in itertools.product(range(len(window)), range(len(reference))):
+        same = window[i] == reference[j]
+        table[i + 1][j + 1] = table[i][j] + 1 if same else max(table[i][j + 1], table[i + 1][j])
+    return 2 * table[-1][-1] / (len(window) + len(reference))
+
+
+def test_closest_span_is_the_best_of_all_windows():
+    draw = random.Random(0)
+    for _ in range(100):
+        context = [draw.choice("abcdefgh") for _ in range(draw.randint(1, 14))]
+        references = [[draw.choice("abcxyz") for _ in range(draw.randint(1, 5))] for _ in range(2)]
+        windows = [context[i:j] for i in range(len(context)) for j in range(i + 1, len(context) + 1)]
+        best = max(rouge_l(window, reference) for window in windows for reference in references)
+        text = " ".join(context)
+        span = closest_span(text, [" ".join(reference) for reference in references])
+        found = max(rouge_l(text[slice(*span)].split(), reference) for reference in references) if span else 0
+        assert found == pytest.approx(best)
+    assert closest_span("red fox. Red fox", ["RED", "fox"]) == (0, 3)  # of equals the earliest
+    assert closest_span("red fox", ["?!"]) is None
+
+
+# -------------------------------------------------------------------------------------------------------------- rows
+
+QUOTED = "She said: \"It's\n\tfine\", twice. It's fine."
+ROWS = [
+    {"id": "q1", "title": "Ada", "context": CONTEXT, "question": "Where?"},
+    {"id": "q2", "title": "Ada", "context": CONTEXT, "question": "Why?"},
+    {"id": "q3", "title": "Bo", "context": QUOTED, "question": 'What, "now"?'},
+]
+ANSWERS = [[("London", 36), ("in London", 33)], [], [('"It\'s\n\tfine"', 10)] * 7]
+WANTED = [
+    ("q1", CONTEXT, "Where?", ("London", "in London"), (36, 42)),
+    ("q2", CONTEXT, "Why?", (), None),
+    ("q3", QUOTED, 'What, "now"?', ('"It\'s\n\tfine"',), (10, 22)),
+]
+
+
+def rows():
+    columns = [{"text": [text for text, _ in one], "answer_start": [start for _, start in one]} for one in ANSWERS]
+    return [row | {"answers": answers} for row, answers in zip(ROWS, columns, strict=True)]
+
+
+def to_lines(values, path):
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+
+
+WRITERS = {
+    "lines": to_lines,
+    "list": lambda values, path: path.write_text(json.dumps(values, indent=2)),
+    "csv": lambda values, path: pandas.DataFrame(values).to_csv(path),
+    "csv with semicolons": lambda values, path: pandas.DataFrame(values).to_csv(path, sep=";"),
+    "tsv": lambda values, path: pandas.DataFrame(values).to_csv(path, sep="\t", index=False),
+    "parquet": lambda values, path: pandas.DataFrame(values).to_parquet(path),
+    "the Hub's parquet": lambda values, path: datasets.Dataset.from_list(values).to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("name", ["rows", "rows.csv", "rows.parquet"])
+def test_rows_are_read_whatever_their_suffix(tmp_path, writer, name):
+    WRITERS[writer](rows(), path := tmp_path / name)
+    records, notes = read_questions(path, True)
+    assert [(e.id, e.context, e.question, e.answers, e.span) for e, *_ in records] == WANTED and notes == []
+    assert [record.document for record in records] == ["Ada", "Ada", "Bo"]
+    if "parquet" not in writer:  # a byte-order mark and gzip change nothing
+        path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + path.read_bytes()))
+        assert read(path, True) == [record.example for record in records]
+
+
+@pytest.mark.parametrize("text", ["answer", "answer_text"])
+@pytest.mark.parametrize("writer", ["csv", "parquet", "lines"])
+def test_an_answer_may_be_in_two_columns(tmp_path, text, writer):
+    values = [{"id": "q1", "context": CONTEXT, "question": "Where?", text: "London", "answer_start": 36}]
+    values.append(values[0] | {"id": "q2", text: None, "answer_start": None})  # which makes pandas' numbers 36.0
+    values.append(values[0] | {"id": "q3", text: "", "answer_start": -1})
+    WRITERS[writer](values, tmp_path / "rows")
+    assert [(e.answers, e.span) for e in read(tmp_path / "rows", True)] == [
+        (("London",), (36, 42)),
+        ((), None),
+        ((), None),
     ]
-    assert outputs[0] == outputs[1]
-    assert outputs[0].strip() == str(
-        ids(load_domain("d", tmp_path / "d.json", seed=3, valid_size=10, train_size=9).train)
+    values[1]["answer_start"] = 3
+    to_lines(values, tmp_path / "rows")
+    assert "line 2: 'answers.0.text': Input should be a valid string; found None" in error_of(tmp_path / "rows", True)
+
+
+@pytest.mark.parametrize("writer", ["lines", "csv", "parquet"])
+def test_rows_without_ids_get_them_from_their_content(tmp_path, writer):
+    values = [{key: value for key, value in row.items() if key != "id"} for row in [*rows(), rows()[0]]]
+    WRITERS[writer](values, tmp_path / "rows")
+    first, *_, again = ids = [example.id for example in read(tmp_path / "rows", True)]
+    assert re.fullmatch("[0-9a-f]{8}-[0-9a-f]{8}", first) and again == f"{first}.2" and len(set(ids)) == 4
+
+
+def test_an_id_that_only_some_rows_lack_is_rejected(tmp_path):
+    values = rows()
+    del values[1]["id"]
+    to_lines(values, tmp_path / "rows")
+    assert "1 of 3 records rejected:\n  line 2: it has no id, unlike others" in error_of(tmp_path / "rows", True)
+
+
+# ------------------------------------------------------------------------------------------------- where an answer is
+
+
+def placed(context, text, start):
+    notes = Counter()
+    first, last = locate(context, text, start, notes)
+    return first, context[first:last], notes[MOVED]
+
+
+def test_an_answer_is_at_its_offset_or_at_the_only_place_near_it_or_at_the_only_place():
+    assert placed(VIRUS, "bats", 23) == (23, "bats", 0)
+    assert placed(VIRUS, "2003", 0) == (32, "2003", 1)
+    for shift in (-5, -1, 1, 5):
+        assert placed(VIRUS, "virus was found", 41 + shift) == (41, "virus was found", 1)
+    assert placed(VIRUS, "bats  and civets", 67) == (68, "bats\nand civets", 1)  # white space is ignored
+    assert placed(VIRUS, " bats ", 22) == (23, "bats", 1)
+    assert placed("東京は日本の首都。東京駅", "東京", 8) == (9, "東京", 1)  # no spaces between words
+    assert placed('He said "yes", she "no"', '"no"', 0) == (19, '"no"', 1)
+    assert placed("art deco", "dec", 4) == (4, "dec", 0)  # at its offset a part of a word is what the file says
+
+
+@pytest.mark.parametrize(
+    ("context", "text", "start", "says"),
+    [
+        (
+            VIRUS,
+            "virus was found",
+            35,
+            "not at its offset 35, where the passage has '3 the virus was', and occurs at 2",
+        ),
+        ("to be to be", "to", 3, "occurs at 2 places; correct the offset"),
+        ("The party began. It was art deco.", "dec", 0, "occurs at no places"),  # only as a part of a word
+        (VIRUS, "BATS", 23, "occurs at no places"),
+        (CONTEXT, "Paris", 36, "'Paris' is not at its offset 36, where the passage has 'Londo'"),
+        (CONTEXT, "Ada", -43, "'Ada' is not at its offset -43"),
+    ],
+)
+def test_other_answers_are_rejected(context, text, start, says):
+    with pytest.raises(DataError) as error:
+        locate(context, text, start, Counter())
+    assert says in str(error.value)
+
+
+def test_files_count_moved_answers(tmp_path):
+    questions = [question(f"q{n}", answers=[("virus was found", start)]) for n, start in enumerate((4, 42, 40))]
+    records, notes = read_questions(write_squad(tmp_path / "covid.json", (VIRUS, questions)))
+    assert [record.example.span[0] for record in records] == [4, 41, 41] and notes == [f"covid.json: 2 {MOVED}"]
+
+
+# ------------------------------------------------------------------------------------------------------ broken files
+
+BAD_QUESTIONS = {
+    "missing question": ({"id": "q1", "answers": []}, "(id q1): 'question' is missing; its keys are id, answers"),
+    "missing answers": ({"id": "q1", "question": "Where?"}, "(id q1): 'answers' is missing"),
+    "answers is an object": (question() | {"answers": {}}, "'answers': Input should be a valid list; found {}"),
+    "answer is text": (question() | {"answers": ["London"]}, "an answer has no answer_start"),
+    "offset is text": (
+        question(answers=[("London", "36")]),
+        "'answers.0.answer_start': Input should be a valid integer",
+    ),
+    "empty question": (question(text=" "), "'question': is empty; fill it in"),
+    "empty answer": (question(answers=[("", 0)]), "'answers.0.text': is empty"),
+    "impossible yet answered": (question(is_impossible=True), "is_impossible is True, but it has 1 answers"),
+    "possible without answer": (question(answers=(), is_impossible=False), "is_impossible is False, but it has 0"),
+    "half a character": (question(text="What \ud83d?"), "'question': 'utf-8' codec can't encode"),
+    "taken id": (question("q0"), "(id q0): the id 'q0' is used twice"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_QUESTIONS)
+def test_bad_squad_question(tmp_path, case):
+    bad, says = BAD_QUESTIONS[case]
+    path = write_squad(tmp_path / "bad.json", (CONTEXT, [question("q0"), bad]))
+    message = error_of(path)
+    assert (
+        message.startswith("1 of 2 records rejected:\n  article 1, paragraph 1, question 2 (id q") and says in message
     )
+
+
+BAD_MRQA = {
+    "missing spans": (
+        mrqa_question(detected_answers=[{"text": "London"}]),
+        "'detected_answers.0.char_spans' is missing",
+    ),
+    "more than once": (
+        mrqa_question(detected_answers=[{"text": "Ada", "char_spans": [[8, 10]]}]),
+        "'Ada' is not at its offset 8",
+    ),
+    "no answers to score": (mrqa_question(answers=[]), "it has detected_answers, but no answers to score with"),
+    "unanswerable": (mrqa_question(answers=[], detected_answers=[]), "has no answer"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MRQA)
+def test_bad_mrqa_question(tmp_path, case):
+    bad, says = BAD_MRQA[case]
+    message = error_of(write_mrqa(tmp_path / "bad.jsonl", bad))
+    assert message.startswith("1 of 1 records rejected:\n  line 2, question 1 (id m1): ") and says in message
+
+
+GOOD_CSV = "id,context,question,answer,answer_start\nq1,Ada met Bo,Who?,Bo,8\n"
+BAD_FILES = {
+    "empty": ("", "is empty"),
+    "cut short": ('{"data": [\n {"title": "x",\n "par', "is not valid JSON: Unterminated string starting at: line 3"),
+    "cut lines": ('{"header": {}}\n{"context": "x", "qas": [', "1 of 2 records rejected:\n  line 2: Expecting value"),
+    "a list of nothing": ("[]", "has no usable record"),
+    "other objects": ('{"q1": "London"}', "line 1: expected SQuAD's JSON, MRQA's JSON lines, or rows"),
+    "empty context": ('{"data": [{"paragraphs": [{"context": "", "qas": []}]}]}', "paragraphs.0.context': is empty"),
+    "deep": ("[" * 100_000, "is not valid JSON"),
+    "key twice": ('{"data": [], "data": []}', "an object has the key 'data' twice; keep one of them"),
+    "key twice in a line": ('{"data": []}\n{"a": 1, "a": 2}', "line 2: an object has the key 'a' twice"),
+    "half parquet": ("PAR1" + "\0" * 100, "is not a readable Parquet file: Parquet magic bytes not found"),
+    "column twice": (GOOD_CSV.replace("id,", "id,id,"), "line 1 names a column twice"),
+    "open quote": (GOOD_CSV + 'q2,"Ada met Bo,Who?,Bo,8\nq3,Ada met Bo,Who?,Bo,8\n', "line 3: unexpected end of data"),
+    "too few cells": (GOOD_CSV + "q2,Ada\n", "1 of 2 records rejected:\n  line 3: expected 5 cells, found 2"),
+    "blank lines": ("\n\n" + GOOD_CSV + "q2,Ada\n", "line 5: expected 5 cells"),
+    "NUL": (GOOD_CSV + "q2,Ada\0 met Bo,Who?,Bo,8\n", "line 3 holds a NUL byte"),
+    "swallowing quote": (
+        GOOD_CSV.replace(",", "\t") + 'q2\t"Ada met Bo\tWho?\tBo\t8\nq3\tAda met Bo"\tWho?\tBo\t8\n',
+        "line 3: a quote that begins a cell swallows the lines below it",
+    ),
+    "offset": (GOOD_CSV + "q2,Ada met Bo,Who?,Bo,eight\n", "line 3: 'answers.0.answer_start': Input should be a valid"),
+    "Latin-1": ((GOOD_CSV + "é").encode("latin-1"), "line 3 is not UTF-8"),
+    "cut gzip": (gzip.compress(GOOD_CSV.encode() * 99)[:-9], "cannot be read: "),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_file(tmp_path, case):
+    content, says = BAD_FILES[case]
+    (tmp_path / "bad.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    message = error_of(tmp_path / "bad.csv")
+    assert says in message and max(map(len, message.split("\n"))) <= 500
+
+
+def test_rows_that_are_rejected_are_listed_and_counted(tmp_path):
+    bad = [question(f"bad{n}", answers=[("Paris" * 200, n)]) for n in range(1234)]
+    lines = error_of(write_squad(tmp_path / "a.json", (CONTEXT, [question(), *bad]))).split("\n")
+    assert lines[0] == "1,234 of 1,235 records rejected:" and len(lines) == 12 and lines[11] == "  and 1,224 more"
+    assert all(len(line) <= 402 for line in lines)
+
+
+BAD_COLUMNS = {
+    "bytes": ({"context": pyarrow.array([b"x"])}, "row 1: 'context': Input should be a valid string; found b'x'"),
+    "lengths": ({"answers": pyarrow.array([{"text": ["London"], "answer_start": [36, 3]}])}, "row 1: 'answers': "),
+    "not UTF-8": ({"context": pyarrow.array([b"\xff\xfe"]).view(pyarrow.string())}, "is not a readable Parquet file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COLUMNS)
+def test_bad_parquet(tmp_path, case):
+    changes, says = BAD_COLUMNS[case]
+    fields = {name: pyarrow.array([value]) for name, value in rows()[0].items()} | changes
+    pyarrow.parquet.write_table(pyarrow.table(fields), tmp_path / "bad.parquet")
+    assert says in error_of(tmp_path / "bad.parquet")
+
+
+STORY = ("d1", "train", "Who ?", "a girl", "the girl")
+BAD_STORIES = {
+    "unknown document": ([("d9", *STORY[1:])], "qaps.csv, line 2: the document 'd9' is not in summaries.csv"),
+    "empty answer": ([(*STORY[:4], "")], "qaps.csv, line 2: 'answer2': is empty"),
+    "too few cells": ([STORY[:4]], "qaps.csv, line 2: expected 5 cells, found 4"),
+    "no questions": ([], "stories: has no usable record"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STORIES)
+def test_bad_narrativeqa(tmp_path, case):
+    bad, says = BAD_STORIES[case]
+    with pytest.raises(DataError, match=re.escape(says)):
+        read_questions(write_narrativeqa(tmp_path / "stories", bad))
+
+
+def test_two_summaries_of_one_document_are_rejected(tmp_path):
+    folder = write_narrativeqa(tmp_path / "stories", [STORY], summaries=[("d1", "A girl ."), ("d1", "A boy .")])
+    with pytest.raises(DataError, match=r"summaries\.csv: line 3: 'd1' has a summary already"):
+        read_questions(folder)
+    (folder / "summaries.csv").write_text("document_id,text\nd1,x\n")
+    with pytest.raises(DataError, match=r"summaries\.csv: line 2: expected document_id and summary"):
+        read_questions(folder)
+
+
+def test_missing_files(tmp_path):
+    assert error_of(tmp_path / "gone.json").startswith("cannot be read: No such file")
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(DataError, match=r"no data file; expected \.json, .*, found notes\.txt in "):
+        find_parts(tmp_path)
+    for name in ("train-00000-of-00003.csv", "train-00002-of-00003.csv", "test.csv"):
+        (tmp_path / name).write_text(GOOD_CSV)
+    with pytest.raises(DataError, match="expected 3 files of train, found 2; fetch the others"):
+        find_parts(tmp_path)
+    (tmp_path / "other.csv").write_text(GOOD_CSV)
+    with pytest.raises(DataError, match=r"other\.csv: its part is unclear; write exactly one of train, valid and test"):
+        find_parts(tmp_path)
 
 
 def test_reading_files_imports_nothing_large():
@@ -100,255 +415,26 @@ def test_reading_files_imports_nothing_large():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_equal_passages_are_one_unit(tmp_path):
-    paragraphs = [(f"Ada met Babbage{p % 6}.", [question(f"q{p}", answers=[("Ada", 0)])]) for p in range(24)]
-    domain = load_domain("d", write_squad(tmp_path / "d.json", *paragraphs), seed=0, valid_size=4)
-    train, valid, test = map(contexts, parts(domain))
-    assert not (train & valid or train & test or valid & test)
-    assert [len(part) % 4 for part in parts(domain)] == [0, 0, 0]
+# ----------------------------------------------------------------------------------------------------------- real data
 
 
-def test_smaller_samples_are_subsets_and_leave_the_rest_alone(tmp_path):
-    path = write_many(tmp_path / "d.json", 40)
-    loaded = {n: load_domain("d", path, seed=0, valid_size=10, train_size=n, test_size=n // 4) for n in (8, 20, 40)}
-    for part in ("train", "test"):
-        small, middle, large = (set(ids(getattr(loaded[n], part))) for n in (8, 20, 40))
-        assert small < middle < large
-    assert [len(loaded[n].train) for n in (8, 20, 40)] == [8, 20, 40]
-    assert [len(loaded[n].test) for n in (8, 20, 40)] == [2, 5, 10]
-    assert loaded[8].valid == loaded[40].valid
-
-
-def test_sample_keeps_order(tmp_path):
-    examples = read(write_many(tmp_path / "d.json", 10)).examples
-    chosen = sample(examples, 7, seed=0)
-    assert len(chosen) == 7 and chosen == [example for example in examples if example in chosen]
-    assert chosen != sample(examples, 7, seed=1)
-
-
-def test_a_size_that_is_too_large_is_noted(tmp_path):
-    domain = load_domain("d", write_many(tmp_path / "d.json", 30), seed=0, valid_size=10, train_size=1000)
-    assert "d: train_size=1,000 was asked for, there are 38: all are used" in domain.notes
-
-
-def test_what_train_size_and_test_size_cut_is_noted(tmp_path):
-    path = write_many(tmp_path / "d.json", 700)
-    notes = load_domain("d", path, seed=0, train_size=500, test_size=120).notes
-    assert "d: 500 of 820 training questions are used (train_size)" in notes
-    assert "d: 120 of 280 test questions are used (test_size)" in notes
-    assert not any(note.startswith("warning") or "are used" in note for note in load_domain("d", path, seed=0).notes)
-
-
-def test_parts_too_small_to_say_anything_are_warned_of(tmp_path):
-    path = write_many(tmp_path / "d.json", 120)
-    assert warnings.of_questions(load_domain("d", path, seed=0, valid_size=66)) == [
-        # 1.96 · 40 / √66 = 9.65 and, of 48 questions, 11.3
-        "warning: d: 66 questions to validate on place an F1 only within ±10 points (95 %), and methods differ by "
-        "less; raise valid_size, or give more data",
-        "warning: d: 48 questions to test on place an F1 only within ±11 points (95 %), and methods differ by less; "
-        "raise test_size, or give more data",
-    ]
-    few = warnings.of_questions(load_domain("d", path, seed=0, valid_size=100, train_size=34))
-    assert few[0] == (
-        "warning: d: 34 questions to train on are soon known by heart, and which ones they are decides the result; "
-        "raise train_size, or give more data"
-    )
-
-
-def test_warnings_are_about_what_is_left_in_the_end(tmp_path):
-    for part, passages in (("train", 400), ("dev", 100), ("test", 100)):
-        write_many(tmp_path / "d" / f"{part}.json", passages, tag=part)
-    data = {"source": "files", "folder": str(tmp_path), "domains": {"d": "d"}}
-    assert not [n for n in load_one(DataSettings(**data), "d").notes if n.startswith("warning")]
-    domain = load_one(DataSettings(**data, valid_size=20, train_share=0.01), "d")
-    assert (len(domain.train), len(domain.valid)) == (8, 20)
-    assert "d: 20 of 200 validation questions are used (valid_size)" in domain.notes
-    assert "d: 8 of 800 training questions are used (train_share)" in domain.notes
-    said = [note for note in domain.notes if note.startswith("warning: d: ")]
-    assert [note.split()[2] for note in said] == ["8", "20"]
-
-
-@pytest.mark.parametrize("names", [("trn", "val", "tst"), ("training", "dev", "testing")])
-def test_parts_have_short_names(tmp_path, names):
-    for name, count in zip(names, (9, 3, 4), strict=True):
-        write_many(tmp_path / "d" / f"{name}.json", count, tag=name)
-    domain = load_domain("d", tmp_path / "d", seed=0)
-    assert [len(part) for part in parts(domain)] == [18, 6, 8]
-
-
-def test_three_files_stay_as_they_are(tmp_path):
-    for part, count in (("train", 9), ("dev-v1.1", 3), ("test", 4)):
-        write_many(tmp_path / "d" / f"squad-{part}.json", count, tag=part)
-    domain = load_domain("d", tmp_path / "d", seed=0)
-    assert [len(part) for part in parts(domain)] == [18, 6, 8]
-    assert {example.id[:3] for example in domain.valid} == {"dev"}
-    files = {"train": "train", "valid": "dev-v1.1", "test": "test"}
-    given = {part: read(tmp_path / f"d/squad-{name}.json") for part, name in files.items()}
-    assert parts(load_domain("d", given, seed=0)) == parts(domain)
-
-
-def test_without_test_file_dev_is_the_test_set(tmp_path):
-    write_many(tmp_path / "d/train.json", 20, tag="train")
-    write_many(tmp_path / "d/dev.json", 3, tag="dev")
-    domain = load_domain("d", tmp_path / "d", seed=0, valid_size=5)
-    assert {example.id[:3] for example in domain.test} == {"dev"}
-    assert (len(domain.train), len(domain.valid), len(domain.test)) == (34, 6, 6)
-    assert "d: no test file: valid (dev) is used to test" in domain.notes
-
-
-def test_dev_and_test_without_train_halve_test_by_document(tmp_path):
-    titles = [f"policy {p // 4}" for p in range(24)]
-    write_many(tmp_path / "d/dev.json", 5, tag="dev")
-    path = write_many(tmp_path / "d/test.json", 24, tag="test", titles=titles)
-    data = json.loads(path.read_text())
-    shared = "Both documents say thing."  # policy 0 and policy 5 have to stay together
-    for article, identifier in ((0, "s0"), (20, "s1")):
-        qas = [question(identifier, answers=[("thing", 19)])]
-        data["data"][article]["paragraphs"].append({"context": shared, "qas": qas})
-    path.write_text(json.dumps(data))
-    domain = load_domain("d", tmp_path / "d", seed=0)
-    assert len(domain.train) == 10 and len(domain.valid) + len(domain.test) == 50
-    document = {a["paragraphs"][0]["context"]: title for a, title in zip(data["data"], titles, strict=True)}
-    valid, test = ({document[c] for c in contexts(part) - {shared}} for part in (domain.valid, domain.test))
-    assert valid and test and not valid & test
-    assert ("policy 0" in valid) == ("policy 5" in valid)
-
-
-def test_passages_shared_by_the_files_are_noted(tmp_path):
-    for part in ("train", "dev", "test"):
-        write_many(tmp_path / f"d/{part}.json", 3 if part == "train" else 2, tag="same")
-    notes = load_domain("d", tmp_path / "d", seed=0).notes
-    assert "d: 2 passages stand in both train and test, as the files have it" in notes
-
-
-def test_narrativeqa_domain_uses_its_sets(tmp_path):
-    rows = [
-        ("d1", part, f"Who {n} ?", "a girl", "the king")
-        for part, n in (("train", 1), ("train", 2), ("valid", 3), ("test", 4))
-    ]
-    domain = load_domain("stories", write_narrativeqa(tmp_path / "stories", rows), seed=0)
-    assert [len(part) for part in parts(domain)] == [2, 1, 1]
-
-
-def test_domain_errors(tmp_path):
-    with pytest.raises(DataError, match=r"tiny: too small to split: .* too few passages"):
-        load_domain("tiny", write_many(tmp_path / "one.json", 1, each=9), seed=0, valid_size=2)
-    with pytest.raises(DataError, match=r"tiny: too small to split: .* too few passages"):
-        load_domain("tiny", write_many(tmp_path / "two.json", 2, each=9), seed=0, valid_size=2)
-    with pytest.raises(DataError, match=r"tiny: too small to split: valid_size=300 leaves nothing .* of the 48"):
-        load_domain("tiny", write_many(tmp_path / "d.json", 30), seed=0)
-    with pytest.raises(ValueError, match="train_size has to be at least 1, not 0"):
-        load_domain("tiny", tmp_path / "d.json", seed=0, train_size=0)
-
-
-def test_ambiguous_and_empty_folders(tmp_path):
-    write_many(tmp_path / "two/train-a.json", 3)
-    write_many(tmp_path / "two/train-b.json", 3)
-    with pytest.raises(DataError, match=r"two: it is not clear which part train-b\.json is"):
-        load_domain("two", tmp_path / "two", seed=0)
-    (tmp_path / "none").mkdir()
-    with pytest.raises(DataError, match=r"none: no domain here; it holds nothing; expected one"):
-        load_domain("none", tmp_path / "none", seed=0)
-
-
-# ----------------------------------------------------------------------------------------------------------- Hub
-
-
-def test_hub_squad():
-    row = {"id": "q1", "title": "Ada", "context": CONTEXT, "question": "Where?"}
-    rows = [
-        row | {"answers": {"text": ["London"], "answer_start": [36]}},
-        row | {"id": "q2", "answers": {"text": [], "answer_start": []}},
-    ]
-    corpus = hub.from_rows(datasets.Dataset.from_list(rows), "squad_v2[train]", unanswerable=True)
-    assert [(e.id, e.answers, e.span) for e in corpus.examples] == [("q1", ("London",), (36, 42)), ("q2", (), None)]
-    with pytest.raises(
-        DataError, match=r"squad_v2\[train\]: 1 of 2 records refused: row 2 \(id q2\): the question has no answer"
-    ):
-        hub.from_rows(datasets.Dataset.from_list(rows), "squad_v2[train]")
-    rows[0]["answers"] = {"text": ["Paris"], "answer_start": [36]}
-    with pytest.raises(
-        DataError,
-        match=r"x: 2 of 2 records refused:\s+row 1 \(id q1\), answer 1: 'Paris' does not stand in the context",
-    ):
-        hub.from_rows(datasets.Dataset.from_list(rows), "x")
-
-
-def test_hub_mrqa():
-    detected = {
-        "text": ["London"],
-        "char_spans": [{"start": [36], "end": [41]}],
-        "token_spans": [{"start": [7], "end": [7]}],
-    }
-    row = {"subset": "NewsQA", "qid": "m1", "context": CONTEXT, "question": "Where?", "answers": ["London"]}
-    corpus = hub.from_rows(datasets.Dataset.from_list([row | {"detected_answers": detected}]), "mrqa")
-    (example,) = corpus.examples
-    assert corpus.notes == []
-    assert (example.id, example.answers, example.span) == ("m1", ("London",), (36, 42))
-
-
-@pytest.mark.parametrize("pairs", [{"start": [36], "end": [41]}, [{"start": 36, "end": 41}]])
-def test_hub_mrqa_whose_lists_are_lists(pairs):
-    detected = [{"text": "London", "char_spans": pairs}]
-    row = {"qid": "m1", "context": CONTEXT, "question": "Where?", "answers": ["London"], "detected_answers": detected}
-    (example,) = hub.from_rows(datasets.Dataset.from_list([row]), "mrqa").examples
-    assert CONTEXT[slice(*example.span)] == "London"
-    row["detected_answers"] = [{"text": "London", "char_spans": [{"start": 36}]}]
-    message = r"mrqa: 1 of 1 .* row 1 \(id m1\), detected answer 1, char span 1: expected \[first, last\], found {'st"
-    with pytest.raises(DataError, match=message):
-        hub.from_rows(datasets.Dataset.from_list([row]), "mrqa")
-
-
-def test_hub_answers_of_unequal_lengths():
-    answers = {"text": ["London", "in London"], "answer_start": [36]}
-    row = {"id": "q1", "context": CONTEXT, "question": "Where?", "answers": answers}
-    with pytest.raises(
-        DataError,
-        match=r"x: 1 of 1 .* row 1 \(id q1\): expected 'answers' to be lists of one length \(2 in 'text' and 1 in",
-    ):
-        hub.from_rows(datasets.Dataset.from_list([row]), "x")
-
-
-def test_hub_narrativeqa():
-    row = {
-        "document": {"id": "d1", "text": "long", "summary": {"text": "A young girl slept .", "tokens": ["A"]}},
-        "question": {"text": "Who ?", "tokens": ["Who", "?"]},
-        "answers": [{"text": "young girl", "tokens": []}, {"text": "She", "tokens": []}],
-    }
-    (example,) = hub.from_rows(datasets.Dataset.from_list([row]), "narrativeqa").examples
-    assert (example.question, example.answers, example.span) == ("Who ?", ("young girl", "She"), (2, 12))
-
-
-def test_hub_errors(tmp_path, monkeypatch):
-    with pytest.raises(DataError, match=r"x: expected the columns id, context, question and answers .* found 'text'"):
-        hub.from_rows(datasets.Dataset.from_list([{"text": "x"}]), "x")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    row = {"id": "q1", "context": CONTEXT, "question": "Where?", "answers": {"text": ["Ada"], "answer_start": [0]}}
-    (tmp_path / "local").mkdir()
-    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "local/train.parquet")
-    assert ids(hub.load_hub(str(tmp_path / "local"), "train").examples) == ["q1"]
-    with pytest.raises(DataError, match="local, split 'nothing', configuration None: Unknown split"):
-        hub.load_hub(str(tmp_path / "local"), "nothing")
-
-
-def test_hub_out_of_reach(monkeypatch, tmp_path):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(DataError, match=r"rajpurkar/squad: the Hub cannot be reached .*connect to the network"):
-        hub.load_hub("rajpurkar/squad", "train")
-
-
-# ----------------------------------------------------------------------------------------------------- real data
-
-
-def test_real_domains(shared):
-    names = ["wikipedia", "amazon", "reddit", "news", "policy", "stories"]
-    for name in names:
-        domain = load_domain(name, shared / "data/qa" / name, seed=0, train_size=1000, test_size=500)
-        assert (len(domain.train), len(domain.test)) == (1000, 500)
-        train, valid, test = map(contexts, parts(domain))
-        assert not train & test and not valid & test
-        # Two passages of the policies' test file stand in its dev file, too.
-        assert len(train & valid) <= (2 if name == "policy" else 0)
-        if name not in ("policy", "stories"):
-            assert 300 <= len(domain.valid) < 320
+@pytest.mark.parametrize(
+    ("name", "questions", "passages"),
+    [
+        ("wikipedia/new_wiki_v1.0.json", 7938, 1581),
+        ("news/newsqa.json", 4212, 638),
+        ("policy/test.json", 4152, 497),
+        ("squad/xquad.en.json", 1190, 240),
+        ("squad/dev-v2.0.json", 6078, 646),
+        ("squad-adversarial/sample1k-HCVerifyAll.json", 3560, 3356),
+        ("mrqa-sample/NewsQA_sample.jsonl", 17, 3),
+        ("stories", 14018, 470),
+    ],
+)
+def test_real_files(shared, name, questions, passages):
+    records, notes = read_questions(shared / "data/qa" / name, unanswerable=name.endswith("v2.0.json"))
+    examples = [record.example for record in records]
+    assert (len(examples), len({e.context for e in examples})) == (questions, passages)
+    assert notes == ([f"stories: 89 {UNPLACED}"] if name == "stories" else [])
+    assert sum(not e.answers for e in examples) == (3168 if name.endswith("v2.0.json") else 0)
+    assert name == "stories" or all(e.context[slice(*e.span)] == e.answers[0] for e in examples if e.span)

@@ -1,170 +1,156 @@
-"""The report: what was found first, then every result, on one page that needs nothing else."""
+"""The report: what was found first, then every result, on one page that needs nothing else; README's findings."""
 
 import re
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from test_figures import case, corpora, record, similarity, table
+from record_files import claimed, every_kind, record
 
-from helpers import paths
-from helpers.papers.card import Artefact, Paper
-from helpers.results import front, html, report, summary
-from helpers.results.records import Claim, Printed, write
+from helpers import papers, paths
+from helpers.errors import UserError
+from helpers.results import report, stats
+from helpers.results.records import write
 
-pytestmark = pytest.mark.usefixtures("results")
-
-CARDS = [
-    Paper("corpora", "The corpora", artefacts=(Artefact("overview", ""),)),
-    Paper(
-        "imm",
-        "Liu & others",
-        "https://example.org/?a&b",
-        artefacts=(Artefact("similarity", ""), Artefact("table1", ""), Artefact("table3_new", "", ours=True)),
-    ),
-]
-LIMIT = {"key": "training.epochs", "value": 1, "instead_of": 0, "why": "short"}
+README = paths.ROOT / "README.md"
 
 
-def claimed(artefact="imm/table1", seeds=5, **more):
-    """B is above A by 4 to 6 with each seed, C by -2 to 2."""
-    values = {"A": [50] * 5, "B": [54, 56, 55, 54, 56], "C": [52, 48, 50, 51, 49]}
-    scores = [(row, "x", seed, value) for row, of_row in values.items() for seed, value in enumerate(of_row[:seeds])]
-    said = [
-        Claim(text="B beats A", above="B", below="A", primary=True),
-        Claim(text="C beats A", above="C", below="A"),
-        Claim(text="A beats B", above="A", below="B"),
+def card(key, *names, reference=""):
+    artefacts = [SimpleNamespace(name=name) for name in names]
+    return SimpleNamespace(
+        key=key, title=f"{key} & others", reference=reference, methods={"A": "one"}, artefacts=artefacts
+    )
+
+
+CARDS = [card("corpora"), card("imm", "similarity", "table1", reference="https://example.org/?a&b"), card("a2d")]
+
+
+def sentences(one):
+    return [report.describe(one, verdict) for verdict in stats.judge(one)]
+
+
+def test_claims_in_sentences():
+    # 4, 6, 5, 4, 6: a mean of 5 with an error of 0.447, times 2.776.
+    assert sentences(claimed()) == [
+        "Supported, smaller than reported: B against A, +5.0 F1 (95 % CI +3.8 to +6.2). The paper reports +9.5.",
+        "Undecided: C against A, +0.0 F1 (95 % CI -2.0 to +2.0).",
+        "Refuted: A against B, -5.0 F1 (95 % CI -6.2 to -3.8). The paper reports -9.5 after 3 rounds.",
     ]
-    known = {"title": "IMM, Table 1: F1", "baselines": ["A"], "claims": [claim.model_dump() for claim in said]}
-    return record(artefact, scores, **known | more)
+    assert sentences(claimed(seeds=2))[0] == "Undecided: B against A, +5.0 F1. The paper reports +9.5."
+    scores = [(row, "x", seed, 50) for row in "AB" for seed in range(5)]
+    claims = [{"text": "A gains more", "above": "A", "below": "B", "primary": True}]
+    paper = [{"method": row, "column": "x", "value": value} for row, value in (("A", 1.25), ("B", 2.0))]
+    same = record("imm/table1", scores, claims=claims, paper=paper, unit="accuracy")
+    expected = "Refuted, larger than reported: A gains more, the same score in every seed. The paper reports -0.75."
+    assert sentences(same) == [expected]
 
 
-def shown(*known, cards=CARDS):
+def test_numbers_and_the_papers_beside_them():
+    scores = [("Single", c, s, v + 10 * s) for c, v in (("a", 40), ("b", 60)) for s in range(3)] + [
+        ("Mix", "a", 0, -0.04)
+    ]
+    paper = [{"method": m, "column": "a", "value": v} for m, v in (("IMM", 89.44), ("Single", 88.3))]
+    paper += [{"method": "Single", "column": "b", "value": 0.5, "text": "twice"}]
+    one = record("imm/table1", scores, paper=paper, baselines=["Mix"])
+    table = report.numbers(one)
+    # An error of 10 / √3, times 4.303, the t quantile of two degrees of freedom.
+    ours = "ours, F1 (95 % interval over 3 seeds)"
+    assert table[ours].loc["Single"].tolist() == [f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (50, 70, 60)]
+    assert table[ours].loc["Mix"].fillna("").tolist() == ["0.0", "", ""]
+    assert table["the paper"].fillna("").to_dict("index") == {
+        "Single": {"a": "88.30", "b": "twice"},
+        "IMM": {"a": "89.44", "b": ""},
+        "Mix": {"a": "", "b": ""},
+    }
+    less = report.numbers(one, "Mix")
+    assert [*less] == [("ours minus Mix, F1 (means)", "a")] and less.loc["Single"].tolist() == ["+40.0"]
+
+
+def shown(*known):
     for each in known:
         write(each)
-    return report.page("mini", cards).data
+    return report.page("mini", CARDS).data
 
 
-def test_the_page_begins_with_what_was_found():
-    page = shown(claimed(), similarity(), corpora())
+def test_the_page_begins_with_what_was_found(results):
+    page = shown(claimed(), claimed("a2d/table1", seeds=2), *every_kind()[1:])
     found, _, rest = page.partition("<nav")
-    assert "claims, mini: 1 hold, 1 fail, 1 open" in found
-    assert re.search(r'<li class="holds">.*<a href="#imm-table1">Table 1</a>: B beats A: \+5.0 F1 \(\+3.8 to', found)
-    assert "C beats A" not in found and found.count("<img") == 1
-    places = [rest.index(f'id="{name}"') for name in ("corpora-overview", "imm-similarity", "imm-table1", "made")]
+    assert "imm &amp; others</a>: 1 supported, 1 refuted, 1 undecided" in found and found.count("<img") == 1
+    assert re.search(
+        r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: Supported, '
+        r"smaller .* <small>p = 0\.\d{3}",
+        found,
+    )
+    assert "C against A" not in found and "a2d &amp; others</a>: 3 undecided" in found
+    places = [
+        rest.index(f'id="{name}"') for name in ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
+    ]
     assert places == sorted(places)
-
-
-def test_a_preset_of_the_same_world_decides_where_it_has_more_seeds():
-    write(claimed().model_copy(update={"preset": "study"}))
-    found, _, _ = shown(claimed(seeds=2), claimed("imm/similarity", seeds=2)).partition("<nav")
-    link = '<a href="#imm-table1">Table 1</a> \\(study, 5 seeds\\): B beats A: \\+5.0 F1'
-    assert re.search(f'<li class="holds">.*{link}', found)
-    assert '<a href="#imm-similarity">Table 1</a>: Open whether B beats A' in found
-    assert "claims, mini: 6 open; study: 1 hold, 1 fail, 1 open" in found
-    assert "1 of 2 results with claims have fewer" in found
-    write(claimed().model_copy(update={"preset": "lab"}))
-    assert "(study" not in summary.findings("lab", [claimed().model_copy(update={"preset": "lab"})], CARDS)
-
-
-def test_the_first_screen_has_the_first_headline_and_one_that_is_decided_where_that_is_open():
-    few, decided, printed = claimed(seeds=2), claimed("imm/table2"), claimed("imm/table3")
-    printed = printed.model_copy(update={"paper": [Printed(method=row, column="x", value=5) for row in "AB"]})
-    (said,) = summary.judged([few, decided, printed]).values()
-    assert [each.record.artefact for each in front.headlines(said)] == ["imm/table1", "imm/table3"]
-    (said,) = summary.judged([few, decided]).values()
-    assert [each.record.artefact for each in front.headlines(said)] == ["imm/table1", "imm/table2"]
-    (said,) = summary.judged([decided, printed]).values()
-    assert [each.record.artefact for each in front.headlines(said)] == ["imm/table2"]
-
-
-def test_the_first_screen_has_what_another_size_decides():
-    here, both = [claimed(seeds=2), claimed("imm/table2")], [claimed(), claimed("imm/table2"), claimed("imm/table3")]
-    larger = [record.model_copy(update={"preset": "study-large"}) for record in both]
-    ours, sizes = (summary.primary(summary.judged(known)) for known in (here, larger))
-    said = front.decided_by(sizes, ours)
-    place = "IMM, Table 1 (preset [`study-large`](results/study-large/report.html)): "
-    assert said == place + sizes[0].judgement.short and said.endswith("B beats A: +5.0 F1 (+3.8 to +6.2).")
-    assert front.decided_by(ours, sizes) == ""
-
-
-def test_every_link_inside_the_page_leads_somewhere():
-    page = shown(claimed(), similarity(), corpora(), table().model_copy(update={"artefact": "imm/table3_new"}))
     there = re.findall(r' id="([^"]+)"', page)
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(there) and len(set(there)) == len(there)
-    assert '<h2 id="imm">Liu &amp; others <a href="https://example.org/?a&amp;b">paper</a></h2>' in page
-    assert '<details id="imm-table3_new">' in page and '<section id="imm-table1">' in page
-    assert '<h2 id="imm">imm</h2>' in shown(cards=[])
+    assert '<a href="https://example.org/?a&amp;b">the paper</a>' in page and "<dt>A</dt><dd>one</dd>" in page
+    assert "seeds: 5; 5.0 minutes; a CPU, 2 threads;\ncommit 0123456789 with changes" in page
 
 
-def test_too_few_seeds_and_a_missing_gpu_are_said_once():
-    page = shown(claimed(seeds=3, limits=[LIMIT]), claimed("imm/table2", limits=[LIMIT]))
-    assert page.count("A verdict needs 5 seeds; 1 of 2 results with claims have fewer") == 1
-    assert page.count("training.epochs") == 1 and "Without a GPU" in page
-    assert summary.fewest([claimed()]) == "" and "Without a GPU" not in shown(claimed(), claimed("imm/table2"))
-    other = claimed("a2d/table1", limits=[LIMIT | {"value": 2}])
-    page = shown(claimed(limits=[LIMIT]), other)  # a row a paper where these differ
-    rows = re.findall(r'<th scope="row">(training.epochs.*?)</th><td>(.*?)</td>', page)
-    assert rows == [("training.epochs (imm)", "1"), ("training.epochs (a2d)", "2")]
-    both = [claimed(f"imm/table{n}", limits=[LIMIT | {"value": n, "why": f"why {n}"}]) for n in (1, 2)]
-    row = re.search(r'<th scope="row">training.epochs \(imm\)</th>(.*?)</tr>', shown(*both))[1]
-    assert re.findall("<td>(.*?)</td>", row) == ["1; 2", "all", "why 1; why 2", "imm"]
-
-
-def test_claims_are_marked_and_open_ones_stay_behind():
-    said = html.sentences(claimed())
-    assert re.findall(r'<li class="(\w+)"><span aria-hidden="true">(.)</span> (.*?):', said) == [
-        ("holds", "✓", "B beats A"),
-        ("fails", "✗", "It does not hold that A beats B"),
-        ("open", "○", "Open whether C beats A"),
-    ]
-    assert said.index("<details><summary>1 more claim, open") < said.index("Open whether C")
-
-
-def test_the_papers_numbers_stand_in_the_same_rows():
-    text = html.table_html(table())
-    heads = re.findall(r'<th colspan="(\d)">(.*?)</th>', text)
-    assert heads[:2] == [("4", "Ours, F1; in brackets 95 % interval over seeds"), ("6", "The paper&#x27;s, F1")]
-    (single,) = re.findall(r'<tr><th scope="row">Single</th>(.*?)</tr>', text)
-    assert single.startswith("<td><b>61.0</b> <small>(48 to 74)</small></td>") and single.endswith("<td>75.03</td>")
-    (imm,) = re.findall(r'<tr><th scope="row">IMM</th>(.*?)</tr>', text)  # which we have no score of
-    assert imm.startswith("<td></td>" * 4 + "<td>89.44</td>")
-
-
-def test_a_picture_says_what_it_shows_or_where_that_stands():
-    assert 'alt="Title. Its numbers are in the table beside it."' in html.picture(table())
-    assert 'alt="Title. Nearest to news: stories (0.90)' in html.picture(similarity())
-    said = "The reader answers before distillation “a”, after distillation “a”."
-    assert f'alt="Title. {said}"' in html.picture(case()) and said in html.sentences(case())
-    assert 'alt="&lt;script&gt;"' in html.image(Figure(), "<script>")
-
-
-def test_it_is_one_page_without_code_or_links_elsewhere(tmp_path, monkeypatch):
-    assert "no results of preset &#x27;mini&#x27; yet" in report.page("mini", CARDS[:1]).data
-    text = shown(table(), similarity(), corpora(), cards=[CARDS[0], Paper("imm", "Liu")])
-    cell = new_code_cell("secret_code()", outputs=[new_output("display_data", {"text/html": text})])
+def test_it_is_one_page_without_code_or_links_elsewhere(results, tmp_path):
+    assert "no results of preset mini yet" in report.page("mini", CARDS).data
+    cell = new_code_cell("secret_code()", outputs=[new_output("display_data", {"text/html": shown(*every_kind())})])
     executed = tmp_path / "99_report.ipynb"
     nbformat.write(new_notebook(cells=[new_markdown_cell("# The report"), cell]), executed)
     page = report.export("mini", executed)
-    assert page == paths.report("mini")
     text = page.read_text()
-    assert "0123456789 with changes" in text and "two seeds, CPU" in text and "The report" in text
-    assert "secret_code" not in text and "<script" not in text and "http" not in text and "¶" not in text
+    assert page == paths.report("mini") and "The report" in text and "B against A" in text
+    assert "secret_code" not in text and "<script" not in text and "¶" not in text
+    assert re.findall(r'(?:src|href)="(?!#|data:)([^"]+)', text) == ["https://example.org/?a&amp;b"]
     assert '<meta name="viewport" content="width=device-width' in text and "prefers-color-scheme: dark" in text
-    monkeypatch.setattr(report, "LINKED", 100)
-    assert report.export("mini", executed).read_text() == text
-    assert "report.html" in (kept := executed.read_text()) and "two seeds" not in kept
-    with pytest.raises(ValueError, match="run 99_report first"):
+    notebook = executed.read_text()  # which keeps a link alone
+    assert "report.html" in notebook and "B against A" not in notebook
+    with pytest.raises(UserError, match="run 99_report first"):
         report.export("mini", tmp_path / "none.ipynb")
 
 
 def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
     pieces = []
     monkeypatch.setattr(report, "display", lambda *shown: pieces.append(shown))
-    for each in (claimed(), similarity(), case()):
+    for each in (claimed(), record("imm/table4", [("A", "x", 0, 1.0)])):
         report.show(each)
-    (tables, dots, sentences), (matrix, nearest), (picture, answers) = pieces
-    assert "Ours, F1" in tables.data and "B beats A" in sentences.data
-    assert all(isinstance(drawn, Figure) for drawn in (dots, matrix, picture))
-    assert "Nearest to news" in nearest.data and "The reader answers before" in answers.data
+    (figure, page), (table,) = pieces
+    assert isinstance(figure, Figure) and "Supported" in page.data and "<img" not in page.data
+    assert "ours, F1" in table.data and "<li class" not in table.data
+
+
+def update(monkeypatch, tmp_path, before):
+    monkeypatch.setattr(report, "README", tmp_path / "README.md")
+    report.README.write_text(before)
+    return report.update_readme(("study", "mini"), papers.ALL), report.README.read_text()
+
+
+def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
+    text = f"# Title\n\n{report.BEGIN}\nwhat was found before\n{report.END}\n\nby hand\n"
+    assert update(monkeypatch, tmp_path, text) == ([], text)  # without records
+    for each in (claimed(preset="study", seeds=2), claimed(), claimed("imm/table2", title="IMM, Table 2: F1")):
+        write(each)
+    written, after = update(monkeypatch, tmp_path, text)
+    assert written == [report.README, results / "findings.png"] and (results / "findings.png").exists()
+    assert after.startswith(f"# Title\n\n{report.BEGIN}\n![") and after.endswith(f"{report.END}\n\nby hand\n")
+    # The preset that decides most comes first, and where a paper's first headline is undecided, its first decided one.
+    first, second = sentences(claimed(seeds=2))[0], sentences(claimed())[0]
+    count = "1 supported, 1 refuted, 4 undecided"
+    assert f"- **IMM**, Table 1: {first} Table 2: {second} Claims: {count}." in after
+
+
+def test_the_readme_has_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
+    results.mkdir()
+    for name in ("study", "mini"):
+        (results / name).symlink_to(paths.ROOT / "results" / name)
+    _, after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
+    assert after == README.read_text(encoding="utf-8"), "write it anew: python -m helpers figures"
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in (paths.ROOT / "results").glob("*/report.html")))
+def test_a_stored_report_is_of_the_records_that_there_are(name):
+    ids = re.findall(r'<section id="([^"]+)"', paths.report(name).read_text(encoding="utf-8"))
+    files = (paths.ROOT / "results" / name).glob("*/*.json")
+    assert sorted(ids) == sorted(f"{file.parent.name}-{file.stem}" for file in files if file.parent.name != "notebooks")

@@ -3,13 +3,12 @@
 import pytest
 import torch
 
-from helpers.batches.sequences import make_pairs
-from helpers.batches.tensors import SequenceTensors
-from helpers.batches.texts import EncoderError
+from helpers.batches.sequences import collate, make_pairs
 from helpers.data.examples import Pair
-from helpers.models.pretrained import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
+from helpers.errors import EncoderError
+from helpers.loop import forward
+from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.models.san import AnswerTurns, attend, kept_turns, mean_of_turns, with_san
-from helpers.training.loop import forward
 
 PAIRS = [("Ada leads Gamma.", "Bela leads Gamma and Delta."), ("Bela was born in Delta, and leads it.", "Ada leads.")]
 
@@ -21,7 +20,7 @@ def classifier(classes: int = 3):
 def batch_of(*texts: tuple[str, str | None]) -> dict[str, torch.Tensor]:
     pairs = [Pair(str(number), first, second, 0) for number, (first, second) in enumerate(texts)]
     sequences = make_pairs(pairs, load_tokenizer("data/mini"), max_length=40)
-    return SequenceTensors(sequences).gather(range(len(pairs)))
+    return collate(sequences, range(len(pairs)))
 
 
 def logits_of(model, batch, precision: str = "fp32") -> torch.Tensor:
@@ -117,7 +116,7 @@ def test_the_state_begins_with_the_second_text():
 
 def test_a_saved_classifier_loads_bit_for_bit(tmp_path):
     model, batch = classifier(), batch_of(*PAIRS)
-    assert inputs_of(model) == ("input_ids", "attention_mask", "token_type_ids", "segment_ids", "text_lengths")
+    assert inputs_of(model) == ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
     save_encoder(model, load_tokenizer("data/mini"), tmp_path)
     again = load_saved(tmp_path, "labels")
     assert again.config.num_labels == 3 and torch.equal(logits_of(again, batch), logits_of(model, batch))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.data.examples import DataError
-from helpers.data.questions import read
+from helpers.data.questions import read_questions
 from helpers.data.similarity import nearest, question_similarity
 
 
@@ -35,7 +35,7 @@ def test_domain_without_shared_words_gets_equal_weights():
 
 @pytest.mark.parametrize("domains", [{}, {"news": ["Who?"]}])
 def test_fewer_than_two_domains(domains):
-    with pytest.raises(DataError, match=f"at least 2 are needed, found {', '.join(domains) or 'none'}"):
+    with pytest.raises(DataError, match=f"similarity needs at least 2 domains, found {', '.join(domains) or 'none'}"):
         question_similarity(domains)
 
 
@@ -48,7 +48,7 @@ def test_domain_without_words(questions):
 def test_real_domains(shared):
     files = ["amazon/amazon_reviews_v1.0.json", "reddit/reddit_v1.0.json", "policy/dev.json"]
     cosines, weights = question_similarity(
-        {file: [e.question for e in read(shared / "data/qa" / file).examples] for file in files}
+        {file: [r.example.question for r in read_questions(shared / "data/qa" / file)[0]] for file in files}
     )
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     assert (np.diag(weights) == 0).all() and np.allclose(cosines, cosines.T)

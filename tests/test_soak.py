@@ -1,41 +1,66 @@
-"""What the soak run does to files and processes, and how it tells what came of it."""
+"""What the soak run kills, and how it chooses."""
 
 import random
+import subprocess
+import sys
+import time
 from collections import Counter
 
+import psutil
+import pytest
 from conftest import benchmark
 
-soak = benchmark("soak")
+
+@pytest.fixture
+def soak(monkeypatch):
+    from conftest import ROOT
+
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return benchmark("soak")
 
 
-def test_one_byte_is_turned_over(tmp_path):
-    (file := tmp_path / "file").write_bytes(bytes(100))
-    assert soak.damage(file, random.Random(0)) and sum(byte != 0 for byte in file.read_bytes()) == 1
-    (empty := tmp_path / "empty").touch()
-    assert not soak.damage(empty, random.Random(0)) and not soak.damage(tmp_path / "none", random.Random(0))
+RUN = """
+import subprocess, sys, time
+child = [sys.executable, "-c", "import time; time.sleep(60)"]
+subprocess.Popen([*child, "ipykernel"])
+server = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(60)"
+subprocess.Popen([sys.executable, "-c", server, *child, "multiprocessing.forkserver"])
+time.sleep(60)
+"""
 
 
-def test_disturbances_are_as_many_as_asked_for_and_of_every_kind():
-    found = soak.events(8, ["job.pkl", "files.json"], random.Random(0))
-    assert Counter(event.kind for event in found) == {"kill": 8, "full": 5, "damage": 2}
-    assert Counter(event.what for event in found if event.kind == "kill") == dict.fromkeys(soak.KILLED, 2)
+@pytest.fixture
+def run(soak):
+    """A process with a child called a kernel, and one called a fork server that has a worker."""
+    process = subprocess.Popen([sys.executable, "-c", RUN])
+    deadline = time.monotonic() + 20
+    while len(soak.processes_of(process).get("run with all its processes", [])) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield process
+    soak.end(process, whole=True)
 
 
-def test_files_that_are_read_again_are_damaged_and_places_of_full_disks_told_apart(tmp_path):
-    folder = tmp_path / "smoke/models/class/key"
-    (folder / "model").mkdir(parents=True)
-    for name in ("lock", "files.json", "full-uid.yaml", "model/config.json"):
-        (folder / name).touch()
-    assert soak.kinds_of_files(tmp_path) == ["config.json", "files.json"]
-    said = "cannot save the weights of a domain best-a.safetensors: x", "cannot write /a/b.json: y", "cannot say: z"
-    assert [found and (found["what"], found["suffix"]) for found in map(soak.FULL.search, said)] == [
-        *(("weights of a domain", ".safetensors"), (None, ".json")),
-        None,
-    ]
+def test_processes_of_a_run_by_kind(soak, run):
+    processes = soak.processes_of(run)
+    assert {kind: len(of_kind) for kind, of_kind in processes.items()} == {
+        "run": 1,
+        "worker": 1,
+        "kernel": 1,
+        "run with all its processes": 4,
+    }
+    assert processes["worker"][0].parent().parent() == processes["run"][0]
 
 
-def test_where_records_differ():
-    assert soak.difference({"scores": [1, 2], "title": "a"}, {"scores": [1, 3], "title": "a"}) == (
-        "scores; for example 2 and 3"
-    )
-    assert soak.difference(None, {}) == "only with disturbances" and soak.difference({}, None) == "only in peace"
+def test_kinds_are_killed_in_turns(soak, run):
+    counts = Counter({"kills of a run": 1, "kills of a worker": 1, "kills of a run with all its processes": 1})
+    kernel = soak.processes_of(run)["kernel"][0]
+    assert soak.kill([run], counts, random.Random(0)) and counts["kills of a kernel"] == 1
+    psutil.wait_procs([kernel], timeout=10)
+    assert run.poll() is None and "kernel" not in soak.processes_of(run)
+
+
+def test_processes_that_outlive_a_run_are_counted_and_ended(soak, run, monkeypatch):
+    monkeypatch.setattr(soak, "PATIENCE", 0.2)
+    others = soak.processes_of(run)["run with all its processes"]
+    assert soak.end(run) == 3
+    assert not psutil.wait_procs(others, timeout=10)[1] and not soak.kill([run], Counter(), random.Random(0))

@@ -1,20 +1,17 @@
 """The tasks of a multi-task model: their parts, where they come from, what they are scored by."""
 
-import json
-
+import datasets
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from scipy import stats
-from sklearn import metrics
-from task_files import CODAH, LAYOUTS, PAIR_TEST, write, write_choices, write_task
+from sklearn import metrics as sklearn_metrics
+from task_files import CODAH, LAYOUTS, write_choices, write_task
 
-from helpers.data import tasks
 from helpers.data.examples import Choice, DataError
-from helpers.data.formats import hub
-from helpers.data.sections import fingerprint
+from helpers.data.load import fingerprint, load, load_domains
+from helpers.metrics import label_scores
 from helpers.presets.schema import TasksSettings
-from helpers.tasks import labels
 
 REAL = {  # train and dev
     "CoLA": (8551, 1043),
@@ -47,12 +44,12 @@ def official(tmp_path):
 
 
 def test_dev_is_the_test_part_and_a_tenth_of_train_is_valid(official):
-    loaded = tasks.load_tasks(settings(official, *LAYOUTS))
+    loaded = load_domains(settings(official, *LAYOUTS))
     assert list(loaded) == list(LAYOUTS)
     for name, task in loaded.items():
         assert (task.name, sizes(task)) == (name, (54, 6, 30, 5))
         assert all(pair.first.startswith('"dev') for pair in task.test)
-        assert f"{name}: 6 texts to validate on were taken from train, by content" in task.notes
+        assert f"{name}: 6 texts to validate on were drawn from train" in task.notes
         # Texts are numbered in their order, and so are labels, in turn.
         values = [0.0, 2.25, 5.0] if task.kind == "score" else range(len(task.labels))
         order = LAYOUTS[name][-1].split()
@@ -61,28 +58,20 @@ def test_dev_is_the_test_part_and_a_tenth_of_train_is_valid(official):
             assert pair.label == expected[int(pair.first.split()[1]) % len(order)]
 
 
-def test_one_file_alone_gives_all_parts(official):
-    (official / "RTE/train.tsv").unlink()
-    task = tasks.load_task(settings(official, "RTE"), "RTE")
-    assert sizes(task) == (24, 3, 3, 5)
-    assert "RTE: nothing says a part: 3 texts to test were taken by content" in task.notes
-
-
 def test_parts_are_cut_from_the_front_of_one_order(official):
-    whole = tasks.load_task(settings(official, "QQP"), "QQP")
+    whole = load(settings(official, "QQP"), "QQP")
     kept = {"train_size": 20, "valid_size": 4, "test_size": 10, "unlabelled_size": 3}
-    small = tasks.load_task(settings(official, "QQP", **kept), "QQP")
+    small = load(settings(official, "QQP", **kept), "QQP")
     assert sizes(small) == (20, 4, 10, 3)
     for part in ("train", "valid", "test", "unlabelled"):
         assert getattr(small, part) == getattr(whole, part)[: kept[f"{part}_size"]]
-    assert "QQP: 3 of 5 texts of unlabelled are used (unlabelled_size)" in small.notes
     assert sorted(ids(whole.unlabelled)) == list("01234") != ids(whole.unlabelled)
     # The same texts in another order, and another seed.
     lines = (official / "QQP/train.tsv").read_text().splitlines(keepends=True)
     (official / "QQP/train.tsv").write_text("".join([lines[0], *lines[:0:-1]]))
-    turned = tasks.load_task(settings(official, "QQP", **kept, max_length=64), "QQP")
+    turned = load(settings(official, "QQP", **kept, max_length=64), "QQP")
     assert turned.train == small.train
-    other = tasks.load_task(settings(official, "QQP", seed=1), "QQP")
+    other = load(settings(official, "QQP", seed=1), "QQP")
     assert ids(other.train) != ids(whole.train) and sizes(other) == sizes(whole)
 
 
@@ -102,25 +91,13 @@ def test_a_fingerprint_is_that_of_texts_and_labels(official):
 def test_choices(tmp_path):
     write_choices(tmp_path / "codah", "", CODAH, train_tsv=60, dev_tsv=50, test_tsv=50)
     given = settings(tmp_path, tasks={"endings": "codah:codah"}, train_size=55)
-    task = tasks.load_task(given, "endings")
+    task = load(given, "endings")
     assert (task.kind, task.labels, task.metrics) == ("choices", (), ("accuracy",))
     assert sizes(task) == (55, 50, 50, 0)
     number = int(task.test[0].context.split()[3])
     endings = ("walked.", "ran.", "sat.", "slept.")
     assert task.test[0] == Choice(task.test[0].id, f'The "driver test_tsv {number} stopped. He', endings, number % 4)
-    assert task.notes == ["endings: 55 of 60 texts of train are used (train_size)"]
     assert len(fingerprint(given, "endings")) == 16
-
-
-def test_texts_of_ones_own(tmp_path):
-    rows = [json.dumps({"text": f"text {n}", "label": ("spam", "ham", "news")[n % 3]}) + "\n" for n in range(300)]
-    (tmp_path / "mail.jsonl").write_text("".join(rows))
-    given = settings(tmp_path, tasks={"mail": "mail.jsonl", "CoLA": "texts:mail.jsonl"})
-    task = tasks.load_task(given, "mail")
-    assert (task.kind, task.labels, task.metrics) == ("labels", ("ham", "news", "spam"), ("accuracy",))
-    assert sizes(task) == (243, 27, 30, 0)
-    assert all(pair.label == (2, 0, 1)[int(pair.first.split()[1]) % 3] for pair in task.train)
-    assert tasks.load_task(given, "CoLA").train == task.train
 
 
 def test_places_that_are_none(tmp_path):
@@ -128,34 +105,15 @@ def test_places_that_are_none(tmp_path):
     assert settings(tmp_path, "CoLA").is_given
     assert settings("", tasks={"CoLA": "nyu-mll/glue:cola"}, source="hub").is_given
     refused = {
-        "cola:CoLA": "'cola:CoLA' names no format of CoLA, SST-2, .*, codah, swag, texts; write FORMAT:place",
-        "CoLA:nowhere": "nowhere: no such folder; .* holds nothing; expected one with train.tsv, dev.tsv",
-        "nowhere": "no domain 'nowhere' here; it holds nothing",
+        "cola:CoLA": "'cola' is no format of CoLA, SST-2, .*, texts; write FORMAT:place",
+        "CoLA:nowhere": "nowhere: expected train.tsv, dev.tsv, found none of them",
+        "nowhere": "nowhere: no data file; expected .json, .*, found nothing",
     }
     for value, says in refused.items():
         with pytest.raises(DataError, match=says):
-            tasks.load_task(settings(tmp_path, tasks={"own": value}), "own")
-    with pytest.raises(DataError, match=r"the folder of tasks is 'nowhere', which is no folder; .* holds CoLA, RTE"):
-        tasks.load_task(settings("nowhere", "CoLA", "RTE"), "RTE")
-
-
-def test_what_the_server_of_glue_is_asked(official):
-    given = settings(official, tasks={"inference": "MNLI:MNLI", "CoLA": "CoLA", "mail": "texts:mail"})
-    assert [text.id for text in tasks.test_texts(given, "CoLA")["CoLA.tsv"]] == ["0", "1", "2", "3", "4"]
-    write(official / "diagnostic/diagnostic.tsv", *PAIR_TEST, 7, begin="diagnostic")
-    asked = tasks.test_texts(given, "inference")
-    assert {file: (len(texts), texts[0].first.split()[0]) for file, texts in asked.items()} == {
-        "MNLI-m.tsv": (5, '"test_matched'),
-        "MNLI-mm.tsv": (5, '"test_mismatched'),
-        "AX.tsv": (7, '"diagnostic'),
-    }
-    (official / "diagnostic/diagnostic.tsv").unlink()
-    assert list(tasks.test_texts(given, "inference")) == ["MNLI-m.tsv", "MNLI-mm.tsv"]
-    (official / "MNLI/test_mismatched.tsv").unlink()
-    with pytest.raises(DataError, match=r"MNLI/test_mismatched.tsv: no such file"):
-        tasks.test_texts(given, "inference")
-    with pytest.raises(DataError, match="mail: GLUE's server has no labels of it"):
-        tasks.test_texts(given, "mail")
+            load(settings(tmp_path, tasks={"own": value}), "own")
+    with pytest.raises(DataError, match=r"'nowhere' is not a folder; name the one that holds CoLA, RTE"):
+        load(settings("nowhere", "CoLA", "RTE"), "RTE")
 
 
 # -------------------------------------------------------------------------------------------------------- on the Hub
@@ -191,14 +149,14 @@ def dataset(monkeypatch):
             "validation": Dataset.from_list([ending | {"startphrase": f"She {n}", "label": n % 4} for n in range(8)]),
         },
     }
-    monkeypatch.setattr(hub.datasets, "load_dataset", lambda path, name, split, **_: splits[name][split])
+    monkeypatch.setattr(datasets, "load_dataset", lambda path, name, split, **_: splits[name][split])
     return splits
 
 
 def test_tasks_on_the_hub(dataset):
     places = {"inference": "nyu-mll/glue:mnli", "STS-B": "nyu-mll/glue:stsb", "swag": "allenai/swag:regular"}
     given = TasksSettings(source="hub", tasks=places)
-    inference, similarity, swag = tasks.load_tasks(given).values()
+    inference, similarity, swag = load_domains(given).values()
     assert sizes(inference) == (54, 6, 30, 5) and sizes(similarity) == (54, 6, 30, 5)
     assert all(pair.label == int(pair.first.split()[1]) % 3 for pair in inference.train)
     assert {pair.label for pair in similarity.train} == {3.8} and similarity.kind == "score"
@@ -207,34 +165,17 @@ def test_tasks_on_the_hub(dataset):
     assert all(choice.label == int(choice.context.split()[1]) % 5 - 1 for choice in swag.train)
 
 
-def test_the_hub_and_the_official_files_give_the_same(official, dataset):
-    header, row, *_ = LAYOUTS["STS-B"]
-    for part, split in (("train", "train"), ("dev", "validation")):
-        lines = [
-            row.format(n=n, first=given["sentence1"], second=given["sentence2"], label=f"{given['label']:.3f}")
-            for n, given in enumerate(dataset["stsb"][split])
-        ]
-        (official / f"STS-B/{part}.tsv").write_text("\n".join([header, *lines, ""]))
-    there = TasksSettings(source="hub", tasks={"STS-B": "nyu-mll/glue:stsb"})
-    assert fingerprint(settings(official, "STS-B"), "STS-B") == fingerprint(there, "STS-B")
-
-
 def test_what_is_no_task_on_the_hub(dataset):
     for value in ("nyu-mll/glue", "nyu-mll/glue:CoLA"):
         with pytest.raises(
             DataError, match=f"'{value}' names no configuration of cola, .*, wnli, regular; write dataset"
         ):
-            tasks.load_task(TasksSettings(source="hub", tasks={"own": value}), "own")
-    files = {
-        "corpora": {"cola": {"rows": {"train": 9}, "files": {"CoLA.zip": {"url": "https://example.org/CoLA.zip"}}}}
-    }
-    with pytest.raises(DataError, match="glue:cola: tasks are read from the Hub, and glue is a download by URL"):
-        tasks.load_task(TasksSettings(source="hub", tasks={"own": "glue:cola"}, downloads={"glue": files}), "own")
+            load(TasksSettings(source="hub", tasks={"own": value}), "own")
     dataset["mnli"]["train"] = dataset["mnli"]["train"].remove_columns("premise")
     with pytest.raises(
-        DataError, match=r"glue:mnli\[train\]: expected columns such as .*; found 'hypothesis', 'label'"
+        DataError, match=r"glue:mnli\[train\]: 60 of 60 records rejected:\n  row 1: expected a column text"
     ):
-        tasks.load_task(TasksSettings(source="hub", tasks={"one": "nyu-mll/glue:mnli"}), "one")
+        load(TasksSettings(source="hub", tasks={"one": "nyu-mll/glue:mnli"}), "one")
 
 
 # ------------------------------------------------------------------------------------------------ metrics, real files
@@ -243,30 +184,30 @@ def test_what_is_no_task_on_the_hub(dataset):
 def test_metrics_are_those_of_the_references(official):
     random = np.random.default_rng(0)
     references = {
-        "accuracy": metrics.accuracy_score,
-        "f1": metrics.f1_score,
-        "matthews": metrics.matthews_corrcoef,
+        "accuracy": sklearn_metrics.accuracy_score,
+        "f1": sklearn_metrics.f1_score,
+        "matthews": sklearn_metrics.matthews_corrcoef,
         "pearson": lambda *values: stats.pearsonr(*values).statistic,
         "spearman": lambda *values: stats.spearmanr(*values).statistic,
     }
-    assert {name: task.metrics for name, task in tasks.load_tasks(settings(official, *LAYOUTS)).items()} == {
+    assert {name: task.metrics for name, task in load_domains(settings(official, *LAYOUTS)).items()} == {
         "CoLA": ("matthews",),
         "MRPC": ("accuracy", "f1"),
         "QQP": ("accuracy", "f1"),
         "STS-B": ("pearson", "spearman"),
         **dict.fromkeys(("SST-2", "MNLI", "QNLI", "RTE", "WNLI"), ("accuracy",)),
     }
-    for task in tasks.load_tasks(settings(official, *LAYOUTS)).values():
+    for task in load_domains(settings(official, *LAYOUTS)).values():
         size, truth = len(task.test), [pair.label for pair in task.test]
         predictions = random.random(size) if task.kind == "score" else random.random((size, len(task.labels)))
         answers = predictions if task.kind == "score" else predictions.argmax(1)
-        score = labels.score(task.test, predictions)
+        score = label_scores(task.test, predictions)
         for metric in task.metrics:
             assert score[metric] == pytest.approx(100 * references[metric](truth, answers))
 
 
 def test_the_real_files_of_glue(shared):
-    loaded = tasks.load_tasks(settings(shared / "data/nlu/glue", *REAL))
+    loaded = load_domains(settings(shared / "data/nlu/glue", *REAL))
     for name, (train, dev) in REAL.items():
         task = loaded[name]
         assert (len(task.train) + len(task.valid), len(task.test)) == (train, dev)
@@ -275,11 +216,3 @@ def test_the_real_files_of_glue(shared):
     assert acceptable["The sailors rode the breeze clear of the rocks."] == 1
     score = {(pair.first, pair.second): pair.label for pair in loaded["STS-B"].test}
     assert score["A young child is riding a horse.", "A child is riding a horse."] == 4.75
-
-
-def test_other_real_files(shared):
-    places = {"MNLI": "mnli-genres", "QNLI": "glue/QNLI", "endings": "codah:codah"}
-    loaded = tasks.load_tasks(settings(shared / "data/nlu", tasks=places))
-    assert sizes(loaded["MNLI"]) == (11689, 1299, 9815, 0)
-    assert sizes(loaded["QNLI"]) == (4424, 492, 547, 0)
-    assert sizes(loaded["endings"]) == (1665, 556, 555, 0)

@@ -2,14 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.batches.plans import Batches, TaskBatches
+from helpers.batches.plans import Batches
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import SequenceTensors
-from helpers.data.mini import domains
-from helpers.models.pretrained import load_encoder, load_tokenizer
-from helpers.tasks.spans import predict
-from helpers.training.losses import logit_divergence
-from helpers.training.teachers import LiveTeacher, StoredTeacher
+from helpers.data.mini import world
+from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.reading import predict
+from helpers.teachers import LiveTeacher, StoredTeacher
 
 PLAN = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
 SHARES = pytest.mark.parametrize(
@@ -19,13 +17,8 @@ SHARES = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def windows():
-    examples = domains.load_domain("news", train_size=30).train
+    examples = world.load_domain("news", train_size=30).train
     return make_windows(examples, load_tokenizer("data/mini"), max_length=64, stride=24)
-
-
-@pytest.fixture(scope="module")
-def tensors(windows):
-    return SequenceTensors(windows)
 
 
 @pytest.fixture
@@ -34,18 +27,19 @@ def model():
 
 
 @SHARES
-def test_what_is_stored_of_a_window_comes_along(windows, tensors, part, parts, expected):
-    teacher = StoredTeacher(tensors, of_sequences={"weight": 10.0 * torch.arange(len(windows))}, prefix="")
-    batch = Batches(tensors, PLAN, [teacher]).at(1, part, parts)
+def test_what_is_stored_of_a_window_comes_along(windows, part, parts, expected):
+    teacher = StoredTeacher(windows, of_sequences={"weight": 10.0 * torch.arange(len(windows))}, prefix="")
+    _, batch = [*Batches(windows, PLAN, [teacher]).parts(1, parts)][part]
     assert batch["window"].tolist() == expected
     assert batch["weight"].tolist() == [10.0 * window for window in expected]
 
 
 @SHARES
-def test_what_is_stored_of_each_token_comes_along_padded_with_0(windows, tensors, part, parts, expected):
+def test_what_is_stored_of_each_token_comes_along_padded_with_0(windows, part, parts, expected):
     # the value of a token is 1,000 times its window's number plus its position, from 1
     each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
-    batch = Batches(tensors, PLAN, [StoredTeacher(tensors, of_tokens={"place": torch.cat(each)})]).at(1, part, parts)
+    teacher = StoredTeacher(windows, of_tokens={"place": torch.cat(each)})
+    _, batch = [*Batches(windows, PLAN, [teacher]).parts(1, parts)][part]
     place = batch["teacher_place"]
     assert place.shape == batch["input_ids"].shape
     for row, window in zip(place.tolist(), expected, strict=True):
@@ -54,25 +48,19 @@ def test_what_is_stored_of_each_token_comes_along_padded_with_0(windows, tensors
     assert (place != 0).sum() == batch["attention_mask"].sum()
 
 
-def test_stored_values_keep_their_type(windows, tensors):
-    flat = torch.ones(int(windows.lengths_W.sum()), dtype=torch.float16)
-    batches = Batches(tensors, [np.arange(9)], [StoredTeacher(tensors, of_tokens={"start": flat})])
-    assert batches.at(0)["teacher_start"].dtype == torch.float16
-
-
-def test_a_teacher_asked_anew_says_what_would_have_been_stored(windows, tensors, model):
+def test_a_teacher_asked_anew_says_what_would_have_been_stored(windows, model):
     logits = predict(model, windows, precision="fp32")
     flat = {side: torch.from_numpy(getattr(logits, side)) for side in ("start", "end")}
     live = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32", prefix="live_")
-    batch = Batches(tensors, PLAN, [StoredTeacher(tensors, of_tokens=flat), live]).at(1)
+    batch = Batches(windows, PLAN, [StoredTeacher(windows, of_tokens=flat), live]).at(1)
     for side in ("start", "end"):
         real = batch[f"live_{side}"].masked_fill(batch["attention_mask"] == 0, 0.0)
         assert torch.allclose(real, batch[f"teacher_{side}"], atol=1e-5) and real.abs().max() > 0.1
 
 
-def test_a_teacher_gives_its_hidden_states_and_no_gradient(tensors, model):
+def test_a_teacher_gives_its_hidden_states_and_no_gradient(windows, model):
     teacher = LiveTeacher(model, {"hidden": "hidden_states"}, {"output_hidden_states": True}, precision="fp32")
-    batch = Batches(tensors, PLAN, [teacher]).at(1)
+    batch = Batches(windows, PLAN, [teacher]).at(1)
     hidden = batch["teacher_hidden"]
     assert len(hidden) == 2 and hidden[0].shape == (*batch["input_ids"].shape, model.config.hidden_size)
     assert not any(states.requires_grad for states in hidden)
@@ -81,21 +69,9 @@ def test_a_teacher_gives_its_hidden_states_and_no_gradient(tensors, model):
     assert weight.grad == pytest.approx(hidden[1].sum().item(), rel=1e-4)
 
 
-def test_a_student_learns_from_a_live_teacher_through_a_loss(tensors, model):
-    student = load_encoder("data/mini", seed=1, random_layers=1)
-    teacher = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32")
-    batch = Batches(tensors, PLAN, [teacher]).at(1)
-    inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
-    output = student(**inputs)
-    logits, target = (output.start_logits, output.end_logits), (batch["teacher_start"], batch["teacher_end"])
-    logit_divergence(logits, target, target, batch["attention_mask"]).mean().backward()
-    assert all(weight.grad is None for weight in model.parameters())
-    assert any(weight.grad.abs().max() > 0 for weight in student.parameters() if weight.grad is not None)
-
-
-def test_a_teacher_in_training_mode_is_refused_at_every_call(tensors, model):
+def test_a_teacher_in_training_mode_is_refused_at_every_call(windows, model):
     teacher = LiveTeacher(model, {"start": "start_logits"})
-    batches = Batches(tensors, PLAN, [teacher])
+    batches = Batches(windows, PLAN, [teacher])
     assert "teacher_start" in batches.at(0)
     model.train()
     with pytest.raises(ValueError, match="a teacher is in training mode"):
@@ -103,13 +79,13 @@ def test_a_teacher_in_training_mode_is_refused_at_every_call(tensors, model):
     model.eval()
     next(module for module in model.modules() if isinstance(module, torch.nn.Dropout)).train()  # only a part of it
     with pytest.raises(ValueError, match="a teacher is in training mode"):
-        teacher(Batches(tensors, PLAN).at(0))
+        teacher(Batches(windows, PLAN).at(0))
 
 
-def test_every_task_has_teachers_of_its_own(windows, tensors):
-    teacher = StoredTeacher(tensors, of_sequences={"weight": 1.0 * torch.arange(len(windows))})
-    batches = TaskBatches(
-        {"taught": tensors, "untaught": tensors},
+def test_every_task_has_teachers_of_its_own(windows):
+    teacher = StoredTeacher(windows, of_sequences={"weight": 1.0 * torch.arange(len(windows))})
+    batches = Batches(
+        {"taught": windows, "untaught": windows},
         [("untaught", PLAN[0]), ("taught", PLAN[1])],
         {"taught": [teacher]},
     )

@@ -1,17 +1,20 @@
+"""Sequences: questions with windows of their passages, and pairs of texts."""
+
 import numpy as np
 import pytest
 import torch
 from conftest import text_of
 
-from helpers.batches.sequences import Windows, make_windows, window_starts
-from helpers.batches.tensors import SequenceTensors
-from helpers.data import questions
-from helpers.data.domains import load_one
-from helpers.data.examples import DataError, Example
-from helpers.data.mini import domains as mini
-from helpers.models.pretrained import load_tokenizer
+from helpers.batches.plans import make_batch
+from helpers.batches.sequences import Windows, collate, make_pairs, make_windows, window_starts
+from helpers.data import load as data
+from helpers.data.examples import DataError, Example, Pair
+from helpers.data.mini import world as mini
+from helpers.data.questions import read_questions
+from helpers.models.encoders import load_tokenizer
 from helpers.presets.load import load
-from helpers.tasks.spans import windows_of, windows_over
+from helpers.reading import windows_of, windows_over
+from helpers.teachers import StoredTeacher
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +25,10 @@ def tokenizer():
 def example(question="Who leads Gamma?", context="Ada leads Gamma. Bela leads Delta.", answer="Ada", name="q"):
     start = context.index(answer)
     return Example(name, question, context, (answer,), (start, start + len(answer)), name)
+
+
+def examples_in(path):
+    return [record.example for record in read_questions(path)[0]]
 
 
 def test_step_and_overlap_give_13_and_6_windows():
@@ -95,11 +102,11 @@ def test_impossible_windows_are_one_clear_error(tokenizer, question, settings, w
         make_windows([example(question=question, name="bad")], tokenizer, **settings)
 
 
-def test_gather_equals_the_unpadded_windows(tokenizer):
+def test_a_batch_equals_the_unpadded_windows(tokenizer):
     examples = mini.load_domain("encyclopedia").test[:40]
     windows = make_windows(examples, tokenizer, max_length=64, stride=16)
     assert len(windows) > 40
-    batch = SequenceTensors(windows).gather(np.arange(len(windows)))
+    batch = collate(windows, np.arange(len(windows)))
     assert batch["input_ids"].shape[1] % 8 == 0
     for w in range(len(windows)):
         real = batch["attention_mask"][w] == 1
@@ -112,7 +119,7 @@ def test_gather_equals_the_unpadded_windows(tokenizer):
 
 def test_windows_equal_hugging_faces_own_on_real_text(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
-    examples = questions.read(shared / "data/qa/news/newsqa.json").examples[:60]
+    examples = examples_in(shared / "data/qa/news/newsqa.json")[:60]
     windows = make_windows(examples, tokenizer, max_length=384, stride=128, stride_is="overlap", max_question=384)
     theirs = tokenizer(
         [e.question.strip() for e in examples],
@@ -138,7 +145,7 @@ def test_windows_equal_hugging_faces_own_on_real_text(shared):
 
 def test_every_real_label_decodes_to_its_answer(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
-    examples = questions.read(shared / "data/qa/squad/xquad.en.json").examples
+    examples = examples_in(shared / "data/qa/squad/xquad.en.json")
     windows = make_windows(examples, tokenizer)
     labelled = np.flatnonzero(windows.labels["start"])
     assert len(labelled) > 1000
@@ -155,7 +162,7 @@ def test_every_real_label_decodes_to_its_answer(shared):
 
 def test_shared_device_pools_keep_the_labels(tokenizer):
     windows = make_windows([example(), example(name="r", answer="Bela")], tokenizer, max_length=64, stride=16)
-    batch = SequenceTensors(windows).gather(np.asarray([1, 0]))
+    batch = collate(windows, np.asarray([1, 0]))
     assert torch.equal(batch["start"], torch.as_tensor(windows.labels["start"][[1, 0]]).long())
 
 
@@ -211,10 +218,10 @@ def test_a_windows_labels_still_decode_to_its_answer(domains):
 def test_values_of_the_parts_tokens_fit_the_whole(domains, tokenizer):
     _, parts, joined = domains
     flat = torch.cat([torch.as_tensor(part.token_ids(w)) for part in parts for w in range(len(part))])
-    tensors, border = SequenceTensors(joined), len(parts[0])
+    border = len(parts[0])
     index = np.asarray([border, 0, len(joined) - 1, border - 1, 3])  # of both domains
-    batch = tensors.gather(index)
-    found = tensors.gather_tokens(flat, index, batch["input_ids"].shape[1])
+    batch = make_batch(joined, index, [StoredTeacher(joined, of_tokens={"ids": flat})])
+    found = batch["teacher_ids"]
     real = batch["attention_mask"] == 1
     assert found[real].tolist() == batch["input_ids"][real].tolist() and not found[~real].any()
     assert len(flat) == joined.lengths_W.sum()
@@ -231,7 +238,7 @@ def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer)
     preset = load("smoke", **{"windows.max_length": 40, "windows.stride": 12, "windows.empty_windows": 0.3})
     alone = {}
     for name in ("news", "search"):
-        train, settings = load_one(preset.data, name).train, preset.windows.model_dump()
+        train, settings = data.load(preset.data, name).train, preset.windows.model_dump()
         alone[name] = make_windows(train, tokenizer, **settings, seed=preset.data.seed)
         everything = make_windows(train, tokenizer, **{**settings, "empty_windows": 1.0})
         empty, kept = (everything.labels["start"] == 0).sum(), (alone[name].labels["start"] == 0).sum()
@@ -254,3 +261,39 @@ def test_no_window_is_left_out_where_answers_are_scored():
         assert len(windows_of(preset, ["news"], part)) == len(windows_of(every, ["news"], part))
     examples = mini.load_domain("news").test[:10]
     assert len(windows_over(preset, examples)) == len(windows_over(every, examples)) > 10
+
+
+# --- pairs of texts ---------------------------------------------------------------------------------------------
+
+
+def pairs(*values):
+    return [
+        Pair(str(i), f"Ada leads Gamma {'and Delta ' * i}.", "Bela leads.", label) for i, label in enumerate(values)
+    ]
+
+
+def test_labels_of_pairs_are_classes_or_scores_and_may_be_missing(tokenizer):
+    batch = collate(make_pairs(pairs(2, None, 0), tokenizer), np.asarray([2, 1, 0]))
+    assert batch["label"].tolist() == [0, -100, 2] and batch["label"].dtype == torch.int64
+    batch = collate(make_pairs(pairs(2.5, None), tokenizer, scores=True), np.asarray([1, 0]))
+    assert batch["label"].isnan().tolist() == [True, False] and batch["label"][1] == 2.5
+
+
+def test_pairs_that_do_not_go_together_are_one_clear_error(tokenizer):
+    single = Pair("s", "Ada leads.", None, 0)
+    with pytest.raises(DataError, match="example 's' has no second text, unlike those before it"):
+        make_pairs([*pairs(0, 1), single], tokenizer)
+    with pytest.raises(DataError, match="example '0' has a second text, unlike"):
+        make_pairs([single, *pairs(0)], tokenizer)
+    with pytest.raises(DataError, match=r"max_length \(4\) leaves 1 tokens for the texts; raise it"):
+        make_pairs(pairs(0), tokenizer, max_length=4)
+
+
+def test_sequences_are_joined_and_selected(tokenizer):
+    first, second = make_pairs(pairs(0, 1, 2), tokenizer), make_pairs(pairs(3, 4)[::-1], tokenizer)
+    joined = type(first).concatenate([first, second])
+    assert joined.examples == [*first.examples, *second.examples] and joined.example_W.tolist() == [0, 1, 2, 3, 4]
+    chosen = joined.select(np.asarray([3, 0]))
+    assert chosen.labels["label"].tolist() == [4, 0] and chosen.example_W.tolist() == [3, 0]
+    assert chosen.token_ids(0).tolist() == second.token_ids(0).tolist() != chosen.token_ids(1).tolist()
+    assert chosen.fingerprint() != joined.fingerprint() == type(first).concatenate([first, second]).fingerprint()

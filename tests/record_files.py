@@ -1,0 +1,73 @@
+"""Small records of every kind."""
+
+from helpers.results.records import Record
+
+DOMAINS = ["news", "stories", "web"]
+RUN = {
+    "commit": "0123456789abcdef",
+    "dirty": True,
+    "device": "a CPU, 2 threads",
+    "versions": {"python": "3.11.7"},
+    "seconds": 300.0,
+    "parameters": {"preset": "mini", "learning_rate": 2e-3},
+}
+
+
+def record(artefact: str, scores: list[tuple] = (), **more) -> Record:
+    """Make a record from scores: method, column, seed, value, x and metric."""
+    rows = [dict(zip(("method", "column", "seed", "value", "x", "metric"), score, strict=False)) for score in scores]
+    base = {"artefact": artefact, "preset": "mini", "title": "Title", "unit": "F1", "scores": rows, "run": RUN}
+    return Record.model_validate(base | more)
+
+
+def claimed(artefact: str = "imm/table1", seeds: int = 5, **more) -> Record:
+    """B is above A by 4 to 6 with each seed, C by -2 to 2; the paper prints 3 and 1."""
+    values = {"A": [50] * 5, "B": [54, 56, 55, 54, 56], "C": [52, 48, 50, 51, 49]}
+    scores = [(row, "x", seed, value) for row, of_row in values.items() for seed, value in enumerate(of_row[:seeds])]
+    claims = [
+        {"text": "B beats A", "above": "B", "below": "A", "primary": True},
+        {"text": "C beats A", "above": "C", "below": "A"},
+        {"text": "A is better than B", "above": "A", "below": "B", "printed_for": "after 3 rounds"},
+    ]
+    paper = [{"method": "A", "column": "x", "value": 1.5}, {"method": "B", "column": "x", "value": 11.0}]
+    parts = {"title": "IMM, Table 1: F1", "baselines": ["A"], "claims": claims, "paper": paper, "notes": ["5 seeds"]}
+    return record(artefact, scores, **parts | more)
+
+
+def curve() -> Record:
+    """A method with two seeds at three places, one with three seeds and no place, and a number of the paper's."""
+    scores = [("IMM", c, s, 50 + x + s, x) for c in "ab" for x in (2.0, 0.0, 1.0) for s in (0, 2)]
+    scores += [("Mix", "a", s, 50 + s) for s in range(3)]
+    return record("imm/figure3", scores, kind="curve", paper=[{"method": "IMM", "column": "a", "value": 55, "x": 1.0}])
+
+
+def every_kind() -> list[Record]:
+    """A record of every kind."""
+    square = [(a, b, 0, 0.9 if (i + 1) % 3 == j else 0.1) for i, a in enumerate(DOMAINS) for j, b in enumerate(DOMAINS)]
+    cosines = {a: {b: 1.0 if a == b else 0.5 for b in DOMAINS} for a in DOMAINS}
+    bars = [(m, c, s, v + s) for m, v in {"A": 50, "B": 97}.items() for c in "xy" for s in (0, 1, 2)]
+    gains = [(m, c, s, v + s, None, f"metric {v}") for v in (1, 2) for m in "AB" for c in "xy" for s in range(3)]
+    panels = {f"layer {m}": {"news": {str(n): 1 / (m + 1) for n in range(m + 1)}} for m in range(1, 6)}
+    histograms = {name: {"edges": [0, 10, 30], "counts": [3, 1]} for name in DOMAINS}
+    profile = {
+        "sizes": {name: {"train": 1000} for name in DOMAINS},
+        "question_words": {name: {"what": 0.75} for name in DOMAINS},
+    }
+    profile |= {"passage_lengths": histograms, "question_lengths": histograms}
+    view = {"answer": "$a", "attention": [[1.0], [0.5]], "probabilities": {"gold": 0.5}}
+    case = {
+        "question": ["q"],
+        "passage": ["a", "b"],
+        "answers": {"gold": [0, 0]},
+        "readers": {"before": view, "after": view},
+    }
+    return [
+        claimed(),
+        curve(),
+        record("imm/similarity", square, kind="matrix", payload={"cosines": cosines}),
+        record("a2d/figure4", bars, kind="bars", paper=[{"method": "A", "column": "y", "value": 61.0}]),
+        record("imm/leads", gains, kind="scatter"),
+        record("hrkd/table5", kind="heatmaps", unit="ratio", payload={"panels": panels, "x": "layer", "y": "domain"}),
+        record("corpora/overview", kind="profile", payload=profile),
+        record("a2d/figure3", kind="case", payload=case),
+    ]

@@ -1,0 +1,115 @@
+"""The case study: which question is chosen, and which window of a long passage is shown."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from helpers.data.examples import Example
+from helpers.models.encoders import load_tokenizer
+from helpers.models.mnemonic import make_reader
+from helpers.papers import case
+from helpers.presets.load import load
+from helpers.reading import windows_over
+
+WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
+
+
+def example(name, question, answer, context=WORDS):
+    start = context.index(answer)
+    return Example(name, question, context, (answer,), (start, start + len(answer)), name)
+
+
+@pytest.fixture
+def readers():
+    """Two untrained readers and a preset whose windows hold a third of the passage."""
+    torch.set_num_threads(1)
+    preset = load("smoke", "a2d", **{"windows.max_length": 40, "windows.stride": 12})
+    made = [make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model()).eval() for seed in (0, 1)]
+    return preset, dict(zip(("before", "after"), made, strict=True))
+
+
+def answering(monkeypatch, text):
+    start = WORDS.index(text)
+    prediction = SimpleNamespace(text=text, span=(start, start + len(text)))
+    monkeypatch.setattr(case, "answer", lambda preset, models, windows, together: [prediction])
+
+
+def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(readers, monkeypatch):
+    preset, pair = readers
+    assert len(windows_over(preset, [example("1", "Who leads Delta ?", "Bob")])) > 2
+    answering(monkeypatch, "Ann")  # wrong, and in another window
+    payload = case.compare(preset, pair, example("1", "Who leads Omega ?", "Cora"))
+    first, last = payload["answers"]["gold"]
+    assert "".join(payload["passage"][first : last + 1]).replace("##", "") == "cora"
+    assert "".join(payload["question"]).replace("##", "") == "wholeadsomega?"
+    assert "confusing" not in payload["answers"] and payload["readers"]["before"]["answer"] == "Ann"
+    for reader in payload["readers"].values():
+        attention = np.array(reader["attention"])
+        assert attention.shape == (len(payload["passage"]), len(payload["question"]))
+        assert attention.sum(1) == pytest.approx(1, abs=0.01)
+        assert 0 <= reader["probabilities"]["gold"] <= 1
+
+
+def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(readers, monkeypatch):
+    preset, pair = readers
+    question, wrong = example("1", "Who leads Delta ?", "Bob"), "Omega"
+    windows = windows_over(preset, [question])
+    spans = {"gold": question.span, "confusing": (WORDS.index(wrong), WORDS.index(wrong) + len(wrong))}
+    held = [list(case.best_window(windows.select(np.array([n])), 0, spans)[1]) for n in range(len(windows))]
+    assert held.index(["gold"]) < held.index(["gold", "confusing"]) == case.best_window(windows, 0, spans)[0]
+    answering(monkeypatch, wrong)
+    assert set(case.compare(preset, pair, question)["answers"]) == {"gold", "confusing"}
+
+
+def test_an_answer_without_a_gold_one_is_shown_and_one_that_no_window_holds_is_left_out(readers, monkeypatch):
+    preset, pair = readers
+    answering(monkeypatch, "Cora")
+    typed = Example("typed", "Who leads Omega ?", WORDS, (), None, "typed")
+    assert set(case.compare(preset, pair, typed)["answers"]) == {"given"}
+    answering(monkeypatch, WORDS.strip())
+    assert case.compare(preset, pair, example("1", "What is said ?", WORDS.strip()))["answers"] == {}
+
+
+def meeting(name, between=0):
+    """They met in Rome; other towns stand in the passage too, ``between`` words later."""
+    context = "They met in Rome ," + " and so on" * between + " and not in Oslo , Bonn or Kiel ."
+    return example(name, "Where ?", "Rome", context)
+
+
+def chosen(monkeypatch, examples, texts):
+    """Choose by what both readers answer, and how sure they are of each answer."""
+    scores = (-0.1, -0.9, -0.3, -0.2, -0.5, -0.6)
+
+    def answer(preset, models, windows, together):
+        starts = [one.context.index(text) for one, text in zip(examples, texts[models[0]], strict=True)]
+        return [
+            SimpleNamespace(id=one.id, text=text, score=score, span=(start, start + len(text)))
+            for one, text, score, start in zip(examples, texts[models[0]], scores, starts, strict=False)
+        ]
+
+    monkeypatch.setattr(case, "answer", answer)
+    return case.choose(load("smoke", "a2d"), {name: name for name in texts}, "test", examples)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "between", "expected"),
+    [
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], 0, "c"),  # of b and c the surer
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], 100, "b"),  # c's are not in one window
+        (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Kiel", "Kiel", "Kiel"], 0, "d"),  # none is mended: surest wrong
+        (["Rome"] * 4, ["Rome"] * 4, 0, "a"),
+    ],
+)
+def test_the_case_is_chosen_by_the_rule(monkeypatch, before, after, between, expected):
+    examples = [meeting(name, between if name == "c" else 0) for name in "abcd"]
+    one, (rule, _) = chosen(monkeypatch, examples, {"before": before, "after": after})
+    assert one.id == expected and ("there is none" in rule) == (expected in "ad")
+
+
+def test_notes_count_the_questions_that_were_mended_and_broken(monkeypatch):
+    before = ["Rome", "Oslo", "Bonn", "Rome", "Oslo", "Rome"]
+    after = ["Oslo", "Rome", "Rome", "Rome", "Kiel", "in Rome"]  # the last is wrong in part: neither
+    _, (_, changes) = chosen(monkeypatch, [meeting(name) for name in "abcdef"], {"before": before, "after": after})
+    assert "of the 6 test questions distillation mended 2 (an F1 of 0 before, of 100 after) and broke 1 " in changes

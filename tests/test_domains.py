@@ -1,0 +1,118 @@
+"""Notebook 19: readers of somebody's own domains by several methods, and the best of each."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import write_squad
+
+import helpers
+from helpers import engine
+from helpers.data.mini import world
+from helpers.errors import UserError
+from helpers.notebooks.session import Session, preset_for, with_every_domain
+from helpers.papers import domains
+from helpers.presets.load import load
+
+MINE = """
+extends = "smoke"
+name = "mine"
+[data]
+source = "files"
+[data.domains]
+elsewhere = "elsewhere"
+"""
+ALONE = """
+import sys, torch, transformers
+model = transformers.AutoModelForQuestionAnswering.from_pretrained(sys.argv[1])
+pair = transformers.AutoTokenizer.from_pretrained(sys.argv[1])("Who?", "Ann Lee leads Gamma.", return_tensors="pt")
+print(model(**pair).start_logits.shape[0], "helpers" in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def files(module_results):
+    """A file and a subfolder of questions, a preset for them, and a file of general questions."""
+    folder = module_results / "mine"
+    for name in ("my news.json", "trivia/all.json"):
+        domain = "trivia" if "trivia" in name else "news"
+        write_squad(folder / "files" / name, world.load_domain(domain, train_size=60).train)
+    write_squad(folder / "general.json", world.load_domain("search", train_size=40).train)
+    (folder / "mine.toml").write_text(MINE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def preset(files):
+    """The preset of notebook 19 for these files."""
+    return preset_for("19_your_domains", {"preset": str(files / "mine.toml"), "data_dir": str(files / "files")})
+
+
+@pytest.fixture(scope="module")
+def trained(preset, files):
+    """Readers that start from a general one, by all methods but two, and their record."""
+    started = engine.run(domains.initialised_from(preset, "", str(files / "general.json")), preset.engine)
+    models = engine.run(domains.readers(started, domains.select_methods("Mix IMM Ensemble A2D")), preset.engine)
+    parts = engine.run(domains.table(models), preset.engine)
+    return models, Session(started, {}, "mine").save("imm/your_domains", **parts)
+
+
+def test_methods_are_selected_by_name():
+    assert domains.select_methods("") == list(domains.METHODS)
+    assert domains.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
+    assert domains.select_methods("Ensemble") == ["Single", domains.ENSEMBLE]
+    with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
+        domains.select_methods("MIX IMM")
+
+
+def test_every_file_and_subfolder_is_a_domain(preset, files):
+    assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
+    whole = preset.changed("data", domains={"trivia": "trivia"})
+    assert with_every_domain(whole.data) == whole.data
+    few = domains.sizes(preset)
+    assert few[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
+
+
+def test_readers_start_from_another_one_or_from_general_questions(preset, trained):
+    models, _ = trained
+    (single,) = models.of_rows["Single"][0]["trivia"]
+    assert single.preset.encoder.endswith("/model")
+    assert single.preset.random_layers == 0 == engine.run(domains.initialised_from(preset, "x", ""), None).random_layers
+    with pytest.raises(UserError, match=r"^general: 'nowhere' is not there"):
+        engine.run(domains.initialised_from(preset, "", "nowhere"), preset.engine)
+
+
+def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained, monkeypatch):
+    models, record = trained
+    assert record.rows == ["Single", "Mix", "IMM", domains.ENSEMBLE, domains.DISTILLED, domains.BEST]
+    assert set(record.payload["best"]) == {"my-news", "trivia"}
+    monkeypatch.setattr(domains.shared, "answer_sets", lambda preset, cells: iter(()))
+    f1 = {"Single": (20.0, 60.0), "Mix": (50.0, 10.0), "IMM": (30.0, 30.0), domains.DISTILLED: (40.0, 40.0)}
+    by_cell = {(row, name, 0): of[n] for row, of in f1.items() for n, name in enumerate(("my-news", "trivia"))}
+    monkeypatch.setattr(domains.shared, "mean_f1", lambda *_: by_cell)
+    best = engine.run(domains.best_on_validation(models), models.preset.engine)
+    assert best == {"my-news": "Mix", "trivia": "Single"}
+
+
+def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path, capsys):
+    models, record = trained
+    domains.keep(models, record, str(tmp_path / "kept"))
+    for name, row in record.payload["best"].items():
+        folder = tmp_path / "kept" / name
+        readme = (folder / "README.md").read_text()
+        assert readme.startswith(f"# {name}: {row}\n") and f"\n| {name} |\n| --- |\n" in readme
+        answer = helpers.load_reader(folder).answer("Who leads Gamma?", "Ann Lee leads Gamma.")
+        assert answer.text and answer.text in "Ann Lee leads Gamma."
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, folder], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "False"]
+
+
+def test_all_methods_of_a_seed_read_the_same_draw():
+    preset = load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+    run = domains._readers_of_seed(preset, 1, [*domains.METHODS])
+    next(run)
+    readers = dict.fromkeys(preset.data.domains, None)
+    wave = run.send({"baselines": {}, "IMM": domains.imm.Rounds([readers], [])})
+    assert {reader.preset.data.draw for reader in wave} == {preset.drawn(1).data.draw}

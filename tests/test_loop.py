@@ -1,0 +1,281 @@
+"""The training loop, its checkpoints and its optimisers, against the same written out in plain numbers."""
+
+import math
+import multiprocessing
+import signal
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import loop, reading
+from helpers.batches.plans import Batches, epochs_of, per_domain, plan_steps
+from helpers.batches.sequences import make_windows
+from helpers.data.mini import world
+from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer
+from helpers.presets.schema import TrainingSettings
+
+SETTINGS = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
+
+
+def windows_of_news():
+    examples = world.load_domain("news", train_size=40).train
+    return make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
+
+
+@pytest.fixture(scope="module")
+def windows():
+    return windows_of_news()
+
+
+def reader(seed=0, dropout=0.1):
+    torch.set_num_threads(1)
+    model = load_encoder("data/mini", seed=seed, random_layers=1)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+    return model
+
+
+def batches(windows, seed=0, epochs=2.0):
+    steps = round(epochs * -(-len(windows) // 8))
+    epochs = epochs_of(windows, np.zeros(len(windows.examples), int), batch_size=8, seed=seed)
+    return Batches(windows, plan_steps(epochs, steps))
+
+
+def test_one_step_is_adamw_by_hand(windows):
+    """A golden step: clipped gradient, first AdamW step (sign-like), decoupled decay, warm-up rate."""
+    model, twin = reader(dropout=0.0), reader(dropout=0.0)
+    one = Batches(windows, [np.arange(8)])
+    settings = SETTINGS.model_copy(update={"warmup": 0.0, "evaluations": 1})
+    batch = one.at(0)
+    output = twin(**{name: batch[name] for name in inputs_of(twin)})
+    reading.likelihood(output, batch, 0.0)["likelihood"].backward()
+    norm = math.sqrt(sum(float((p.grad**2).sum()) for p in twin.parameters() if p.grad is not None))
+    assert norm > 1  # so that clipping binds
+    loop.fit(model, one, reading.likelihood, settings, seed=0)
+    for (name, after), before in zip(model.named_parameters(), twin.parameters(), strict=True):
+        if before.grad is None:
+            continue
+        gradient = before.grad / (norm + 1e-6)
+        decay = 0.01 if before.dim() > 1 else 0.0
+        expected = before.detach() * (1 - 1e-3 * decay) - 1e-3 * gradient / (gradient.abs() + 1e-8)
+        assert torch.allclose(after.detach(), expected, atol=2e-6), name
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_gradients_of_the_parts_of_a_batch_of_every_domain_add_up_to_that_of_the_whole(windows, monkeypatch, parts):
+    """Also for a loss that averages over each domain, and weighs the domains, since every part has rows of each."""
+    monkeypatch.setattr(loop, "make_optimizer", lambda model, settings: torch.optim.SGD(model.parameters()))
+    members = {"a": np.arange(20), "b": np.arange(20, 35), "c": np.arange(35, len(windows))}
+    of_domain = {number: d for d, rows in enumerate(members.values()) for number in rows.tolist()}
+    plan = Batches(windows, plan_steps(per_domain(members, batch_size=5, seed=0), 4))
+
+    def loss(output, batch, progress):
+        values = reading.span_negative_log_likelihood(
+            (output.start_logits, output.end_logits), (batch["start"], batch["end"]), batch["attention_mask"]
+        )
+        domain = torch.tensor([of_domain[number] for number in batch["window"].tolist()])
+        return {name: (d + 1) * values[domain == d].mean() for d, name in enumerate(members)}
+
+    whole, cut = reader(dropout=0.0), reader(dropout=0.0)
+    loop.fit(whole, plan, loss, SETTINGS, seed=0)
+    loop.fit(cut, plan, loss, SETTINGS.model_copy(update={"accumulate": parts}), seed=0)
+    assert any(not torch.equal(a, b) for a, b in zip(whole.parameters(), reader().parameters(), strict=True))
+    for one, other in zip(whole.parameters(), cut.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-7)
+
+
+def test_the_seed_decides_dropout(windows):
+    first, same, other = reader(), reader(), reader()
+    loop.fit(first, batches(windows), reading.likelihood, SETTINGS, seed=1)
+    loop.fit(same, batches(windows), reading.likelihood, SETTINGS, seed=1)
+    loop.fit(other, batches(windows), reading.likelihood, SETTINGS, seed=2)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), same.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
+
+
+def test_the_best_validation_score_is_kept(windows):
+    model, seen = reader(), []
+
+    def validate(now):
+        seen.append({name: tensor.clone() for name, tensor in now.state_dict().items()})
+        return [1.0, 3.0, 2.0][len(seen) - 1]
+
+    done = loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0, validate=validate)
+    steps = len(batches(windows))
+    assert [step for step, _ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
+    assert done.best_score == 3.0
+    assert all(torch.equal(tensor, seen[1][name]) for name, tensor in model.state_dict().items())
+
+
+def test_progress_runs_from_0_to_1(windows):
+    seen = []
+
+    def loss(output, batch, progress):
+        seen.append(progress)
+        return reading.likelihood(output, batch, progress)
+
+    loop.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
+    assert seen == [step / len(seen) for step in range(len(seen))]
+
+
+def test_a_loss_that_is_not_finite_stops_with_step_and_terms(windows):
+    def loss(output, batch, progress):
+        bad = math.nan if progress >= 0.3 else 1.0
+        return {"first": output.start_logits.mean() * bad, "second": output.end_logits.mean()}
+
+    plan = batches(windows)
+    step = next(s for s in range(len(plan)) if s / len(plan) >= 0.3)
+    with pytest.raises(FloatingPointError, match=rf"at step {step} \(first nan, second "):
+        loop.fit(reader(), plan, loss, SETTINGS, seed=0)
+
+
+def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, disk_of):
+    settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
+    with disk_of(1000), pytest.raises(OSError, match=r"cannot write .*c\.pt: "):
+        loop.fit(reader(), batches(windows), reading.likelihood, settings, seed=0, checkpoint=tmp_path / "c.pt")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "validate"),
+    [("adamw", None), ("adamax", None), ("adamw", lambda model: 1.0)],  # the last weights are kept, or the first best
+)
+def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, optimizer, validate):
+    settings = SETTINGS.model_copy(update={"optimizer": optimizer})
+    straight, resumed = reader(), reader()
+    expected = loop.fit(straight, batches(windows), reading.likelihood, settings, seed=5, validate=validate)
+    settings = settings.model_copy(update={"checkpoint_minutes": 0.0})
+    path = tmp_path / "checkpoint.pt"
+    calls = 0
+
+    def interrupted(output, batch, progress):
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise KeyboardInterrupt
+        return reading.likelihood(output, batch, progress)
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.fit(resumed, batches(windows), interrupted, settings, seed=5, validate=validate, checkpoint=path)
+    again = reader(seed=9)  # other weights: all come from the checkpoint
+    done = loop.fit(again, batches(windows), reading.likelihood, settings, seed=5, validate=validate, checkpoint=path)
+    assert done.history == expected.history and done.steps == expected.steps
+    assert all(torch.equal(a, b) for a, b in zip(straight.parameters(), again.parameters(), strict=True))
+
+
+def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tmp_path, capsys):
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(b"not a checkpoint")
+    model, fresh = reader(), reader()
+    loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0, checkpoint=path)
+    assert "checkpoint.pt cannot be read" in capsys.readouterr().out
+    loop.fit(fresh, batches(windows), reading.likelihood, SETTINGS, seed=0)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), fresh.parameters(), strict=True))
+
+
+def test_prediction_refuses_a_model_in_training_mode(windows):
+    with pytest.raises(ValueError, match="evaluation mode"):
+        reading.predict(reader().train(), windows)
+
+
+def train_long(checkpoint=None, minutes=5.0):
+    """The validation scores of a training that stores its state after so many minutes."""
+    torch.set_num_threads(1)
+    examples = world.load_domain("news", train_size=40).train
+    windows = make_windows(examples, load_tokenizer("data/mini"), max_length=128, stride=32)
+    settings = SETTINGS.model_copy(update={"checkpoint_minutes": minutes})
+
+    def validate(model):
+        return float(reading.predict(model.eval(), windows, precision="fp32").start.sum())
+
+    plan = batches(windows, epochs=12.0)
+    return loop.fit(
+        reader(), plan, reading.likelihood, settings, seed=1, validate=validate, checkpoint=checkpoint
+    ).history
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_to_the_same_scores(tmp_path):
+    stored, deadline = tmp_path / "killed.pt", time.time() + 60
+    process = multiprocessing.get_context("spawn").Process(target=train_long, args=(stored, 0.0))
+    process.start()
+    while not stored.exists() and time.time() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.1)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL  # it had not finished
+    assert 0 < loop.load_checkpoint(stored)["done"]["steps"] < 60
+    assert train_long(stored) == train_long()
+
+
+# --- optimisers -----------------------------------------------------------------------------------------------------
+
+GRADIENTS = [[0.5, -0.25], [-0.1, 0.3]]  # of a weight of each kind, in both steps
+RATES = [0.1, 0.05]
+START = 2.0
+
+
+class Two(torch.nn.Module):
+    """A matrix and a bias of one number each, and a weight that is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.matrix, self.bias = (
+            torch.nn.Parameter(torch.full((1, 1), START)),
+            torch.nn.Parameter(torch.full((1,), START)),
+        )
+        self.frozen = torch.nn.Parameter(torch.full((1, 1), START), requires_grad=False)
+
+
+def adamw(gradients, decay):
+    weight, mean, square = START, 0.0, 0.0
+    for step, (gradient, rate) in enumerate(zip(gradients, RATES, strict=True), 1):
+        weight -= rate * decay * weight
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        weight -= rate * (mean / (1 - 0.9**step)) / ((square / (1 - 0.999**step)) ** 0.5 + 1e-8)
+    return weight
+
+
+def adamax(gradients, decay):
+    weight, mean, largest = START, 0.0, 0.0
+    for step, (gradient, rate) in enumerate(zip(gradients, RATES, strict=True), 1):
+        weight -= rate * decay * weight
+        mean, largest = 0.9 * mean + 0.1 * gradient, max(0.999 * largest, abs(gradient) + 1e-8)
+        weight -= rate / (1 - 0.9**step) * mean / largest
+    return weight
+
+
+@pytest.mark.parametrize("by_hand", [adamw, adamax])
+@pytest.mark.parametrize("decay", [0.0, 0.4])
+def test_two_steps_by_hand(by_hand, decay):
+    model = Two()
+    optimizer = loop.make_optimizer(
+        model, SETTINGS.model_copy(update={"optimizer": by_hand.__name__, "weight_decay": decay})
+    )
+    for rate, (of_matrix, of_bias) in zip(RATES, zip(*GRADIENTS, strict=True), strict=True):
+        model.matrix.grad, model.bias.grad = torch.full((1, 1), of_matrix), torch.full((1,), of_bias)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+    assert model.matrix.item() == pytest.approx(by_hand(GRADIENTS[0], decay), rel=1e-6)
+    assert model.bias.item() == pytest.approx(by_hand(GRADIENTS[1], 0.0), rel=1e-6)  # biases do not decay
+    assert model.frozen.item() == START
+
+
+@pytest.mark.parametrize("name", ["adamw", "adamax"])
+def test_a_weight_without_a_gradient_stays(name):
+    model = Two()
+    optimizer = loop.make_optimizer(model, SETTINGS.model_copy(update={"optimizer": name, "weight_decay": 0.4}))
+    model.bias.grad = torch.ones(1)
+    optimizer.step()
+    assert model.matrix.item() == START != model.bias.item()
+
+
+def test_learning_rate_rises_then_falls_to_nothing():
+    rates = [loop.learning_rate(step, 10, 1.0, 0.2) for step in range(10)]
+    assert rates[:2] == [0.5, 1.0]
+    assert rates[2:] == pytest.approx([8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9])

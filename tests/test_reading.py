@@ -1,0 +1,120 @@
+"""Reading: numbers by hand, steps, what is asked and stored once, and a reader loaded for answers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from conftest import flip
+
+from helpers import load_reader, reading
+from helpers.data.examples import DataError
+from helpers.data.sets import question_set
+from helpers.decoding import Logits
+from helpers.errors import EncoderError
+from helpers.models.encoders import load_encoder, load_tokenizer, save_encoder
+from helpers.presets.load import load
+from helpers.reading import Answers, GoldProbability, Reader, TeacherLogits, joint_logits, windows_of
+from helpers.task import DamagedFile
+
+
+@pytest.fixture
+def preset(results):
+    return load("smoke", "imm", seeds=1)
+
+
+def reader(preset, *domains, **parts):
+    return Reader(preset=preset, label="r", seed=0, domains=domains, **parts)
+
+
+def untrained(monkeypatch):
+    """Let readers load as new ones."""
+    monkeypatch.setattr(Reader, "load", lambda self: load_encoder("data/mini", seed=0, random_layers=1).eval())
+
+
+def test_gold_probability_by_hand(preset, monkeypatch):
+    """Logits of 0 give every token of a window 1 / length; one that has ln 3 more gets 3 / (length + 2)."""
+    windows = windows_of(preset, ["news"], "train")
+    answered, lengths = np.flatnonzero(windows.labels["start"]), windows.lengths_W
+    places = [(np.cumsum(lengths) - lengths + windows.labels[side])[answered] for side in ("start", "end")]
+
+    def predict(model, given, precision):
+        start, end = np.zeros((2, int(given.lengths_W.sum())), np.float32)
+        if given is windows:
+            start[places[0]], end[places[1]] = np.log(3), np.log(7)
+        return Logits(start, end)
+
+    monkeypatch.setattr(reading, "predict", predict)
+    untrained(monkeypatch)
+    found = GoldProbability(preset=preset, label="p", reader=reader(preset, "news"), domain="news").work()
+    expected = np.mean(3 / (lengths[answered] + 2) + 7 / (lengths[answered] + 6)) / 2
+    assert found["train"] == pytest.approx(expected, rel=1e-5)
+    valid = windows_of(preset, ["news"], "valid")
+    assert found["valid"] == pytest.approx(np.mean(1 / valid.lengths_W[valid.labels["start"] > 0]), rel=1e-5)
+
+
+def test_joint_logits_by_hand():
+    """The mean of distributions, window by window: a reader with larger logits weighs no more."""
+    windows = SimpleNamespace(lengths_W=np.array([2, 1]))
+    one = Logits(np.float32([np.log(3), 0, 7]), np.float32([0, 0, -7]))  # 3/4 1/4, 1; 1/2 1/2, 1
+    other = Logits(np.float32([100, 100 + np.log(4), 0]), np.float32([0, 200, 0]))  # 1/5 4/5, 1; 0 1, 1
+    joint = joint_logits(windows, [one, other])
+    assert np.exp(joint.start).tolist() == pytest.approx([(3 / 4 + 1 / 5) / 2, (1 / 4 + 4 / 5) / 2, 1], rel=1e-5)
+    assert np.exp(joint.end).tolist() == pytest.approx([1 / 4, 3 / 4, 1], rel=1e-5)
+    assert np.isfinite(joint_logits(windows, [other]).end).all()
+
+
+def test_steps_follow_the_budget_and_its_stages(preset, monkeypatch):
+    alone, staged = reader(preset, "news"), reader(preset, "news", stages=2)
+    assert staged.steps() == alone.steps() // 2 == len(staged.batches())
+    assert reader(preset, "search", budget=("news",)).steps() == alone.steps()
+    with pytest.raises(DataError, match=r"make 1 step for 2 stages; raise training\.epochs"):
+        reader(preset.changed("training", epochs=0.01), "news", stages=2).steps()
+    sizes = {"news": (8, 10), "search": (2, 3)}  # questions and windows
+    monkeypatch.setattr(reading, "load", lambda data, name: SimpleNamespace(train=range(sizes[name][0])))
+    monkeypatch.setattr(reading, "windows_of", lambda preset, names, part: range(sizes[names[0]][1]))
+    repeated = 2 * (10 + 3 * 4) / preset.training.batch_size  # the small domain four times
+    assert reading.budget(preset, ["news", "search"], 2.0) == round(repeated)
+
+
+def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
+    asked = []
+
+    def answer(preset, models, windows, no_answer, together):
+        asked.extend(windows.examples)
+        return [SimpleNamespace(text=f"{example.question} {len(list(models))}") for example in windows.examples]
+
+    monkeypatch.setattr(reading, "answer", answer)
+    task = Answers(preset=preset, label="a", readers=(), sets=("test", "test/news", "valid/news"))
+    answers = task.work()["answers"]
+    examples = {name: question_set(preset.data, name) for name in task.sets}
+    assert answers == {name: [f"{example.question} 0" for example in part] for name, part in examples.items()}
+    distinct = {(example.question, example.context) for part in examples.values() for example in part}
+    assert len(asked) == len(distinct) < sum(map(len, examples.values()))
+
+
+def test_damaged_teacher_logits_are_named(preset, monkeypatch):
+    untrained(monkeypatch)
+    task = TeacherLogits(preset=preset, label="t", reader=reader(preset, "news"), domain="news")
+    task.do()
+    tokens = int(windows_of(preset, ["news"], "train").lengths_W.sum())
+    assert [(len(flat), flat.dtype) for flat in task.logits().values()] == [(tokens, torch.float16)] * 2
+    flip(task.folder / "logits.safetensors")
+    with pytest.raises(DamagedFile, match=r"logits\.safetensors: not as it was written; delete .* and run again"):
+        task.logits()
+
+
+def test_a_loaded_reader_answers_lists_and_refuses_empty_ones(tmp_path):
+    save_encoder(load_encoder("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "model")
+    loaded, passage = load_reader(tmp_path / "model"), "Ada leads Gamma. Bela leads Delta."
+    one = loaded.answer("Who leads Gamma?", passage)
+    first, second = loaded.answer(["Who leads Gamma?", "Who leads Delta?"], passage)
+    assert first.text == one.text == passage[slice(*one.span)] and second.text
+    assert [answer.text for answer in loaded.answer("Who leads Gamma?", [passage] * 2)] == [one.text] * 2
+    assert loaded.answer([], passage) == [] == loaded.answer_all([])
+    with pytest.raises(DataError, match="2 questions for 1 passages; give one each, or one for all"):
+        loaded.answer(["a", "b"], ["c"])
+    with pytest.raises(DataError, match="question 2: question and passage must not be empty"):
+        loaded.answer(["Who?", " "], passage)
+    with pytest.raises(EncoderError, match="is no trained reader"):
+        load_reader("data/mini")

@@ -1,0 +1,118 @@
+"""Work that is done once: keys, results, damage, locks."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from filelock import FileLock, Timeout
+from safetensors.torch import load_file, save_file
+
+from helpers.presets.load import load
+from helpers.task import DamagedFile, NotDone, Task, with_needs
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Number(Task):
+    """A number plus those of other tasks."""
+
+    value: int
+    terms: tuple["Number", ...] = ()
+    named: dict = field(default_factory=dict)
+
+    def settings(self) -> dict:
+        return {"rate": self.preset.training.learning_rate}
+
+    def work(self) -> dict:
+        save_file({"value": torch.tensor([self.value])}, self.folder / "value.safetensors")
+        return {"sum": self.value + sum(term.result()["sum"] for term in self.terms)}
+
+
+@pytest.fixture
+def number(results):
+    preset = load("smoke")
+
+    def make(value, terms=(), **parts):
+        return Number(preset=parts.pop("preset", preset), label=f"number {value}", value=value, terms=terms, **parts)
+
+    return make
+
+
+def test_a_key_stands_for_fields_settings_and_version(number, monkeypatch):
+    one = number(1)
+    assert one.key == number(1).key != number(2).key
+    assert number(1, (number(2),)).key != number(1, (number(3),)).key
+    assert number(1, named={"a": number(2)}).key != number(1, named={"b": number(2)}).key
+    faster = load("smoke", **{"training.learning_rate": 0.5})
+    assert number(1, preset=faster).key != one.key == number(1, preset=load("smoke", **{"data.test_size": 3})).key
+    monkeypatch.setattr(Number, "version", 2)
+    assert number(1).key != one.key
+
+
+def test_needs_come_first_and_once(number):
+    leaf, other = number(1), number(2)
+    middle = number(3, (leaf, other))
+    top = number(4, (middle,), named={"again": [number(1)]})
+    assert [task.value for task in with_needs([top]).values()] == [1, 2, 3, 4]
+
+
+def test_a_task_is_done_once(number, monkeypatch):
+    leaf = number(1)
+    top = number(2, (leaf,))
+    with pytest.raises(NotDone, match="number 1 is not done"):
+        leaf.result()
+    for task in with_needs([top]).values():
+        task.do()
+    assert top.is_done() and top.result()["sum"] == 3
+    assert load_file(top.file("value.safetensors"))["value"].tolist() == [2]
+    monkeypatch.setattr(Number, "work", lambda self: pytest.fail("it is done"))
+    top.do()
+
+
+def test_a_task_that_fails_is_not_done(number, monkeypatch):
+    def fail(self):
+        save_file({"value": torch.tensor([0])}, self.folder / "value.safetensors")
+        raise RuntimeError("diverged")
+
+    one = number(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Number, "work", fail)
+        with pytest.raises(RuntimeError, match="diverged"):
+            one.do()
+    assert not one.is_done()
+    one.do()
+    assert load_file(one.file("value.safetensors"))["value"].tolist() == [1]
+
+
+def test_every_damaged_byte_is_noticed(number):
+    one = number(1)
+    one.do()
+    file = one.folder / "value.safetensors"
+    content = file.read_bytes()
+    for place in range(len(content)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(DamagedFile, match=r"not as it was written; delete .*Number-.* and run again"):
+            one.file("value.safetensors")
+    file.unlink()
+    with pytest.raises(DamagedFile):
+        one.file("value.safetensors")
+    (one.folder / "result.json").write_text('{"sum"')
+    with pytest.raises(DamagedFile, match=r"result\.json: not readable"):
+        one.result()
+
+
+def test_a_task_that_another_run_is_at_is_not_begun(number):
+    one = number(1)
+    one.folder.mkdir(parents=True)
+    with FileLock(one.folder / "lock"), pytest.raises(Timeout):
+        one.do(wait=0)
+    one.do(wait=0)
+    assert one.is_done()
+
+
+def test_a_full_disk_is_named(number, monkeypatch):
+    def fail(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Number, "work", fail)
+    with pytest.raises(OSError, match=r"cannot finish number 1: .*free some space and run again"):
+        number(1).do()
