@@ -4,7 +4,6 @@ PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
-TABLES := 02_imm_main 04_imm_ablations 06_a2d_main 10_hrkd_main 13_mtdnn_kd_main 15_mtdnn_main
 
 .PHONY: reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
 
@@ -14,27 +13,24 @@ reproduce: $(STAMP)
 # Hours, a piece at a time: what is done is skipped, so it may be stopped and called again.
 study: $(STAMP)
 	$(RUN) -m helpers run --preset study
-	for size in study-small study-large; do \
-		$(RUN) -m helpers run --preset $$size $(TABLES) || exit 1; \
-	done
-	$(RUN) -m helpers run --preset study 18_growth 99_report
 
 test: $(STAMP)
 	$(RUN) -m pytest
 
-# What needs packages that few need, and is skipped without them: readers as ONNX, and trainings on Ray.
+# What needs a package that few need, and is skipped without it: trainings on Ray.
 test-extras: $(STAMP)
-	$(RUN) -m pip install --quiet --constraint requirements.lock --no-build-isolation --editable ".[onnx,ray]"
-	$(RUN) -m pytest tests/test_export.py tests/test_cluster.py
+	$(RUN) -m pip install --quiet --constraint requirements.lock --no-build-isolation --editable ".[ray]"
+	$(RUN) -m pytest tests/test_cluster.py
 
 # The report and JupyterLab in Chromium, which has to be there (on Debian: apt install chromium).
 browser: $(STAMP)
 	$(RUN) -m pip install --quiet playwright
 	$(RUN) -m pytest tests/test_browser.py
 
-# More than an hour of kills, full disks and damaged files (docs/reliability.md).
+# More than an hour of kills and full disks (docs/reliability.md).
 soak: $(STAMP)
-	$(RUN) benchmarks/soak.py
+	$(RUN) benchmarks/soak.py --kills 60
+	$(RUN) benchmarks/soak.py --preset mini --kills 20 12_hrkd_ablation 15_mtdnn_main
 
 lab: $(STAMP)
 	$(VENV)/bin/jupyter lab notebooks
@@ -51,7 +47,7 @@ gpu-bundle: $(STAMP)
 	$(RUN) benchmarks/bundle.py --data "$(DATA)" --encoder "$(ENCODER)" --out "$(BUNDLE)"
 
 figures: $(STAMP)
-	for preset in mini study study-small study-large lab; do \
+	for preset in mini study lab; do \
 		$(RUN) -m helpers figures --preset $$preset || exit 1; \
 	done
 

@@ -11,9 +11,9 @@ import itertools
 
 import numpy as np
 
-from helpers.papers.a2d import algorithm
+from helpers import engine
+from helpers.papers import a2d
 from helpers.presets.load import load
-from helpers.training.engine import run_plans
 
 TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS = (1.0, 2.0, 3.0, 5.0), (0.3, 1.0), (0.1, 0.5)
 
@@ -24,14 +24,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     preset = load(given.preset, "a2d", **{"data.seed": 0, "own_draws": False, "seeds": given.seeds})
-    tried, plans = itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS), {}
-    for weights in tried:
+    students: dict[tuple, list[a2d.Reader]] = {}
+    for weights in itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS):
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
-        own = preset.changed("a2d", **changes)
-        plans |= {(weights, seed): algorithm.distillation(own, "RMR", seed, ("A2D",)) for seed in range(preset.seeds)}
-    scores: dict[tuple, list[float]] = {}
-    for (weights, _), outcome in run_plans(plans, preset.engine).items():
-        scores.setdefault(weights, []).append(outcome.value.students["A2D"].result()["best"])
+        (runs,) = a2d.runs_of(preset.changed("a2d", **changes), ["RMR"]).values()
+        students[weights] = [student for run in runs for student in run.students.values()]
+    engine.run((wave for wave in [list(itertools.chain(*students.values()))]), preset.engine)
+    scores = {weights: [student.best for student in trained] for weights, trained in students.items()}
     print("| temperature | gamma | delta | validation F1 | standard deviation |\n|---|---|---|---|---|")
     for weights, of_seeds in sorted(scores.items(), key=lambda item: -np.mean(item[1])):
         cells = [*(f"{weight:g}" for weight in weights), f"{np.mean(of_seeds):.1f}", f"{np.std(of_seeds, ddof=1):.1f}"]

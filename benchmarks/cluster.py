@@ -3,9 +3,8 @@
     pip install -e ".[ray]" && python benchmarks/cluster.py
 
 Nodes of one core each, all on this machine, and as many local workers train the same: first many readers of a few
-steps, whose difference is the overhead of a task, then some of a few seconds. The nodes share a folder of results, or
-have their own. All are done in turns, each time into an empty folder, after a first time that starts workers and does
-not count.
+steps, whose difference is the overhead of a task, then some of a few seconds. Both are done in turns, each time into an
+empty folder, after a first time that starts workers and does not count.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import tempfile
 import time
 from statistics import median
 
-from helpers.papers.imm import algorithm
+from helpers import engine
+from helpers.papers import imm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
-from helpers.training import engine, local
 
 MEMORY = 80_000_000  # bytes of a node's store
 DOMAINS = {"news": "news", "encyclopedia": "encyclopedia"}
@@ -30,9 +29,9 @@ def trained(settings: EngineSettings, changes: dict[str, object], seeds: int) ->
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HELPERS_RESULTS"] = folder
         preset = load("smoke", "imm", **{"data.domains": DOMAINS, **changes})
-        tasks = [task for seed in range(seeds) for task in algorithm.singles(preset, seed).values()]
+        readers = [reader for seed in range(seeds) for reader in imm.single_readers(preset, seed).values()]
         begun = time.perf_counter()
-        engine.run(tasks, settings, after=lambda task: None)  # without a bar
+        engine.run((wave for wave in [readers]), settings)
         return time.perf_counter() - begun
 
 
@@ -59,20 +58,19 @@ def main() -> None:
         ways = {
             "local": EngineSettings(processes=nodes, threads=1),
             "one folder": EngineSettings(kind="ray", address=cluster.address, threads=1),
-            "own folders": EngineSettings(kind="ray", address=cluster.address, threads=1, shared=False),
         }
-        print(f"\n{nodes} nodes of one core, {nodes} local workers, {local.cores()} cores")
+        print(f"\n{nodes} nodes of one core, {nodes} local workers, {engine.cores()} cores")
         for work, (changes, number) in works.items():
             rounds = [
                 {way: trained(settings, changes, number) for way, settings in ways.items()}
                 for _ in range(given.rounds + 1)
             ]
-            told(work, number * len(DOMAINS), rounds[1:])
+            print_times(work, number * len(DOMAINS), rounds[1:])
         ray.shutdown()
         cluster.shutdown()
 
 
-def told(work: str, number: int, rounds: list[dict[str, float]]) -> None:
+def print_times(work: str, number: int, rounds: list[dict[str, float]]) -> None:
     """Print how long a work took, and what it took more than with local workers."""
     print(f"{number} {work} trainings: local {median(of['local'] for of in rounds):.2f} s")
     for way in [way for way in rounds[0] if way != "local"]:

@@ -1,5 +1,4 @@
-"""How near a training comes to what the GPU can do: encoders of two sizes, padded and without padding, alone and side
-by side.
+"""How near a training comes to what the GPU can do: encoders of two sizes, alone and side by side.
 
     python benchmarks/gpu.py
     python benchmarks/gpu.py --data path/to/domain --encoder path/to/encoder    (lengths of these questions' windows)
@@ -25,19 +24,17 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import numpy as np
 import torch
 import transformers
-from peak import matmul_peak, training_flops, wait
+from peak import matmul_peak, read_domain, training_flops, wait
 from transformers import AutoConfig, AutoModelForQuestionAnswering
 
+from helpers import reading
 from helpers.batches.plans import Batches, length_buckets
-from helpers.batches.sequences import Windows, make_windows
-from helpers.batches.tensors import SequenceTensors
-from helpers.batches.texts import Ragged, Template
-from helpers.data import questions
-from helpers.models import dropout
-from helpers.models.pretrained import load_tokenizer
+from helpers.batches.sequences import Ragged, Template, Windows, make_windows
+from helpers.loop import fit, training_device
+from helpers.models import attention
+from helpers.models.dropout import quicken
+from helpers.models.encoders import load_tokenizer
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks import spans
-from helpers.training.loop import fit, training_device
 
 VOCABULARY = 30522
 SIZES = {  # layers, width, heads, inner width
@@ -79,7 +76,7 @@ def lengths_of(data: str, encoder: str, number: int, longest: int, seed: int) ->
     rng = np.random.default_rng(seed)
     if not data:
         return np.clip(rng.lognormal(np.log(150), 0.5, number), 32, longest).astype(int)
-    examples = questions.load_domain("benchmark", data, seed=0).train
+    examples = read_domain(data).train
     lengths = make_windows(examples, load_tokenizer(encoder), max_length=FULL.longest).lengths_W
     return np.clip(rng.choice(lengths, number), QUESTION + 4, longest)
 
@@ -107,11 +104,11 @@ def make_model(size: str, seed: int = 0) -> torch.nn.Module:
         vocab_size=VOCABULARY,
     )  # fmt: skip
     torch.manual_seed(seed)
-    model = AutoModelForQuestionAnswering.from_config(config, attn_implementation=dropout.NAME, dtype=torch.float32)
-    return dropout.quicken(model)
+    model = AutoModelForQuestionAnswering.from_config(config, attn_implementation=attention.NAME, dtype=torch.float32)
+    return quicken(model)
 
 
-def train(size: str, lengths: np.ndarray, batch: int, scale: Scale, padding_free: bool, begin=lambda: None) -> Speed:
+def train(size: str, lengths: np.ndarray, batch: int, scale: Scale, begin=lambda: None) -> Speed:
     """Train on batches of ``lengths`` and time the steps after the first ``scale.warm``; ``begin`` is called before."""
     device, model, calls, times = training_device(), make_model(size), 0, []
     steps = scale.warm + scale.steps + 1
@@ -126,10 +123,10 @@ def train(size: str, lengths: np.ndarray, batch: int, scale: Scale, padding_free
                 begin()
             times.append(time.perf_counter())
         calls += 1
-        return spans.loss(output, batch, progress)
+        return reading.likelihood(output, batch, progress)
 
     settings = TrainingSettings(learning_rate=1e-5, batch_size=batch, epochs=1.0, precision=scale.precision)
-    fit(model, Batches(SequenceTensors(windows, device), plan), loss, settings, seed=0, padding_free=padding_free)
+    fit(model, Batches(windows, plan), loss, settings, seed=0)
     timed = np.concatenate(plan[scale.warm : scale.warm + scale.steps])
     return Speed(len(timed), training_flops(model, windows.lengths_W[timed]), scale.steps, times[1] - times[0])
 
@@ -147,10 +144,10 @@ def share_barriers(barriers: dict) -> None:
     torch.set_num_threads(1)
 
 
-def side_by_side(scale: Scale, lengths: np.ndarray, padding_free: bool) -> dict[str, dict[int, list[Speed]]]:
+def side_by_side(scale: Scale, lengths: np.ndarray) -> dict[str, dict[int, list[Speed]]]:
     """What several trainings at once did, a process each, by size of the encoder and their number."""
     context = multiprocessing.get_context("spawn")
-    how = lengths, scale.batches[0], scale, padding_free
+    how = lengths, scale.batches[0], scale
     barriers = {number: context.Barrier(number, timeout=300) for number in scale.side_by_side}
     with context.Pool(max(scale.side_by_side), share_barriers, (barriers,)) as pool:
         done = {
@@ -182,16 +179,15 @@ def main() -> None:
     print("\none training")
     shortest = np.full(2 * (scale.warm + scale.steps + 1), QUESTION + 18)
     for size in scale.sizes:
-        for free, way in ((False, "padded"), (True, "without padding")):
-            idle = train(size, shortest, 2, scale, free)
-            host = 1e3 * idle.seconds / idle.steps
-            for batch in scale.batches:
-                done = train(size, lengths, batch, scale, free)
-                took = f"{1e3 * done.seconds / done.steps:7.1f} ms a step, host {host:.1f} ms"
-                print(f"{size:<10} {way:<16} batch {batch:<4} {rates([done], peak)}   {took}")
+        idle = train(size, shortest, 2, scale)
+        host = 1e3 * idle.seconds / idle.steps
+        for batch in scale.batches:
+            done = train(size, lengths, batch, scale)
+            took = f"{1e3 * done.seconds / done.steps:7.1f} ms per step, host {host:.1f} ms"
+            print(f"{size:<10} batch {batch:<4} {rates([done], peak)}   {took}")
 
-    print(f"\nside by side, a process each, without padding, batch {scale.batches[0]}")
-    for size, runs in side_by_side(scale, lengths, True).items():
+    print(f"\nside by side, a process each, batch {scale.batches[0]}")
+    for size, runs in side_by_side(scale, lengths).items():
         for number, done in runs.items():
             print(f"{size:<10} {number} at once        {rates(done, peak)}, together")
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import defaultdict
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -24,10 +25,10 @@ import numpy as np
 import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer, PreTrainedTokenizerFast
 
-from helpers.data import questions
 from helpers.data.examples import Example
-from helpers.models.pretrained import load_encoder, load_tokenizer, save_encoder
-from helpers.tasks.answering import Reader, load_reader
+from helpers.data.questions import read_questions
+from helpers.models.encoders import load_encoder, load_tokenizer, save_encoder
+from helpers.reading import TrainedReader, load_reader
 
 BATCH, LENGTH, STRIDE, N_BEST, LONGEST = 32, 384, 128, 20, 30
 
@@ -57,8 +58,8 @@ def usual(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, examples: 
     return [text for _, text in best]
 
 
-def ours(reader: Reader, examples: list[Example]) -> list[str]:
-    """The same by `Reader.answer_all`."""
+def ours(reader: TrainedReader, examples: list[Example]) -> list[str]:
+    """The same by `TrainedReader.answer_all`."""
     return [prediction.text for prediction in reader.answer_all(examples)]
 
 
@@ -70,7 +71,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=300)
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
-    examples = questions.read(given.data, unanswerable=True).examples[: given.questions]
+    examples = [record.example for record in read_questions(Path(given.data), unanswerable=True)[0]][: given.questions]
     with tempfile.TemporaryDirectory() as folder:
         model = load_encoder(given.encoder, seed=0)
         cut = {"max_length": LENGTH, "stride": STRIDE, "stride_is": "overlap"}

@@ -17,16 +17,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from helpers.batches.plans import TaskBatches, plan_steps
+from helpers.batches.plans import Batches, bucketed, plan_steps, pooled
 from helpers.batches.sequences import make_pairs
-from helpers.batches.tensors import SequenceTensors
-from helpers.data.tasks import load_task
+from helpers.data.load import load as load_data
+from helpers.loop import fit, is_bf16, training_device
+from helpers.models.encoders import load_tokenizer
 from helpers.models.multitask import Head, new_multitask
-from helpers.models.pretrained import load_tokenizer
 from helpers.presets.load import load
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks.multitask import task_loss, turns_of
-from helpers.training.loop import fit, is_bf16, training_device
+from helpers.texts import loss
 
 SETTINGS = TrainingSettings(optimizer="adamax", learning_rate=1e-4, batch_size=16, epochs=1.0)
 
@@ -41,8 +40,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads or os.cpu_count())
     device = training_device()
-    texts = make_pairs(load_task(load("mini").tasks, "MNLI").train, load_tokenizer(given.encoder))
-    tensors = SequenceTensors(texts, device)
+    texts = make_pairs(load_data(load("mini").tasks, "MNLI").train, load_tokenizer(given.encoder))
 
     def task_names(number: int) -> list[str]:
         return [f"task {n}" for n in range(number)]
@@ -50,10 +48,10 @@ def main() -> None:
     def round_of(number: int):
         names = task_names(number)
         model = new_multitask(given.encoder, dict.fromkeys(names, Head("labels", 3)), seed=0).to(device)
-        plan = plan_steps(turns_of(dict.fromkeys(names, texts), SETTINGS.batch_size, 0), given.steps)
-        batches = TaskBatches(dict.fromkeys(names, tensors), plan)
+        epochs = {name: bucketed(texts.lengths_W, batch_size=SETTINGS.batch_size, seed=0) for name in names}
+        plan = plan_steps(pooled(epochs, seed=0), given.steps)
+        batches = Batches(dict.fromkeys(names, texts), plan)
         tokens = sum(int(texts.lengths_W[rows].sum()) for _, rows in plan)
-        loss = task_loss(dict.fromkeys(names, "labels"), 0.5)
         return lambda: tokens / fit(model, batches, loss, SETTINGS, seed=0).seconds
 
     rounds = {1: round_of(1), given.tasks: round_of(given.tasks)}

@@ -1,12 +1,23 @@
-"""What the processor can do at most, and what a training step needs of it: the measure that the benchmarks share."""
+"""What the benchmarks share: questions of a domain, what the processor can do at most, and what a training needs."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
+
+from helpers.data.examples import Domain
+from helpers.data.load import load
+from helpers.presets.schema import DataSettings
+
+
+def read_domain(data: str) -> Domain:
+    """Read a folder or file of a domain's questions."""
+    path, name = Path(data).resolve(), "benchmark"
+    return load(DataSettings(source="files", folder=str(path.parent), domains={name: path.name}), name)
 
 
 def wait(device: torch.device) -> None:

@@ -21,17 +21,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import numpy as np
 import torch
 from accelerate.state import AcceleratorState
-from peak import matmul_peak, training_flops
+from peak import matmul_peak, read_domain, training_flops
 from transformers import AutoModelForQuestionAnswering, PrinterCallback, Trainer, TrainingArguments
 
+from helpers import reading
 from helpers.batches.plans import Batches, length_buckets
-from helpers.batches.sequences import Windows, make_windows
-from helpers.batches.tensors import SequenceTensors
-from helpers.data import questions
-from helpers.models.pretrained import inputs_of, load_encoder, load_tokenizer, locate
+from helpers.batches.sequences import Windows, collate, make_windows
+from helpers.loop import fit, training_device
+from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, locate
 from helpers.presets.schema import TrainingSettings
-from helpers.tasks import spans
-from helpers.training.loop import fit, training_device
 
 BATCH = 16
 LENGTH = 384
@@ -63,10 +61,10 @@ class Rows(torch.utils.data.Dataset):
 
 def held_out_loss(model: torch.nn.Module, windows: Windows) -> float:
     """Mean negative log-likelihood of the answer's ends, halved, padding left out."""
-    batch = SequenceTensors(windows, next(model.parameters()).device).gather(np.arange(len(windows)))
+    batch = collate(windows, np.arange(len(windows)), next(model.parameters()).device)
     with torch.inference_mode():
         output = model.eval()(**{name: batch[name] for name in inputs_of(model)})
-        return float(spans.loss(output, batch, 1.0)["likelihood"]) / 2
+        return float(reading.likelihood(output, batch, 1.0)["likelihood"]) / 2
 
 
 def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: int) -> tuple[float, torch.nn.Module]:
@@ -94,7 +92,7 @@ def with_ours(windows: Windows, encoder: str, seed: int) -> tuple[float, torch.n
     settings = TrainingSettings(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
     begun = time.perf_counter()
     plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(seed))
-    fit(model, Batches(SequenceTensors(windows, training_device()), plan), spans.loss, settings, seed=seed)
+    fit(model, Batches(windows, plan), reading.likelihood, settings, seed=seed)
     return time.perf_counter() - begun, model
 
 
@@ -106,7 +104,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     tokenizer = load_tokenizer(given.encoder)
-    examples = questions.load_domain("benchmark", given.data, seed=0).train
+    examples = read_domain(given.data).train
     every = make_windows(examples[: given.windows + 64], tokenizer, max_length=LENGTH)
     windows, held_out = (
         every.select(np.arange(given.windows)),

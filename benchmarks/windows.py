@@ -15,10 +15,10 @@ from dataclasses import replace
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+from peak import read_domain
+
 from helpers.batches.sequences import make_windows
-from helpers.batches.tensors import SequenceTensors
-from helpers.data import questions
-from helpers.models.pretrained import load_tokenizer
+from helpers.models.encoders import load_tokenizer
 
 LENGTH = 384
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=100_000)
     given = parser.parse_args()
     tokenizer = load_tokenizer(given.encoder)
-    domain = questions.load_domain("benchmark", given.data, seed=0)
+    domain = read_domain(given.data)
     found = [*domain.train, *domain.valid, *domain.test]
     examples = [replace(found[i % len(found)], id=str(i)) for i in range(given.questions)]
     make_windows(examples[:100], tokenizer, max_length=LENGTH)  # warm-up
@@ -58,10 +58,9 @@ def main() -> None:
     texts = peak_mib()
     begun = time.perf_counter()
     windows = make_windows(copies, tokenizer, max_length=LENGTH)
-    tensors = SequenceTensors(windows)
     taken = time.perf_counter() - begun
     pools = (windows.first_texts, windows.second_texts, windows.context_chars)
-    arrays = sum(pool.values.nbytes + pool.starts.nbytes for pool in pools) + tensors.pool.nbytes
+    arrays = sum(pool.values.nbytes + pool.starts.nbytes for pool in pools)
     print(f"{len(windows):,} windows on {len(windows.second_texts):,} distinct passages in {taken:.1f} s")
     print(f"peak {peak_mib() - texts:.0f} MiB above the {texts:.0f} MiB of program and texts")
     print(f"of these {arrays / 2**20:.0f} MiB are the windows' arrays")
