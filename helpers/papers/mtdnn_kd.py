@@ -183,6 +183,7 @@ def table1(preset: Preset) -> dict:
     tasks, scores = load_domains(preset.tasks), shared.count_examples(preset.tasks)
     for name, task in tasks.items():
         scores.append(Score(method=name, column="#Label", seed=0, value=len(task.labels) or 1))
+    scores.sort(key=lambda score: list(tasks).index(score.method))  # one task after another
     metrics = [f"{name}: {' and '.join(METRICS[metric] for metric in task.metrics)}" for name, task in tasks.items()]
     return {"scores": scores, "notes": [f"scored by: {', '.join(metrics)}"]}
 
