@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Generator, Hashable, Iterable
+from collections.abc import Collection, Generator, Hashable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from functools import cache, partial
+from functools import cache
 from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
 
 import torch
@@ -40,62 +40,52 @@ class Schedule:
         self.tasks: dict[str, Task] = {}
         self.left: dict[str, Task] = {}
         self.outcomes: dict[Hashable, object] = {}
-        self.waiting: list[tuple[set[str], Callable[[], None]]] = []  # keys, and what goes on when they are done
-        for name, plan in plans.items():
-            self._advance(name, plan, partial(self.outcomes.__setitem__, name))
+        self.plans = {name: self._follow(plan) for name, plan in plans.items()}
+        self._advance(self.plans, self.outcomes)
 
     def ready(self, begun: Collection[str]) -> list[Task]:
         """List the tasks that are not ``begun`` and need no other that is left."""
-        return [
-            task
-            for key, task in self.left.items()
-            if key not in begun and not any(need.key in self.left for need in task.needs)
-        ]
+        free = {key: task for key, task in self.left.items() if key not in begun}
+        return [task for task in free.values() if not any(need.key in self.left for need in task.needs)]
 
     def settle(self, key: str) -> None:
         """Note that a task is done, and let the plans go on that waited for it alone."""
         del self.left[key]
-        waiting, self.waiting = self.waiting, []
-        for keys, go_on in waiting:
-            self._wait(keys, go_on)
+        self._advance(self.plans, self.outcomes)
 
-    def _wait(self, keys: set[str], go_on: Callable[[], None]) -> None:
-        if self.left.keys().isdisjoint(keys):
-            go_on()
-        else:
-            self.waiting.append((keys, go_on))
+    def _advance(self, plans: dict[Hashable, Generator], values: dict[Hashable, object]) -> None:
+        """Let plans go on that have no value yet. An error is the value of its plan alone: the others go on."""
+        for name in [name for name in plans if name not in values]:
+            try:
+                next(plans[name])
+            except StopIteration as stop:
+                values[name] = stop.value
+            except Exception as error:
+                values[name] = error
 
-    def _advance(self, name: Hashable, plan: Plan, end: Callable[[object], None], sent: dict | None = None) -> None:
-        """Let a plan, or one inside it, go on. ``end`` takes the plan's value; an error ends all of plan ``name``."""
-        try:
-            wave = plan.send(sent)
-            tasks = {} if isinstance(wave, dict) else with_needs(wave)
-        except StopIteration as stop:
-            end(stop.value)
-            return
-        except Exception as error:
-            self.outcomes[name] = error
-            return
-        go_on = partial(self._advance, name, plan, end)
-        if isinstance(wave, dict):
-            self._branch(name, wave, go_on)
-            return
-        self.tasks |= tasks
-        self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
-        self._wait(tasks.keys() & self.left.keys(), go_on)
-
-    def _branch(self, name: Hashable, plans: dict[Hashable, Plan], go_on: Callable[[dict], None]) -> None:
-        values: dict[Hashable, object] = {}
-
-        def note(inner: Hashable, value: object) -> None:
-            values[inner] = value
-            if len(values) == len(plans):
-                go_on(values)
-
-        for inner, plan in plans.items():
-            self._advance(name, plan, partial(note, inner))
-        if not plans:
-            go_on(values)
+    def _follow(self, plan: Plan) -> Generator[None, None, object]:
+        """Go on with a plan as far as possible, yield while it waits for tasks, and return its value."""
+        sent = None
+        while True:
+            try:
+                wave = plan.send(sent)
+            except StopIteration as stop:
+                return stop.value
+            if isinstance(wave, dict):
+                inner, sent = {name: self._follow(plan) for name, plan in wave.items()}, {}
+                self._advance(inner, sent)
+                while len(sent) < len(inner):
+                    yield
+                    self._advance(inner, sent)
+                for error in sent.values():
+                    if isinstance(error, Exception):
+                        raise error
+                continue
+            sent, tasks = None, with_needs(wave)
+            self.tasks |= tasks
+            self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
+            while not self.left.keys().isdisjoint(tasks):
+                yield
 
 
 def side_by_side(plans: dict[Hashable, Plan]) -> Plan:
@@ -132,8 +122,6 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
                 task, error = running.pop(future), future.exception()
                 if isinstance(error, Timeout):  # another run is at it: others first
                     schedule.left[task.key] = schedule.left.pop(task.key)
-                    if task.is_done():
-                        schedule.settle(task.key)
                 elif isinstance(error, BrokenExecutor) and task.key not in tried:
                     tried.add(task.key)
                 elif error:
@@ -163,12 +151,10 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
 
 
 def processes(settings: EngineSettings) -> int:
-    """How many tasks run at once: as the settings say, or one on each GPU, or as many as the cores have threads for."""
-    if settings.processes:
-        return settings.processes
-    if settings.kind == "ray":
+    """Count the tasks that run at once: as the settings say, or one on each GPU, or as many as have their threads."""
+    if settings.kind == "ray" and not settings.processes:
         return workers(settings).room()
-    return torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
+    return settings.processes or torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
 
 
 def cores() -> int:

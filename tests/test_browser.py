@@ -36,7 +36,7 @@ def browser():
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, width, scheme):
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-    page.goto(paths.report(paths.ROOT / "helpers/presets/mini.toml").as_uri())
+    page.goto(paths.report("mini").as_uri())
     page.screenshot(path=SHOTS / f"report-{width}-{scheme}.png")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("h2").first.inner_text().startswith("What was found")
