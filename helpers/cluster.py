@@ -29,17 +29,31 @@ class ClusterError(UserError):
 
 
 class Cluster(Executor):
-    """Runs tasks on some node. Raises ClusterError when it is made and cannot connect."""
+    """Runs tasks on some node: of ``engine.address``, else of RAY_ADDRESS or of this machine, where Ray begins if need be.
+
+    Raises ClusterError when it is made and cannot connect.
+    """
 
     def __init__(self, settings: EngineSettings):
-        connect(settings.address)
+        if ray is None:
+            raise ClusterError("engine.kind is 'ray', which is not installed; pip install ray, or set it to 'local'")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        address = settings.address or None
+        try:
+            if address and not ray.is_initialized():  # Ray itself would try for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+            ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+        except (OSError, ValueError, RuntimeError) as error:
+            where = f"engine.address = {address!r}; give HOST:PORT, as ray start --head prints it"
+            raise ClusterError(f"no Ray answers at {where} ({error})") from None
         self.needs = {"CPU": settings.threads or 1, "GPU": settings.gpus}
         options = {"num_cpus": self.needs["CPU"], "num_gpus": settings.gpus, "max_retries": RETRIES}
         self.run = ray.remote(**options)(do_on_node)
 
     def submit(self, do: Callable[[Task, int], None], task: Task, threads: int) -> Future:
         """Begin a task with as many threads as it has cores; the future's error is what went wrong."""
-        results = paths.results("x").parent.resolve()
+        results = paths.results("").resolve()
         results.mkdir(parents=True, exist_ok=True)  # so that a node without it has another file system
         return self.run.remote(do, task, task.key, str(results), self.needs["CPU"]).future()
 
@@ -47,23 +61,6 @@ class Cluster(Executor):
         """Count the tasks that the nodes there now have room for."""
         there = ray.cluster_resources()
         return max(1, int(min(there.get(kind, 0) // number for kind, number in self.needs.items() if number)))
-
-
-def connect(address: str) -> None:
-    """Connect to a cluster; without an address to that of RAY_ADDRESS or of this machine, or begin one here."""
-    if ray is None:
-        raise ClusterError("engine.kind is 'ray', which is not installed; pip install ray, or set it to 'local'")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if ray.is_initialized():
-        return
-    try:
-        if address:  # Ray itself would try for minutes
-            host, _, port = address.rpartition(":")
-            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-        ray.init(address=address or None, log_to_driver=False, logging_level="ERROR")
-    except (OSError, ValueError, RuntimeError) as error:
-        where = f"engine.address = {address!r}; give HOST:PORT, as ray start --head prints it"
-        raise ClusterError(f"no Ray answers at {where} ({error})") from None
 
 
 def do_on_node(do: Callable[[Task, int], None], task: Task, key: str, results: str, threads: int) -> None:
