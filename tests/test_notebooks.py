@@ -195,18 +195,22 @@ def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, 
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_form(path):
+def test_form_and_what_is_named(path):
     cells = nbformat.read(path, as_version=4).cells
     assert len(cells) < 25
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
     code = [cell for cell in cells if cell.cell_type == "code"]
     assert code[0].metadata.tags == ["parameters"] and all("#" in line for line in code[0].source.splitlines())
+    assert f'start("{path.stem}", globals())' in code[1].source
     for cell in code:
         assert not cell.outputs and cell.execution_count is None, "strip it: nbstripout --keep-id"
         assert len(cell.source.splitlines()) <= 30
         kinds = (ast.FunctionDef, ast.ClassDef)
         assert not any(isinstance(node, kinds) for node in ast.walk(ast.parse(cell.source))), "define it in helpers"
-    assert f'start("{path.stem}", globals())' in code[1].source
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for name in re.findall(r"`(helpers\.[\w.]+)`", text):
+        assert pkgutil.resolve_name(name) is not None  # raises where there is none
+    assert set(re.findall(r"[Nn]otebook (\d\d)", text)) <= {path.stem[:2] for path in NOTEBOOKS}
 
 
 WITHOUT = ("08_a2d_attention", "19_your_domains")  # notebooks of a paper without a loss or rule of their own
@@ -225,14 +229,6 @@ def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
     diagram = first.split("\n```\n")[1:2]
     assert diagram or earlier, "a diagram, or the notebook of the same idea that has it"
     assert all(len(line) <= WIDEST for line in "".join(diagram).splitlines())
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_what_notebooks_name_is_there(path):
-    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
-    for name in re.findall(r"`(helpers\.[\w.]+)`", text):
-        assert pkgutil.resolve_name(name) is not None  # raises where there is none
-    assert set(re.findall(r"[Nn]otebook (\d\d)", text)) <= {path.stem[:2] for path in NOTEBOOKS}
 
 
 OWN = {"preset", "results", "shown", "methods", "start_from", "general", "keep"}  # that stand for no key of a preset
