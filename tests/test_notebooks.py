@@ -23,7 +23,7 @@ from helpers import papers, paths
 from helpers.data.mini import world as mini
 from helpers.engine import TasksFailed
 from helpers.files import write_whole
-from helpers.notebooks import runner, session
+from helpers.notebooks import runner
 from helpers.notebooks.session import ParameterError, key_of, parameters_of
 from helpers.presets.load import PresetError, keys, load
 from helpers.results import records
@@ -267,10 +267,14 @@ def test_a_parameter_stands_for_a_key_of_the_paper_first(notebook, name, key):
     assert key_of(name, papers.card_of(notebook)[0]) == key
 
 
-def namespace(**values):
-    defaults = {name: parameter.default for name, parameter in parameters_of("02_imm_main").items()}
-    lines = [session.INJECTED, *(f"{name} = {value!r}" for name, value in values.items())]
-    return {**defaults, **values, "In": ["", "preset: str = ''", "\n".join(lines)]}
+def started(**parameters):
+    """What the first cells of a notebook define where papermill injects parameters."""
+    source = load_notebook_node(str(paths.NOTEBOOKS / "02_imm_main.ipynb"))
+    names = {"In": [""]}
+    for cell in [cell for cell in parameterize_notebook(source, parameters).cells if cell.cell_type == "code"][:3]:
+        names["In"].append(cell.source)
+        exec(cell.source, names)
+    return names
 
 
 @pytest.mark.parametrize(
@@ -288,24 +292,14 @@ def namespace(**values):
 )
 def test_unknown_and_mistyped_parameters_are_refused(parameters, kind, message):
     with pytest.raises(kind, match=message):
-        session.start("02_imm_main", namespace(**parameters))
+        started(**parameters)
 
 
 def test_known_parameters_take_effect_and_a_number_stands_for_a_text():
-    values = namespace(preset="smoke", seeds=1, train_size=7, data_dir=3)
-    started = session.start("02_imm_main", values)
-    assert (started.preset.seeds, started.preset.data.train_size, started.preset.data.test_size) == (1, 7, 12)
-    assert started.parameters["data_dir"] == values["data_dir"] == "3"
-
-
-def test_papermill_alone_refuses_a_parameter_too():
-    source = load_notebook_node(str(paths.NOTEBOOKS / "00_corpora.ipynb"))
-    cells = [cell.source for cell in parameterize_notebook(source, {"sed": 3}).cells if cell.cell_type == "code"]
-    names = {"In": [""]}
-    with pytest.raises(ParameterError, match="unknown parameter 'sed'"):
-        for cell in cells[:3]:
-            names["In"].append(cell)
-            exec(cell, names)
+    names = started(preset="smoke", seeds=1, train_size=7, data_dir=3)
+    session = names["session"]
+    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 12)
+    assert session.parameters["data_dir"] == names["data_dir"] == "3"
 
 
 @pytest.mark.slow
