@@ -29,9 +29,9 @@ class ClusterError(UserError):
 
 
 class Cluster(Executor):
-    """Runs tasks on some node: of ``engine.address``, else of RAY_ADDRESS or of this machine, where Ray begins if need be.
+    """Runs tasks on some node of the cluster at ``engine.address``, else of that at RAY_ADDRESS or of this machine.
 
-    Raises ClusterError when it is made and cannot connect.
+    Begins one here where there is none. Raises ClusterError when it is made and cannot connect.
     """
 
     def __init__(self, settings: EngineSettings):

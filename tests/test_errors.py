@@ -32,7 +32,8 @@ def test_a_mistake_in_the_code_shows_its_traceback(shell, capsys):
 def write_notebook(path, *sources):
     cells = [nbformat.v4.new_code_cell(source) for source in ('preset: str = "mini"  # its name', *sources)]
     cells[0].metadata.tags = ["parameters"]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}}), path)
+    metadata = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
 
 
 def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results, tmp_path, monkeypatch, capsys):

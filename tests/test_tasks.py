@@ -60,16 +60,16 @@ def test_dev_is_the_test_part_and_a_tenth_of_train_is_valid(official):
 
 def test_parts_are_cut_from_the_front_of_one_order(official):
     whole = load(settings(official, "QQP"), "QQP")
-    kept = {"train_size": 20, "valid_size": 4, "test_size": 10, "unlabelled_size": 3}
-    small = load(settings(official, "QQP", **kept), "QQP")
+    limits = {"train_size": 20, "valid_size": 4, "test_size": 10, "unlabelled_size": 3}
+    small = load(settings(official, "QQP", **limits), "QQP")
     assert sizes(small) == (20, 4, 10, 3)
     for part in ("train", "valid", "test", "unlabelled"):
-        assert getattr(small, part) == getattr(whole, part)[: kept[f"{part}_size"]]
+        assert getattr(small, part) == getattr(whole, part)[: limits[f"{part}_size"]]
     assert sorted(ids(whole.unlabelled)) == list("01234") != ids(whole.unlabelled)
     # The same texts in another order, and another seed.
     lines = (official / "QQP/train.tsv").read_text().splitlines(keepends=True)
     (official / "QQP/train.tsv").write_text("".join([lines[0], *lines[:0:-1]]))
-    turned = load(settings(official, "QQP", **kept, max_length=64), "QQP")
+    turned = load(settings(official, "QQP", **limits, max_length=64), "QQP")
     assert turned.train == small.train
     other = load(settings(official, "QQP", seed=1), "QQP")
     assert ids(other.train) != ids(whole.train) and sizes(other) == sizes(whole)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import os
 import re
 import time
+from ast import Assign, literal_eval, parse
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import papermill
 import torch
 
 from helpers import engine, papers, paths
@@ -46,18 +46,9 @@ def notebook_names() -> list[str]:
 
 
 def parameters_of(notebook: str) -> dict[str, Parameter]:
-    """Read the parameters of a notebook from the source of its cell tagged ``parameters``. Raises ParameterError."""
-    file = paths.NOTEBOOKS / f"{notebook}.ipynb"
-    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
-    if len(sources) != 1:
-        raise ParameterError(f"{file.name}: expected one cell tagged 'parameters', found {len(sources)}")
-    parameters = {}
-    for node in ast.parse(sources[0]).body:
-        if not isinstance(node, ast.AnnAssign) or node.value is None:
-            raise ParameterError(f"{file.name}: {ast.unparse(node)!r}; expected 'name: type = literal  # comment'")
-        parameters[node.target.id] = Parameter(ast.unparse(node.annotation), ast.literal_eval(node.value))
-    return parameters
+    """Read the parameters of a notebook from its cell tagged ``parameters``, all of them annotated literals."""
+    parameters = papermill.inspect_notebook(paths.NOTEBOOKS / f"{notebook}.ipynb").values()
+    return {each["name"]: Parameter(each["inferred_type_name"], literal_eval(each["default"])) for each in parameters}
 
 
 def check(values: dict[str, object], notebook: str) -> dict[str, object]:
@@ -194,7 +185,7 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     names = [*declared]
     for source in namespace.get("In", []):
         if source.startswith(INJECTED):
-            names += [node.targets[0].id for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+            names += [node.targets[0].id for node in parse(source).body if isinstance(node, Assign)]
     values = check({name: namespace[name] for name in names}, notebook)
     namespace.update(values)
     preset, place = preset_for(notebook, values), place_of(notebook, values)
