@@ -41,7 +41,7 @@ class Schedule:
         self.left: dict[str, Task] = {}
         self.outcomes: dict[Hashable, object] = {}
         self.plans = {name: self._follow(plan) for name, plan in plans.items()}
-        self._advance(self.plans, self.outcomes)
+        self._go_on()
 
     def ready(self, begun: Collection[str]) -> list[Task]:
         """List the tasks that are not ``begun`` and need no other that is left."""
@@ -51,17 +51,23 @@ class Schedule:
     def settle(self, key: str) -> None:
         """Note that a task is done, and let the plans go on that waited for it alone."""
         del self.left[key]
-        self._advance(self.plans, self.outcomes)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        for name, plan in self.plans.items():
+            if name not in self.outcomes:
+                try:
+                    self._advance({name: plan}, self.outcomes)
+                except Exception as error:  # of this plan alone: the others go on
+                    self.outcomes[name] = error
 
     def _advance(self, plans: dict[Hashable, Generator], values: dict[Hashable, object]) -> None:
-        """Let plans go on that have no value yet. An error is the value of its plan alone: the others go on."""
+        """Let the plans go on that have no value yet. Raises what a plan raises."""
         for name in [name for name in plans if name not in values]:
             try:
                 next(plans[name])
             except StopIteration as stop:
                 values[name] = stop.value
-            except Exception as error:
-                values[name] = error
 
     def _follow(self, plan: Plan) -> Generator[None, None, object]:
         """Go on with a plan as far as possible, yield while it waits for tasks, and return its value."""
@@ -77,9 +83,6 @@ class Schedule:
                 while len(sent) < len(inner):
                     yield
                     self._advance(inner, sent)
-                for error in sent.values():
-                    if isinstance(error, Exception):
-                        raise error
                 continue
             sent, tasks = None, with_needs(wave)
             self.tasks |= tasks

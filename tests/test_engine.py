@@ -111,7 +111,7 @@ def test_a_failure_stops_only_what_needs_it(step):
         raise ValueError("no such domain")
 
     def outer():
-        yield {"inner": refuse(), "other": refuse()}
+        yield {"inner": refuse(), "other": plan(step("x", bad))}
 
     bad = step("bad", does="fail")
     outcomes = carry_out({"bad": plan(step("x", bad)), "raises": outer(), "good": plan(step("y"))}, HERE)
