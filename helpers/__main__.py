@@ -26,39 +26,38 @@ def redraw(arguments: argparse.Namespace) -> int:
     """Redraw the figures and the report of a preset from its records; return the exit status."""
     from helpers import papers
     from helpers.notebooks import runner
-    from helpers.results import figures, report
-    from helpers.results.records import RecordError
+    from helpers.presets.load import load
+    from helpers.results import figures, records, report
 
-    chosen = arguments.preset or "mini"
-    if not (drawn := figures.redraw(chosen)):
-        raise RecordError(f"no records of preset {chosen!r}; run its notebooks first")
-    for path in drawn + (report.update_readme(DECISIVE, papers.ALL) if chosen in DECISIVE else []):
+    preset = arguments.preset or "mini"
+    place = load(preset).name if preset.endswith(".toml") else preset
+    if not (drawn := figures.redraw(place)):
+        raise records.RecordError(f"no records of preset {place!r}; run its notebooks first")
+    for path in drawn + (report.update_readme(DECISIVE, papers.ALL) if place in DECISIVE else []):
         print(os.path.relpath(path))
-    preset = chosen if chosen.endswith(".toml") else chosen.partition("+")[0]
-    results = {"results": chosen} if chosen != preset else {}
-    return runner.run([runner.REPORT], {"preset": preset, **results}, force=True)
+    parameters = {"preset": preset}
+    if "+" in place:
+        parameters = {"preset": place.partition("+")[0], "results": place}
+    return runner.run([runner.REPORT], parameters, force=True)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     parser = argparse.ArgumentParser(prog="python -m helpers", description=" ".join(__doc__.split()))
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    texts = {
-        "run": "Run notebooks headlessly, skip those that are done, and write the report.",
-        "figures": "Redraw every figure and the report from stored records.",
-    }
-    added = {name: commands.add_parser(name, help=text, description=text) for name, text in texts.items()}
-    for command in added.values():
-        presets = "smoke (tests), mini, study, lab (your files), lab-large, paper, or the path of a TOML file"
+    presets = "smoke (tests), mini, study, lab (your files), lab-large, paper, or the path of a TOML file"
+    for name, function, text in (
+        ("figures", redraw, "Redraw every figure and the report from stored records."),
+        ("run", run, "Run notebooks headlessly, skip those that are done, and write the report."),
+    ):
+        command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--preset", help=f"{presets} (default: mini, or that of the notebooks that are named)")
-    of_run = added["run"]
-    of_run.add_argument("notebooks", nargs="*", help="such as 02_imm_main (default: all)")
+        command.set_defaults(function=function)
+    command.add_argument("notebooks", nargs="*", help="such as 02_imm_main (default: all)")
     pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
-    of_run.add_argument("-p", **pair, help="a parameter of the notebooks")
-    of_run.add_argument("--list", action="store_true", help="only list the notebooks, and how much of each is trained")
-    of_run.add_argument("--force", action="store_true", help="run notebooks again although nothing changed")
-    of_run.set_defaults(function=run)
-    added["figures"].set_defaults(function=redraw)
+    command.add_argument("-p", **pair, help="a parameter of the notebooks")
+    command.add_argument("--list", action="store_true", help="only list the notebooks, and how much of each is trained")
+    command.add_argument("--force", action="store_true", help="run notebooks again although nothing changed")
     return parser
 
 
@@ -80,8 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nstopped; what is finished is kept: the same command goes on from there", file=sys.stderr)
         return 130
-    except Exception as error:
-        # Our own errors speak to the person at the keyboard; any other is a bug and keeps its traceback.
+    except Exception as error:  # our own speak to the person at the keyboard; any other is a bug with its traceback
         if not type(error).__module__.startswith("helpers") and not isinstance(error, OSError):
             raise
         print(f"error: {error}", file=sys.stderr)

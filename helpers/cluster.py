@@ -6,10 +6,9 @@ import dataclasses
 import os
 import platform
 import socket
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
-
-import torch
 
 from helpers import paths
 from helpers.errors import UserError
@@ -23,7 +22,6 @@ except ModuleNotFoundError:
 
 RETRIES = 3  # of a task, each time that the node or the process under it dies
 PATIENCE = 20.0  # seconds until a cluster answers
-WAIT = 1.0  # seconds for a task that another run is at
 
 
 class ClusterError(UserError):
@@ -31,19 +29,33 @@ class ClusterError(UserError):
 
 
 class Cluster(Executor):
-    """Runs tasks on some node. Raises ClusterError when it is made and cannot connect."""
+    """Runs tasks on some node of the cluster at ``engine.address``, else of that at RAY_ADDRESS or of this machine.
+
+    Begins one here where there is none. Raises ClusterError when it is made and cannot connect.
+    """
 
     def __init__(self, settings: EngineSettings):
-        connect(settings.address)
+        if ray is None:
+            raise ClusterError("engine.kind is 'ray', which is not installed; pip install ray, or set it to 'local'")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        address = settings.address or None
+        try:
+            if address and not ray.is_initialized():  # Ray itself would try for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+            ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+        except (OSError, ValueError, RuntimeError) as error:
+            where = f"engine.address = {address!r}; give HOST:PORT, as ray start --head prints it"
+            raise ClusterError(f"no Ray answers at {where} ({error})") from None
         self.needs = {"CPU": settings.threads or 1, "GPU": settings.gpus}
         options = {"num_cpus": self.needs["CPU"], "num_gpus": settings.gpus, "max_retries": RETRIES}
-        self.do = ray.remote(**options)(do_on_node)
+        self.run = ray.remote(**options)(do_on_node)
 
-    def submit(self, do, task: Task, threads: int) -> Future:
-        """Begin a task; the future's error is what went wrong."""
-        results = paths.results("x").parent.resolve()
+    def submit(self, do: Callable[[Task, int], None], task: Task, threads: int) -> Future:
+        """Begin a task with as many threads as it has cores; the future's error is what went wrong."""
+        results = paths.results("").resolve()
         results.mkdir(parents=True, exist_ok=True)  # so that a node without it has another file system
-        return self.do.remote(task, task.key, str(results), self.needs["CPU"]).future()
+        return self.run.remote(do, task, task.key, str(results), self.needs["CPU"]).future()
 
     def room(self) -> int:
         """Count the tasks that the nodes there now have room for."""
@@ -51,35 +63,12 @@ class Cluster(Executor):
         return max(1, int(min(there.get(kind, 0) // number for kind, number in self.needs.items() if number)))
 
 
-def connect(address: str) -> None:
-    """Connect to a cluster; without an address to that of RAY_ADDRESS or of this machine, or begin one here.
-
-    Raises ClusterError.
-    """
-    if ray is None:
-        raise ClusterError(
-            "engine.kind is 'ray', which is not installed; pip install ray, or set engine.kind to 'local'"
-        )
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if ray.is_initialized():
-        return
-    try:
-        if address:  # Ray itself would try for minutes
-            host, _, port = address.rpartition(":")
-            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-        ray.init(address=address or None, log_to_driver=False, logging_level="ERROR")
-    except (OSError, ValueError, RuntimeError) as error:
-        where = f"engine.address = {address!r}; give HOST:PORT, as ray start --head prints it"
-        raise ClusterError(f"no Ray answers at {where} ({error})") from None
-
-
-def do_on_node(task: Task, key: str, results: str, threads: int) -> None:
+def do_on_node(do: Callable[[Task, int], None], task: Task, key: str, results: str, threads: int) -> None:
     """Do a task on this node. Raises what goes wrong, and ClusterError where the task has another key here."""
     os.environ["HELPERS_RESULTS"] = results
     if not Path(results).is_dir():
         raise ClusterError(f"{platform.node()}: no folder {results}; mount the results there on all nodes")
-    own = dataclasses.replace(task)  # computes the key anew
-    if own.key != key:
+    task = dataclasses.replace(task)  # computes the key anew
+    if task.key != key:
         raise ClusterError(f"{platform.node()} has another version of this package; install the same on all nodes")
-    torch.set_num_threads(threads)
-    own.do(wait=WAIT)
+    do(task, threads)

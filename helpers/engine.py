@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Collection, Generator, Hashable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
 
@@ -30,17 +29,6 @@ class TasksFailed(RuntimeError):
     """Some tasks failed. All that does not need them is done and stays."""
 
 
-@dataclass(eq=False)
-class Branch:
-    """A plan under way, the plan that waits for its value, and the values of those that it waits for itself."""
-
-    plan: Plan
-    name: Hashable
-    parent: Branch | None = None
-    children: int = 0
-    values: dict[Hashable, object] = field(default_factory=dict)
-
-
 class Schedule:
     """How far some plans are.
 
@@ -52,51 +40,55 @@ class Schedule:
         self.tasks: dict[str, Task] = {}
         self.left: dict[str, Task] = {}
         self.outcomes: dict[Hashable, object] = {}
-        self.waiting: dict[Branch, set[str]] = {}
-        for name, plan in plans.items():
-            self._advance(Branch(plan, name))
+        self.plans = {name: self._follow(plan) for name, plan in plans.items()}
+        self._go_on()
+
+    def ready(self, begun: Collection[str]) -> list[Task]:
+        """List the tasks that are not ``begun`` and need no other that is left."""
+        free = {key: task for key, task in self.left.items() if key not in begun}
+        return [task for task in free.values() if not any(need.key in self.left for need in task.needs)]
 
     def settle(self, key: str) -> None:
         """Note that a task is done, and let the plans go on that waited for it alone."""
         del self.left[key]
-        for branch in [branch for branch, keys in self.waiting.items() if not keys & self.left.keys()]:
-            del self.waiting[branch]
-            self._advance(branch)
+        self._go_on()
 
-    def _advance(self, branch: Branch, value: dict | None = None) -> None:
-        try:
-            wave = branch.plan.send(value)
+    def _go_on(self) -> None:
+        for name, plan in self.plans.items():
+            if name not in self.outcomes:
+                try:
+                    self._advance({name: plan}, self.outcomes)
+                except Exception as error:  # of this plan alone: the others go on
+                    self.outcomes[name] = error
+
+    def _advance(self, plans: dict[Hashable, Generator], values: dict[Hashable, object]) -> None:
+        """Let the plans go on that have no value yet. Raises what a plan raises."""
+        for name in [name for name in plans if name not in values]:
+            try:
+                next(plans[name])
+            except StopIteration as stop:
+                values[name] = stop.value
+
+    def _follow(self, plan: Plan) -> Generator[None, None, object]:
+        """Go on with a plan as far as possible, yield while it waits for tasks, and return its value."""
+        sent = None
+        while True:
+            try:
+                wave = plan.send(sent)
+            except StopIteration as stop:
+                return stop.value
             if isinstance(wave, dict):
-                branch.values, branch.children = {}, len(wave)
-                if not wave:
-                    self._advance(branch, {})
-                for name, plan in wave.items():
-                    self._advance(Branch(plan, name, branch))
-                return
-            tasks = with_needs(wave)
-        except StopIteration as stop:
-            self._end(branch, stop.value)
-            return
-        except Exception as error:  # of this plan alone: the others go on
-            while branch.parent:
-                branch = branch.parent
-            self.outcomes[branch.name] = error
-            return
-        self.tasks |= tasks
-        self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
-        if missing := self.left.keys() & tasks.keys():
-            self.waiting[branch] = missing
-        else:
-            self._advance(branch)
-
-    def _end(self, branch: Branch, value: object) -> None:
-        parent = branch.parent
-        if parent is None:
-            self.outcomes[branch.name] = value
-            return
-        parent.values[branch.name] = value
-        if len(parent.values) == parent.children:
-            self._advance(parent, parent.values)
+                inner, sent = {name: self._follow(plan) for name, plan in wave.items()}, {}
+                self._advance(inner, sent)
+                while len(sent) < len(inner):
+                    yield
+                    self._advance(inner, sent)
+                continue
+            sent, tasks = None, with_needs(wave)
+            self.tasks |= tasks
+            self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
+            while not self.left.keys().isdisjoint(tasks):
+                yield
 
 
 def side_by_side(plans: dict[Hashable, Plan]) -> Plan:
@@ -123,12 +115,7 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     tried: set[str] = set()  # tasks whose worker died once, of them or beside them
     with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=not schedule.left) as bar:
         while True:
-            begun = {task.key for task in running.values()} | failed.keys()
-            ready = [
-                task
-                for key, task in schedule.left.items()
-                if key not in begun and not any(need.key in schedule.left for need in task.needs())
-            ]
+            ready = schedule.ready({task.key for task in running.values()} | failed.keys())
             at_once, room = len(running) + len(ready), processes(settings) if ready else 1
             for task in ready[: room - len(running)]:
                 running[submit(settings, task, min(room, at_once))] = task
@@ -138,50 +125,39 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
                 task, error = running.pop(future), future.exception()
                 if isinstance(error, Timeout):  # another run is at it: others first
                     schedule.left[task.key] = schedule.left.pop(task.key)
-                    if task.is_done():
-                        schedule.settle(task.key)
                 elif isinstance(error, BrokenExecutor) and task.key not in tried:
                     tried.add(task.key)
-                    workers.cache_clear()
                 elif error:
                     failed[task.key] = error
                 else:
                     schedule.settle(task.key)
                     bar.update()
             bar.total = bar.n + len(schedule.left)
-    return schedule.outcomes | {name: _failure(schedule, failed) for name in plans if name not in schedule.outcomes}
-
-
-def _failure(schedule: Schedule, failed: dict[str, Exception]) -> TasksFailed:
     lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
     lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]
     if others := [task.label for key, task in schedule.left.items() if key not in failed]:
         lines.append(f"not begun, as they need these: {'; '.join(others)}")
-    return TasksFailed("\n".join(lines))
+    return dict.fromkeys(plans, TasksFailed("\n".join(lines))) | schedule.outcomes
 
 
 def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
     """Begin a task where there is room for ``at_once``: a single one in this process, several in workers."""
     share = settings.threads or max(1, cores() // at_once)
-    if settings.kind == "ray":
-        return workers("ray", settings).submit(do, task, share)
-    if at_once == 1:
-        return _here(task, share)
+    if settings.kind == "local" and at_once == 1:
+        return _do_here(task, share)
     set_forkserver_preload([type(task).__module__])  # heeded by the first worker
     try:
-        return workers("local", settings).submit(do, task, share)
-    except BrokenExecutor:  # a worker was killed, often for memory
+        return workers(settings).submit(do, task, share)
+    except BrokenExecutor:  # a worker was killed, often for memory: those that stay are of no use
         workers.cache_clear()
-        return workers("local", settings).submit(do, task, share)
+        return workers(settings).submit(do, task, share)
 
 
 def processes(settings: EngineSettings) -> int:
-    """How many tasks run at once: as the settings say, or one on each GPU, or as many as the cores have threads for."""
-    if settings.processes:
-        return settings.processes
-    if settings.kind == "ray":
-        return workers("ray", settings).room()
-    return torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
+    """Count the tasks that run at once: as the settings say, or one on each GPU, or as many as have their threads."""
+    if settings.kind == "ray" and not settings.processes:
+        return workers(settings).room()
+    return settings.processes or torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
 
 
 def cores() -> int:
@@ -195,7 +171,7 @@ def do(task: Task, threads: int) -> None:
     task.do(wait=PATIENCE)
 
 
-def _here(task: Task, threads: int) -> Future:
+def _do_here(task: Task, threads: int) -> Future:
     future, before = Future(), torch.get_num_threads()
     try:
         future.set_result(do(task, threads))
@@ -207,9 +183,9 @@ def _here(task: Task, threads: int) -> Future:
 
 
 @cache
-def workers(kind: str, settings: EngineSettings) -> Executor:
+def workers(settings: EngineSettings) -> Executor:
     """Start the workers, which stay until this process ends: each tokenises a corpus once."""
-    if kind == "ray":
+    if settings.kind == "ray":
         from helpers.cluster import Cluster  # imports ray, which takes a second
 
         return Cluster(settings)

@@ -21,7 +21,6 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        temporary.chmod(0o644)
         os.replace(temporary, path)
     except OSError as error:
         raise unwritten(f"write {path}", error) from error

@@ -130,7 +130,7 @@ def outputs(
     """Yield row numbers, batch and the model's output, for sequences of like length together. ``arguments`` go to the
     model. Raises ValueError where it is not in evaluation mode."""
     if model.training:
-        raise ValueError("predict needs a model in evaluation mode: call model.eval() first")
+        raise ValueError("expected a model in evaluation mode: call model.eval() first")
     device = next(model.parameters()).device
     order = np.argsort(sequences.lengths_W, kind="stable")
     for begin in range(0, len(order), batch_size):

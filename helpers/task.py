@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from filelock import FileLock
 from safetensors import SafetensorError
 
 from helpers.errors import UserError
-from helpers.files import file_fingerprint, unwritten, write_whole
+from helpers.files import file_fingerprint, fingerprint, unwritten, write_whole
 from helpers.presets.schema import Preset
 
 RESULT = "result.json"
@@ -53,9 +52,13 @@ class Task:
     def key(self) -> str:
         """The name of the folder: a hash of the fields but for preset and label, with the keys of other tasks."""
         names = [field.name for field in dataclasses.fields(self) if field.name not in ("preset", "label")]
-        facts = {name: _plain(getattr(self, name)) for name in names}
-        text = json.dumps([self.version, facts, self.settings()], sort_keys=True, default=str)
-        return f"{type(self).__name__}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        facts = [self.version, {name: getattr(self, name) for name in names}, self.settings()]
+        return f"{type(self).__name__}-{fingerprint(json.dumps(facts, sort_keys=True, default=_key_or_text))}"
+
+    @cached_property
+    def needs(self) -> list[Task]:
+        """The tasks among the fields."""
+        return _tasks_in([getattr(self, field.name) for field in dataclasses.fields(self)])
 
     @property
     def folder(self) -> Path:
@@ -74,20 +77,16 @@ class Task:
         except FileNotFoundError:
             raise NotDone(f"{self.label} is not done; carry out its plan first") from None
         except ValueError as error:
-            raise DamagedFile(
-                f"{file}: not readable ({error}); delete the folder {self.folder} and run again"
-            ) from None
+            raise DamagedFile(f"{file}: not readable ({error}); delete {self.folder} and run again") from None
 
     def file(self, name: str) -> Path:
-        """Locate a file that the finished work left. Raises DamagedFile where its content is another one."""
-        file = self.folder / name
-        if not file.is_file() or self.result()["files"].get(name) != file_fingerprint(file):
-            raise DamagedFile(f"{file}: not as it was written; delete {self.folder} and run again")
-        return file
-
-    def needs(self) -> list[Task]:
-        """List the tasks among the fields."""
-        return list(_tasks_in([getattr(self, field.name) for field in dataclasses.fields(self)]))
+        """Locate a file that the finished work left, or a folder. Raises DamagedFile where its content is another."""
+        digests = self.result()["files"]
+        for inner in [inner for inner in digests if Path(inner).is_relative_to(name)] or [name]:
+            file = self.folder / inner
+            if not file.is_file() or file_fingerprint(file) != digests.get(inner):
+                raise DamagedFile(f"{file}: not as it was written; delete {self.folder} and run again")
+        return self.folder / name
 
     def do(self, wait: float = -1) -> None:
         """Do the work unless it is done. Raises filelock.Timeout where another run is at it for ``wait`` seconds."""
@@ -98,7 +97,7 @@ class Task:
                     result = self.work()
                 except (OSError, SafetensorError) as error:  # a full disk is either
                     raise unwritten(f"finish {self.label}", error) from error
-                files = [file for file in sorted(self.folder.rglob("*")) if file.suffix == ".safetensors"]
+                files = sorted(self.folder.rglob("*.safetensors"))
                 digests = {file.relative_to(self.folder).as_posix(): file_fingerprint(file) for file in files}
                 write_whole(self.folder / RESULT, json.dumps({**result, "files": digests}, indent=1) + "\n")
 
@@ -109,7 +108,7 @@ def with_needs(tasks: Iterable[Task]) -> dict[str, Task]:
 
     def add(task: Task) -> None:
         if task.key not in collected:
-            for need in task.needs():
+            for need in task.needs:
                 add(need)
             collected[task.key] = task
 
@@ -118,18 +117,12 @@ def with_needs(tasks: Iterable[Task]) -> dict[str, Task]:
     return collected
 
 
-def _plain(value: Any) -> Any:
-    """Return a field as JSON has it, a task as its key."""
-    if isinstance(value, Task):
-        return value.key
-    if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+def _key_or_text(value: Any) -> str:
+    return value.key if isinstance(value, Task) else str(value)
 
 
-def _tasks_in(value: Any) -> Iterator[Task]:
+def _tasks_in(value: Any) -> list[Task]:
     if isinstance(value, Task):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _tasks_in(inner)
+        return [value]
+    inner = list(value.values()) if isinstance(value, dict) else value
+    return [task for each in inner for task in _tasks_in(each)] if isinstance(inner, list | tuple) else []

@@ -13,6 +13,8 @@ from helpers.models.encoders import encoder_fingerprint, load_saved, load_tokeni
 from helpers.presets.schema import TrainingSettings
 from helpers.task import Task, with_needs
 
+CHECKPOINT = "checkpoint.pt"  # of a long training, in its folder
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Training(Task):
@@ -39,22 +41,14 @@ class Training(Task):
 
     def fit(self, model: nn.Module, batches: Batches, loss: Loss, validate: Validate | None = None) -> Fitted:
         """Train a model in place. A killed training goes on from its checkpoint."""
-        return fit(
-            model,
-            batches,
-            loss,
-            self.training,
-            seed=self.seed,
-            validate=validate,
-            checkpoint=self.checkpoint,
-            label=self.label,
-        )
+        files = {"checkpoint": self.folder / CHECKPOINT, "label": self.label}
+        return fit(model, batches, loss, self.training, seed=self.seed, validate=validate, **files)
 
     def save(self, model: nn.Module, done: Fitted, reading: dict) -> dict:
         """Save the trained model in Hugging Face format, with ``reading`` in its configuration; return the result."""
         model.eval().config.update(reading)
         save_encoder(model, load_tokenizer(self.preset.encoder), self.folder / "model")
-        self.checkpoint.unlink(missing_ok=True)
+        (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return {
             "best": done.best_score,
             "validation": done.history,
@@ -68,15 +62,9 @@ class Training(Task):
         """The best validation score."""
         return self.result()["best"]
 
-    @property
-    def checkpoint(self) -> Path:
-        """Where a long training leaves its state."""
-        return self.folder / "checkpoint.pt"
-
     def saved(self) -> Path:
         """Locate the trained model's folder. Raises DamagedFile where its weights are not as they were written."""
-        folders = [self.file(name).parent for name in self.result()["files"] if name.startswith("model/")]
-        return folders[0]
+        return self.file("model")
 
     def load(self, head: str = "spans") -> nn.Module:
         """Load the trained model in evaluation mode, on the device."""

@@ -35,6 +35,10 @@ def waves_of(plan):
             return waves, stop.value
 
 
+def answer_of(example) -> dict:
+    return {"text": example.answers[0], "answer_start": example.span[0]}
+
+
 def write_squad(path: Path, examples) -> None:
     """Questions with an answer each as a SQuAD file."""
     paragraphs = [
@@ -43,21 +47,6 @@ def write_squad(path: Path, examples) -> None:
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-
-
-@pytest.fixture
-def files(tmp_path) -> dict[str, Path]:
-    """Two miniature domains as SQuAD files."""
-    from helpers.data.mini import world
-
-    files = {name: tmp_path / f"{name}.json" for name in ("news", "trivia")}
-    for name, file in files.items():
-        write_squad(file, world.load_domain(name, train_size=60).train)
-    return files
-
-
-def answer_of(example) -> dict:
-    return {"text": example.answers[0], "answer_start": example.span[0]}
 
 
 def are_alike(*logits) -> bool:
@@ -117,10 +106,9 @@ def pytest_collection_finish(session):
 
 
 def _run_smoke(folder, names):
-    environment = {**os.environ, "HELPERS_RESULTS": str(folder)}
+    settings = {"env": {**os.environ, "HELPERS_RESULTS": str(folder)}, "cwd": ROOT}
     command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", *names]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command, env=environment, cwd=ROOT, **quiet)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **settings)
 
 
 def pytest_sessionfinish(session):

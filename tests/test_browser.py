@@ -12,6 +12,7 @@ import pytest
 from nbformat import read
 
 from helpers import paths
+from helpers.files import write_whole
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: make browser installs it")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -20,6 +21,7 @@ pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install it (on Debian: apt install chromium)"),
 ]
 SHOTS = paths.ROOT / "tests" / "screenshots"  # not in git
+TRACKER = "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 
 
@@ -36,7 +38,7 @@ def browser():
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, width, scheme):
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-    page.goto(paths.report(paths.ROOT / "helpers/presets/mini.toml").as_uri())
+    page.goto(paths.report("mini").as_uri())
     page.screenshot(path=SHOTS / f"report-{width}-{scheme}.png")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("h2").first.inner_text().startswith("What was found")
@@ -51,18 +53,13 @@ def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, width,
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    """JupyterLab on notebooks 02 and 17, with preset smoke as their first parameter; its address. All cells are on the
-    page, in sight or not."""
+    """JupyterLab on notebook 17, with preset smoke as its first parameter; its address. All cells are on the page, in
+    sight or not."""
     monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("JUPYTERLAB_SETTINGS_DIR", str(tmp_path / "settings"))
-    settings = tmp_path / "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
-    settings.parent.mkdir(parents=True)
-    settings.write_text('{"windowingMode": "none"}')
-    for name in ("02_imm_main", "17_playground"):
-        text = (paths.NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8")
-        assert 'preset: str = \\"mini\\"' in text
-        changed = text.replace('preset: str = \\"mini\\"', 'preset: str = \\"smoke\\"')
-        (tmp_path / f"{name[:2]}.ipynb").write_text(changed)
+    write_whole(tmp_path / TRACKER, '{"windowingMode": "none"}')
+    text = (paths.NOTEBOOKS / "17_playground.ipynb").read_text(encoding="utf-8")
+    write_whole(tmp_path / "17.ipynb", text.replace('preset: str = \\"mini\\"', 'preset: str = \\"smoke\\"'))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -82,10 +79,10 @@ def lab(tmp_path, monkeypatch):
         server.wait(30)
 
 
-def run_all(browser, address, file):
-    """Run all cells of a notebook from the menu; the page, and its cells once the last one has run without an error."""
+def test_the_playground_runs_from_the_menu_and_answers_a_question_of_ones_own(browser, lab, tmp_path):
+    subprocess.run([sys.executable, "-m", "helpers", "run", "--preset", "smoke", "02_imm_main"], check=True)
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    page.goto(f"{address}/tree/{file.name}")
+    page.goto(f"{lab}/tree/17.ipynb")
     page.locator(".jp-Notebook").first.wait_for(timeout=120_000)
     page.get_by_text("| Idle").first.wait_for(timeout=120_000)  # or nothing would run the cells
     page.locator(".lm-MenuBar-item", has_text="Run").first.click()
@@ -93,24 +90,11 @@ def run_all(browser, address, file):
     for _ in range(60):
         page.wait_for_timeout(5_000)
         page.keyboard.press("Control+S")
-        cells = read(file, 4).cells
+        cells = read(tmp_path / "17.ipynb", 4).cells
         if [cell for cell in cells if cell.cell_type == "code"][-1].execution_count:
             break
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     assert [output.evalue for output in outputs if output.output_type == "error"] == []
-    return page, outputs
-
-
-def test_a_notebook_runs_from_jupyterlabs_menu(browser, lab, tmp_path):
-    page, outputs = run_all(browser, lab, tmp_path / "02.ipynb")
-    page.screenshot(path=SHOTS / "lab-02.png")
-    shown = "".join(str(output.get("data", "")) for output in outputs)
-    assert "Ours, F1" in shown and "image/png" in shown
-
-
-def test_the_playground_answers_a_question_of_ones_own(browser, lab, tmp_path):
-    subprocess.run([sys.executable, "-m", "helpers", "run", "--preset", "smoke", "02_imm_main"], check=True)
-    page, _ = run_all(browser, lab, tmp_path / "17.ipynb")
     for name, text in {"question": "Who leads Gamma?", "context": "Ada Bell leads Gamma."}.items():
         box = page.locator(".widget-textarea", has_text=name).first.locator("textarea")
         box.scroll_into_view_if_needed()
@@ -121,5 +105,5 @@ def test_the_playground_answers_a_question_of_ones_own(browser, lab, tmp_path):
     answer.wait_for(timeout=60_000)
     answer.scroll_into_view_if_needed()
     page.screenshot(path=SHOTS / "playground.png")
-    said = answer.inner_text()
-    assert "Single" in said and any(word in said for word in ("Ada", "Bell", "leads", "Gamma"))
+    text = answer.inner_text()
+    assert "Single" in text and any(word in text for word in ("Ada", "Bell", "leads", "Gamma"))

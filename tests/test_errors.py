@@ -30,24 +30,25 @@ def test_a_mistake_in_the_code_shows_its_traceback(shell, capsys):
 
 
 def write_notebook(path, *sources):
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    cells = [nbformat.v4.new_code_cell(source) for source in ('preset: str = "mini"  # its name', *sources)]
     cells[0].metadata.tags = ["parameters"]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}}), path)
+    metadata = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
 
 
 def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path)
     monkeypatch.setattr(runner.report, "export", lambda preset, executed: None)
-    broken = "from helpers.errors import UserError\n\nraise UserError('no domain sqad; there is squad')"
-    write_notebook(tmp_path / "00_corpora.ipynb", 'preset: str = "mini"  # its name', broken)
-    write_notebook(tmp_path / "99_report.ipynb", 'preset: str = "mini"  # its name')
-    assert runner.run(["00_corpora"], {"preset": "smoke"}) == 1
     sentence = "UserError: no domain sqad; there is squad"
+    broken = "from helpers.errors import UserError\n\nraise UserError('no domain sqad; there is squad')"
+    write_notebook(tmp_path / "00_corpora.ipynb", broken)
+    write_notebook(tmp_path / "99_report.ipynb")
+    assert runner.run(["00_corpora"], {"preset": "smoke"}) == 1
     assert f"00_corpora: FAILED: {sentence} (see " in capsys.readouterr().out
     (file,) = (paths.models("smoke") / "running/smoke").glob("00_corpora.*.ipynb")
     executed = nbformat.read(file, as_version=4)
     (shown,) = [o for cell in executed.cells for o in cell.get("outputs", []) if o.output_type == "error"]
     assert shown.traceback == [sentence]
-    write_notebook(tmp_path / "00_corpora.ipynb", 'preset: str = "mini"  # its name')
+    write_notebook(tmp_path / "00_corpora.ipynb")
     assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
     assert not file.exists() and (paths.notebooks("smoke") / "00_corpora.ipynb").exists()

@@ -20,20 +20,21 @@ def write(folder, *names):
 
 @pytest.mark.parametrize("section", ["data", "mnli", "reviews", "tasks"])
 def test_every_entry_is_a_domain(tmp_path, section):
-    folder = write(
-        tmp_path, "law.jsonl", "my med/a.jsonl", "tax.train.jsonl", "tax.dev_matched.jsonl", ".hidden", "d.x"
-    )
+    names = ("law.jsonl", "my med/a.jsonl", "tax.train.jsonl", "tax.dev_matched.jsonl", ".hidden", "web.v2.jsonl")
+    folder = write(tmp_path, *names)
     settings = with_every_domain(getattr(load("lab", **{f"{section}.folder": folder}), section))
-    assert settings.named == {"d": "d.x", "law": "law.jsonl", "my-med": "my med", "tax": "tax"}
+    assert settings.named == {"law": "law.jsonl", "my-med": "my med", "tax": "tax", "web-v2": "web.v2.jsonl"}
     if section == "data":
         assert settings.adversarial is None and settings.narrative == ""
+        world = load("smoke", **{"data.folder": folder}).data
+        assert with_every_domain(world) is world
 
 
 def test_labels_are_those_of_the_texts(tmp_path):
     write(tmp_path, "law.jsonl", "tax.train.jsonl", "tax.dev.jsonl")
-    given = preset_for("10_hrkd_main", {"preset": "lab", "reviews_dir": str(tmp_path)})
-    domains = load_domains(given.reviews)
-    assert label_names(given.reviews) == ("no", "yes") and [len(domain.test) for domain in domains.values()] == [6, 60]
+    preset = preset_for("10_hrkd_main", {"preset": "lab", "reviews_dir": str(tmp_path)})
+    domains = load_domains(preset.reviews)
+    assert label_names(preset.reviews) == ("no", "yes") and [len(domain.test) for domain in domains.values()] == [6, 60]
     tasks = preset_for("13_mtdnn_kd_main", {"preset": "lab", "tasks_dir": str(tmp_path)}).tasks
     assert {name: task.labels for name, task in load_domains(tasks).items()} == dict.fromkeys(domains, ("no", "yes"))
 

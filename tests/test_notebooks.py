@@ -22,7 +22,8 @@ from helpers import __main__ as cli
 from helpers import papers, paths
 from helpers.data.mini import world as mini
 from helpers.engine import TasksFailed
-from helpers.notebooks import runner, session
+from helpers.files import write_whole
+from helpers.notebooks import runner
 from helpers.notebooks.session import ParameterError, key_of, parameters_of
 from helpers.presets.load import PresetError, keys, load
 from helpers.results import records
@@ -63,10 +64,10 @@ def without_words(facts):
 def test_smoke_gives_the_golden_records(smoke):
     """Written by GOLDEN=write pytest (CONTRIBUTING.md). Numbers are those of one processor: others round otherwise in
     their last digits, and so train other readers. On these all else has to agree."""
-    made = {str(path.relative_to(smoke)): facts_of(path) for path in sorted(smoke.glob("*/*.json"))}
+    written = {str(path.relative_to(smoke)): facts_of(path) for path in sorted(smoke.glob("*/*.json"))}
     if os.environ.get("GOLDEN") == "write":
         shutil.rmtree(GOLDEN, ignore_errors=True)
-        for name, facts in made.items():
+        for name, facts in written.items():
             (GOLDEN / name).parent.mkdir(parents=True, exist_ok=True)
             (GOLDEN / name).write_text(json.dumps(facts, ensure_ascii=False) + "\n")
     files = sorted(GOLDEN.glob("*/*.json"))
@@ -74,32 +75,15 @@ def test_smoke_gives_the_golden_records(smoke):
     declared = {f"{paper.key}/{artefact.name}.json" for paper in papers.ALL for artefact in paper.artefacts}
     declared |= {f"{paper.key}/growth.json" for paper in papers.ALL if paper.growth}
     elsewhere = {"imm/table1_equal.json", "imm/your_domains.json"}  # controls, and files
-    assert list(made) == list(golden) and set(golden) == declared - elsewhere
+    assert list(written) == list(golden) and set(golden) == declared - elsewhere
     for name, expected in golden.items():
-        if expected.pop("processor") == made[name].pop("processor"):
-            assert made[name] == expected, name
-        for facts in (made[name], expected):
+        if expected.pop("processor") == written[name].pop("processor"):
+            assert written[name] == expected, name
+        for facts in (written[name], expected):
             for score in facts.get("scores", ()):
                 score.pop("value")
             facts["payload"] = sorted(facts.get("payload") or ())
-        assert made[name] == expected, name
-
-
-@pytest.mark.slow
-def test_what_is_done_is_skipped_and_force_runs_it_again(smoke, monkeypatch, capsys):
-    monkeypatch.setenv("HELPERS_RESULTS", str(smoke.parent))
-    executed = []
-
-    def execute(name, parameters, output):
-        executed.append(name)
-        output.write_bytes((smoke / "notebooks" / f"{name}.ipynb").read_bytes())
-
-    monkeypatch.setattr(runner, "execute_notebook", execute)
-    assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
-    assert "00_corpora: done before" in capsys.readouterr().out and "00_corpora" not in executed
-    executed.clear()
-    assert runner.run(["00_corpora"], {"preset": "smoke"}, force=True) == 0
-    assert executed == ["00_corpora", "99_report"]
+        assert written[name] == expected, name
 
 
 @pytest.mark.slow
@@ -122,15 +106,13 @@ def test_figures_and_report_are_redrawn_from_the_records(smoke, tmp_path, monkey
 def test_a_list_tells_how_much_is_trained(smoke, results, monkeypatch, capsys):
     assert cli.main(["run", "--preset", "smoke", "--list", "00_corpora", "02_imm_main"]) == 0
     assert not list(results.rglob("*.json"))
-    empty, expected = capsys.readouterr().out.splitlines(), "00_corpora: 0 tasks done, 0 left"
-    assert empty[0] == expected
-    number = int(
-        re.fullmatch(r"02_imm_main: 0 tasks done, (\d+) left, and what follows from their results", empty[1])[1]
-    )
+    empty = capsys.readouterr().out.splitlines()
+    assert empty[0] == "00_corpora: 0 tasks done, 0 left"
+    left = re.fullmatch(r"02_imm_main: 0 tasks done, (\d+) left, and what follows from their results", empty[1])
     monkeypatch.setenv("HELPERS_RESULTS", str(smoke.parent))
     assert cli.main(["run", "--preset", "smoke", "--list", "02_imm_main"]) == 0
     done = re.fullmatch(r"02_imm_main: (\d+) tasks done, 0 left\n", capsys.readouterr().out)
-    assert int(done[1]) > number > 20
+    assert int(done[1]) > int(left[1]) > 20
 
 
 @pytest.fixture
@@ -147,7 +129,7 @@ def kernel(results, monkeypatch):
 
     monkeypatch.setattr(runner.report, "export", lambda preset, executed: paths.report(preset))
     monkeypatch.setattr(runner, "execute_notebook", execute)
-    monkeypatch.setattr(runner, "carry_out", lambda jobs: noted.values)
+    monkeypatch.setattr(runner.engine, "carry_out", lambda plans, settings: dict.fromkeys(plans) | noted.values)
     return noted
 
 
@@ -160,22 +142,28 @@ def own_files(folder):
     return {"preset": str(folder / "mine.toml"), "data_dir": str(folder / "files")}
 
 
-def test_files_of_ones_own_in_a_preset_of_ones_own(kernel, tmp_path, capsys):
-    given = own_files(tmp_path)
+def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kernel, tmp_path, capsys):
+    files = [tmp_path / "general.json", tmp_path / "start/model.safetensors", tmp_path / "files/news/all.json"]
+    parameters = own_files(tmp_path) | {"general": str(files[0]), "start_from": str(files[1].parent)}
     for _ in range(2):
-        assert runner.run(["00_corpora"], dict(given)) == 0
+        assert runner.run(["19_your_domains"], dict(parameters)) == 0
     assert capsys.readouterr().out.count("done before") == 2  # the notebook and the report
-    assert [name for name, _ in kernel.executed] == ["00_corpora", "99_report"]
-    job, _ = runner.select_jobs(["00_corpora"], given)
-    before = runner.key_of(job)
-    write_squad(tmp_path / "files/news/all.json", mini.load_domain("news", train_size=79).train)
-    assert runner.key_of(job) != before
+    assert runner.run(["19_your_domains"], dict(parameters), force=True) == 0
+    assert [name for name, _ in kernel.executed] == ["19_your_domains", "99_report"] * 2
+    job, of_report = runner.select_jobs(["19_your_domains"], parameters)
+    for file in files:
+        before = runner.fingerprint_of(job)
+        write_squad(file, mini.load_domain("news", train_size=79).train)
+        assert runner.fingerprint_of(job) != before and job.is_done() is False
+    before = runner.fingerprint_of(of_report)
+    write_whole(paths.record("smoke", "hrkd/table2"), "{}")
+    assert runner.fingerprint_of(of_report) != before
 
 
 @pytest.mark.slow
 def test_readers_of_your_own_files_by_one_notebook(results, tmp_path):
-    given = own_files(tmp_path) | {"methods": "Mix IMM", "keep": str(tmp_path / "kept")}
-    assert runner.run(["19_your_domains"], given) == 0
+    parameters = own_files(tmp_path) | {"methods": "Mix IMM", "keep": str(tmp_path / "kept")}
+    assert runner.run(["19_your_domains"], parameters) == 0
     (file,) = results.glob("*/imm/your_domains.json")
     record = records.read(file)
     assert record.rows == ["Single", "Mix", "IMM", "best on validation"] and record.columns == ["news", "trivia"]
@@ -184,17 +172,9 @@ def test_readers_of_your_own_files_by_one_notebook(results, tmp_path):
         assert record.payload["best"][name] in (tmp_path / "kept" / name / "README.md").read_text()
 
 
-def test_a_report_is_keyed_by_the_records(results):
-    (job,) = runner.select_jobs(["99_report"], {"preset": "smoke"})
-    before = runner.key_of(job)
-    paths.record("smoke", "hrkd/table2").parent.mkdir(parents=True)
-    paths.record("smoke", "hrkd/table2").write_text("{}")
-    assert runner.key_of(job) != before
-
-
 def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
     kernel.fails = {"01_imm_similarity": RuntimeError("as told"), "02_imm_main": DeadKernelError("Kernel died")}
-    kernel.values = {("03_imm_iterations", 0): TasksFailed("1 of 9 tasks failed")}
+    kernel.values = {"03_imm_iterations": TasksFailed("1 of 9 tasks failed")}
     names = ["00_corpora", "01_imm_similarity", "02_imm_main", "03_imm_iterations", "05_imm_adversarial"]
     assert runner.run(names, {"preset": "smoke"}) == 1
     printed = capsys.readouterr()
@@ -215,18 +195,22 @@ def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, 
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_form(path):
+def test_form_and_what_is_named(path):
     cells = nbformat.read(path, as_version=4).cells
     assert len(cells) < 25
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
     code = [cell for cell in cells if cell.cell_type == "code"]
-    assert code[0].metadata.tags == ["parameters"] and "start(" in code[1].source
+    assert code[0].metadata.tags == ["parameters"] and all("#" in line for line in code[0].source.splitlines())
+    assert f'start("{path.stem}", globals())' in code[1].source
     for cell in code:
         assert not cell.outputs and cell.execution_count is None, "strip it: nbstripout --keep-id"
         assert len(cell.source.splitlines()) <= 30
         kinds = (ast.FunctionDef, ast.ClassDef)
         assert not any(isinstance(node, kinds) for node in ast.walk(ast.parse(cell.source))), "define it in helpers"
-    assert f'start("{path.stem}", globals())' in code[1].source
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for name in re.findall(r"`(helpers\.[\w.]+)`", text):
+        assert pkgutil.resolve_name(name) is not None  # raises where there is none
+    assert set(re.findall(r"[Nn]otebook (\d\d)", text)) <= {path.stem[:2] for path in NOTEBOOKS}
 
 
 WITHOUT = ("08_a2d_attention", "19_your_domains")  # notebooks of a paper without a loss or rule of their own
@@ -247,14 +231,6 @@ def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
     assert all(len(line) <= WIDEST for line in "".join(diagram).splitlines())
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_what_notebooks_name_is_there(path):
-    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
-    for name in re.findall(r"`(helpers\.[\w.]+)`", text):
-        assert pkgutil.resolve_name(name) is not None  # raises where there is none
-    assert set(re.findall(r"[Nn]otebook (\d\d)", text)) <= {path.stem[:2] for path in NOTEBOOKS}
-
-
 OWN = {"preset", "results", "shown", "methods", "start_from", "general", "keep"}  # that stand for no key of a preset
 
 
@@ -263,7 +239,7 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
     paper, _ = papers.card_of(path.stem)
     assert paper is not None or path.stem == runner.REPORT
     parameters = parameters_of(path.stem)
-    assert next(iter(parameters)) == "preset" and all(parameter.help for parameter in parameters.values())
+    assert next(iter(parameters)) == "preset"
     for name, parameter in parameters.items():
         if key := key_of(name, paper):
             kind = keys()[key]
@@ -273,71 +249,57 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
             assert name in OWN
 
 
-def test_a_parameter_stands_for_a_key_of_the_paper_first():
-    def key(name, notebook):
-        return key_of(name, papers.card_of(notebook)[0])
-
-    assert key("members", "06_a2d_main") == "a2d.members" and key("members", "13_mtdnn_kd_main") == "mtdnn_kd.members"
-    assert key("epochs", "10_hrkd_main") == "hrkd.epochs" and key("epochs", "19_your_domains") == "training.epochs"
-    assert (
-        key("data_dir", "02_imm_main") == "data.folder" and key("mnli_train_size", "10_hrkd_main") == "mnli.train_size"
-    )
-    assert key("seeds", "99_report") == "seeds" and key("general", "19_your_domains") == "" == key("sed", "00_corpora")
-
-
-def test_every_file_and_folder_is_a_domain_where_none_of_the_presets_is_there(tmp_path):
-    def domains(*names):
-        data = {"data.domains": {name: name for name in names}, "data.folder": str(tmp_path), "data.source": "files"}
-        preset = load("smoke", **data, **{"data.adversarial": None})
-        return session.with_every_domain(preset.data).domains
-
-    for name in ("law", "my news"):
-        (tmp_path / name).mkdir()
-    for name in ("web.v2.jsonl", ".hidden"):
-        (tmp_path / name).write_text("")
-    assert domains("a", "b") == {"law": "law", "my-news": "my news", "web-v2": "web.v2.jsonl"}
-    assert domains("law") == {"law": "law"}
-    mine = load("smoke", **{"data.folder": str(tmp_path)})
-    assert session.with_every_domain(mine.data) == mine.data  # the miniature world
+@pytest.mark.parametrize(
+    ("notebook", "name", "key"),
+    [
+        ("06_a2d_main", "members", "a2d.members"),
+        ("13_mtdnn_kd_main", "members", "mtdnn_kd.members"),
+        ("10_hrkd_main", "epochs", "hrkd.epochs"),
+        ("19_your_domains", "epochs", "training.epochs"),
+        ("02_imm_main", "data_dir", "data.folder"),
+        ("10_hrkd_main", "mnli_train_size", "mnli.train_size"),
+        ("99_report", "seeds", "seeds"),
+        ("19_your_domains", "general", ""),
+        ("00_corpora", "sed", ""),
+    ],
+)
+def test_a_parameter_stands_for_a_key_of_the_paper_first(notebook, name, key):
+    assert key_of(name, papers.card_of(notebook)[0]) == key
 
 
-def namespace(**values):
-    defaults = {name: parameter.default for name, parameter in parameters_of("02_imm_main").items()}
-    lines = [session.INJECTED, *(f"{name} = {value!r}" for name, value in values.items())]
-    return {**defaults, **values, "In": ["", "preset: str = ''", "\n".join(lines)]}
-
-
-def test_unknown_and_mistyped_parameters_are_refused():
-    with pytest.raises(
-        ParameterError, match=r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_dir"
-    ):
-        session.start("02_imm_main", namespace(sed=3))
-    with pytest.raises(ParameterError, match=r"seeds: expected int, found 1\.5"):
-        session.start("02_imm_main", namespace(seeds=1.5))
-    with pytest.raises(ParameterError, match="seeds: expected int, found True"):
-        session.start("02_imm_main", namespace(seeds=True))
-    with pytest.raises(PresetError, match="no preset 'minni'"):
-        session.start("02_imm_main", namespace(preset="minni"))
-
-
-def test_a_number_stands_for_a_text():
-    given = namespace(preset="smoke", data_dir=3)
-    assert session.start("02_imm_main", given).parameters["data_dir"] == given["data_dir"] == "3"
-
-
-def test_known_parameters_take_effect():
-    started = session.start("02_imm_main", namespace(preset="smoke", seeds=1, train_size=7))
-    assert (started.preset.seeds, started.preset.data.train_size, started.preset.data.test_size) == (1, 7, 12)
-
-
-def test_papermill_alone_refuses_a_parameter_too():
-    source = load_notebook_node(str(paths.NOTEBOOKS / "00_corpora.ipynb"))
-    cells = [cell.source for cell in parameterize_notebook(source, {"sed": 3}).cells if cell.cell_type == "code"]
+def started(**parameters):
+    """What the first cells of a notebook define where papermill injects parameters."""
+    source = load_notebook_node(str(paths.NOTEBOOKS / "02_imm_main.ipynb"))
     names = {"In": [""]}
-    with pytest.raises(ParameterError, match="unknown parameter 'sed'"):
-        for cell in cells[:3]:
-            names["In"].append(cell)
-            exec(cell, names)
+    for cell in [cell for cell in parameterize_notebook(source, parameters).cells if cell.cell_type == "code"][:3]:
+        names["In"].append(cell.source)
+        exec(cell.source, names)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("parameters", "kind", "message"),
+    [
+        (
+            {"sed": 3},
+            ParameterError,
+            r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_",
+        ),
+        ({"seeds": 1.5}, ParameterError, r"seeds: expected int, found 1\.5"),
+        ({"seeds": True}, ParameterError, "seeds: expected int, found True"),
+        ({"preset": "minni"}, PresetError, "no preset 'minni'"),
+    ],
+)
+def test_unknown_and_mistyped_parameters_are_refused(parameters, kind, message):
+    with pytest.raises(kind, match=message):
+        started(**parameters)
+
+
+def test_known_parameters_take_effect_and_a_number_stands_for_a_text():
+    names = started(preset="smoke", seeds=1, train_size=7, data_dir=3)
+    session = names["session"]
+    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 12)
+    assert session.parameters["data_dir"] == names["data_dir"] == "3"
 
 
 @pytest.mark.slow

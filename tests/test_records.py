@@ -153,16 +153,6 @@ def test_what_is_not_a_record_at_all(tmp_path):
         Score(method="Mix", column="a", seed=0, value=float("nan"))
 
 
-def test_folders_bear_the_name_of_the_preset(tmp_path, results):
-    file = tmp_path / "my.toml"
-    file.write_text('name = "mine"\n')
-    assert paths.record(file, "imm/table1") == results / "mine" / "imm" / "table1.json"
-    assert paths.record("mini", "imm/table1", "svg") == results / "mini" / "imm" / "table1.svg"
-    for bad, message in (("../else", "names a folder"), (str(tmp_path / "none.toml"), "no such preset file")):
-        with pytest.raises(ValueError, match=message):
-            paths.results(bad)
-
-
 def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     root = tmp_path / "root"

@@ -11,7 +11,7 @@ from helpers.results import figures, records
 
 
 @pytest.mark.parametrize(
-    ("notebook", "given", "folder"),
+    ("notebook", "parameters", "folder"),
     [
         ("02_imm_main", {"preset": "mini", "seeds": None}, "mini"),
         ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini"),  # which is its own number
@@ -25,26 +25,26 @@ from helpers.results import figures, records
         ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+rounds=2,annealing=half"),
     ],
 )
-def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, given, folder):
-    assert session.place_of(notebook, given) == folder
+def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, parameters, folder):
+    assert session.place_of(notebook, parameters) == folder
 
 
 def test_long_differences_are_cut_and_stay_apart():
-    given = {"preset": "smoke", "similarity": "uniform", "annealing": "constant", "multi_domain_start": "theta"}
-    first, second = (session.place_of("02_imm_main", {**given, "seeds": seeds}) for seeds in (3, 4))
-    assert first != second and len(first) < 80 and paths.preset_name(first) == first
+    parameters = {"preset": "smoke", "similarity": "uniform", "annealing": "constant", "multi_domain_start": "theta"}
+    first, second = (session.place_of("02_imm_main", {**parameters, "seeds": seeds}) for seeds in (3, 4))
+    assert first != second and len(first) < 80
 
 
 def test_a_run_with_another_size_leaves_the_published_record_alone(results):
     preset = session.preset_for("01_imm_similarity", {"preset": "smoke"})
-    own = session.Session(preset, {}, "smoke").save("imm/similarity", **imm.similarity(preset))
+    first = session.Session(preset, {}, "smoke").save("imm/similarity", **imm.similarity(preset))
     paths.report("smoke").write_text("the report of the published record")
-    published = [paths.report("smoke"), *(paths.record("smoke", own.artefact, end) for end in ("json", "png", "svg"))]
+    published = [paths.report("smoke"), *(paths.record("smoke", first.artefact, end) for end in ("json", "png", "svg"))]
     before = [path.read_bytes() for path in published]
     assert runner.run(["01_imm_similarity"], {"preset": "smoke", "train_size": 12}) == 0
     assert [path.read_bytes() for path in published] == before
     other = records.read(paths.record("smoke+train_size=12", "imm/similarity"))
-    assert other.preset == "smoke+train_size=12" and other.scores != own.scores
+    assert other.preset == "smoke+train_size=12" and other.scores != first.scores
     assert "smoke+train_size=12" in paths.report("smoke+train_size=12").read_text()
     executed = nbformat.read(paths.notebooks(other.preset) / "01_imm_similarity.ipynb", as_version=4)
     texts = [output.get("text", "") for cell in executed.cells for output in cell.get("outputs", [])]
@@ -53,13 +53,15 @@ def test_a_run_with_another_size_leaves_the_published_record_alone(results):
 
 
 def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(results, monkeypatch, tmp_path):
-    called = []
+    called, file = [], tmp_path / "a+b/mine.toml"
+    file.parent.mkdir()
+    file.write_text('name = "mine"\nextends = "smoke"\n')
     monkeypatch.setattr(figures, "redraw", lambda preset: [tmp_path])
     monkeypatch.setattr(runner, "run", lambda names, parameters, force: called.append(parameters) or 0)
-    for preset in (f"{tmp_path}/a+b/mine.toml", "smoke+seeds=1", "smoke"):
+    for preset in (str(file), "smoke+seeds=1", "smoke"):
         assert cli.main(["figures", "--preset", preset]) == 0
     assert called == [
-        {"preset": f"{tmp_path}/a+b/mine.toml"},
+        {"preset": str(file)},
         {"preset": "smoke", "results": "smoke+seeds=1"},
         {"preset": "smoke"},
     ]

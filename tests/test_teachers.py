@@ -10,9 +10,6 @@ from helpers.reading import predict
 from helpers.teachers import LiveTeacher, StoredTeacher
 
 PLAN = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
-SHARES = pytest.mark.parametrize(
-    ("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])]
-)
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +23,18 @@ def model():
     return load_encoder("data/mini", seed=0, random_layers=1).eval()
 
 
-@SHARES
-def test_what_is_stored_of_a_window_comes_along(windows, part, parts, expected):
-    teacher = StoredTeacher(windows, of_sequences={"weight": 10.0 * torch.arange(len(windows))}, prefix="")
-    _, batch = [*Batches(windows, PLAN, [teacher]).parts(1, parts)][part]
+@pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
+def test_what_is_stored_of_windows_and_tokens_comes_along(windows, part, parts, expected):
+    """The value of a token is 1,000 times its window's number plus its position, from 1; padding has 0."""
+    each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
+    weights = {"weight": 10.0 * torch.arange(len(windows))}
+    teachers = [
+        StoredTeacher(windows, weights, prefix=""),
+        StoredTeacher(windows, of_tokens={"place": torch.cat(each)}),
+    ]
+    _, batch = [*Batches(windows, PLAN, teachers).parts(1, parts)][part]
     assert batch["window"].tolist() == expected
     assert batch["weight"].tolist() == [10.0 * window for window in expected]
-
-
-@SHARES
-def test_what_is_stored_of_each_token_comes_along_padded_with_0(windows, part, parts, expected):
-    # the value of a token is 1,000 times its window's number plus its position, from 1
-    each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
-    teacher = StoredTeacher(windows, of_tokens={"place": torch.cat(each)})
-    _, batch = [*Batches(windows, PLAN, [teacher]).parts(1, parts)][part]
     place = batch["teacher_place"]
     assert place.shape == batch["input_ids"].shape
     for row, window in zip(place.tolist(), expected, strict=True):
@@ -48,7 +43,7 @@ def test_what_is_stored_of_each_token_comes_along_padded_with_0(windows, part, p
     assert (place != 0).sum() == batch["attention_mask"].sum()
 
 
-def test_a_teacher_asked_anew_says_what_would_have_been_stored(windows, model):
+def test_a_live_teacher_computes_what_would_have_been_stored(windows, model):
     logits = predict(model, windows, precision="fp32")
     flat = {side: torch.from_numpy(getattr(logits, side)) for side in ("start", "end")}
     live = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32", prefix="live_")
@@ -65,7 +60,7 @@ def test_a_teacher_gives_its_hidden_states_and_no_gradient(windows, model):
     assert len(hidden) == 2 and hidden[0].shape == (*batch["input_ids"].shape, model.config.hidden_size)
     assert not any(states.requires_grad for states in hidden)
     weight = torch.ones((), requires_grad=True)
-    (weight * hidden[1]).sum().backward()  # a product keeps what the teacher said
+    (weight * hidden[1]).sum().backward()  # a product keeps the teacher's output
     assert weight.grad == pytest.approx(hidden[1].sum().item(), rel=1e-4)
 
 

@@ -66,11 +66,11 @@ def test_a_form_asks_about_texts_of_ones_own(models, shown, monkeypatch, capsys)
     widgets.ask_box(models, Choice)
     *_, (ask, boxes) = shown
     assert boxes["about"] == ["SWAG"] and {"context", "endings"} < {*boxes}
-    asked, show, (reader, _) = [], widgets.show, models["Single, news, seed 0"]
-    monkeypatch.setattr(widgets, "show", lambda models, example, attention: asked.append(example))
+    examples, show, (reader, _) = [], widgets.show, models["Single, news, seed 0"]
+    monkeypatch.setattr(widgets, "show", lambda models, example, attention: examples.append(example))
     ask("SWAG", 2, context=" ", endings="")
     ask("SWAG", 999, context="A man.", endings="ran.\nsat.")
-    assert asked[0].label is not None and asked[1] == Choice(asked[1].id, "A man.", ("ran.", "sat."), None)
+    assert examples[0].label is not None and examples[1] == Choice(examples[1].id, "A man.", ("ran.", "sat."), None)
     monkeypatch.setattr(widgets, "show", show)
     ask("SWAG", context="A man.", endings="ran.")
     assert "1 endings" in capsys.readouterr().out

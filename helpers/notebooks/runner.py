@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sys
 import time
@@ -13,14 +11,12 @@ from typing import NamedTuple
 
 import nbformat
 import papermill
-from filelock import FileLock
 
 from helpers import engine, papers, paths
-from helpers.files import write_whole
+from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks.session import (
     ParameterError,
-    check,
     notebook_names,
     parameters_of,
     place_of,
@@ -44,30 +40,48 @@ class Job(NamedTuple):
     preset: Preset
     place: str
 
+    def __str__(self) -> str:
+        return f"{self.notebook} of {self.place}" if "+" in self.place else self.notebook
+
+    @property
+    def card(self) -> papers.Notebook:
+        """What the notebook's paper declares of it."""
+        return papers.card_of(self.notebook)[1]
+
     @property
     def output(self) -> Path:
         """The executed notebook."""
         return paths.notebooks(self.place) / f"{self.notebook}.ipynb"
 
     @property
-    def unfinished(self) -> Path:
-        """The notebook as far as it came, while it runs and where it fails."""
-        return paths.models(self.place) / "running" / self.place / f"{self.notebook}.{os.getpid()}.ipynb"
+    def running(self) -> Path:
+        """The folder of what is not in git: notebooks as far as they came, and the fingerprints of those executed."""
+        return paths.models(self.place) / "running" / self.place
 
-    def plans(self) -> dict[tuple[str, int], engine.Plan]:
-        """Make the plans whose tasks the notebook needs."""
-        plans = papers.card_of(self.notebook)[1].plans
-        return {(str(self), number): plan(self.preset) for number, plan in enumerate(plans)}
+    def plan(self) -> engine.Plan:
+        """Make the plan of all tasks that the notebook needs."""
+        return engine.side_by_side(dict(enumerate(plan(self.preset) for plan in self.card.plans)))
 
-    def __str__(self) -> str:
-        return f"{self.notebook} of {self.place}" if "+" in self.place else self.notebook
+    def is_done(self) -> bool:
+        """Return whether the notebook was executed here from the same code, settings and data."""
+        mark = self.running / self.notebook
+        return self.output.is_file() and mark.is_file() and mark.read_text() == fingerprint_of(self)
+
+
+def make_job(notebook: str, parameters: dict[str, object]) -> Job:
+    """Make the job of a notebook, with those of the parameters that it declares. Raises ParameterError."""
+    declared = parameters_of(notebook)
+    values = {"preset": declared["preset"].default}
+    values |= {name: value for name, value in parameters.items() if name in declared}
+    place = place_of(notebook, values)
+    return Job(notebook, values, preset_for(notebook, values), place)
 
 
 def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
-    """Make a job of each notebook (all, if none is named) and of the report at the end.
+    """Make a job of each notebook (all, if none is named), and one of the report for each folder of results.
 
-    Each notebook gets those of the parameters that it declares. Raises ParameterError for a notebook that there is not,
-    and for a parameter that none of them has or that is of the wrong type.
+    Raises ParameterError for a notebook that there is not, and for a parameter that none of them has or that is of the
+    wrong type.
     """
     chosen = [Path(name).stem for name in names] or notebook_names()
     for name in chosen:
@@ -75,75 +89,56 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
             near = get_close_matches(name, notebook_names(), 1) or notebook_names()
             raise ParameterError(f"no notebook {name}; there is {', '.join(near)}")
     chosen = [name for name in chosen if name != REPORT]
-    declared = {name: parameters_of(name) for name in [*chosen, REPORT]}
-    for name, value in parameters.items():
-        taking = [notebook for notebook in declared if name in declared[notebook]]
-        if not taking:
-            names = dict.fromkeys(each for parameters in declared.values() for each in parameters)
-            raise unknown_parameter(chosen[0] if len(chosen) == 1 else "the notebooks", name, names)
-        check({name: value}, taking[0])
-    jobs = []
-    for name in chosen:
-        own = {"preset": declared[name]["preset"].default}
-        own |= {key: value for key, value in parameters.items() if key in declared[name]}
-        jobs.append(Job(name, own, preset_for(name, own), place_of(name, own)))
-    own = {"preset": declared[REPORT]["preset"].default}
-    own |= {key: value for key, value in parameters.items() if key in declared[REPORT]}
-    places = {job.place: (job.parameters["preset"], job.preset) for job in jobs}
-    preset = preset_for(REPORT, own)
-    for place, (name, of_place) in (
-        places or {str(own.get("results") or preset.name): (own["preset"], preset)}
-    ).items():
-        results = {} if place == of_place.name else {"results": place}
-        jobs.append(Job(REPORT, {**own, "preset": name, **results}, of_place, place))
+    declared = dict.fromkeys(parameter for name in [*chosen, REPORT] for parameter in parameters_of(name))
+    if unknown := [name for name in parameters if name not in declared]:
+        raise unknown_parameter(chosen[0] if len(chosen) == 1 else "the notebooks", unknown[0], declared)
+    jobs, of_report = [make_job(name, parameters) for name in chosen], make_job(REPORT, parameters)
+    places = {job.place: job for job in jobs} or {of_report.parameters.get("results") or of_report.place: of_report}
+    for place, job in places.items():
+        values = {**of_report.parameters, "preset": job.parameters["preset"]}
+        values |= {} if place == job.preset.name else {"results": place}
+        jobs.append(Job(REPORT, values, job.preset, place))
     return jobs
 
 
-def key_of(job: Job) -> str:
+def fingerprint_of(job: Job) -> str:
     """Return what an executed notebook depends on: its source, the package's, parameters, preset, data and encoder.
 
     Files count by place, size and time, since reading them takes long; the report depends on the records alone.
     """
-    digest, (paper, card) = hashlib.sha256(), papers.card_of(job.notebook)
-    sources = [*paths.PACKAGE.rglob("*.py"), *paths.PACKAGE.rglob("*.css"), *paths.PACKAGE.rglob("*.toml")]
-    for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sorted(sources)):
-        digest.update(file.read_bytes())
+    paper, _ = papers.card_of(job.notebook)
+    sources = [file for kind in ("py", "css", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
+    code = [file_fingerprint(file) for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sources)]
     files = [*paths.results(job.place).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
-    if paper:
-        folders = [paths.find_folder(getattr(job.preset, section).folder) for section in paper.examples]
-        files += [file for folder in folders if folder for file in folder.rglob("*") if file.is_file()]
-    if card.shows_models:
-        files += [*job.preset.models.glob("*/result.json")]
+    files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
+    names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
+    names += [job.parameters.get(name) for name in ("general", "start_from")]
+    for place in [place for name in names if name for place in paths.places(name)]:
+        files += [file for file in (place, *place.rglob("*")) if file.is_file()]
     facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(files)]
-    digest.update(repr([job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts]).encode())
-    return digest.hexdigest()[:16]
+    return fingerprint(code, job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts)
 
 
 def run(names: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
     """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
 
     First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook
-    that was executed here from the same code, settings and data is skipped, unless ``force``. One that fails does not
-    stop the others.
+    that is done already is skipped, unless ``force``. One that fails does not stop the others.
     """
     outcomes: dict[str, str] = {}
     jobs = select_jobs(names, parameters)
-    keys = {str(job): key_of(job) for job in jobs if job.notebook != REPORT}
-    waiting = []
     for job in jobs:
-        reason = papers.card_of(job.notebook)[1].left_out(job.preset)
-        if reason:
+        if reason := job.card.left_out(job.preset):
             outcomes[str(job)] = f"left out, as {reason}"
-        elif job.notebook != REPORT and not force and done_keys(job).get(job.notebook) == keys[str(job)]:
+        elif job.notebook != REPORT and not force and job.is_done():
             outcomes[str(job)] = UNCHANGED
-        else:
-            waiting.append(job)
     for name, text in outcomes.items():
         print(f"{name}: {text}", flush=True)
-    values = carry_out(waiting)
+    waiting = [job for job in jobs if str(job) not in outcomes]
+    values = engine.carry_out({str(job): job.plan() for job in waiting}, jobs[0].preset.engine)
     for job in waiting:
-        failures = [value for (name, _), value in values.items() if name == str(job) and isinstance(value, Exception)]
-        outcomes[str(job)] = describe(failures[0]) if failures else execute(job, force)
+        value = values[str(job)]
+        outcomes[str(job)] = describe(value) if isinstance(value, Exception) else execute(job, force)
         print(f"{job}: {outcomes[str(job)]}", flush=True)
     failed = [name for name, text in outcomes.items() if text.startswith("FAILED")]
     for job in jobs:
@@ -154,46 +149,35 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
     return 1 if failed else 0
 
 
-def carry_out(jobs: list[Job]) -> dict[tuple[str, int], object]:
-    """Carry out the plans of all jobs side by side; return the value of each, or its error."""
-    plans = {}
-    for job in jobs:
-        plans |= job.plans()
-    return engine.carry_out(plans, jobs[0].preset.engine) if plans else {}
-
-
 def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
     """Print for each notebook how many of its trainings and answers are done, as far as its plans are known."""
     for job in select_jobs(names, parameters):
-        if job.notebook == REPORT or papers.card_of(job.notebook)[1].left_out(job.preset):
-            continue
-        schedule = engine.Schedule(job.plans())
-        errors = [describe(value) for value in schedule.outcomes.values() if isinstance(value, Exception)]
-        left = len(schedule.left)
-        more = ", and what follows from their results" if left else ""
-        state = errors[0] if errors else f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
-        print(f"{job}: {state}")
+        if job.notebook != REPORT and not job.card.left_out(job.preset):
+            schedule = engine.Schedule({"": job.plan()})
+            left, value = len(schedule.left), schedule.outcomes.get("")
+            more = ", and what follows from their results" if left else ""
+            state = f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
+            print(f"{job}: {describe(value) if isinstance(value, Exception) else state}")
     return 0
 
 
 def execute(job: Job, force: bool) -> str:
-    """Execute one notebook, export it if it is the report, and return what came of it."""
-    begun, key = time.perf_counter(), key_of(job)
-    if job.notebook == REPORT and done_keys(job).get(REPORT) == key and job.output.is_file() and not force:
+    """Execute one notebook unless it is done, export it if it is the report, and return what came of it."""
+    if not force and job.is_done():
         return UNCHANGED
     print(f"{job} ...", flush=True)
+    begun, mark = time.perf_counter(), fingerprint_of(job)
+    unfinished = job.running / f"{job.notebook}.{os.getpid()}.ipynb"  # stays where the notebook fails
     try:
-        for path in (job.unfinished, job.output):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        execute_notebook(job.notebook, job.parameters, job.unfinished)
-        os.replace(job.unfinished, job.output)
+        for folder in (job.running, job.output.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        execute_notebook(job.notebook, job.parameters, unfinished)
+        os.replace(unfinished, job.output)
         if job.notebook == REPORT:
             report.export(job.place, job.output)
-        done = done_file(job)
-        with FileLock(done.with_suffix(".lock")):
-            write_whole(done, json.dumps({**done_keys(job), job.notebook: key}, indent=1) + "\n")
+        write_whole(job.running / job.notebook, mark)
     except papermill.PapermillExecutionError as error:
-        return f"FAILED: {error.ename}: {' '.join(error.evalue.split())[:400]} (see {os.path.relpath(job.unfinished)})"
+        return f"FAILED: {error.ename}: {' '.join(error.evalue.split())[:400]} (see {os.path.relpath(unfinished)})"
     except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
         return describe(error)
     return f"{time.perf_counter() - begun:.0f} s"
@@ -202,19 +186,6 @@ def execute(job: Job, force: bool) -> str:
 def describe(error: Exception) -> str:
     """Return a failure in words."""
     return f"FAILED: {type(error).__name__}: {error}"
-
-
-def done_file(job: Job) -> Path:
-    """Locate the keys of the notebooks that were executed here. It is not in git, so a clone runs everything itself."""
-    return paths.models(job.place) / f"{job.place}.done"
-
-
-def done_keys(job: Job) -> dict[str, str]:
-    """Read the keys of the notebooks that were executed here; none where the file is damaged."""
-    try:
-        return json.loads(done_file(job).read_text())
-    except (FileNotFoundError, ValueError):  # a notebook that is run once too often does no harm
-        return {}
 
 
 def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> None:

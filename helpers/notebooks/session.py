@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import os
 import re
 import time
+from ast import Assign, literal_eval, parse
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import papermill
 import torch
 
 from helpers import engine, papers, paths
@@ -34,11 +34,10 @@ class ParameterError(UserError):
 
 
 class Parameter(NamedTuple):
-    """A notebook's parameter: its type as annotated, its default, and the comment beside it."""
+    """A notebook's parameter: its type as annotated, and its default."""
 
     type: str
     default: object
-    help: str
 
 
 def notebook_names() -> list[str]:
@@ -47,37 +46,27 @@ def notebook_names() -> list[str]:
 
 
 def parameters_of(notebook: str) -> dict[str, Parameter]:
-    """Read the parameters of a notebook from the source of its cell tagged ``parameters``. Raises ParameterError."""
-    file = paths.NOTEBOOKS / f"{notebook}.ipynb"
-    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
-    if len(sources) != 1:
-        raise ParameterError(f"{file.name}: expected one cell tagged 'parameters', found {len(sources)}")
-    lines, parameters = sources[0].splitlines(), {}
-    for node in ast.parse(sources[0]).body:
-        line = lines[node.lineno - 1]
-        if not isinstance(node, ast.AnnAssign) or node.value is None:
-            raise ParameterError(f"{file.name}: {line!r}; expected 'name: type = literal  # comment'")
-        comment = line.partition("#")[2].strip()
-        parameters[node.target.id] = Parameter(ast.unparse(node.annotation), ast.literal_eval(node.value), comment)
-    return parameters
+    """Read the parameters of a notebook from its cell tagged ``parameters``, all of them annotated literals."""
+    parameters = papermill.inspect_notebook(paths.NOTEBOOKS / f"{notebook}.ipynb").values()
+    return {each["name"]: Parameter(each["inferred_type_name"], literal_eval(each["default"])) for each in parameters}
 
 
 def check(values: dict[str, object], notebook: str) -> dict[str, object]:
-    """Return ``values`` in the types that a notebook declares. Raises ParameterError.
+    """Return ``values`` in the order and the types that a notebook declares. Raises ParameterError.
 
     A whole number may stand for a float, a number for a text, and None for what the preset says.
     """
     declared, checked = parameters_of(notebook), {}
-    for name, value in values.items():
-        if name not in declared:
-            raise unknown_parameter(notebook, name, declared)
-        if declared[name].type == "float" and type(value) is int:
+    if unknown := [name for name in values if name not in declared]:
+        raise unknown_parameter(notebook, unknown[0], declared)
+    for name in [name for name in declared if name in values]:
+        (kind, default), value = declared[name], values[name]
+        if (kind, type(value)) == ("float", int):
             value = float(value)
-        if declared[name].type == "str" and type(value) in (int, float):
+        elif kind == "str" and type(value) in (int, float):
             value = str(value)
-        if type(value).__name__ != declared[name].type and not (value is None and declared[name].default is None):
-            raise ParameterError(f"{notebook}: {name}: expected {declared[name].type}, found {value!r}")
+        if type(value).__name__ != kind and not (value is None and default is None):
+            raise ParameterError(f"{notebook}: {name}: expected {kind}, found {value!r}")
         checked[name] = value
     return checked
 
@@ -98,16 +87,16 @@ def key_of(parameter: str, paper: papers.Paper | None) -> str:
     It is the key's last part, with the section before it for texts and tasks; ``data_dir`` is the folder of [data].
     A key of the paper's own sections comes before one of the sections that all papers read.
     """
-    own = paper.settings if paper else ()
+    sections = paper.settings if paper else ()
+    foreign = {section for other in papers.ALL for section in other.settings} - {*sections, *SECTIONS}
     matching = []
     for key in keys():
         section, _, last = key.rpartition(".")
         name = "dir" if last == "folder" else last
-        if parameter == (f"{section}_{name}" if section in SECTIONS or name == "dir" else name):
+        full_name = f"{section}_{name}" if section in SECTIONS or name == "dir" else name
+        if parameter == full_name and section not in foreign:
             matching.append(key)
-    foreign = {section for other in papers.ALL for section in other.settings} - {*own, *SECTIONS}
-    ranked = sorted(matching, key=lambda key: (key.partition(".")[0] not in own, len(matching)))
-    return next((key for key in ranked if key.partition(".")[0] not in foreign), "")
+    return min(matching, key=lambda key: key.partition(".")[0] not in sections, default="")
 
 
 def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
@@ -120,28 +109,24 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
     topics = [paper.key, notebook.partition("_")[2]] if paper else []
     named = {key_of(name, paper): value for name, value in parameters.items() if name != "preset" and value is not None}
     preset = load(str(parameters["preset"]), *topics, **{key: value for key, value in named.items() if key})
-    given = [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]
-    return preset.model_copy(update={section: with_every_domain(getattr(preset, section)) for section in given})
+    sections = [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]
+    return preset.model_copy(update={section: with_every_domain(getattr(preset, section)) for section in sections})
 
 
 def place_of(notebook: str, parameters: dict[str, object]) -> str:
     """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
 
     So "mini+seeds=1" is not taken for the preset's own results. Folders of data are no such change, nor is the encoder
-    where data are files: whoever runs the preset has to give them.
+    where data are files: whoever runs the preset has to give them. Raises ParameterError and PresetError.
     """
     usual, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
-    # In the order and the types of the notebook, so that the runner and the kernel name the same folder.
-    values = check({name: parameters[name] for name in parameters_of(notebook) if name in parameters}, notebook)
     changes = []
-    for name, value in values.items():
+    for name, value in check(parameters, notebook).items():
         key = key_of(name, paper)
-        given = key.endswith(".folder") or (name in MACHINE and (not key or usual.data.source != "mini"))
-        if value is None or name in ("preset", "results") or given:
-            continue
+        is_free = key.endswith(".folder") or (name in MACHINE and (not key or usual.data.source != "mini"))
         default = attrgetter(key)(usual) if key else parameters_of(notebook)[name].default
-        text = re.sub(r"[^\w.=-]+", "-", f"{name}={paths.public_name(str(value))}").strip("-")
-        changes += [text] if value != default else []
+        if name not in ("preset", "results") and not is_free and value not in (None, default):
+            changes.append(re.sub(r"[^\w.=-]+", "-", f"{name}={paths.public_name(str(value))}").strip("-"))
     text = ",".join(changes)
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
@@ -170,13 +155,13 @@ class Session:
         card = papers.artefact(artefact)
         (paper,) = (paper for paper in papers.ALL if paper.key == artefact.partition("/")[0])
         settings = self.preset.model_dump(mode="json", exclude={"engine": {"address"}})
-        given = {name: value for name, value in self.parameters.items() if name not in MACHINE}
+        parameters = {name: value for name, value in self.parameters.items() if name not in MACHINE}
         seeds = sorted({score.seed for score in parts.get("scores", [])})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
         if self.preset.data.source == "mini":  # test examples are drawn too, so an interval over them says too little
             parts.pop("examples", None)
-        run = records.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
+        run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)
         figures.save(record)
@@ -197,11 +182,11 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     they are looked for here. Raises ParameterError, and PresetError for the preset itself.
     """
     declared = parameters_of(notebook)
+    names = [*declared]
     for source in namespace.get("In", []):
         if source.startswith(INJECTED):
-            names = [node.targets[0].id for node in ast.parse(source).body if isinstance(node, ast.Assign)]
-            check({name: namespace[name] for name in names}, notebook)
-    values = check({name: namespace[name] for name in declared}, notebook)
+            names += [node.targets[0].id for node in parse(source).body if isinstance(node, Assign)]
+    values = check({name: namespace[name] for name in names}, notebook)
     namespace.update(values)
     preset, place = preset_for(notebook, values), place_of(notebook, values)
     torch.manual_seed(0)

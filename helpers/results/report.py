@@ -91,11 +91,11 @@ def show(record: Record) -> None:
 
 def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
     """Return the report of a preset for a notebook's cell: what was found, and all results."""
-    name, everything = paths.preset_name(preset), records.read_all(preset)
+    everything = records.read_all(preset)
     sections = [(paper, own) for paper in papers if (own := select(everything, paper))]
     if not sections:
-        return HTML(f"<p>There are no results of preset {name} yet: run its notebooks first.</p>")
-    return HTML(TEMPLATE.page(name, sections, encode(headlines([record for _, own in sections for record in own]))))
+        return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
+    return HTML(TEMPLATE.page(preset, sections, encode(headlines([record for _, own in sections for record in own]))))
 
 
 def export(preset: str | Path, executed_notebook: str | Path) -> Path:
@@ -112,7 +112,7 @@ def export(preset: str | Path, executed_notebook: str | Path) -> Path:
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = exporter.exclude_anchor_links = True
     body, path = exporter.from_notebook_node(notebook)[0], paths.report(preset)
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f"<title>Reading distillation, preset {paths.preset_name(preset)}</title>"
+    head += f"<title>Reading distillation, preset {preset}</title>"
     write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n')
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         if len(output.get("data", {}).get("text/html", "")) > LINKED:
