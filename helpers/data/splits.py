@@ -1,7 +1,4 @@
-"""Split what the files of a domain leave together into train, valid and test, by hashes of the texts.
-
-Neither the order of a file nor the machine matters.
-"""
+"""Split what the files of a domain leave together, by hashes of the texts: neither order nor machine matters."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -75,11 +72,9 @@ def split_by_passage(
     groups = sorted(by_root.values(), key=lambda group: digest(seed, *sorted({r.example.context for r in group})))
     count = bisect_left(list(accumulate(map(len, groups))), size) + 1
     if count >= len(groups):
-        unit = "documents" if by_document else "passages"
-        raise DataError(
-            f"{name}: {len(records):,} questions in {len(groups):,} {unit} are too few to set {size:,.0f} aside; give "
-            "more, lower valid_size, or give train, valid and test in files of their own"
-        )
+        problem = f"{len(records):,} questions in {len(groups):,} {'documents' if by_document else 'passages'}"
+        todo = "give more, lower valid_size, or give train, valid and test in files of their own"
+        raise DataError(f"{name}: {problem} are too few to set {size:,.0f} aside; {todo}")
     return list(chain(*groups[:count])), list(chain(*groups[count:]))
 
 
@@ -157,10 +152,8 @@ def split_jointly(domains: dict[str, Parts]) -> dict[str, Parts]:
     table = [(name, record) for name, parts in domains.items() for record in parts["all"]]
     label, count = Counter(record.label for _, record in table).most_common()[-1]
     if count < 2 * FOLDS:
-        raise DataError(
-            f'split = "joint" needs {2 * FOLDS} texts of each label, found {count} of {label}; give more, or set '
-            'split = "content" in the preset'
-        )
+        problem = f'split = "joint" needs {2 * FOLDS} texts of each label, found {count} of {label}'
+        raise DataError(f'{problem}; give more, or set split = "content" in the preset')
 
     def fold(rows: list) -> tuple[list, list]:
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=JOINT_SEED)

@@ -16,24 +16,8 @@ import numpy as np
 
 from helpers.data.examples import Choice, DataError, Domain, Pair, Task
 from helpers.data.files import ALL_PARTS, PARTS
-from helpers.data.mini.world import (
-    RELATIONS,
-    STYLES,
-    TYPES,
-    Relation,
-    Rng,
-    Statement,
-    Table,
-    ask,
-    choose,
-    draw,
-    make_id,
-    pick,
-    pools,
-    read_words,
-    relations_of,
-    state,
-)
+from helpers.data.mini import world
+from helpers.data.mini.world import RELATIONS, STYLES, Relation, Rng, Statement, Table, draw, pick, pools, relations_of
 
 CLAIM_LABELS = ("contradicted", "entailed", "not said")
 REVIEW_LABELS = ("negative", "positive")
@@ -49,7 +33,7 @@ HARD = 0.3  # share of hard cases among negative ones
 SHARES = {"subject": 1.6, "relation": 1.4, "value": 1.4, "wording": 0.6}  # what each adds to a similarity, 5 in all
 NOISE = 0.3  # standard deviation of a similarity
 
-TEXTS = read_words("tasks.toml")
+TEXTS = world.read_words("tasks.toml")
 GENRES, REVIEWS, TASKS = vars(TEXTS.genres), vars(TEXTS.reviews), vars(TEXTS.tasks)
 TEXT_STREAMS = {name: 200 + number for number, name in enumerate([*GENRES, *REVIEWS])}  # of random numbers
 TASK_STREAMS = {name: 300 + number for number, name in enumerate(TASKS)}
@@ -64,8 +48,8 @@ def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statem
     style, pool, used = STYLES[genre.style], pools(), set()
     label = pick(rng, CLAIM_LABELS)
     chained = rng.random() < genre.chains
-    topic = "person" if chained else TYPES[rng.choice(3, p=style.subjects)]
-    relation, other = choose(rng, relations_of(topic), 2, style.favourites)
+    topic = "person" if chained else world.TYPES[rng.choice(3, p=style.subjects)]
+    relation, other = world.choose(rng, relations_of(topic), 2, style.favourites)
     subject, rival, stranger = (draw(rng, pool[topic], used) for _ in range(3))
     value, wrong = (draw(rng, pool[relation.object], used) for _ in range(2))
     other_value = draw(rng, pool[other.object], used)
@@ -88,7 +72,7 @@ def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statem
 def make_claim(rng: Rng, genre: Table) -> tuple[str, str, str]:
     """Make a claim and its passage; an entailed claim is in other words than the passage."""
     label, (_, relation, value), name, statements = draw_claim(rng, genre)
-    passage = state(rng, STYLES[genre.style], shuffle(rng, statements)).text
+    passage, _ = world.state(rng, STYLES[genre.style], shuffle(rng, statements))
     asks = [text.format(s=name, o=value) for text in relation.asks]
     wordings = [text.format(s=name, o=value) for text in relation.statements]
     claim = pick(rng, genre.claims).format(s=name, o=value, nouns=relation.nouns, asks=asks, statements=wordings)
@@ -149,10 +133,6 @@ def spoil(rng: Rng, words: list[str]) -> list[str]:
     if way == "leave out":
         return rest
     return [words[index], *rest] if index else [*rest, words[index]]
-
-
-def make_sentiment(rng: Rng) -> tuple[str, None, str]:
-    return make_review(rng, pick(rng, list(REVIEWS.values())))
 
 
 def make_inference(rng: Rng, genres: Sequence[str], labels: Sequence[str]) -> tuple[str, str, str]:
@@ -268,8 +248,7 @@ def shuffle(rng: Rng, statements: Sequence[Statement]) -> list[Statement]:
 
 
 def tell(rng: Rng, facts: Sequence[Statement]) -> str:
-    style = pick(rng, list(STYLES.values()))
-    return state(rng, style, shuffle(rng, facts)).text
+    return world.state(rng, pick(rng, list(STYLES.values())), shuffle(rng, facts))[0]
 
 
 def fill(fact: Statement, wording: int) -> str:
@@ -278,7 +257,7 @@ def fill(fact: Statement, wording: int) -> str:
 
 
 def make_question(rng: Rng, subject: str, relation: Relation) -> str:
-    return ask(rng, STYLES[pick(rng, TEXTS.words.styles)], subject, relation)
+    return world.ask(rng, STYLES[pick(rng, TEXTS.words.styles)], subject, relation)
 
 
 @cache
@@ -290,7 +269,7 @@ def find_similar(name: str, kind: str) -> list[str]:
 
 MAKERS: dict[str, Callable] = {  # by task, given random numbers
     "acceptability": make_acceptable,
-    "sentiment": make_sentiment,
+    "sentiment": lambda rng: make_review(rng, pick(rng, list(REVIEWS.values()))),
     "inference": partial(make_inference, genres=TEXTS.words.genres, labels=TASKS["inference"].labels),
     "inference-small": partial(make_inference, genres=TEXTS.words.other_genres, labels=TASKS["inference-small"].labels),
     "paraphrase-questions": make_question_pair,
@@ -320,7 +299,7 @@ def load_texts(name: str, *, seed: int = 0, train_size: int = 0, valid_size: int
         rng, parts[part] = np.random.default_rng([seed, TEXT_STREAMS[name], number]), []
         for i in range(size):
             *texts, label = make(rng, table)
-            parts[part].append(Pair(make_id(name, seed, part, i), *texts, labels.index(label)))
+            parts[part].append(Pair(world.make_id(name, seed, part, i), *texts, labels.index(label)))
     return Domain(name, **parts)
 
 
@@ -347,9 +326,9 @@ def load_task(
         rows, parts[part] = make_distinct(source, number, seed), []
         for i in range(size):
             *texts, label = next(rows)
-            if task.labels:
-                label = task.labels.index(label)
-            parts[part].append(example(make_id(name, seed, part, i), *texts, None if part == "unlabelled" else label))
+            label = task.labels.index(label) if task.labels else label
+            label = None if part == "unlabelled" else label
+            parts[part].append(example(world.make_id(name, seed, part, i), *texts, label))
     return Task(name, kind=task.kind, labels=tuple(task.labels), metrics=tuple(task.metrics), **parts)
 
 

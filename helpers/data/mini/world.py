@@ -24,6 +24,7 @@ from helpers.data.questions import closest_span
 TYPES = ("person", "company", "town")  # of subjects
 FAVOURITE = 6  # how much likelier a domain's favourite relations are than the others
 QUESTIONS = 4  # at most, per passage
+VARIANTS = 3  # adversarial ones per question
 TEST = 200  # test questions per domain
 STORIES, STORIES_SIZE = "stories", 500  # the domain with free answers, and its number of training questions
 UNANSWERABLE = "-unanswerable"  # ends the name of a domain in which some questions have no answer (SQuAD 2.0)
@@ -72,14 +73,6 @@ class Fact(NamedTuple):
         return first, first + len(self.answer(full))
 
 
-class Passage(NamedTuple):
-    """A passage, the facts that it states, and the statements that it leaves out."""
-
-    text: str
-    facts: tuple[Fact, ...]
-    untold: tuple[Statement, ...] = ()
-
-
 @cache
 def pools(pretraining: bool = False) -> dict[str, tuple[str, ...]]:
     """Return the names and words of each type. The names for pretraining are different from those of the domains."""
@@ -126,8 +119,8 @@ def choose(rng: Rng, relations: list[Relation], number: int, favourites: Sequenc
 
 def make_passage(
     rng: Rng, style: Style, *, facts: int | None = None, pretraining: bool = False, untold: int = 0, full: bool = False
-) -> Passage:
-    """Make a passage: three subjects (six for chains) with the same relations.
+) -> tuple[str, list[Fact], list[Statement]]:
+    """Make a passage about three subjects (six for chains) with the same relations: text, facts, and what is untold.
 
     For pretraining all relations are equally likely. ``facts`` limits the number of statements, ``untold`` of which are
     left out of the text. With ``full`` values are written in full."""
@@ -149,10 +142,13 @@ def make_passage(
         statements.append((subject, relation, draw(rng, pool[relation.object], used)))
     shuffled = [statements[i] for i in rng.permutation(len(statements))[:facts]]
     opening = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
-    return state(rng, style, shuffled[untold:], opening, full=full)._replace(untold=tuple(shuffled[:untold]))
+    return *state(rng, style, shuffled[untold:], opening, full), shuffled[:untold]
 
 
-def state(rng: Rng, style: Style, statements: list[Statement], opening: str = "", *, full: bool = False) -> Passage:
+def state(
+    rng: Rng, style: Style, statements: Sequence[Statement], opening: str = "", full: bool = False
+) -> tuple[str, list[Fact]]:
+    """State facts in a passage. Returns its text, and the facts with their places in it."""
     text, facts = opening, []
     for subject, relation, value in statements:
         wording = pick(rng, style.statements)
@@ -161,7 +157,7 @@ def state(rng: Rng, style: Style, statements: list[Statement], opening: str = ""
         start = len(text) + sentence.index("{o}") + len(before)
         facts.append(Fact(subject, relation, value, wording, start, before, after))
         text += sentence.replace("{o}", before + value + after) + " "
-    return Passage(text.rstrip(), tuple(facts))
+    return text.rstrip(), facts
 
 
 def pick_affixes(rng: Rng, relation: Relation, full: bool) -> tuple[str, str]:
@@ -193,24 +189,24 @@ def make_questions(
     share asks for a relation that the passage states of other subjects alone, so that there is a plausible wrong answer
     (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style decides which
     answers include that."""
-    passage = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
-    stated = [fact.relation.name for fact in passage.facts]
-    targets = [(fact.subject, fact) for fact in passage.facts if stated.count(fact.relation.name) > 1]
+    text, facts, untold = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
+    stated = [fact.relation.name for fact in facts]
+    targets = [(fact.subject, fact) for fact in facts if stated.count(fact.relation.name) > 1]
     if style.hops == 2:
-        chains = find_chains(passage.facts)
+        chains = find_chains(facts)
         targets += [(f"the {first.relation.nouns[0]} of {first.subject}", second) for first, second in chains]
-    names = {name for fact in passage.facts for name in (fact.subject, fact.value)}
-    unsaid = [(s, relation) for s, relation, _ in passage.untold if s in names and relation.name in stated]
+    names = {name for fact in facts for name in (fact.subject, fact.value)}
+    unsaid = [(subject, relation) for subject, relation, _ in untold if subject in names and relation.name in stated]
     for index in rng.permutation(len(targets))[:number]:
         subject, fact = targets[index]
         if unanswerable and rng.random() < unanswerable:
             target = draw(rng, pools()[fact.relation.subject], names), fact.relation
             if unsaid and rng.random() < NAMED:
                 target = unsaid.pop()
-            yield ask(rng, style, *target), passage.text, (), None, passage.facts, None
+            yield ask(rng, style, *target), text, (), None, facts, None
         else:
             question, full = ask(rng, style, subject, fact.relation), fact.relation.object in style.full
-            yield question, passage.text, (fact.answer(full),), fact.span(full), passage.facts, fact
+            yield question, text, (fact.answer(full),), fact.span(full), facts, fact
 
 
 def make_story(rng: Rng) -> tuple[str, list[Statement]]:
@@ -308,10 +304,8 @@ def list_candidates(
             yield example.answers[0], sorted(values | {f.subject for f in facts if f.relation.subject == kind})
 
 
-def make_adversarial(
-    domain: str = "encyclopedia", *, size: int = TEST, variants: int = 3, seed: int = 0, conventions: bool = False
-) -> list[Example]:
-    """Make ``variants`` of each test question of a domain; each has a misleading sentence at the end of its passage.
+def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False) -> list[Example]:
+    """Make `VARIANTS` of each test question of a domain; each has a misleading sentence at the end of its passage.
 
     As in AddSent (Jia and Liang 2017), the sentence answers a similar question: it states the same relation of a
     subject with a similar name, with a wrong value. Each question stands before its variants, which share its
@@ -323,7 +317,7 @@ def make_adversarial(
         examples.append(example)
         used = {other.subject for other in facts} | {other.value for other in facts}
         lookalikes = find_lookalikes(fact.subject, fact.relation.subject)
-        for number in range(variants):
+        for number in range(VARIANTS):
             subject = draw(rng, lookalikes, used)
             value = draw(rng, pools()[fact.relation.object], used)
             before, after = pick_affixes(rng, fact.relation, conventions)
