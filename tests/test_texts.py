@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-from collections import Counter
 
 import pandas
 import pytest
@@ -272,12 +271,3 @@ def test_a_bad_choice_is_named_by_file_and_line(tmp_path, name, file, row, says)
     with (tmp_path / file).open("a") as opened:
         opened.write(row)
     assert f"{file}: 1 of 5 records rejected:\n  {says}" in error_of(read_choices, tmp_path, name)
-
-
-def test_real_files(shared):
-    nlu = shared / "data/nlu"
-    for name, sizes in {"CoLA": (8551, 1043), "MRPC": (3667, 408), "STS-B": (5749, 1500)}.items():
-        assert tuple(map(len, read_glue(nlu / "glue" / name, name).values())) == sizes
-    assert [len(texts) for texts in read_glue(nlu / "mnli-genres", "MNLI").values()] == [12988, 9815]
-    assert Counter(labels_of(nlu / "amazon-reviews/dvd")) == {"positive": 1000, "negative": 1000}
-    assert [len(texts) for texts in read_choices(nlu / "codah", "codah").values()] == [1665, 556, 555]
