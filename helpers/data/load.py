@@ -176,18 +176,13 @@ def _trained_labels(*domains: texts.Parts) -> tuple[str, ...]:
 
 @cache
 def _read_texts(settings: TextsSettings) -> dict[str, texts.Parts]:
-    read = {}
-    for name, source in settings.domains.items():
-        if settings.source == "hub":
-            read[name] = _read_hub_texts(settings, source)
-        else:
-            place, _, genre = source.partition(":")
-            read[name] = texts.read_texts(find_folder(settings) / place, settings.labels, genre)
-    return read
+    return {name: _read_text_domain(settings, source) for name, source in settings.domains.items()}
 
 
-def _read_hub_texts(settings: TextsSettings, source: str) -> texts.Parts:
+def _read_text_domain(settings: TextsSettings, source: str) -> texts.Parts:
     name, genre, download = downloads.find(settings.downloads, source)
+    if settings.source == "files":
+        return texts.read_texts(find_folder(settings) / name, settings.labels, genre)
     if download and download.files:  # a domain each, instead of a genre
         parts = texts.read_texts(downloads.fetch(name, download) / genre, settings.labels)
         downloads.check_rows(name, download, genre, sum(map(len, parts.values())))

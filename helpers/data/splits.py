@@ -17,13 +17,11 @@ JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
 def split_questions(
     name: str, parts: dict[str, list[Record]], seed: int, drawn_by: int, valid_size: int
 ) -> tuple[dict[str, list[Example]], list[str]]:
-    """Return all three parts of a domain, and notes on what was done.
+    """Return all three parts of a domain, without splitting a passage, and notes on what was done. Raises DataError.
 
     - One file: a fifth of its questions is test, ``valid_size`` of the rest are valid.
     - Train and test (or valid): the second is test, ``valid_size`` questions of train are valid (Liu et al. 2020).
     - Valid and test: the first is train, the second is halved by document.
-
-    Passages are never split. Raises DataError.
     """
     notes = []
     if set(parts) == {"valid", "test"}:

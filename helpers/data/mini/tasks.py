@@ -1,11 +1,8 @@
-"""The labelled texts of the miniature world: claims, reviews, and the tasks of a multi-task model.
+"""The labelled texts of the miniature world, from one seed and the words of tasks.toml.
 
-Everything follows from one seed and the words of tasks.toml. Claims are about passages, in five genres (after MultiNLI,
-Williams et al. 2018). Reviews are in four domains (after Amazon's, Blitzer et al. 2007). The ten tasks have the shapes
-of GLUE's (Wang et al. 2019) and SWAG's (Zellers et al. 2018).
-
-Functions such as `make_claim` make one example: its texts, and its label's name, a score, or the right ending's number.
-Claims and second texts are drawn alike for all labels, so they give none of them away.
+Claims about passages are in five genres (after MultiNLI), reviews in four domains (after Amazon's). The ten tasks have
+the shapes of GLUE's and SWAG's. Functions such as `make_claim` make one example: its texts, and its label's name, a
+score, or the right ending's number. Claims and second texts are drawn alike for all labels, so none gives a label away.
 """
 
 import zlib
@@ -42,9 +39,7 @@ TASK_STREAMS = {name: 300 + number for number, name in enumerate(TASKS)}
 def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statement]]:
     """Draw a claim's label, the statement that it makes, the name of its subject, and the statements of its passage.
 
-    The passage makes the claim's statement (entailed), or one with another value (contradicted), or with another
-    relation (not said). It also states the relation of a rival, sometimes with the claim's value, so that finding the
-    value in the passage is not enough."""
+    The passage also states the relation of a rival, sometimes with the claim's value: finding that is not enough."""
     style, pool, used = STYLES[genre.style], pools(), set()
     label = pick(rng, CLAIM_LABELS)
     chained = rng.random() < genre.chains
@@ -80,10 +75,7 @@ def make_claim(rng: Rng, genre: Table) -> tuple[str, str, str]:
 
 
 def make_review(rng: Rng, things: Table) -> tuple[str, None, str]:
-    """Make a review of some things: opinions about a few aspects.
-
-    The majority of its opinions decides its label, unless there is a verdict. A word of praise in one domain may be a
-    complaint in another."""
+    """Make a review: opinions on a few aspects, whose majority decides its label unless there is a verdict."""
     positive = bool(rng.integers(2))
     has_verdict = rng.random() < VERDICT
     if has_verdict:
@@ -216,7 +208,7 @@ def make_reference(rng: Rng) -> tuple[str, str, str]:
 def make_continuation(rng: Rng) -> tuple[str, tuple[str, ...], int]:
     """Make a context of two facts and four endings, one of which repeats the first fact.
 
-    The others are about other subjects with other values. In hard cases each subject and each value stands in two."""
+    In hard cases each subject and each value stands in two endings."""
     used: set[str] = set()
     facts = draw_two_facts(rng, used)
     (subject, relation, value), (rival, *_) = facts
@@ -289,9 +281,7 @@ def label_names(domain: str) -> tuple[str, ...]:
 
 
 def load_texts(name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = 200) -> Domain:
-    """Load a domain of claims (claim and passage) or reviews (one text); ``train_size`` 0 stands for its default size.
-
-    A smaller part begins a larger one. Raises DataError."""
+    """Load a domain of claims or reviews; ``train_size`` 0 stands for its default size. Raises DataError."""
     labels, table = label_names(name), (GENRES | REVIEWS)[name]
     make = make_claim if name in GENRES else make_review
     sizes, parts = (train_size or table.size, valid_size, test_size), {}
@@ -314,9 +304,7 @@ def load_task(
     test_size: int = 200,
     unlabelled_size: int = 0,
 ) -> Task:
-    """Load the task ``source`` under a ``name``; ``train_size`` 0 stands for ``times`` its default size.
-
-    A smaller part begins a larger one. No two examples have the same first text. Raises DataError."""
+    """Load a task under a ``name``; ``train_size`` 0 stands for ``times`` its default size. Raises DataError."""
     if source not in TASKS:
         raise DataError(f"{name}: unknown miniature task {source!r}; there are {', '.join(TASKS)}")
     task, parts = TASKS[source], {}

@@ -1,9 +1,8 @@
 """The miniature world: passages that state facts about invented people, companies and towns, and questions about them.
 
-Everything follows from one seed and the words of world.toml. Five domains share all relations. They differ in size, in
-wording and in the relations that they often ask about. A passage states 6 or 7 facts about three subjects of one type,
-so every question has at least two wrong answers of the right type. Half of all names, chosen by checksum, are used for
-pretraining alone.
+Everything follows from one seed and the words of world.toml. Five domains share all relations, and differ in size, in
+wording and in the relations that they often ask about. Every question has at least two wrong answers of the right type.
+A smaller part of a domain begins a larger one. Half of all names, chosen by checksum, are used for pretraining alone.
 """
 
 import json
@@ -53,9 +52,7 @@ STREAMS |= {name + UNANSWERABLE: 110 + number for number, name in enumerate(DOMA
 
 
 class Fact(NamedTuple):
-    """A value as a passage states it: ``subject`` has ``value`` in ``relation``, in its statement number ``wording``.
-
-    The value begins at character ``start``, between ``before`` and ``after`` where it is written in full."""
+    """A statement in a passage. Its value begins at ``start``, between ``before`` and ``after`` if it is in full."""
 
     subject: str
     relation: Relation
@@ -97,9 +94,7 @@ def pick(rng: Rng, values: Sequence):
 
 
 def draw(rng: Rng, values: Sequence[str], used: set[str], split: Callable = lambda value: [value]) -> str:
-    """Draw a value that shares no part (see ``split``) with those ``used``, and add its parts to these.
-
-    So every question has one answer. Raises ValueError."""
+    """Draw a value that shares no part (see ``split``) with those ``used``, and add its parts. Raises ValueError."""
     for _ in range(1000):
         value = pick(rng, values)
         if used.isdisjoint(split(value)):
@@ -183,12 +178,11 @@ def ask(rng: Rng, style: Style, subject: str, relation: Relation) -> str:
 def make_questions(
     rng: Rng, style: Style, number: int, unanswerable: float = 0.0, conventions: bool = False
 ) -> Iterator[tuple]:
-    """Make up to ``number`` questions about a new passage.
+    """Make up to ``number`` questions about a new passage: question, text, answers, span, facts, the fact that answers.
 
-    Yields question, passage, answers and span, then the passage's facts and the one that answers. An ``unanswerable``
-    share asks for a relation that the passage states of other subjects alone, so that there is a plausible wrong answer
-    (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style decides which
-    answers include that."""
+    An ``unanswerable`` share asks for a relation that the passage states of others alone, so that there is a plausible
+    wrong answer (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style
+    decides which answers include that."""
     text, facts, untold = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
     stated = [fact.relation.name for fact in facts]
     targets = [(fact.subject, fact) for fact in facts if stated.count(fact.relation.name) > 1]
@@ -210,10 +204,9 @@ def make_questions(
 
 
 def make_story(rng: Rng) -> tuple[str, list[Statement]]:
-    """Tell a story of 4 to 6 facts about two people, two companies and two towns; no two names in it share a word.
+    """Tell a story of 4 to 6 facts; no two names in it share a word. Returns it and the facts to ask for.
 
-    Returns the story and the facts to ask for. Each relation is told of two subjects, so every answer has a rival. The
-    last of an odd number of facts has no rival and is not returned."""
+    Each relation is told of two subjects. The last of an odd number of facts has no rival and is not returned."""
     pool, used = pools(), set()
     cast = {kind: [draw(rng, pool[kind], used, str.split) for _ in range(2)] for kind in TYPES}
     size = int(rng.integers(4, 7))
@@ -231,9 +224,7 @@ def make_story(rng: Rng) -> tuple[str, list[Statement]]:
 
 
 def make_story_questions(rng: Rng, number: int) -> Iterator[tuple]:
-    """Make up to ``number`` questions about a new story, in the manner of NarrativeQA.
-
-    Yields question, story, two free answers and the span nearest to them. Mostly one answer is the short one."""
+    """Make up to ``number`` questions about a new story, with two free answers and the span nearest to them."""
     story, facts = make_story(rng)
     for index in rng.permutation(len(facts))[:number]:
         subject, relation, value = facts[index]
@@ -278,9 +269,7 @@ def load_domain(
     test_size: int = TEST,
     conventions: bool = False,
 ) -> Domain:
-    """Load a miniature domain, or the stories; ``train_size`` 0 stands for its default size. Raises DataError.
-
-    With ``conventions`` domains disagree about what an answer includes. A smaller part begins a larger one."""
+    """Load a miniature domain, or the stories; ``train_size`` 0 stands for its default size. Raises DataError."""
     if name not in STREAMS:
         raise DataError(
             f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}, each also with the ending "
@@ -305,11 +294,10 @@ def list_candidates(
 
 
 def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False) -> list[Example]:
-    """Make `VARIANTS` of each test question of a domain; each has a misleading sentence at the end of its passage.
+    """Make `VARIANTS` of each test question, which follow it, share its group, and end with a misleading sentence.
 
     As in AddSent (Jia and Liang 2017), the sentence answers a similar question: it states the same relation of a
-    subject with a similar name, with a wrong value. Each question stands before its variants, which share its
-    ``group``. Raises DataError."""
+    subject with a similar name, with a wrong value. Raises DataError."""
     if domain not in STYLES:
         raise DataError(f"{domain!r} has no adversarial questions; there are some for {', '.join(DOMAINS)}")
     rng, examples = np.random.default_rng([seed, 99]), []
