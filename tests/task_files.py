@@ -8,34 +8,25 @@ STSB_ROW = "{n}\tnews\tfile\t2012\t1\tnone\tnone\t{first}\t{second}"
 PAIR_TEST = ("index\tsentence1\tsentence2", "{n}\t{first}\t{second}")
 PAIR = (f"{PAIR_TEST[0]}\tlabel", f"{PAIR_TEST[1]}\t{{label}}")
 MRPC, MRPC_ROW = "#1 ID\t#2 ID\t#1 String\t#2 String", "1\t2\t{first}\t{second}"
+INFERENCE, ENTAILMENT = ("entailment", "neutral", "contradiction"), "entailment not_entailment"
 # The header and a row of train and dev, then those of test, and the labels as the files write them, in their order.
+QQP = "question1\tquestion2"
+TEXTS = "{first}\t{second}"
 LAYOUTS = {
     "CoLA": ("", "gj04\t{label}\t*\t{first}", "index\tsentence", "{n}\t{first}", "0 1"),
     "SST-2": ("sentence\tlabel", "{first}\t{label}", "index\tsentence", "{n}\t{first}", "0 1"),
     "MRPC": (f"\ufeffQuality\t{MRPC}", f"{{label}}\t{MRPC_ROW}", f"index\t{MRPC}", f"{{n}}\t{MRPC_ROW}", "0 1"),
     "STS-B": (f"{STSB}\tscore", f"{STSB_ROW}\t{{label}}", STSB, STSB_ROW, "0.000 2.250 5.000"),
     "QQP": (
-        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
-        "{n}\t1\t2\t{first}\t{second}\t{label}",
-        "id\tquestion1\tquestion2",
-        "{n}\t{first}\t{second}",
+        f"id\tx\ty\t{QQP}\tis_duplicate",
+        f"{{n}}\t1\t2\t{TEXTS}\t{{label}}",
+        f"id\t{QQP}",
+        f"{{n}}\t{TEXTS}",
         "0 1",
     ),
-    "MNLI": (
-        f"{MNLI}\tlabel1\tgold_label",
-        f"{MNLI_ROW}\tneutral\t{{label}}",
-        MNLI,
-        MNLI_ROW,
-        "entailment neutral contradiction",
-    ),
-    "QNLI": (
-        "index\tquestion\tsentence\tlabel",
-        "{n}\t{first}\t{second}\t{label}",
-        "index\tquestion\tsentence",
-        "{n}\t{first}\t{second}",
-        "entailment not_entailment",
-    ),
-    "RTE": (*PAIR, *PAIR_TEST, "entailment not_entailment"),
+    "MNLI": (f"{MNLI}\tlabel1\tgold_label", f"{MNLI_ROW}\tneutral\t{{label}}", MNLI, MNLI_ROW, " ".join(INFERENCE)),
+    "QNLI": ("index\tquestion\tsentence\tlabel", PAIR[1], "index\tquestion\tsentence", PAIR_TEST[1], ENTAILMENT),
+    "RTE": (*PAIR, *PAIR_TEST, ENTAILMENT),
     "WNLI": (*PAIR, *PAIR_TEST, "0 1"),
 }
 CODAH = 'o\tThe "driver {n} stopped. He\twalked.\tran.\tsat.\tslept.\t{right}\n'

@@ -10,6 +10,7 @@ import datasets
 import httpx
 import pyarrow
 import pytest
+from conftest import answer_of
 from served import Served
 
 from helpers import paths
@@ -51,11 +52,11 @@ def names(folder):
 
 
 def test_a_file_is_downloaded_once_and_again_if_it_is_another(server, cache):
-    known = corpus({"a.json": server.file("a.json", b"content")})
+    download = corpus({"a.json": server.file("a.json", b"content")})
     for _ in range(2):
-        assert downloads.fetch("x:c", known) == cache / "x/c" and server.asked == ["/a.json"]
+        assert downloads.fetch("x:c", download) == cache / "x/c" and server.asked == ["/a.json"]
     (cache / "x/c/a.json").write_bytes(b"c0ntent")
-    downloads.fetch("x:c", known)
+    downloads.fetch("x:c", download)
     assert (cache / "x/c/a.json").read_bytes() == b"content" and len(server.asked) == 2
 
 
@@ -71,26 +72,20 @@ def test_what_cannot_be_downloaded_leaves_nothing(server, cache):
     }
     (server.root / "none.json").unlink()
     for says, file in bad.items():
-        with pytest.raises(
-            DataError, match=rf"{says}.*connect to the network, .* put the file at {cache}/x/c"
-        ) as error:
+        says = rf"{says}.*connect to the network, .* put the file at {cache}/x/c"
+        with pytest.raises(DataError, match=says) as error:
             downloads.fetch("x:c", corpus({"a.json": file}))
         assert "\n" not in str(error.value) and names(cache / "x/c") == []
 
 
 def lines(examples):
-    """Questions with an answer each as a file of MRQA."""
-    asked = [
-        {"qid": e.id, "question": e.question, "answers": list(e.answers), "detected_answers": [
-            {"text": e.answers[0], "char_spans": [[e.span[0], e.span[1] - 1]]}
-        ]} for e in examples
-    ]  # fmt: skip
-    passages = [{"context": e.context, "qas": [one]} for e, one in zip(examples, asked, strict=True)]
-    return "\n".join(map(json.dumps, [{"header": {"dataset": "x"}}, *passages])).encode()
+    """Questions with an answer each as lines of JSON."""
+    rows = [{"id": e.id, "question": e.question, "context": e.context, "answers": [answer_of(e)]} for e in examples]
+    return "\n".join(map(json.dumps, rows)).encode()
 
 
-def settings_of(known, **other):
-    return DataSettings(source="hub", domains={"news": "x:c"}, valid_size=20, downloads={"x:c": known}, **other)
+def settings_of(download, valid_size=20):
+    return DataSettings(source="hub", domains={"news": "x:c"}, valid_size=valid_size, downloads={"x:c": download})
 
 
 def test_a_preset_trains_on_what_it_downloads_and_knows_it_by_its_content(server, cache):
@@ -118,14 +113,12 @@ def test_narrativeqa_from_the_archive_of_its_authors(server, tmp_path):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         for name, inside in file.members.items():
             archive.writestr(inside, texts[name])
-    content = (tmp_path / "x.zip").read_bytes()
-    known = corpus({"narrativeqa.zip": server.file("n.zip", content, members=file.members)}, train=2, validation=1)
-    (example,) = load(settings_of(known).model_copy(update={"valid_size": 1}), "news").test
+    served = server.file("n.zip", (tmp_path / "x.zip").read_bytes(), members=file.members)
+    (example,) = load(settings_of(corpus({"n.zip": served}, train=2, validation=1), valid_size=1), "news").test
     assert (example.answers, example.context[slice(*example.span)]) == (("old man", "He"), "old man")
 
 
 def archive_of(contents):
-    """A .tar.gz of these files."""
     with tarfile.open(fileobj=(buffer := io.BytesIO()), mode="w:gz") as archive:
         for name, content in contents.items():
             info = tarfile.TarInfo(name)
@@ -135,15 +128,15 @@ def archive_of(contents):
 
 
 def test_reviews_from_the_archive_of_their_authors(server):
-    known = PAPER.reviews.downloads["amazon-reviews:texts"]
-    (name, file), contents = *known.files.items(), {}
+    download = PAPER.reviews.downloads["amazon-reviews:texts"]
+    (name, file), contents = *download.files.items(), {}
     assert file.members["kitchen.negative.review"] == "sorted_data_acl/kitchen_&_housewares/negative.review"
     for here, inside in file.members.items():
         bodies = (f"<review>\n<review_text>\n{here} {n}\n</review_text>\n</review>\n" for n in range(1000))
         contents[inside] = "".join(bodies).encode()
     served = server.file("reviews.tar.gz", archive_of(contents), members=file.members)
-    download = {"amazon-reviews:texts": known.model_copy(update={"files": {name: served}})}
-    loaded = load_texts(PAPER.reviews.model_copy(update={"downloads": download}))
+    changed = {"amazon-reviews:texts": download.model_copy(update={"files": {name: served}})}
+    loaded = load_texts(PAPER.reviews.model_copy(update={"downloads": changed}))
     assert [len(domain.train) for domain in loaded.values()] == [1631, 1621, 1615, 1613]
     assert server.asked == ["/reviews.tar.gz"]
 
@@ -154,9 +147,9 @@ def test_nothing_of_an_archive_leads_outside_of_its_folder(tmp_path, server, cac
     downloads.fetch("x:c", corpus({"a.tar.gz": server.file("a.tar.gz", content, members=members)}))
     assert names(cache / "x/c") == ["a.tar.gz", "evil", "good"] and not list(tmp_path.rglob("evil.txt"))
     for inside, data in (("bad.txt", content), ("good.txt", content[:-20])):
-        known = corpus({"b.tar.gz": server.file("b.tar.gz", data, members={"x": inside})})
+        download = corpus({"b.tar.gz": server.file("b.tar.gz", data, members={"x": inside})})
         with pytest.raises(DataError, match=f"expected an archive with {inside}"):
-            downloads.fetch(f"x:{len(data)}", known)
+            downloads.fetch(f"x:{len(data)}", download)
 
 
 # -------------------------------------------------------------------------------------------------- datasets on the Hub
@@ -164,45 +157,32 @@ def test_nothing_of_an_archive_leads_outside_of_its_folder(tmp_path, server, cac
 CONTEXT = "Ada Lovelace was born in 1815 and in London she died."
 
 
-def squad_row(number, answers=(("London", 37),)):
-    columns = {"text": [text for text, _ in answers], "answer_start": [start for _, start in answers]}
-    return {
-        "id": f"q{number}",
-        "title": "x",
-        "context": f"{CONTEXT} {number}",
-        "question": "Where?",
-        "answers": columns,
-    }
+COLUMNS = ("id", "context", "question", "answers")
 
 
-@pytest.fixture
-def folder(tmp_path, cache):
-    """``folder(parts)``: a dataset as its repository on the Hub has it; ``parts`` are rows by split."""
-
-    def write(parts):
-        (tmp_path / "dataset").mkdir()
-        for split, rows in parts.items():
-            datasets.Dataset.from_list(rows).to_parquet(tmp_path / f"dataset/{split}.parquet")
-        return str(tmp_path / "dataset")
-
-    return write
+def squad_row(number, texts=("London",)):
+    answers = {"text": list(texts), "answer_start": [37] * len(texts)}
+    return dict(zip(COLUMNS, (f"q{number}", f"{CONTEXT} {number}", "Where?", answers), strict=True))
 
 
-def pinned(rows, columns=("id", "title", "context", "question", "answers")):
+def pinned(rows, columns=COLUMNS):
     return Download(rows=rows, revision=REVISION, columns=list(columns))
 
 
-def test_questions_of_the_hub_are_checked(folder):
-    place = folder({"train": [squad_row(n) for n in range(9)], "validation": [squad_row(10), squad_row(11, ())]})
+def test_questions_of_the_hub_are_checked(tmp_path, cache):
+    place = str(tmp_path / "dataset")
+    parts = {"train": [squad_row(n) for n in range(9)], "validation": [squad_row(10), squad_row(11, ())]}
+    for split, rows in parts.items():
+        datasets.Dataset.from_list(rows).to_parquet(f"{place}/{split}.parquet")
 
-    def domain(known):
-        data = {"source": "hub", "domains": {"a": place}, "downloads": {place: known}, "unanswerable": True}
+    def domain(download):
+        data = {"source": "hub", "domains": {"a": place}, "downloads": {place: download}, "unanswerable": True}
         return load(DataSettings(**data, valid_size=2), "a")
 
     assert [e.answers for e in domain(pinned({"train": 9, "validation": 2})).test].count(()) == 1
     with pytest.raises(DataError, match="expected 3 rows of 'validation', found 2"):
         domain(pinned({"train": 9, "validation": 3}))
-    with pytest.raises(DataError, match=r"expected the columns \['id', 'other'\], found \['id', 'title'"):
+    with pytest.raises(DataError, match=r"expected the columns \['id', 'other'\], found \['id', 'context'"):
         domain(pinned({"train": 9, "validation": 2}, ["id", "other"]))
 
 
@@ -237,30 +217,24 @@ def test_another_revision_from_the_cache_is_rejected(monkeypatch, tmp_path):
                 downloads.load_hub("own/d", "", "train", pinned({"train": 1}))
 
 
-def caused(error, cause):
-    error.__cause__ = cause
-    return error
-
-
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "cause", "says"),
     [
-        (ConnectionError("Couldn't reach 'own/d' on the Hub"), "ConnectionError: Couldn't reach 'own/d'"),
-        (caused(RuntimeError("An error occurred"), httpx.ReadError("reset by peer")), "ReadError: reset by peer"),
-        (caused(RuntimeError("x"), pyarrow.ArrowInvalid("Snappy:\n corrupt")), "ArrowInvalid: Snappy: corrupt"),
-        (ValueError("BuilderConfig 'c' not found."), "ValueError: BuilderConfig 'c' not found."),
+        (ConnectionError("Couldn't reach 'own/d' on the Hub"), None, "ConnectionError: Couldn't reach 'own/d'"),
+        (RuntimeError("An error occurred"), httpx.ReadError("reset by peer"), "ReadError: reset by peer"),
+        (RuntimeError("x"), pyarrow.ArrowInvalid("Snappy:\n corrupt"), "ArrowInvalid: Snappy: corrupt"),
+        (ValueError("BuilderConfig 'c' not found."), None, "ValueError: BuilderConfig 'c' not found."),
     ],
 )
-def test_whatever_the_hub_raises_is_one_line_with_the_name_and_what_to_do(monkeypatch, error, says):
+def test_whatever_the_hub_raises_is_one_line_with_the_name_and_what_to_do(monkeypatch, error, cause, says):
     def load_dataset(*_, **__):
-        raise error
+        raise error from cause
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(
-        DataError, match=rf"^own/d, split 'train': cannot be loaded from the Hub: {says}.*; connect"
-    ) as e:
+    says = rf"^own/d, split 'train': cannot be loaded from the Hub: {says}.*; connect"
+    with pytest.raises(DataError, match=says) as raised:
         downloads.load_hub("own/d", "c", "train", None)
-    assert "\n" not in str(e.value)
+    assert "\n" not in str(raised.value)
 
 
 # --------------------------------------------------------------------------------------------------------- preset paper
@@ -287,18 +261,12 @@ def test_real_adversarial_files_are_those_that_preset_paper_means(shared, cache,
         place = cache / "adversarial-squad" / name / "validation.json"
         place.parent.mkdir(parents=True)
         place.symlink_to(shared / "data/qa/squad-adversarial" / file)
-    assert {name: len(examples) for name, examples in load_adversarial(PAPER.data).items()} == {
-        "clean": 1000,
-        "AddSent": 3560,
-        "AddOneSent": 1787,
-    }
+    sizes = {name: len(examples) for name, examples in load_adversarial(PAPER.data).items()}
+    assert sizes == {"clean": 1000, "AddSent": 3560, "AddOneSent": 1787}
 
 
 def test_a_download_has_one_source():
-    for source in (
-        {},
-        {"revision": REVISION},
-        {"files": {"a": File(url="http://x")}, "revision": REVISION, "columns": ["a"]},
-    ):
+    hub, files = {"revision": REVISION, "columns": ["a"]}, {"files": {"a": File(url="http://x")}}
+    for source in ({}, {"revision": REVISION}, hub | files):
         with pytest.raises(ValueError, match="give either files, or a revision and columns"):
             Download(rows={"train": 1}, **source)

@@ -15,14 +15,12 @@ from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 PARTS = ("train", "valid", "test")
 
 
-def preset(**changes):
-    """Preset smoke with some sections changed."""
-    return load("smoke").model_copy(update=changes)
+SMOKE = load("smoke")
 
 
-def differing(given, section):
+def differing(preset, section):
     """Which parts of a section's first domain another draw changes; none changes its size."""
-    drawn = [getattr(given.drawn(seed), section) for seed in (0, 1)]
+    drawn = [getattr(preset.drawn(seed), section) for seed in (0, 1)]
     first, second = (load_examples(settings, next(iter(settings.named))) for settings in drawn)
     for part in PARTS:
         assert len(getattr(first, part)) == len(getattr(second, part)) > 0
@@ -42,50 +40,43 @@ def folder(tmp_path):
 
 
 def files(folder, **sizes):
-    given = {"source": "files", "folder": str(folder), **sizes}
-    return preset(
-        data=DataSettings(**given, domains={"news": "news"}, valid_size=8),
-        reviews=TextsSettings(**given, domains={"books": "books"}, labels=["bad", "good"]),
-        mnli=TextsSettings(),
-        tasks=TasksSettings(**given, tasks={"mood": "texts:mood"}),
-    )
+    where = {"source": "files", "folder": str(folder), **sizes}
+    sections = {
+        "data": DataSettings(**where, domains={"news": "news"}, valid_size=8),
+        "reviews": TextsSettings(**where, domains={"books": "books"}, labels=["bad", "good"]),
+        "mnli": TextsSettings(),
+        "tasks": TasksSettings(**where, tasks={"mood": "texts:mood"}),
+    }
+    return SMOKE.model_copy(update=sections)
 
 
 def test_all_of_the_miniature_world_is_drawn():
     for section in ("data", "reviews", "mnli", "tasks"):
-        assert differing(preset(), section) == list(PARTS)
-    sets = [load_adversarial(preset().drawn(seed).data)["AddSent"] for seed in (0, 1)]
+        assert differing(SMOKE, section) == list(PARTS)
+    sets = [load_adversarial(SMOKE.drawn(seed).data)["AddSent"] for seed in (0, 1)]
     assert len(sets[0]) == len(sets[1]) and sets[0] != sets[1]
 
 
 def test_draws_are_numbered_from_the_first_seed_and_may_be_switched_off():
-    assert preset().drawn(0) == preset() and preset().drawn(2).data.draw == 2
-    assert load("smoke", **{"data.draw": 40}).drawn(2).data.draw == 42
-    assert preset(own_draws=False).drawn(3) == preset(own_draws=False)
+    assert SMOKE.drawn(0) == SMOKE and SMOKE.drawn(2).data.draw == 2
+    assert SMOKE.changed("data", draw=40).drawn(2).data.draw == 42
+    shared = SMOKE.model_copy(update={"own_draws": False})
+    assert shared.drawn(3) == shared and draws(shared, ["data"], [0, 1]) == {}
 
 
-def test_of_files_the_test_part_stays(folder):
+def test_of_files_the_test_part_stays_and_nothing_is_drawn_where_all_is_trained_on(folder):
     cut = files(folder, train_size=20, test_size=9)
     for section in ("data", "reviews", "tasks"):
         assert differing(cut, section) == ["train", "valid"]
-
-
-def test_of_files_nothing_is_drawn_where_all_is_trained_on(folder):
+    assert differing(cut.changed("reviews", split="joint"), "reviews") == ["train"]  # this split never changes
     assert files(folder).drawn(1) == files(folder)
 
 
-def test_texts_split_together_keep_their_parts(folder):
-    joint = files(folder).model_copy(
-        update={"reviews": files(folder, train_size=20).reviews.model_copy(update={"split": "joint"})}
-    )
-    assert differing(joint, "reviews") == ["train"]
-
-
 def test_a_draw_has_a_name(folder):
-    known = draws(preset(), ["data", "reviews", "tasks"], [0, 1])
-    assert set(known) == {"0", "1"} and known["0"] != known["1"]
-    assert draws(preset(), ["data"], [0, 1]) != draws(preset(), ["reviews"], [0, 1])
-    assert draws(preset(), ["data"], [1])["1"] == draws(preset(), ["data"], [0, 1])["1"]
-    assert draws(preset(own_draws=False), ["data"], [0, 1]) == {} == draws(preset(), [], [0, 1])
+    names = draws(SMOKE, ["data", "reviews", "tasks"], [0, 1])
+    assert set(names) == {"0", "1"} and names["0"] != names["1"]
+    assert draws(SMOKE, ["data"], [0, 1]) != draws(SMOKE, ["reviews"], [0, 1])
+    assert draws(SMOKE, ["data"], [1])["1"] == draws(SMOKE, ["data"], [0, 1])["1"]
+    assert draws(SMOKE, [], [0, 1]) == {}
     assert draws(files(folder), ["data", "mnli"], [0, 1]) == {}
     assert set(draws(files(folder, train_size=20), ["data", "mnli", "reviews", "tasks"], [0, 1])) == {"0", "1"}

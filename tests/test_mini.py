@@ -20,17 +20,7 @@ from helpers.presets.schema import DataSettings
 
 IN_FULL = re.compile(r"(Dr\.|Captain|Judge|Major|Professor|Senator|May|July|about|nearly|over) ")
 DIGESTS = {
-    "encyclopedia": "cb55aeb84cbb39f8",
-    "news": "e5818547486e8859",
-    "trivia": "82ba5929ce1d84bc",
-    "multihop": "b77c8c137bedc530",
-    "search": "8ab0aceade5dc817",
-    "stories": "efbcf55574df5e4d",
-    "encyclopedia-unanswerable": "23f8085a5460bf6c",
-    "news-unanswerable": "2cdd02ab257b0f20",
-    "trivia-unanswerable": "c225882fc47691c6",
-    "multihop-unanswerable": "13cc9bb25d67c191",
-    "search-unanswerable": "dea1e854c16ae985",
+    "domains": "cd5230384c658363",
     "conventions": "18f065d626225b57",
     "adversarial": "cc47ea4af25d2721",
 }  # a changed one means that everything is trained anew
@@ -54,17 +44,15 @@ def examples_of(domain):
     return [example for part in parts_of(domain) for example in part]
 
 
-def digest(examples):
-    return hashlib.sha256(repr([astuple(example) for example in examples]).encode()).hexdigest()[:16]
-
-
 def test_the_world_is_what_it_was(domains):
     with_conventions = [world.load_domain(name, seed=1, conventions=True) for name in world.DOMAINS]
-    misleading = [example for name in world.DOMAINS for example in world.make_adversarial(name, conventions=True)]
-    digests = {name: digest(examples_of(domain)) for name, domain in domains.items()}
-    digests["conventions"] = digest(example for domain in with_conventions for example in examples_of(domain))
-    digests["adversarial"] = digest(misleading)
-    assert digests == DIGESTS
+    examples = {
+        "domains": [example for domain in domains.values() for example in examples_of(domain)],
+        "conventions": [example for domain in with_conventions for example in examples_of(domain)],
+        "adversarial": [e for name in world.DOMAINS for e in world.make_adversarial(name, conventions=True)],
+    }
+    texts = {name: repr([astuple(example) for example in some]) for name, some in examples.items()}
+    assert {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()} == DIGESTS
 
 
 def test_sizes_and_no_passage_in_two_parts(domains):
@@ -144,7 +132,7 @@ def test_a_third_of_the_questions_has_no_answer(style):
 
 
 def test_adversarial_sentences_mislead_and_keep_the_answer(domains):
-    examples = world.make_adversarial(size=30, variants=3)
+    examples = world.make_adversarial("encyclopedia", size=30)
     clean = {example.id: example for example in examples if example.id == example.group}
     assert list(clean.values()) == domains["encyclopedia"].test[:30] and len(examples) == 4 * len(clean)
     for example in examples:

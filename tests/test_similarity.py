@@ -11,19 +11,14 @@ from helpers.data.similarity import nearest, question_similarity
 def test_worked_by_hand():
     # Three documents over four words: (who, king), (who, price), (who who, ring). "who" is in all of them, the others
     # in one each: idf = ln((1 + 3) / (1 + df)) + 1, so 1 and ln 2 + 1.
-    rare = np.log(2) + 1
-    cosines, weights = question_similarity({"a": ["Who", "king?"], "b": ["who price"], "c": ["who who", "ring"]})
+    questions, rare = {"a": ["Who", "king?"], "b": ["who price"], "c": ["who who", "ring"]}, np.log(2) + 1
+    cosines, weights = question_similarity(questions)
     short, long = np.hypot(1, rare), np.hypot(2, rare)
     ab, ac = 1 / short**2, 2 / (short * long)
     np.testing.assert_allclose(cosines, [[1, ab, ac], [ab, 1, ac], [ac, ac, 1]])
     expected = [[0, ab / (ab + ac), ac / (ab + ac)], [ab / (ab + ac), 0, ac / (ab + ac)], [0.5, 0.5, 0]]
     np.testing.assert_allclose(weights, expected)
-
-
-def test_order_of_domains_is_kept():
-    questions = {"a": ["who is king"], "b": ["what price"], "c": ["who is it", "what price is it"]}
-    cosines, _ = question_similarity(questions)
-    swapped, _ = question_similarity({name: questions[name] for name in "cba"})
+    swapped, _ = question_similarity({name: questions[name] for name in "cba"})  # the order of domains is kept
     np.testing.assert_allclose(swapped, cosines[::-1, ::-1])
 
 
@@ -33,23 +28,24 @@ def test_domain_without_shared_words_gets_equal_weights():
     np.testing.assert_allclose(cosines[2], [0, 0, 1])
 
 
-@pytest.mark.parametrize("domains", [{}, {"news": ["Who?"]}])
-def test_fewer_than_two_domains(domains):
-    with pytest.raises(DataError, match=f"similarity needs at least 2 domains, found {', '.join(domains) or 'none'}"):
-        question_similarity(domains)
-
-
-@pytest.mark.parametrize("questions", [[], ["?", " "]])
-def test_domain_without_words(questions):
-    with pytest.raises(DataError, match=f"domain law: no word in its {len(questions)} questions"):
-        question_similarity({"news": ["Who is it?"], "law": questions})
+@pytest.mark.parametrize(
+    ("questions", "says"),
+    [
+        ({}, "similarity needs at least 2 domains, found none"),
+        ({"news": ["Who?"]}, "similarity needs at least 2 domains, found news"),
+        ({"news": ["Who is it?"], "law": []}, "domain law: no word in its 0 questions"),
+        ({"news": ["Who is it?"], "law": ["?", " "]}, "domain law: no word in its 2 questions"),
+    ],
+)
+def test_domains_without_a_similarity(questions, says):
+    with pytest.raises(DataError, match=says):
+        question_similarity(questions)
 
 
 def test_real_domains(shared):
     files = ["amazon/amazon_reviews_v1.0.json", "reddit/reddit_v1.0.json", "policy/dev.json"]
-    cosines, weights = question_similarity(
-        {file: [r.example.question for r in read_questions(shared / "data/qa" / file)[0]] for file in files}
-    )
+    read = {file: read_questions(shared / "data/qa" / file)[0] for file in files}
+    cosines, weights = question_similarity({file: [r.example.question for r in read[file]] for file in files})
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     assert (np.diag(weights) == 0).all() and np.allclose(cosines, cosines.T)
     assert cosines[0, 1] > cosines[0, 2]  # reviews and forum posts are closer than reviews and privacy policies

@@ -51,20 +51,20 @@ def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Ex
     styles, rows = list(world.STYLES.values()), []
     most = round(FEW + grown * (MANY - FEW))
     while len(rows) < number:
-        facts = None if most == MANY else int(rng.integers(most // 2, most + 1))
-        source = world.make_passage(rng, styles[rng.integers(len(styles))], facts=facts, pretraining=True)
-        pairs = world.find_chains(source.facts)
+        limit = None if most == MANY else int(rng.integers(most // 2, most + 1))
+        text, facts, _ = world.make_passage(rng, styles[rng.integers(len(styles))], facts=limit, pretraining=True)
+        pairs = world.find_chains(facts)
         for _ in range(EACH):
             if pairs and rng.random() < 0.5:
                 one, fact = pairs[rng.integers(len(pairs))]
                 subject = f"the {one.relation.name} of {one.subject}"  # founder, leader, mayor
             else:
-                fact = source.facts[rng.integers(len(source.facts))]
+                fact = facts[rng.integers(len(facts))]
                 subject = fact.subject
             wording = rng.integers(4) if rng.random() < grown else fact.wording
             statement = fact.relation.statements[wording].format(s=subject, o="[MASK]")
             name, span = str(len(rows)), (fact.start, fact.start + len(fact.value))
-            rows.append(Example(name, statement, source.text, (fact.value,), span, name))
+            rows.append(Example(name, statement, text, (fact.value,), span, name))
     return rows[:number]
 
 

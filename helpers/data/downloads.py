@@ -17,11 +17,11 @@ from helpers.presets.schema import Download
 
 def find(downloads: dict[str, Download], source: str) -> tuple[str, str, Download | None]:
     """Split a source such as name:part at the longest name that the preset knows, or else at the first colon."""
-    words = source.split(":")
-    for end in range(len(words), 0, -1):
-        if (name := ":".join(words[:end])) in downloads:
-            return name, ":".join(words[end:]), downloads[name]
-    return words[0], ":".join(words[1:]), None
+    for name in sorted(downloads, key=len, reverse=True):
+        if f"{source}:".startswith(f"{name}:"):
+            return name, source[len(name) + 1 :], downloads[name]
+    name, _, part = source.partition(":")
+    return name, part, None
 
 
 def fetch(name: str, download: Download) -> Path:
@@ -39,10 +39,9 @@ def fetch(name: str, download: Download) -> Path:
                 if not all((folder / member).is_file() for member in file.members):
                     _extract(path, file.members)
         except (OSError, ValueError) as error:  # requests raises OSErrors, pooch ValueErrors
-            problem = " ".join(str(error).split())
-            raise DataError(
-                f"{file.url}: {problem}; connect to the network, correct the preset, or put the file at {path}"
-            ) from error
+            problem = f"{file.url}: {' '.join(str(error).split())}"
+            todo = f"connect to the network, correct the preset, or put the file at {path}"
+            raise DataError(f"{problem}; {todo}") from error
     return folder
 
 

@@ -15,9 +15,8 @@ class Example:
     """One question about one passage.
 
     ``answers`` are the texts that count as right when scoring; empty means unanswerable. ``span`` is the half-open
-    character range of ``context`` to train on, None when there is none (unanswerable, or a free answer that shares no
-    word with its passage). ``group`` is the id of the original question for adversarial variants (scored by their
-    minimum) and equals ``id`` otherwise.
+    character range of ``context`` to train on, None where there is none. ``group`` is the id of the original question
+    for adversarial variants (scored by their minimum) and equals ``id`` otherwise.
     """
 
     id: str

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -84,15 +85,15 @@ def read_rows(path: Path) -> list[tuple[str, object]]:
     return [(f"row {n}", row) for n, row in enumerate(value, 1)] if isinstance(value, list) else [("line 1", value)]
 
 
-def _parse_json(text: str) -> object:
-    def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        values = dict(pairs)
-        if len(values) < len(pairs):  # json would keep the last one and lose records in silence
-            keys = [key for key, _ in pairs]
-            raise DataError(f"an object has the key {max(keys, key=keys.count)!r:.60} twice; keep one of them")
-        return values
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):  # json would keep the last one and lose records in silence
+        keys = [key for key, _ in pairs]
+        raise DataError(f"an object has the key {max(keys, key=keys.count)!r:.60} twice; keep one of them")
+    return values
 
-    return json.loads(text, object_pairs_hook=unique_keys)
+
+_parse_json = partial(json.loads, object_pairs_hook=_unique_keys)
 
 
 def _read_parquet(path: Path) -> list[tuple[str, object]]:
@@ -114,43 +115,39 @@ def read_table(path: Path, columns: tuple[str, ...] = (), *, quotes: bool = True
     The first line names the columns, unless ``columns`` does. Without ``quotes``, as in GLUE's files, cells are
     separated by tabs and a quote is a character like any other. A row that cannot be read is returned as a DataError.
     """
-    lines = list(io.StringIO(read_text(path), newline=""))
+    lines, names, rows, last = list(io.StringIO(read_text(path), newline="")), list(columns), [], 0
     if broken := next((number for number, line in enumerate(lines, 1) if "\0" in line), 0):
         raise DataError(f"{path}: line {broken} holds a NUL byte; save the file as UTF-8")
-    begin = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
-    if begin == len(lines):
-        raise DataError(f"{path}: is empty")
-    delimiter = max(",\t;|", key=lines[begin].count) if quotes else "\t"
+    delimiter = max(",\t;|", key=next(filter(str.strip, lines), "").count) if quotes else "\t"
     style = {"strict": True} if quotes else {"quoting": csv.QUOTE_NONE}
-    reader, names, rows = csv.reader(lines[begin:], delimiter=delimiter, **style), list(columns), []
-    last = begin
+    reader = csv.reader(lines, delimiter=delimiter, **style)
     try:
         for cells in reader:
-            first, last = last, begin + reader.line_num  # the lines of a row
+            first, last = last, reader.line_num
             tabs = [line.count("\t") for line in lines[first:last]]
             if not names:
                 names = cells
                 if len(set(names)) < len(names):
                     raise DataError(f"{path}: line {last} names a column twice: {', '.join(names)}; rename one")
                 continue
+            content = dict(zip(names, cells, strict=False))
             if len(tabs) > 1 and delimiter == "\t" and set(tabs) == {len(names) - 1}:
                 content = DataError("a quote that begins a cell swallows the lines below it; remove such quotes")
             elif cells and len(cells) != len(names):
                 content = DataError(f"expected {len(names)} cells, found {len(cells)}; check its quotes")
-            else:
-                content = dict(zip(names, cells, strict=False))
-            if content:
+            if cells:
                 rows.append((f"line {first + 1}", content))
     except csv.Error as error:
         raise DataError(f"{path}: line {last + 1}: {error}; check the quotes from there on") from None
+    if not names:
+        raise DataError(f"{path}: is empty")
     return rows
 
 
 def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: object) -> list[T]:
     """Return what ``parse`` makes of place and content of each row, if not None. Raises one DataError for all rows."""
-    parsed, rejected, total = [], [], 0
+    rows, parsed, rejected = list(rows), [], []
     for where, content in rows:
-        total += 1
         try:
             if isinstance(content, Exception):
                 raise content
@@ -160,7 +157,7 @@ def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: objec
             rejected.append(" ".join(f"{where}: {_explain(error)}".split())[:LINE])
     if rejected:
         more = [f"and {len(rejected) - LISTED:,} more"] * (len(rejected) > LISTED)
-        head = f"{path}: {len(rejected):,} of {total:,} records rejected:"
+        head = f"{path}: {len(rejected):,} of {len(rows):,} records rejected:"
         raise DataError("\n  ".join([head, *rejected[:LISTED], *more]))
     if not parsed:
         raise DataError(f"{path}: has no usable record; give a file with some")
@@ -180,14 +177,15 @@ def _explain(error: Exception) -> str:
 def find_parts(path: Path) -> dict[str, list[Path]]:
     """Return the files of a domain by part, or as "all" if there is one. Raises DataError.
 
-    ``path`` is a file, a folder, or what the names of the domain's files begin with.
+    ``path`` is a file, a folder, or what stands before the part in the names of the domain's files.
     """
     if path.is_file():
         return {"all": [path]}
     folder, begin = (path, "") if path.is_dir() else (path.parent, path.name)
     present = sorted(folder.iterdir()) if folder.is_dir() else []
-    named = [file for file in present if re.match(rf"{re.escape(begin)}[\W_]" if begin else "[^.]", file.name)]
-    files = [file for file in named if Path(file.name.lower().removesuffix(".gz")).suffix in SUFFIXES]
+    pattern = rf"{re.escape(begin)}[\W_](?i:{'|'.join(PART_WORDS)}|\w+(\.gz)?$)(?![^\W_])" if begin else "[^.]"
+    files = [file for file in present if re.match(pattern, file.name)]
+    files = [file for file in files if Path(file.name.lower().removesuffix(".gz")).suffix in SUFFIXES]
     parts = defaultdict(list)
     for file in files:
         words = {PART_WORDS[word] for word in re.split(r"[\W_]+", file.name.lower()) if word in PART_WORDS}

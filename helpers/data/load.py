@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -57,10 +57,10 @@ def with_every_domain(settings: Drawn) -> Drawn:
     if settings.source != "files" or not folder:
         return settings
     places: dict[str, str] = {}
-    parts = rf"(.*?)[\W_]?(?:(?<![^\W_])({'|'.join(PART_WORDS)})(?![^\W_]).*|\.(positive|negative)\.review)"
+    parts = rf"(.+?)(?:[\W_](?:{'|'.join(PART_WORDS)})(?![^\W_]).*|\.(?:positive|negative)\.review)"
     for entry in sorted(folder.iterdir()):
         match = None if entry.is_dir() else re.fullmatch(parts, entry.name, re.IGNORECASE)
-        place = match[1] if match and match[1] else entry.name
+        place = match[1] if match else entry.name
         if not entry.name.startswith(".") and place not in places.values():
             name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(place).stem).strip("-_")
             places[name if name and name not in places else place] = place
@@ -140,12 +140,12 @@ def narrative(data: DataSettings) -> DataSettings:
 @cache
 def load_texts(settings: TextsSettings) -> dict[str, Domain]:
     """Return all domains of labelled texts; a `Pair`'s label is its number in `label_names`. Raises DataError."""
-    labels, share, drawn_by = label_names(settings), settings.train_share, settings.drawn_by
+    labels, drawn_by = label_names(settings), settings.drawn_by
     if settings.source == "mini":
         domains = {}
         for name, source in settings.domains.items():
             domain = mini_texts.load_texts(source, seed=drawn_by, **_sizes_of(settings))
-            domains[name] = replace(domain, name=name, train=_cut(domain.train, share))
+            domains[name] = replace(domain, name=name, train=_cut(domain.train, settings.train_share))
         return domains
     read = _read_texts(settings)
     if len({next(iter(parts.values()))[0].second is None for parts in read.values()}) > 1:
@@ -154,11 +154,7 @@ def load_texts(settings: TextsSettings) -> dict[str, Domain]:
         split = {name: (parts, []) for name, parts in splits.split_jointly(read).items()}
     else:
         split = {name: splits.split_texts(name, parts, settings.seed, drawn_by) for name, parts in read.items()}
-
-    def make(text: texts.Labelled) -> Pair:
-        return Pair(text.id, text.first, text.second, labels.index(text.label))
-
-    return {name: _make(Domain, settings, name, parts, make, notes=notes) for name, (parts, notes) in split.items()}
+    return {name: _make(Domain, settings, name, parts, labels, notes=notes) for name, (parts, notes) in split.items()}
 
 
 def label_names(settings: TextsSettings) -> tuple[str, ...]:
@@ -169,9 +165,8 @@ def label_names(settings: TextsSettings) -> tuple[str, ...]:
         return tuple(settings.labels) or _trained_labels(*_read_texts(settings).values())
     labels, *others = {mini_texts.label_names(source) for source in settings.domains.values()}
     if others or tuple(settings.labels or labels) != labels:
-        raise DataError(
-            f"{', '.join(settings.domains)}: expected the labels {', '.join(labels)} everywhere; correct them"
-        )
+        names = ", ".join(settings.domains)
+        raise DataError(f"{names}: expected the labels {', '.join(labels)} everywhere; correct them")
     return labels
 
 
@@ -181,18 +176,13 @@ def _trained_labels(*domains: texts.Parts) -> tuple[str, ...]:
 
 @cache
 def _read_texts(settings: TextsSettings) -> dict[str, texts.Parts]:
-    read = {}
-    for name, source in settings.domains.items():
-        if settings.source == "hub":
-            read[name] = _read_hub_texts(settings, source)
-        else:
-            place, _, genre = source.partition(":")
-            read[name] = texts.read_texts(find_folder(settings) / place, settings.labels, genre)
-    return read
+    return {name: _read_text_domain(settings, source) for name, source in settings.domains.items()}
 
 
-def _read_hub_texts(settings: TextsSettings, source: str) -> texts.Parts:
+def _read_text_domain(settings: TextsSettings, source: str) -> texts.Parts:
     name, genre, download = downloads.find(settings.downloads, source)
+    if settings.source == "files":
+        return texts.read_texts(find_folder(settings) / name, settings.labels, genre)
     if download and download.files:  # a domain each, instead of a genre
         parts = texts.read_texts(downloads.fetch(name, download) / genre, settings.labels)
         downloads.check_rows(name, download, genre, sum(map(len, parts.values())))
@@ -218,17 +208,10 @@ def _load_task(tasks: TasksSettings, name: str) -> Task:
     else:
         labels, metrics = _trained_labels(parts) if form == "texts" else (), ("accuracy",)
         kind = "labels" if labels else "choices"
-
-    def make(record: texts.Labelled) -> Pair | Choice:
-        if kind == "choices":
-            return Choice(record.id, record.first, record.second, int(record.label))
-        label = labels.index(record.label) if labels else float(record.label)
-        return Pair(record.id, record.first, record.second, label)
-
     parts, notes = splits.split_texts(name, parts, tasks.seed, tasks.drawn_by)
-    pairs = [Pair(record.id, record.first, record.second, None) for record in unlabelled]
-    more = {"kind": kind, "labels": labels, "metrics": metrics, "unlabelled": pairs, "notes": notes}
-    return _make(Task, tasks, name, parts, make, **more)
+    more = {"kind": kind, "labels": labels, "metrics": metrics, "notes": notes}
+    more["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in unlabelled]
+    return _make(Task, tasks, name, parts, labels, **more)
 
 
 def _read_task_files(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]:
@@ -250,32 +233,41 @@ def _read_hub_task(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]:
     dataset, _, configuration = source.partition(":")
     if configuration not in forms:
         raise DataError(f"{name}: {source!r} names no configuration of {', '.join(forms)}; write dataset:configuration")
-    glue, download, parts = texts.GLUE.get(forms[configuration]), tasks.downloads.get(source), {}
+    glue, parts = texts.GLUE.get(forms[configuration]), {}
     variant = glue.variant if glue else ""
     for part, split in (("train", "train"), ("valid", f"validation{variant}"), ("unlabelled", f"test{variant}")):
         if glue or part != "unlabelled":
-            rows, place = downloads.load_hub(dataset, configuration, split, download), f"{source}[{split}]"
-            label = "" if part == "unlabelled" else "label"
+            rows = downloads.load_hub(dataset, configuration, split, tasks.downloads.get(source))
+            label, place = "" if part == "unlabelled" else "label", f"{source}[{split}]"
             parts[part] = texts.parse_glue(rows, place, glue, label) if glue else texts.parse_choices(rows, place)
     return forms[configuration], parts
 
 
-def _make(cls: type[Domain], settings: Drawn, name: str, parts: texts.Parts, make: Callable, **more) -> Domain:
+def _make(
+    cls: type[Domain], settings: Drawn, name: str, parts: texts.Parts, classes: tuple[str, ...], **more
+) -> Domain:
     if settings.draw:  # as parts are cut from the front, another order is another draw
         parts = parts | {"train": splits.in_order(parts["train"], settings.drawn_by)}
-    labels = {part: {record.label for record in parts[part]} for part in PARTS}
-    if empty := [part for part in PARTS if not labels[part]]:
+    if empty := [part for part in PARTS if not parts[part]]:
         raise DataError(f"{name}: no text is left for {empty[0]}; give more, or a file for each part")
-    if more.get("kind", "labels") == "labels":
+    if classes:
+        labels = {part: {record.label for record in parts[part]} for part in PARTS}
         if unseen := (labels["valid"] | labels["test"]) - labels["train"]:
             raise DataError(f"{name}: no training text is labelled {min(unseen)}; give some, or remove the others")
         if len(labels["train"]) < 2:
             raise DataError(f"{name}: every text is labelled {min(labels['train'])}; give at least two labels")
     taken: set[str] = set()
-    made = {part: [make(r._replace(id=make_unique(r.id, taken))) for r in parts[part]] for part in PARTS}
-    made = {part: made[part][: getattr(settings, f"{part}_size") or None] for part in PARTS}
-    made["train"] = _cut(made["train"], getattr(settings, "train_share", 1.0))
-    return cls(name, **made, **more)
+    examples = {part: [_convert(record, classes, taken) for record in parts[part]] for part in PARTS}
+    examples = {part: examples[part][: getattr(settings, f"{part}_size") or None] for part in PARTS}
+    examples["train"] = _cut(examples["train"], getattr(settings, "train_share", 1.0))
+    return cls(name, **examples, **more)
+
+
+def _convert(record: texts.Labelled, classes: tuple[str, ...], taken: set[str]) -> Pair | Choice:
+    name = make_unique(record.id, taken)
+    if isinstance(record.second, tuple):
+        return Choice(name, record.first, record.second, int(record.label))
+    return Pair(name, record.first, record.second, classes.index(record.label) if classes else float(record.label))
 
 
 @cache
@@ -296,8 +288,7 @@ def draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> di
     drawn = [s for s in sections if any(getattr(of_seed, s) != getattr(preset, s) for of_seed in presets.values())]
     identified = {}
     for seed, of_seed in presets.items() if drawn else ():
-        given = [settings for section in drawn if (settings := getattr(of_seed, section)).is_given]
-        identified[str(seed)] = hash_texts(
-            *(fingerprint(settings, name) for settings in given for name in settings.named)
-        )
+        settings = [getattr(of_seed, section) for section in drawn]
+        prints = [fingerprint(some, name) for some in settings if some.is_given for name in some.named]
+        identified[str(seed)] = hash_texts(*prints)
     return identified

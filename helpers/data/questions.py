@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -18,13 +19,12 @@ from helpers.data.files import Row, Rows, Text, digest, make_unique, parse_each,
 NARRATIVEQA = ("summaries.csv", "qaps.csv")
 EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with id, context, question and answers"
 REACH = 5  # characters by which an offset may be wrong where an answer occurs more than once
-NO_ANSWER = "has no answer; remove it, or allow such questions (-p unanswerable True; in a preset data.unanswerable)"
+NO_ANSWER = "has no answer; remove it, or allow such questions in a preset of your own (data.unanswerable = true)"
 MOVED = "answers had a wrong offset and were moved to where their text occurs"
 UNPLACED = "questions have answers without a place in their passage: scored, not trained on"
 LOOSE = "answers differ from their passage in case or punctuation: the file's own offsets are used"
 OTHER = "questions are trained on a detected answer that is not among the answers to score with"
 _LETTER = r"[^\W\u2e80-\U0010ffff]"  # of a script with spaces between its words
-_FLAGS = {"true": True, "false": False, "1": True, "0": False, "": None}
 
 
 class Record(NamedTuple):
@@ -33,6 +33,10 @@ class Record(NamedTuple):
     example: Example
     document: str
     part: str = ""
+
+
+def _to_text(identifier: object) -> object:
+    return str(identifier) if type(identifier) is int else identifier
 
 
 def _transpose(columns: object) -> object:
@@ -57,14 +61,12 @@ class Detected(Row):
 class Question(Row):
     """A question of SQuAD, of MRQA, or of a row. MRQA has ``detected_answers`` to train on, and texts to score with."""
 
-    id: Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)] = Field(
-        "", validation_alias=AliasChoices("qid", "id")
-    )
+    id: Annotated[str, BeforeValidator(_to_text)] = Field("", validation_alias=AliasChoices("qid", "id"))
     question: Text
     context: Text
     answers: Annotated[list[Answer | Text], BeforeValidator(_transpose)]
     detected_answers: list[Detected] | None = None
-    is_impossible: bool | None = None
+    is_impossible: Annotated[bool, Field(strict=False)] | Literal[""] | None = None  # a table has text
     title: object = None
 
     def record(self, unanswerable: bool, taken: set[str], notes: Counter[str]) -> Record:
@@ -77,7 +79,7 @@ class Question(Row):
             raise DataError("an answer has no answer_start; write each as an object with text and answer_start")
         else:
             spans = [locate(self.context, answer.text, answer.answer_start, notes) for answer in self.answers]
-        if self.is_impossible is not None and self.is_impossible == bool(texts):
+        if self.is_impossible == bool(texts):
             raise DataError(f"is_impossible is {self.is_impossible}, but it has {len(texts)} answers; correct one")
         if spans and not texts:
             raise DataError("it has detected_answers, but no answers to score with; add them")
@@ -205,27 +207,19 @@ def _parse_cells(row: dict) -> dict:
     # A table has answers as JSON or Python, or as a text beside its offset.
     names = [name for name in ("answers", "detected_answers") if isinstance(row.get(name), str)]
     row = row | {name: _parse_cell(row[name]) for name in names}
-    if isinstance(row.get("is_impossible"), str):
-        row["is_impossible"] = _FLAGS.get(row["is_impossible"].lower(), row["is_impossible"])
     if "answers" not in row and "answer_start" in row:
         text, start = row.get("answer") or row.get("answer_text"), row["answer_start"]
         if re.fullmatch(r"-?\d{1,15}(\.0)?", str(start)):  # pandas writes whole numbers so in a column with gaps
             start = int(float(start))
-        has_none = _is_blank(text) and (_is_blank(start) or start == -1)
+        has_none = text in (None, "") and start in (None, "", -1)
         row["answers"] = [] if has_none else [{"text": text, "answer_start": start}]
     return row
 
 
-def _is_blank(cell: object) -> bool:
-    return cell is None or cell == "" or cell != cell  # pandas has NaN for an empty cell
-
-
 def _parse_cell(cell: str) -> object:
     for parse in (json.loads, ast.literal_eval):
-        try:
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return parse(cell)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
     raise DataError(f"answers are neither JSON nor a Python value, found {cell!r:.60}; write JSON")
 
 

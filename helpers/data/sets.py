@@ -27,10 +27,8 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     if settings is None:
         return {}
     if data.source == "mini":
-        size, drawn_by = data.test_size or mini.TEST, data.drawn_by
-        many = mini.make_adversarial(
-            data.domains[settings.domain], size=size, seed=drawn_by, conventions=data.conventions
-        )
+        drawn = {"size": data.test_size or mini.TEST, "seed": data.drawn_by, "conventions": data.conventions}
+        many = mini.make_adversarial(data.domains[settings.domain], **drawn)
         groups = [list(group) for _, group in groupby(many, key=lambda example: example.group)]
         # One variant per question: the first of the first, the second of the second, so that all wordings occur.
         pairs = [(clean, variants[number % len(variants)]) for number, (clean, *variants) in enumerate(groups)]
@@ -73,10 +71,8 @@ def question_set_names(data: DataSettings) -> list[str]:
 def may_be_unanswerable(data: DataSettings, name: str) -> list[bool]:
     """Tell for each question of the set called ``name`` whether it may have no answer. Raises DataError."""
     part, _, domain = name.partition("/")
-    if name in SETS:
-        domain = data.adversarial.domain
-    if domain:
-        return [data.may_be_unanswerable(domain)] * len(question_set(data, name))
+    if domain or name in SETS:
+        return [data.may_be_unanswerable(domain or data.adversarial.domain)] * len(question_set(data, name))
     return [data.may_be_unanswerable(domain) for domain in data.domains for _ in getattr(load(data, domain), part)]
 
 

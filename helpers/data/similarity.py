@@ -10,14 +10,10 @@ from helpers.presets.schema import DataSettings
 
 
 def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cosine similarities of the domains' questions, and the weights that the paper derives from them.
-
-    The questions of each domain form one document, represented by TF-IDF. Passages are left out, since domains may
-    share them and still ask differently.
+    """Return the cosines of the domains' questions, one document of TF-IDF each, and the paper's weights from them.
 
     Both arrays are N × N, in the order of the mapping. Row i of the weights is row i of the cosines divided by its sum
-    over j ≠ i, with 0 on the diagonal; where no word is shared, all others weigh 1 / (N - 1). Raises DataError for
-    fewer than two domains, and for a domain whose questions hold no word.
+    over j ≠ i, with 0 on the diagonal; where no word is shared, all others weigh 1 / (N - 1). Raises DataError.
     """
     count = len(questions_by_domain)
     if count < 2:
@@ -64,18 +60,15 @@ def _vectorise(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, n
     return vectorizer.fit_transform(documents).toarray(), vectorizer.get_feature_names_out()
 
 
-Weights = dict[str, dict[str, float]]  # s_ij by target i and source j
-
-
 @cache
-def tfidf_weights(data: DataSettings) -> Weights:
-    """Compute s_ij from the TF-IDF of the training questions. Raises DataError where there is but one domain."""
+def tfidf_weights(data: DataSettings) -> dict[str, dict[str, float]]:
+    """Compute s_ij by target i and source j from the TF-IDF of the training questions. Raises DataError."""
     names, (_, s) = list(data.domains), question_similarity(training_questions(data))
     # Rounded, as they are part of keys and another machine may add them up in another order.
     return {i: {j: round(float(s[a, b]), 6) for b, j in enumerate(names) if a != b} for a, i in enumerate(names)}
 
 
-def similarities(data: DataSettings, method: str) -> Weights:
+def similarities(data: DataSettings, method: str) -> dict[str, dict[str, float]]:
     """Return s_ij: from TF-IDF as in the paper, 1 ("uniform", -SIMI), or 1/(N - 1) ("equal")."""
     s = tfidf_weights(data)
     if method == "tf-idf":

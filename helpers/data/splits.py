@@ -1,7 +1,4 @@
-"""Split what the files of a domain leave together into train, valid and test, by hashes of the texts.
-
-Neither the order of a file nor the machine matters.
-"""
+"""Split what the files of a domain leave together, by hashes of the texts: neither order nor machine matters."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -20,13 +17,11 @@ JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
 def split_questions(
     name: str, parts: dict[str, list[Record]], seed: int, drawn_by: int, valid_size: int
 ) -> tuple[dict[str, list[Example]], list[str]]:
-    """Return all three parts of a domain, and notes on what was done.
+    """Return all three parts of a domain, without splitting a passage, and notes on what was done. Raises DataError.
 
     - One file: a fifth of its questions is test, ``valid_size`` of the rest are valid.
     - Train and test (or valid): the second is test, ``valid_size`` questions of train are valid (Liu et al. 2020).
     - Valid and test: the first is train, the second is halved by document.
-
-    Passages are never split. Raises DataError.
     """
     notes = []
     if set(parts) == {"valid", "test"}:
@@ -75,11 +70,9 @@ def split_by_passage(
     groups = sorted(by_root.values(), key=lambda group: digest(seed, *sorted({r.example.context for r in group})))
     count = bisect_left(list(accumulate(map(len, groups))), size) + 1
     if count >= len(groups):
-        unit = "documents" if by_document else "passages"
-        raise DataError(
-            f"{name}: {len(records):,} questions in {len(groups):,} {unit} are too few to set {size:,.0f} aside; give "
-            "more, lower valid_size, or give train, valid and test in files of their own"
-        )
+        problem = f"{len(records):,} questions in {len(groups):,} {'documents' if by_document else 'passages'}"
+        todo = "give more, lower valid_size, or give train, valid and test in files of their own"
+        raise DataError(f"{name}: {problem} are too few to set {size:,.0f} aside; {todo}")
     return list(chain(*groups[:count])), list(chain(*groups[count:]))
 
 
@@ -157,10 +150,8 @@ def split_jointly(domains: dict[str, Parts]) -> dict[str, Parts]:
     table = [(name, record) for name, parts in domains.items() for record in parts["all"]]
     label, count = Counter(record.label for _, record in table).most_common()[-1]
     if count < 2 * FOLDS:
-        raise DataError(
-            f'split = "joint" needs {2 * FOLDS} texts of each label, found {count} of {label}; give more, or set '
-            'split = "content" in the preset'
-        )
+        problem = f'split = "joint" needs {2 * FOLDS} texts of each label, found {count} of {label}'
+        raise DataError(f'{problem}; give more, or set split = "content" in the preset')
 
     def fold(rows: list) -> tuple[list, list]:
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=JOINT_SEED)

@@ -8,18 +8,9 @@ from typing import NamedTuple
 from helpers.data.examples import DataError
 from helpers.data.files import Rows, check_text, digest, find_parts, parse_each, read_rows, read_table
 
-TEXTS = (  # columns of a text or of a pair; the first of these that a row has are read
-    ("premise", "hypothesis"),
-    ("sentence1", "sentence2"),
-    ("#1 String", "#2 String"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("text", "text_pair"),
-    ("text",),
-    ("sentence",),
-    ("review",),
-    ("content",),
-)
+# Columns of a text or of a pair; the first of these that a row has are read.
+TEXTS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("#1 String", "#2 String"), ("question1", "question2"))
+TEXTS += (("question", "sentence"), ("text", "text_pair"), ("text",), ("sentence",), ("review",), ("content",))
 LABELS = ("label", "gold_label", "class", "sentiment")
 IDS = ("id", "pairID", "idx", "unique_id")
 GENRES = ("genre", "domain")
@@ -57,8 +48,7 @@ GLUE = {
 
 
 class Labelled(NamedTuple):
-    """A text, a pair, or a context with its endings; ``label`` is a name, a score, or the right ending's number ("":
-    unknown)."""
+    """A text, a pair, or a context with its endings; ``label`` is a name, a score, the right ending's number, or ""."""
 
     id: str
     first: str
@@ -66,10 +56,11 @@ class Labelled(NamedTuple):
     label: str
 
 
+Names = Sequence[str]
 Parts = dict[str, list[Labelled]]  # train, valid, test and unlabelled; "all" where nothing names a part
 
 
-def read_texts(path: Path, labels: Sequence[str] = (), genre: str = "") -> Parts:
+def read_texts(path: Path, labels: Names = (), genre: str = "") -> Parts:
     """Read the texts of a domain by part: of a file, of a folder, or of files whose names begin alike.
 
     Rows without an agreed label are left out, and with ``genre`` those of other genres. Raises DataError.
@@ -103,7 +94,7 @@ def parse_glue(rows: Rows, place: object, task: GlueTask, label: str = "") -> li
     if task.configuration == "qqp":  # some of its official rows are broken (huggingface/datasets, issue 277)
         rows = [(where, row) for where, row in rows if isinstance(row, dict) and row["question1"] and row["question2"]]
     ids, columns = ((), (label,)) if label else (("index", "idx", "id"), ())
-    return parse_texts(rows, place, task.labels, columns=columns, ids=ids, scores=not task.labels)
+    return parse_texts(rows, place, task.labels or None, columns=columns, ids=ids)
 
 
 def _find_files(folder: Path, names: dict[str, str]) -> dict[str, Path]:
@@ -142,18 +133,11 @@ def _get_text(row: dict, name: str) -> str:
 
 
 def parse_texts(
-    rows: Rows,
-    place: object,
-    labels: Sequence[str] = (),
-    *,
-    columns: Sequence[str] = LABELS,
-    ids: Sequence[str] = IDS,
-    genre: str = "",
-    scores: bool = False,
+    rows: Rows, place: object, labels: Names | None = (), *, columns: Names = LABELS, ids: Names = IDS, genre: str = ""
 ) -> list[Labelled]:
     """Return the texts of rows, each with the label in the first of ``columns`` that it has. Raises DataError.
 
-    A label is one of ``labels``, by name or class number, or any name if there are none.
+    A label is one of ``labels``, by name or class number, any name if there are none, or a score if these are None.
     """
 
     def parse(_: str, row: dict) -> Labelled | None:
@@ -168,29 +152,20 @@ def parse_texts(
                 "expected a column text (or sentence, review, content), or two such as premise and hypothesis, and a "
                 f"column {' or '.join(columns)}; found {', '.join(row)[:120]}"
             )
-        texts, label = [_get_text(row, name) for name in names], ""
-        if columns:
-            label = _parse_score(row[column]) if scores else _parse_label(row[column], column, labels)
+        texts = [_get_text(row, name) for name in names]
+        label = _parse_label(row[column], column, labels) if column else ""
         if label is None:
             return None
-        given = next((str(row[name]).strip() for name in ids if type(row.get(name)) in (str, int)), "")
-        return Labelled(given or digest(*texts)[:16], texts[0], texts[1] if len(texts) > 1 else None, label)
+        name = next((str(row[name]).strip() for name in ids if type(row.get(name)) in (str, int)), "")
+        return Labelled(name or digest(*texts)[:16], texts[0], texts[1] if len(texts) > 1 else None, label)
 
     return parse_each(parse, rows, place)
 
 
-def _parse_score(value: object) -> str:
-    try:
-        score = float(str(value))
-    except ValueError:
-        score = -1.0
-    if not 0 <= score <= HIGHEST:
-        raise DataError(f"expected a score from 0 to {HIGHEST:g}, found {value!r:.40}; correct or remove the row")
-    return str(round(score, 3))  # the Hub's 3.8 is 3.799999952316284
-
-
-def _parse_label(value: object, column: str, labels: Sequence[str]) -> str | None:
+def _parse_label(value: object, column: str, labels: Names | None) -> str | None:
     # Returns None where annotators did not agree.
+    if labels is None:
+        return _parse_score(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = str(value).strip()
@@ -213,6 +188,16 @@ def _parse_label(value: object, column: str, labels: Sequence[str]) -> str | Non
     raise DataError(f"the label {text!r:.60} is none of {', '.join(labels)}; correct it, or name it in labels")
 
 
+def _parse_score(value: object) -> str:
+    try:
+        score = float(str(value))
+    except ValueError:
+        score = -1.0
+    if not 0 <= score <= HIGHEST:
+        raise DataError(f"expected a score from 0 to {HIGHEST:g}, found {value!r:.40}; correct or remove the row")
+    return str(round(score, 3))  # the Hub's 3.8 is 3.799999952316284
+
+
 def find_reviews(path: Path) -> list[Path]:
     """Return Amazon's files of labelled reviews of the domain at ``path``, the positive ones first."""
     folder, begin = (path, "") if path.is_dir() else (path.parent, f"{path.name}.")
@@ -222,16 +207,16 @@ def find_reviews(path: Path) -> list[Path]:
 
 def _read_reviews(file: Path) -> Rows:
     # The format of Blitzer et al. 2007: the file's name is the label. Tags look like XML, but nothing is escaped.
-    content = file.read_bytes()
+    content, label = file.read_bytes(), file.name.split(".")[-2]
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:  # the authors' own files
         text = content.decode("latin-1")
-    label, tags = file.name.split(".")[-2], re.findall(r"^</?review>[^\S\n]*$", text, re.MULTILINE)
+    tags = re.findall(r"^</?review>[^\S\n]*$", text, re.MULTILINE)
     if not tags or [tag.strip() for tag in tags] != ["<review>", "</review>"] * (len(tags) // 2):
         raise DataError(f"{file}: expected reviews, each between the lines <review> and </review>; fetch it again")
     bodies = re.findall(r"^<review>\s*$(.*?)^</review>\s*$", text, re.DOTALL | re.MULTILINE)
     for number, body in enumerate(bodies, 1):
         fields = dict(re.findall(r"^<(\w+)>[^\S\n]*\n(.*?)^</\1>", body, re.DOTALL | re.MULTILINE))
-        fields = {name: fields.get(tag, "").strip() for name, tag in (("id", "unique_id"), ("text", "review_text"))}
-        yield f"review {number}", fields | {"label": label}
+        text = fields.get("review_text", "").strip()
+        yield f"review {number}", {"id": fields.get("unique_id", "").strip(), "text": text, "label": label}

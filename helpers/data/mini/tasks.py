@@ -1,11 +1,8 @@
-"""The labelled texts of the miniature world: claims, reviews, and the tasks of a multi-task model.
+"""The labelled texts of the miniature world, from one seed and the words of tasks.toml.
 
-Everything follows from one seed and the words of tasks.toml. Claims are about passages, in five genres (after MultiNLI,
-Williams et al. 2018). Reviews are in four domains (after Amazon's, Blitzer et al. 2007). The ten tasks have the shapes
-of GLUE's (Wang et al. 2019) and SWAG's (Zellers et al. 2018).
-
-Functions such as `make_claim` make one example: its texts, and its label's name, a score, or the right ending's number.
-Claims and second texts are drawn alike for all labels, so they give none of them away.
+Claims about passages are in five genres (after MultiNLI), reviews in four domains (after Amazon's). The ten tasks have
+the shapes of GLUE's and SWAG's. Functions such as `make_claim` make one example: its texts, and its label's name, a
+score, or the right ending's number. Claims and second texts are drawn alike for all labels, so none gives a label away.
 """
 
 import zlib
@@ -16,24 +13,8 @@ import numpy as np
 
 from helpers.data.examples import Choice, DataError, Domain, Pair, Task
 from helpers.data.files import ALL_PARTS, PARTS
-from helpers.data.mini.world import (
-    RELATIONS,
-    STYLES,
-    TYPES,
-    Relation,
-    Rng,
-    Statement,
-    Table,
-    ask,
-    choose,
-    draw,
-    make_id,
-    pick,
-    pools,
-    read_words,
-    relations_of,
-    state,
-)
+from helpers.data.mini import world
+from helpers.data.mini.world import RELATIONS, STYLES, Relation, Rng, Statement, Table, draw, pick, pools, relations_of
 
 CLAIM_LABELS = ("contradicted", "entailed", "not said")
 REVIEW_LABELS = ("negative", "positive")
@@ -49,7 +30,7 @@ HARD = 0.3  # share of hard cases among negative ones
 SHARES = {"subject": 1.6, "relation": 1.4, "value": 1.4, "wording": 0.6}  # what each adds to a similarity, 5 in all
 NOISE = 0.3  # standard deviation of a similarity
 
-TEXTS = read_words("tasks.toml")
+TEXTS = world.read_words("tasks.toml")
 GENRES, REVIEWS, TASKS = vars(TEXTS.genres), vars(TEXTS.reviews), vars(TEXTS.tasks)
 TEXT_STREAMS = {name: 200 + number for number, name in enumerate([*GENRES, *REVIEWS])}  # of random numbers
 TASK_STREAMS = {name: 300 + number for number, name in enumerate(TASKS)}
@@ -58,14 +39,12 @@ TASK_STREAMS = {name: 300 + number for number, name in enumerate(TASKS)}
 def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statement]]:
     """Draw a claim's label, the statement that it makes, the name of its subject, and the statements of its passage.
 
-    The passage makes the claim's statement (entailed), or one with another value (contradicted), or with another
-    relation (not said). It also states the relation of a rival, sometimes with the claim's value, so that finding the
-    value in the passage is not enough."""
+    The passage also states the relation of a rival, sometimes with the claim's value: finding that is not enough."""
     style, pool, used = STYLES[genre.style], pools(), set()
     label = pick(rng, CLAIM_LABELS)
     chained = rng.random() < genre.chains
-    topic = "person" if chained else TYPES[rng.choice(3, p=style.subjects)]
-    relation, other = choose(rng, relations_of(topic), 2, style.favourites)
+    topic = "person" if chained else world.TYPES[rng.choice(3, p=style.subjects)]
+    relation, other = world.choose(rng, relations_of(topic), 2, style.favourites)
     subject, rival, stranger = (draw(rng, pool[topic], used) for _ in range(3))
     value, wrong = (draw(rng, pool[relation.object], used) for _ in range(2))
     other_value = draw(rng, pool[other.object], used)
@@ -88,7 +67,7 @@ def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statem
 def make_claim(rng: Rng, genre: Table) -> tuple[str, str, str]:
     """Make a claim and its passage; an entailed claim is in other words than the passage."""
     label, (_, relation, value), name, statements = draw_claim(rng, genre)
-    passage = state(rng, STYLES[genre.style], shuffle(rng, statements)).text
+    passage, _ = world.state(rng, STYLES[genre.style], shuffle(rng, statements))
     asks = [text.format(s=name, o=value) for text in relation.asks]
     wordings = [text.format(s=name, o=value) for text in relation.statements]
     claim = pick(rng, genre.claims).format(s=name, o=value, nouns=relation.nouns, asks=asks, statements=wordings)
@@ -96,10 +75,7 @@ def make_claim(rng: Rng, genre: Table) -> tuple[str, str, str]:
 
 
 def make_review(rng: Rng, things: Table) -> tuple[str, None, str]:
-    """Make a review of some things: opinions about a few aspects.
-
-    The majority of its opinions decides its label, unless there is a verdict. A word of praise in one domain may be a
-    complaint in another."""
+    """Make a review: opinions on a few aspects, whose majority decides its label unless there is a verdict."""
     positive = bool(rng.integers(2))
     has_verdict = rng.random() < VERDICT
     if has_verdict:
@@ -149,10 +125,6 @@ def spoil(rng: Rng, words: list[str]) -> list[str]:
     if way == "leave out":
         return rest
     return [words[index], *rest] if index else [*rest, words[index]]
-
-
-def make_sentiment(rng: Rng) -> tuple[str, None, str]:
-    return make_review(rng, pick(rng, list(REVIEWS.values())))
 
 
 def make_inference(rng: Rng, genres: Sequence[str], labels: Sequence[str]) -> tuple[str, str, str]:
@@ -236,7 +208,7 @@ def make_reference(rng: Rng) -> tuple[str, str, str]:
 def make_continuation(rng: Rng) -> tuple[str, tuple[str, ...], int]:
     """Make a context of two facts and four endings, one of which repeats the first fact.
 
-    The others are about other subjects with other values. In hard cases each subject and each value stands in two."""
+    In hard cases each subject and each value stands in two endings."""
     used: set[str] = set()
     facts = draw_two_facts(rng, used)
     (subject, relation, value), (rival, *_) = facts
@@ -268,8 +240,7 @@ def shuffle(rng: Rng, statements: Sequence[Statement]) -> list[Statement]:
 
 
 def tell(rng: Rng, facts: Sequence[Statement]) -> str:
-    style = pick(rng, list(STYLES.values()))
-    return state(rng, style, shuffle(rng, facts)).text
+    return world.state(rng, pick(rng, list(STYLES.values())), shuffle(rng, facts))[0]
 
 
 def fill(fact: Statement, wording: int) -> str:
@@ -278,7 +249,7 @@ def fill(fact: Statement, wording: int) -> str:
 
 
 def make_question(rng: Rng, subject: str, relation: Relation) -> str:
-    return ask(rng, STYLES[pick(rng, TEXTS.words.styles)], subject, relation)
+    return world.ask(rng, STYLES[pick(rng, TEXTS.words.styles)], subject, relation)
 
 
 @cache
@@ -290,7 +261,7 @@ def find_similar(name: str, kind: str) -> list[str]:
 
 MAKERS: dict[str, Callable] = {  # by task, given random numbers
     "acceptability": make_acceptable,
-    "sentiment": make_sentiment,
+    "sentiment": lambda rng: make_review(rng, pick(rng, list(REVIEWS.values()))),
     "inference": partial(make_inference, genres=TEXTS.words.genres, labels=TASKS["inference"].labels),
     "inference-small": partial(make_inference, genres=TEXTS.words.other_genres, labels=TASKS["inference-small"].labels),
     "paraphrase-questions": make_question_pair,
@@ -310,9 +281,7 @@ def label_names(domain: str) -> tuple[str, ...]:
 
 
 def load_texts(name: str, *, seed: int = 0, train_size: int = 0, valid_size: int = 100, test_size: int = 200) -> Domain:
-    """Load a domain of claims (claim and passage) or reviews (one text); ``train_size`` 0 stands for its default size.
-
-    A smaller part begins a larger one. Raises DataError."""
+    """Load a domain of claims or reviews; ``train_size`` 0 stands for its default size. Raises DataError."""
     labels, table = label_names(name), (GENRES | REVIEWS)[name]
     make = make_claim if name in GENRES else make_review
     sizes, parts = (train_size or table.size, valid_size, test_size), {}
@@ -320,7 +289,7 @@ def load_texts(name: str, *, seed: int = 0, train_size: int = 0, valid_size: int
         rng, parts[part] = np.random.default_rng([seed, TEXT_STREAMS[name], number]), []
         for i in range(size):
             *texts, label = make(rng, table)
-            parts[part].append(Pair(make_id(name, seed, part, i), *texts, labels.index(label)))
+            parts[part].append(Pair(world.make_id(name, seed, part, i), *texts, labels.index(label)))
     return Domain(name, **parts)
 
 
@@ -335,9 +304,7 @@ def load_task(
     test_size: int = 200,
     unlabelled_size: int = 0,
 ) -> Task:
-    """Load the task ``source`` under a ``name``; ``train_size`` 0 stands for ``times`` its default size.
-
-    A smaller part begins a larger one. No two examples have the same first text. Raises DataError."""
+    """Load a task under a ``name``; ``train_size`` 0 stands for ``times`` its default size. Raises DataError."""
     if source not in TASKS:
         raise DataError(f"{name}: unknown miniature task {source!r}; there are {', '.join(TASKS)}")
     task, parts = TASKS[source], {}
@@ -347,9 +314,9 @@ def load_task(
         rows, parts[part] = make_distinct(source, number, seed), []
         for i in range(size):
             *texts, label = next(rows)
-            if task.labels:
-                label = task.labels.index(label)
-            parts[part].append(example(make_id(name, seed, part, i), *texts, None if part == "unlabelled" else label))
+            label = task.labels.index(label) if task.labels else label
+            label = None if part == "unlabelled" else label
+            parts[part].append(example(world.make_id(name, seed, part, i), *texts, label))
     return Task(name, kind=task.kind, labels=tuple(task.labels), metrics=tuple(task.metrics), **parts)
 
 

@@ -1,9 +1,8 @@
 """The miniature world: passages that state facts about invented people, companies and towns, and questions about them.
 
-Everything follows from one seed and the words of world.toml. Five domains share all relations. They differ in size, in
-wording and in the relations that they often ask about. A passage states 6 or 7 facts about three subjects of one type,
-so every question has at least two wrong answers of the right type. Half of all names, chosen by checksum, are used for
-pretraining alone.
+Everything follows from one seed and the words of world.toml. Five domains share all relations, and differ in size, in
+wording and in the relations that they often ask about. Every question has at least two wrong answers of the right type.
+A smaller part of a domain begins a larger one. Half of all names, chosen by checksum, are used for pretraining alone.
 """
 
 import json
@@ -24,6 +23,7 @@ from helpers.data.questions import closest_span
 TYPES = ("person", "company", "town")  # of subjects
 FAVOURITE = 6  # how much likelier a domain's favourite relations are than the others
 QUESTIONS = 4  # at most, per passage
+VARIANTS = 3  # adversarial ones per question
 TEST = 200  # test questions per domain
 STORIES, STORIES_SIZE = "stories", 500  # the domain with free answers, and its number of training questions
 UNANSWERABLE = "-unanswerable"  # ends the name of a domain in which some questions have no answer (SQuAD 2.0)
@@ -52,9 +52,7 @@ STREAMS |= {name + UNANSWERABLE: 110 + number for number, name in enumerate(DOMA
 
 
 class Fact(NamedTuple):
-    """A value as a passage states it: ``subject`` has ``value`` in ``relation``, in its statement number ``wording``.
-
-    The value begins at character ``start``, between ``before`` and ``after`` where it is written in full."""
+    """A statement in a passage. Its value begins at ``start``, between ``before`` and ``after`` if it is in full."""
 
     subject: str
     relation: Relation
@@ -70,14 +68,6 @@ class Fact(NamedTuple):
     def span(self, full: bool) -> tuple[int, int]:
         first = self.start - len(self.before) if full else self.start
         return first, first + len(self.answer(full))
-
-
-class Passage(NamedTuple):
-    """A passage, the facts that it states, and the statements that it leaves out."""
-
-    text: str
-    facts: tuple[Fact, ...]
-    untold: tuple[Statement, ...] = ()
 
 
 @cache
@@ -104,9 +94,7 @@ def pick(rng: Rng, values: Sequence):
 
 
 def draw(rng: Rng, values: Sequence[str], used: set[str], split: Callable = lambda value: [value]) -> str:
-    """Draw a value that shares no part (see ``split``) with those ``used``, and add its parts to these.
-
-    So every question has one answer. Raises ValueError."""
+    """Draw a value that shares no part (see ``split``) with those ``used``, and add its parts. Raises ValueError."""
     for _ in range(1000):
         value = pick(rng, values)
         if used.isdisjoint(split(value)):
@@ -126,8 +114,8 @@ def choose(rng: Rng, relations: list[Relation], number: int, favourites: Sequenc
 
 def make_passage(
     rng: Rng, style: Style, *, facts: int | None = None, pretraining: bool = False, untold: int = 0, full: bool = False
-) -> Passage:
-    """Make a passage: three subjects (six for chains) with the same relations.
+) -> tuple[str, list[Fact], list[Statement]]:
+    """Make a passage about three subjects (six for chains) with the same relations: text, facts, and what is untold.
 
     For pretraining all relations are equally likely. ``facts`` limits the number of statements, ``untold`` of which are
     left out of the text. With ``full`` values are written in full."""
@@ -149,10 +137,13 @@ def make_passage(
         statements.append((subject, relation, draw(rng, pool[relation.object], used)))
     shuffled = [statements[i] for i in rng.permutation(len(statements))[:facts]]
     opening = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
-    return state(rng, style, shuffled[untold:], opening, full=full)._replace(untold=tuple(shuffled[:untold]))
+    return *state(rng, style, shuffled[untold:], opening, full), shuffled[:untold]
 
 
-def state(rng: Rng, style: Style, statements: list[Statement], opening: str = "", *, full: bool = False) -> Passage:
+def state(
+    rng: Rng, style: Style, statements: Sequence[Statement], opening: str = "", full: bool = False
+) -> tuple[str, list[Fact]]:
+    """State facts in a passage. Returns its text, and the facts with their places in it."""
     text, facts = opening, []
     for subject, relation, value in statements:
         wording = pick(rng, style.statements)
@@ -161,7 +152,7 @@ def state(rng: Rng, style: Style, statements: list[Statement], opening: str = ""
         start = len(text) + sentence.index("{o}") + len(before)
         facts.append(Fact(subject, relation, value, wording, start, before, after))
         text += sentence.replace("{o}", before + value + after) + " "
-    return Passage(text.rstrip(), tuple(facts))
+    return text.rstrip(), facts
 
 
 def pick_affixes(rng: Rng, relation: Relation, full: bool) -> tuple[str, str]:
@@ -187,37 +178,35 @@ def ask(rng: Rng, style: Style, subject: str, relation: Relation) -> str:
 def make_questions(
     rng: Rng, style: Style, number: int, unanswerable: float = 0.0, conventions: bool = False
 ) -> Iterator[tuple]:
-    """Make up to ``number`` questions about a new passage.
+    """Make up to ``number`` questions about a new passage: question, text, answers, span, facts, the fact that answers.
 
-    Yields question, passage, answers and span, then the passage's facts and the one that answers. An ``unanswerable``
-    share asks for a relation that the passage states of other subjects alone, so that there is a plausible wrong answer
-    (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style decides which
-    answers include that."""
-    passage = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
-    stated = [fact.relation.name for fact in passage.facts]
-    targets = [(fact.subject, fact) for fact in passage.facts if stated.count(fact.relation.name) > 1]
+    An ``unanswerable`` share asks for a relation that the passage states of others alone, so that there is a plausible
+    wrong answer (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style
+    decides which answers include that."""
+    text, facts, untold = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
+    stated = [fact.relation.name for fact in facts]
+    targets = [(fact.subject, fact) for fact in facts if stated.count(fact.relation.name) > 1]
     if style.hops == 2:
-        chains = find_chains(passage.facts)
+        chains = find_chains(facts)
         targets += [(f"the {first.relation.nouns[0]} of {first.subject}", second) for first, second in chains]
-    names = {name for fact in passage.facts for name in (fact.subject, fact.value)}
-    unsaid = [(s, relation) for s, relation, _ in passage.untold if s in names and relation.name in stated]
+    names = {name for fact in facts for name in (fact.subject, fact.value)}
+    unsaid = [(subject, relation) for subject, relation, _ in untold if subject in names and relation.name in stated]
     for index in rng.permutation(len(targets))[:number]:
         subject, fact = targets[index]
         if unanswerable and rng.random() < unanswerable:
             target = draw(rng, pools()[fact.relation.subject], names), fact.relation
             if unsaid and rng.random() < NAMED:
                 target = unsaid.pop()
-            yield ask(rng, style, *target), passage.text, (), None, passage.facts, None
+            yield ask(rng, style, *target), text, (), None, facts, None
         else:
             question, full = ask(rng, style, subject, fact.relation), fact.relation.object in style.full
-            yield question, passage.text, (fact.answer(full),), fact.span(full), passage.facts, fact
+            yield question, text, (fact.answer(full),), fact.span(full), facts, fact
 
 
 def make_story(rng: Rng) -> tuple[str, list[Statement]]:
-    """Tell a story of 4 to 6 facts about two people, two companies and two towns; no two names in it share a word.
+    """Tell a story of 4 to 6 facts; no two names in it share a word. Returns it and the facts to ask for.
 
-    Returns the story and the facts to ask for. Each relation is told of two subjects, so every answer has a rival. The
-    last of an odd number of facts has no rival and is not returned."""
+    Each relation is told of two subjects. The last of an odd number of facts has no rival and is not returned."""
     pool, used = pools(), set()
     cast = {kind: [draw(rng, pool[kind], used, str.split) for _ in range(2)] for kind in TYPES}
     size = int(rng.integers(4, 7))
@@ -235,9 +224,7 @@ def make_story(rng: Rng) -> tuple[str, list[Statement]]:
 
 
 def make_story_questions(rng: Rng, number: int) -> Iterator[tuple]:
-    """Make up to ``number`` questions about a new story, in the manner of NarrativeQA.
-
-    Yields question, story, two free answers and the span nearest to them. Mostly one answer is the short one."""
+    """Make up to ``number`` questions about a new story, with two free answers and the span nearest to them."""
     story, facts = make_story(rng)
     for index in rng.permutation(len(facts))[:number]:
         subject, relation, value = facts[index]
@@ -282,9 +269,7 @@ def load_domain(
     test_size: int = TEST,
     conventions: bool = False,
 ) -> Domain:
-    """Load a miniature domain, or the stories; ``train_size`` 0 stands for its default size. Raises DataError.
-
-    With ``conventions`` domains disagree about what an answer includes. A smaller part begins a larger one."""
+    """Load a miniature domain, or the stories; ``train_size`` 0 stands for its default size. Raises DataError."""
     if name not in STREAMS:
         raise DataError(
             f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}, each also with the ending "
@@ -308,14 +293,11 @@ def list_candidates(
             yield example.answers[0], sorted(values | {f.subject for f in facts if f.relation.subject == kind})
 
 
-def make_adversarial(
-    domain: str = "encyclopedia", *, size: int = TEST, variants: int = 3, seed: int = 0, conventions: bool = False
-) -> list[Example]:
-    """Make ``variants`` of each test question of a domain; each has a misleading sentence at the end of its passage.
+def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False) -> list[Example]:
+    """Make `VARIANTS` of each test question, which follow it, share its group, and end with a misleading sentence.
 
     As in AddSent (Jia and Liang 2017), the sentence answers a similar question: it states the same relation of a
-    subject with a similar name, with a wrong value. Each question stands before its variants, which share its
-    ``group``. Raises DataError."""
+    subject with a similar name, with a wrong value. Raises DataError."""
     if domain not in STYLES:
         raise DataError(f"{domain!r} has no adversarial questions; there are some for {', '.join(DOMAINS)}")
     rng, examples = np.random.default_rng([seed, 99]), []
@@ -323,7 +305,7 @@ def make_adversarial(
         examples.append(example)
         used = {other.subject for other in facts} | {other.value for other in facts}
         lookalikes = find_lookalikes(fact.subject, fact.relation.subject)
-        for number in range(variants):
+        for number in range(VARIANTS):
             subject = draw(rng, lookalikes, used)
             value = draw(rng, pools()[fact.relation.object], used)
             before, after = pick_affixes(rng, fact.relation, conventions)
