@@ -65,15 +65,14 @@ def test_similarity_by_hand():
 
 @torch.no_grad()
 def test_fusion_by_hand():
-    def fused(activation, candidate, gate, old, new):
-        return fusion(Fusion(1, activation), candidate, gate)(torch.tensor([old]), torch.tensor([new])).item()
+    def fused(candidate, gate, old, new):
+        return fusion(Fusion(1), candidate, gate)(torch.tensor([old]), torch.tensor([new])).item()
 
-    assert fused("relu", TAKES_NEW, SHUT, 2.0, 4.0) == 2  # a shut gate leaves what was there
-    assert fused("relu", (1, 10, 100, 1000), OPEN, 3.0, 2.0) == 3 + 20 + 600 + 1000
+    assert fused(TAKES_NEW, SHUT, 2.0, 4.0) == 2  # a shut gate leaves what was there
+    assert fused((1, 10, 100, 1000), OPEN, 3.0, 2.0) == 3 + 20 + 600 + 1000
     # a gate of 3/4: three quarters of the candidate, a quarter of what was there
-    assert fused("relu", TAKES_NEW, LN3, 2.0, 4.0) == pytest.approx(3.0 + 0.5)
-    assert fused("relu", TAKES_NEW, LN3, 2.0, -4.0) == pytest.approx(0.5)
-    assert fused("tanh", TAKES_NEW, LN3, 2.0, -4.0) == pytest.approx(0.75 * math.tanh(-4) + 0.5)
+    assert fused(TAKES_NEW, LN3, 2.0, 4.0) == pytest.approx(3.0 + 0.5)
+    assert fused(TAKES_NEW, LN3, 2.0, -4.0) == pytest.approx(0.5)
 
 
 def test_masked_softmax_by_hand():
@@ -195,10 +194,10 @@ def test_a_recurrent_layer_is_pytorchs_bidirectional_lstm_that_never_reads_paddi
 
 def test_words_are_spelt_and_those_of_glove_stay_fixed():
     torch.manual_seed(0)
-    words = Words(vocab_size=5, word_width=2, letter_width=4, given=True)
+    words = Words(vocab_size=5, word_width=2, letter_width=4, fixed=True)
     words.spelling[1, :2] = words.spelling[2, :2] = torch.tensor([7, 8])
     words.spelling[3, :2] = torch.tensor([8, 7])
-    words.given[2], words.is_given[2] = torch.tensor([0.5, -0.5]), True
+    words.fixed[2], words.is_fixed[2] = torch.tensor([0.5, -0.5]), True
     ids = torch.tensor([[1, 2, 3, 1, 4]])
     (before,), again = words(ids), words(ids[:, :1], ids[:, 1:])
     assert torch.allclose(torch.cat(again, 1), before) and before.shape == (1, 5, words.width) and words.width == 2 + 4

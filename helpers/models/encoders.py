@@ -153,14 +153,13 @@ def head_of(model: nn.Module, domain: str) -> nn.Module:
     if domain not in heads:
         raise EncoderError(f"the classifier has no head of {domain!r}; it has {', '.join(map(repr, heads))}")
     classes = len(names) // len(heads)
-    numbers = range(heads.index(domain) * classes, (heads.index(domain) + 1) * classes)
+    rows = slice(heads.index(domain) * classes, (heads.index(domain) + 1) * classes)
     single = copy.deepcopy(model)
     layer = last_layer(single)
-    layer.weight = nn.Parameter(layer.weight[list(numbers)].detach().clone())
-    if layer.bias is not None:
-        layer.bias = nn.Parameter(layer.bias[list(numbers)].detach().clone())
+    for name, values in list(layer.named_parameters()):
+        setattr(layer, name, nn.Parameter(values[rows].detach().clone()))
     layer.out_features = single.num_labels = classes
-    name_labels(single, [names[number].removeprefix(domain).strip() for number in numbers])
+    name_labels(single, [names[number].removeprefix(domain).strip() for number in range(rows.start, rows.stop)])
     single.config.update({"heads": [domain], "problem_type": "single_label_classification"})
     return single
 

@@ -5,11 +5,9 @@ question and with itself while they remember earlier alignments, and a pointer t
 It reads the same windows as BERT. Shapes: B windows, Q question tokens, P passage positions, d = 2 * hidden.
 """
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from os import PathLike
 from pathlib import Path
 
 import torch
@@ -35,8 +33,7 @@ NEVER = -1e4  # logit of a position that cannot be an answer; small enough for h
 
 
 class MnemonicConfig(PretrainedConfig):
-    """``hidden`` is the width of one direction, ``blocks`` the number of aligning layers. ``reattention`` and
-    ``fusion`` "relu" make the reader of the IJCAI-18 paper; without it, and "tanh", that of arXiv 1705.02798v3."""
+    """``hidden`` is the width of one direction, ``blocks`` the number of aligning layers."""
 
     model_type = "mnemonic"
     vocab_size: int = 1
@@ -44,11 +41,9 @@ class MnemonicConfig(PretrainedConfig):
     letter_width: int = 50
     hidden: int = 100
     blocks: int = 3
-    reattention: bool = True
-    fusion: str = "relu"
     gamma: float = 3.0
     dropout: float = 0.3
-    given_words: bool = False
+    fixed_words: bool = False
 
 
 @dataclass
@@ -82,25 +77,25 @@ class Recurrent(nn.Module):
 
 
 class Words(nn.Module):
-    """Vectors of word pieces: the word's, ``given`` (and then fixed) or learned, and one made of its letters."""
+    """Vectors of word pieces: the word's, ``fixed`` or learned, and one made of its letters."""
 
-    def __init__(self, vocab_size: int, word_width: int, letter_width: int, given: bool):
+    def __init__(self, vocab_size: int, word_width: int, letter_width: int, fixed: bool):
         super().__init__()
         self.learned = nn.Embedding(vocab_size, word_width)
         self.letters = nn.Embedding(256, letter_width, padding_idx=0)
         self.speller = Recurrent(letter_width, letter_width // 2)
         self.register_buffer("spelling", torch.zeros(vocab_size, LETTERS, dtype=torch.uint8))
-        rows = vocab_size if given else 0
-        self.register_buffer("given", torch.zeros(rows, word_width))
-        self.register_buffer("is_given", torch.zeros(rows, dtype=torch.bool))
+        rows = vocab_size if fixed else 0
+        self.register_buffer("fixed", torch.zeros(rows, word_width))
+        self.register_buffer("is_fixed", torch.zeros(rows, dtype=torch.bool))
         self.width = word_width + 2 * (letter_width // 2)
 
     def forward(self, *ids: Tensor) -> list[Tensor]:
         """Return the vectors of each of ``ids`` (B×N), spelling every distinct word once."""
         distinct, place = torch.cat([one.flatten() for one in ids]).unique(return_inverse=True)
         vectors = self.learned(distinct)
-        if len(self.given):
-            vectors = torch.where(self.is_given[distinct, None], self.given[distinct], vectors)
+        if len(self.fixed):
+            vectors = torch.where(self.is_fixed[distinct, None], self.fixed[distinct], vectors)
         spelling = self.spelling[distinct].long()
         is_letter = spelling > 0
         is_letter[:, 0] = True  # a word of no letters has one, of value 0
@@ -124,14 +119,13 @@ class Similarity(nn.Module):
 class Fusion(nn.Module):
     """Semantic fusion unit: a gate lets through what ``new`` adds to ``old`` (both …×d)."""
 
-    def __init__(self, width: int, activation: str):
+    def __init__(self, width: int):
         super().__init__()
         self.both = nn.Linear(4 * width, 2 * width)  # candidate and gate
-        self.activation = {"relu": torch.relu, "tanh": torch.tanh}[activation]
 
     def forward(self, old: Tensor, new: Tensor) -> Tensor:
         candidate, gate = self.both(torch.cat([old, new, old * new, old - new], -1)).chunk(2, -1)
-        return old + gate.sigmoid() * (self.activation(candidate) - old)
+        return old + gate.sigmoid() * (candidate.relu() - old)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
@@ -152,7 +146,7 @@ class Block(nn.Module):
         super().__init__()
         width = 2 * config.hidden
         self.interactive, self.itself = Similarity(width), Similarity(width)
-        self.fuse_question, self.fuse_passage = Fusion(width, config.fusion), Fusion(width, config.fusion)
+        self.fuse_question, self.fuse_passage = Fusion(width), Fusion(width)
 
     def forward(self, passage: Tensor, question: Tensor, p: Tensor, q: Tensor, memory=None) -> tuple[Tensor, ...]:
         """Return the passage aligned, the attention over the question B×Q×P, and the alignments E (B×Q×P) and B
@@ -184,7 +178,7 @@ class Pointer(nn.Module):
         self.summarise = nn.Linear(width, 1, bias=False)
         scorers = (nn.Sequential(nn.Linear(4 * width, width), nn.Tanh(), nn.Linear(width, 1)) for _ in range(2))
         self.start, self.end = scorers
-        self.fuse = Fusion(width, config.fusion)
+        self.fuse = Fusion(width)
 
     def forward(self, passage: Tensor, question: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         """Return start and end logits B×P from passage B×P×d, question B×Q×d and their masks."""
@@ -210,13 +204,13 @@ class MnemonicReader(PreTrainedModel):
     def __init__(self, config: MnemonicConfig):
         super().__init__(config)
         width = 2 * config.hidden
-        self.words = Words(config.vocab_size, config.word_width, config.letter_width, config.given_words)
+        self.words = Words(config.vocab_size, config.word_width, config.letter_width, config.fixed_words)
         self.encoder = Recurrent(self.words.width + 1, config.hidden)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
         inputs = [width] * (config.blocks - 1) + [config.blocks * width]
         self.evidence = nn.ModuleList(Recurrent(one, config.hidden) for one in inputs)
         self.pointer = Pointer(config)
-        self.gamma = nn.Parameter(torch.tensor(config.gamma), requires_grad=config.reattention and config.blocks > 1)
+        self.gamma = nn.Parameter(torch.tensor(config.gamma), requires_grad=config.blocks > 1)
         self.dropout = QuickDropout(config.dropout)
         self.post_init()
 
@@ -248,7 +242,7 @@ class MnemonicReader(PreTrainedModel):
             if is_last:
                 passage = torch.cat([passage, *aligned[:-1]], -1)
             passage = self.dropout(evidence(self.dropout(passage), p))
-            if self.config.reattention and not is_last:
+            if not is_last:
                 memory = [self.gamma * alignment for alignment in reattend(*alignments, p)]
         attention = torch.stack(maps).mean(0).transpose(1, 2)[:, 1:] * p[:, 1:, None]
         start, end = self.pointer(passage, question, p, q)
@@ -265,68 +259,53 @@ class MnemonicReader(PreTrainedModel):
 
 def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: Path | str = "", **settings) -> MnemonicReader:
     """Make a new reader of the tokenizer's word pieces, its weights drawn from ``seed``; ``settings`` are
-    MnemonicConfig's.
-
-    ``glove`` names a text file of GloVe vectors of ``word_width`` numbers. Pieces that are words of it keep its
-    vectors, the others learn theirs. Raises DataError where the file cannot be used.
-    """
+    MnemonicConfig's. Pieces that are words of the file ``glove`` keep its vectors. Raises DataError as `read_glove`."""
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     torch.manual_seed(seed)
-    reader = MnemonicReader(MnemonicConfig(vocab_size=len(pieces), given_words=bool(glove), **settings))
+    reader = MnemonicReader(MnemonicConfig(vocab_size=len(pieces), fixed_words=bool(glove), **settings))
     for row, piece in enumerate(pieces):
         letters = piece.removeprefix("##").encode()[:LETTERS]
         reader.words.spelling[row, : len(letters)] = torch.tensor(list(letters), dtype=torch.uint8)
     if glove:
-        reader.words.given, reader.words.is_given = read_glove(glove, pieces, reader.config.word_width)
+        reader.words.fixed, reader.words.is_fixed = read_glove(glove, pieces, reader.config.word_width)
     return reader
 
 
-@cache
-def glove_digest(path: str) -> str:
-    """Return sixteen hex digits of a file of vectors, "" where none is named. Raises DataError where it is missing."""
-    return file_fingerprint(locate_glove(path)) if path else ""
-
-
-def locate_glove(path: str | PathLike) -> Path:
-    """Return a file, given absolute, from here or from the repository's root. Raises DataError where it is missing."""
+def find_glove(path: Path | str) -> Path:
+    """Return a file, from here or from the repository's root. Raises DataError where there is none."""
     places = paths.places(path)
     if not (files := [place for place in places if place.is_file()]):
         raise DataError(f"{places[0]}: no such file; -p glove names GloVe's text file, a word and its numbers per line")
     return files[0]
 
 
-def read_glove(path: str | PathLike, words: Sequence[str], width: int) -> tuple[Tensor, Tensor]:
-    """Read the vectors of ``words`` (float32, words × width; zeros where the file lacks one) and which it has (bool).
+@cache
+def glove_digest(path: str) -> str:
+    """Return sixteen hex digits of a file of vectors, "" where none is named. Raises DataError as `find_glove`."""
+    return file_fingerprint(find_glove(path)) if path else ""
 
-    The file has a line "word v1 v2 … v_width" per word, in UTF-8, gzipped or not. A word may hold spaces (". . ." in
-    glove.840B); the first of two equal words counts. Raises DataError with file and line where a line is broken or of
-    another width, and where the file has none of the words.
-    """
-    path, wanted, vectors, number = locate_glove(path), set(words), {}, 0
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", errors="replace") as file:
+
+def read_glove(path: Path | str, words: Sequence[str], width: int) -> tuple[Tensor, Tensor]:
+    """Read the vectors of ``words`` (words × width, zeros where the file lacks one) and which it has from a text file
+    of GloVe, a word and ``width`` numbers per line. Raises DataError where a line is broken or no word is there."""
+    rows = {word: row for row, word in enumerate(words)}
+    table, is_fixed = torch.zeros(len(words), width), torch.zeros(len(words), dtype=torch.bool)
+    with open(find_glove(path), encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
-            line = line.rstrip(" \r\n")
-            if (spaces := line.count(" ")) < width:
-                problem = f"expected a word and {width} numbers, found {spaces}, in {line!r:.60}"
-                advice = f"give vectors of width {width}, or fetch the file again"
-                raise DataError(f"{path}: line {number}: {problem}; {advice}")
-            word = line.partition(" ")[0] if spaces == width else line.rsplit(" ", width)[0]  # the former is quicker
-            if word in wanted and word not in vectors:
-                try:
-                    vectors[word] = torch.tensor([float(value) for value in line.rsplit(" ", width)[1:]])
-                except ValueError:
-                    vectors[word] = torch.tensor(torch.nan)
-                if not vectors[word].isfinite().all():
-                    problem = f"expected finite numbers, found {line!r:.60}"
-                    raise DataError(f"{path}: line {number}: {problem}; fetch it again")
-    if wanted and not vectors:
-        problem = f"none of the {len(wanted):,} words, such as {words[0]!r}, is on its {number:,} lines"
-        advice = f"give vectors of the same language, of width {width}, and of words in the same case"
-        raise DataError(f"{path}: {problem}; {advice}")
-    table = torch.zeros(len(words), width)
-    for row, word in enumerate(words):
-        table[row] = vectors.get(word, 0.0)
-    return table, torch.tensor([word in vectors for word in words], dtype=torch.bool)
+            word, *numbers = line.rstrip().rsplit(" ", width)  # a word may hold spaces, as ". . ." in glove.840B
+            row = rows.get(word)
+            try:
+                if len(numbers) != width:
+                    raise ValueError
+                if row is not None and not is_fixed[row]:
+                    table[row], is_fixed[row] = torch.tensor([float(value) for value in numbers]), True
+            except ValueError:
+                problem = f"expected a word and {width} numbers, found {line!r:.60}"
+                raise DataError(f"{path}: line {number}: {problem}; give vectors of width {width}") from None
+    if not is_fixed.any() or not table.isfinite().all():
+        problem = "a number is not finite" if is_fixed.any() else f"none of the {len(words):,} words is there"
+        raise DataError(f"{path}: {problem}; give vectors of the encoder's language and case")
+    return table, is_fixed
 
 
 AutoConfig.register(MnemonicConfig.model_type, MnemonicConfig)
