@@ -153,7 +153,6 @@ class MultiTaskTraining(Training):
         return super().settings() | settings_of(self.preset, parts)
 
     def heads(self) -> dict[str, Head]:
-        """Choose the head of each task."""
         return {task: head_of(self.preset, task, self.san) for task in self.tasks}
 
     def initial(self) -> MultiTask:

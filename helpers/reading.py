@@ -105,12 +105,12 @@ def likelihood(output, batch: Batch, progress: float = 0.0) -> dict[str, Tensor]
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def predict(model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto") -> Logits:
+def predict(model: nn.Module, windows: Windows, *, precision: str = "auto") -> Logits:
     """Return the start and end logits of every real token of every window, in window order, float32.
 
     The model must be in evaluation mode: a teacher or a scored reader has no dropout.
     """
-    batches = outputs(model, windows, batch_size=batch_size, precision=precision)
+    batches = outputs(model, windows, precision=precision)
     return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in batches))
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from helpers.batches.plans import Batches, Epochs, bucketed, per_domain, plan_steps, pooled
+from helpers.batches.plans import Batches, bucketed, per_domain, plan_steps, pooled
 from helpers.batches.sequences import Sequences, make_pairs
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, label_names, load_texts
@@ -167,14 +167,14 @@ class Classifier(Training):
         sequences, size = self.sequences("train"), self.training.batch_size
         lengths, domain_W = sequences.lengths_W, sequences.labels["domain"]
         members = {str(number): np.flatnonzero(domain_W == number) for number in np.unique(domain_W)}
-        whole = size * len(members)
+        whole = {"batch_size": size * len(members), "seed": self.seed}
         if self.order == "together":
             epochs = per_domain(members, batch_size=size, seed=self.seed)
         elif self.order == "turns":
-            turns = {name: _batches_among(rows, lengths, whole, self.seed) for name, rows in members.items()}
+            turns = {name: bucketed(lengths, rows, **whole) for name, rows in members.items()}
             epochs = ([batch for _, batch in epoch] for epoch in pooled(turns, seed=self.seed))
         else:
-            epochs = bucketed(lengths, batch_size=whole, seed=self.seed)
+            epochs = bucketed(lengths, **whole)
         return Batches(sequences, plan_steps(epochs, self.steps()))
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
@@ -207,11 +207,6 @@ class Classifier(Training):
     def save_head(self, domain: str, folder: Path) -> None:
         """Save the trained classifier with the head of one domain alone, in Hugging Face format."""
         save_encoder(self.load(domain), load_tokenizer(self.preset.encoder), folder)
-
-
-def _batches_among(rows: np.ndarray, lengths: np.ndarray, batch_size: int, seed: int) -> Epochs:
-    for epoch in bucketed(lengths[rows], batch_size=batch_size, seed=seed):
-        yield [rows[batch] for batch in epoch]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

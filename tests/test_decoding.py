@@ -32,7 +32,7 @@ def reference_decode(
 ) -> list[tuple]:
     """The rules of `decode`, one window and one pair at a time.
 
-    For each example: text, span, score, probability, null difference, and the kept spans as (text, span, score).
+    For each example: text, span, score, probability, null difference, and the spans as (text, span, score).
     """
     windows_of = [[] for _ in windows.examples]
     for window, example in enumerate(windows.example_W.tolist()):
@@ -53,19 +53,19 @@ def reference_decode(
                     if i <= j < i + max_answer_tokens:
                         pairs.append((-float(start[i] + end[j]), window, i, j))
         pairs.sort()
-        kept = []
+        spans = []
         for score, window, i, j in pairs[:n_best]:
             chars = windows.rows[window].chars
             span = (int(chars[i][0]), int(chars[j][1]))
-            kept.append((example.context[slice(*span)], span, -score))
-        best = kept[0] if kept else ("", None, float(null))
-        difference = float(null - np.float32(best[2])) if kept else math.inf
-        scores = [score for _, _, score in kept] + ([float(null)] if no_answer or not kept else [])
+            spans.append((example.context[slice(*span)], span, -score))
+        best = spans[0] if spans else ("", None, float(null))
+        difference = float(null - np.float32(best[2])) if spans else math.inf
+        scores = [score for _, _, score in spans] + ([float(null)] if no_answer or not spans else [])
         if no_answer and difference > null_threshold:
             best = ("", None, float(null))
         weights = [math.exp(score - max(scores)) for score in scores]
         probability = math.exp(best[2] - max(scores)) / sum(weights)
-        answers.append((*best, probability, difference, kept))
+        answers.append((*best, probability, difference, spans))
     return answers
 
 
@@ -214,13 +214,13 @@ def agrees(windows: Windows, logits: Logits, **settings) -> None:
     predictions = decode(windows, logits, **settings)
     expected = reference_decode(windows, logits, **settings)
     assert [prediction.id for prediction in predictions] == [example.id for example in windows.examples]
-    for prediction, (text, span, score, probability, difference, kept) in zip(predictions, expected, strict=True):
-        found = (prediction.text, prediction.span, prediction.score, prediction.null_difference)
-        assert found == (text, span, score, difference)
+    for prediction, (text, span, score, probability, difference, spans) in zip(predictions, expected, strict=True):
+        values = (prediction.text, prediction.span, prediction.score, prediction.null_difference)
+        assert values == (text, span, score, difference)
         assert prediction.probability == pytest.approx(probability, rel=1e-9)
         candidates = [candidate for candidate in prediction.n_best if candidate.span is not None]
-        assert [(candidate.text, candidate.span, candidate.score) for candidate in candidates] == kept
-        assert prediction.best_text == (kept[0][0] if kept else "")
+        assert [(candidate.text, candidate.span, candidate.score) for candidate in candidates] == spans
+        assert prediction.best_text == (spans[0][0] if spans else "")
         assert sum(candidate.probability for candidate in prediction.n_best) == pytest.approx(1)
 
 

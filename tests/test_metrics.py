@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.data.examples import DataError, Example, Pair
+from helpers.data.questions import read_questions
 from helpers.metrics import (
     adversarial_scores,
     best_threshold,
@@ -309,30 +310,26 @@ def longest_common_subsequence(one: list[str], other: list[str]) -> int:
 
 def rouge_l(prediction: str, reference: str) -> float:
     """Lin 2004 with precision and recall weighing the same, in percent; words are of ASCII letters and digits."""
-    said, wanted = (re.findall("[a-z0-9]+", text.lower()) for text in (prediction, reference))
-    common = longest_common_subsequence(said, wanted)
-    return 100 * 2 * common / (len(said) + len(wanted)) if common else 0.0
+    words, expected_words = (re.findall("[a-z0-9]+", text.lower()) for text in (prediction, reference))
+    common = longest_common_subsequence(words, expected_words)
+    return 100 * 2 * common / (len(words) + len(expected_words)) if common else 0.0
 
 
 def real_pairs(stories: Path, number: int, brief: bool) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Stretches of real summaries beside the free answers: the nearest one, moved and widened by some words.
+    """Stretches of real summaries, about where the answer stands, beside the free answers.
 
     Each has four words or more, as nltk counts four words in a row even of an answer that has fewer. ``brief`` takes
     four words beside long answers alone, so that BLEU's brevity penalty applies.
     """
-    from helpers.data.questions import read_questions
-
     examples = [record.example for record in read_questions(stories)[0] if record.example.span]
     if brief:
         examples = [example for example in examples if min(len(text.split()) for text in example.answers) > 5]
     predictions, references = [], []
     for turn, example in enumerate(examples[:: len(examples) // number][:number]):
-        words = [match.span() for match in re.finditer(r"\S+", example.context)]
-        first = next(i for i, (_, end) in enumerate(words) if end > example.span[0])
-        last = next(i for i, (_, end) in enumerate(words) if end >= example.span[1])
-        first = max(0, min(first + turn % 5 - 3, len(words) - 4))
-        last = first + 3 if brief else min(len(words) - 1, max(last + turn % 3 - 1, first + 3))
-        predictions.append(example.context[words[first][0] : words[last][1]])
+        words, size = example.context.split(), 4 if brief else 4 + turn % 4
+        begin = len(example.context[: example.span[0]].split()) - turn % 4
+        begin = max(0, min(begin, len(words) - size))
+        predictions.append(" ".join(words[begin : begin + size]))
         references.append(example.answers)
     return predictions, references
 
@@ -351,11 +348,11 @@ def test_free_answers_agree_with_other_implementations_on_real_pairs(shared, bri
     assert len({round(value) for value in each}) > 20  # the pairs are of all qualities
 
     tokenize = Tokenizer13a()
-    said = [tokenize(text.lower()).split() for text in predictions]
-    wanted = [[tokenize(text.lower()).split() for text in answers] for answers in references]
+    words = [tokenize(text.lower()).split() for text in predictions]
+    expected_words = [[tokenize(text.lower()).split() for text in answers] for answers in references]
     for order in (1, 4):
-        expected = 100 * corpus_bleu(wanted, said, weights=[1 / order] * order)
+        expected = 100 * corpus_bleu(expected_words, words, weights=[1 / order] * order)
         assert scores[f"bleu_{order}"] == pytest.approx(expected, abs=1e-4)
         assert 1 < expected < 80
-    penalised = sum(map(len, said)) < sum(min(map(len, answers)) for answers in wanted)
+    penalised = sum(map(len, words)) < sum(min(map(len, answers)) for answers in expected_words)
     assert penalised == brief

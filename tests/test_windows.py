@@ -115,7 +115,7 @@ def test_windows_equal_hugging_faces_own_on_real_text(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
     examples = examples_in(shared / "data/qa/news/newsqa.json")[:60]
     windows = make_windows(examples, tokenizer, max_length=384, stride=128, stride_is="overlap", max_question=384)
-    theirs = tokenizer(
+    expected = tokenizer(
         [e.question.strip() for e in examples],
         [e.context for e in examples],
         max_length=384,
@@ -124,17 +124,17 @@ def test_windows_equal_hugging_faces_own_on_real_text(shared):
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
     )
-    assert len(windows) == len(theirs["input_ids"]) > 60
-    for w, ids in enumerate(theirs["input_ids"]):
+    assert len(windows) == len(expected["input_ids"]) > 60
+    for w, ids in enumerate(expected["input_ids"]):
         assert windows.token_ids(w).tolist() == ids
-        example = examples[theirs["overflow_to_sample_mapping"][w]]
+        example = examples[expected["overflow_to_sample_mapping"][w]]
         assert example is examples[windows.example_W[w]]
         start, end = example.span
-        offsets, kinds = theirs["offset_mapping"][w], theirs["token_type_ids"][w]
+        offsets, kinds = expected["offset_mapping"][w], expected["token_type_ids"][w]
         inside = [t for t, (a, b) in enumerate(offsets) if kinds[t] == 1 and b > a and a < end and b > start]
         whole = inside and offsets[inside[0]][0] <= start and offsets[inside[-1]][1] >= end
-        expected = (inside[0], inside[-1]) if whole else (0, 0)
-        assert (windows.labels["start"][w], windows.labels["end"][w]) == expected
+        label = (inside[0], inside[-1]) if whole else (0, 0)
+        assert (windows.labels["start"][w], windows.labels["end"][w]) == label
 
 
 def test_every_real_label_decodes_to_its_answer(shared):
@@ -198,8 +198,8 @@ def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer)
         train, settings = data.load(preset.data, name).train, preset.windows.model_dump()
         alone[name] = make_windows(train, tokenizer, **settings, seed=preset.data.seed)
         everything = make_windows(train, tokenizer, **{**settings, "empty_windows": 1.0})
-        empty, kept = (everything.labels["start"] == 0).sum(), (alone[name].labels["start"] == 0).sum()
-        assert 0.1 * empty < kept < 0.5 * empty and empty > 40
+        empty, left = ((windows.labels["start"] == 0).sum() for windows in (everything, alone[name]))
+        assert 0.1 * empty < left < 0.5 * empty and empty > 40
         assert (alone[name].labels["start"] > 0).sum() == (everything.labels["start"] > 0).sum()
     for names in (["news"], ["search"], ["news", "search"], ["search", "news"]):
         joined = windows_of(preset, names, "train")

@@ -45,10 +45,15 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
     return [batches[i] for i in rng.permutation(whole)] + batches[whole:]
 
 
-def bucketed(lengths: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
-    """Yield every sequence once per epoch, those of like length together. ``lengths`` counts each one's tokens."""
+def bucketed(lengths: np.ndarray, rows: np.ndarray | None = None, *, batch_size: int, seed: int) -> Epochs:
+    """Yield every sequence once per epoch, or each of ``rows``, those of like length together.
+
+    ``lengths`` counts each sequence's tokens.
+    """
+    rows = np.arange(len(lengths)) if rows is None else rows
     for epoch in count():
-        yield length_buckets(lengths, batch_size, np.random.default_rng([seed, epoch]))
+        batches = length_buckets(lengths[rows], batch_size, np.random.default_rng([seed, epoch]))
+        yield [rows[batch] for batch in batches]
 
 
 def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
