@@ -29,7 +29,7 @@ from transformers import AutoConfig, AutoModelForQuestionAnswering
 
 from helpers import reading
 from helpers.batches.plans import Batches, length_buckets
-from helpers.batches.sequences import Ragged, Template, Windows, make_windows
+from helpers.batches.sequences import Row, Template, Windows, make_windows
 from helpers.loop import fit, training_device
 from helpers.models import attention
 from helpers.models.dropout import quicken
@@ -85,14 +85,12 @@ def random_windows(lengths: np.ndarray, seed: int) -> Windows:
     """Windows of random tokens, as long as ``lengths`` says, with an answer somewhere in their passages."""
     rng = np.random.default_rng(seed)
     number, passages = len(lengths), lengths - QUESTION - 3
-    texts = [Ragged.of([rng.integers(1000, VOCABULARY, n) for n in sizes]) for sizes in ([QUESTION] * number, passages)]
+    firsts, seconds = ([rng.integers(1000, VOCABULARY, n) for n in sizes] for sizes in ([QUESTION] * number, passages))
     starts = (QUESTION + 2 + rng.random(number) * passages).astype(np.int32)
-    rows = np.arange(number, dtype=np.int32)
+    rows = [Row(first, second) for first, second in zip(firsts, seconds, strict=True)]
     return Windows(
-        examples=[], template=TEMPLATE, first_texts=texts[0], second_texts=texts[1], context_chars=texts[1],
-        first_text_W=rows, first_count_W=np.full(number, QUESTION, np.int32), second_text_W=rows,
-        first_W=np.zeros(number, np.int32), count_W=passages.astype(np.int32), example_W=rows,
-        labels={"start": starts, "end": starts}, notes=[],
+        examples=[], template=TEMPLATE, rows=rows, example_W=np.arange(number, dtype=np.int32),
+        labels={"start": starts, "end": starts},
     )  # fmt: skip
 
 

@@ -59,11 +59,8 @@ def main() -> None:
     begun = time.perf_counter()
     windows = make_windows(copies, tokenizer, max_length=LENGTH)
     taken = time.perf_counter() - begun
-    pools = (windows.first_texts, windows.second_texts, windows.context_chars)
-    arrays = sum(pool.values.nbytes + pool.starts.nbytes for pool in pools)
-    print(f"{len(windows):,} windows on {len(windows.second_texts):,} distinct passages in {taken:.1f} s")
+    print(f"{len(windows):,} windows on {len(copies):,} distinct passages in {taken:.1f} s")
     print(f"peak {peak_mib() - texts:.0f} MiB above the {texts:.0f} MiB of program and texts")
-    print(f"of these {arrays / 2**20:.0f} MiB are the windows' arrays")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from helpers.batches.sequences import Windows
 from helpers.data.examples import DataError
@@ -26,16 +27,14 @@ class Logits:
     end: np.ndarray
 
     @classmethod
-    def collect(cls, windows: Windows, batches: Iterable[tuple]) -> Self:
-        """Join padded batches ``(index, start, end)`` in any order: window numbers (B), arrays or tensors (B×L)."""
-        rows = [None] * len(windows)
-        for index, start, end in batches:
-            both = np.stack([torch.as_tensor(side).detach().float().cpu().numpy() for side in (start, end)])
-            for row, window in enumerate(index):
-                rows[window] = both[:, row, : windows.lengths_W[window]]
-        if missing := [window for window, row in enumerate(rows) if row is None]:
-            raise ValueError(f"no logits for {len(missing)} of {len(windows)} windows, first {missing[0]}")
-        return cls(*np.concatenate([np.empty((2, 0), np.float32), *rows], axis=1))
+    def collect(cls, windows: Windows, batches: Iterable[tuple[np.ndarray, Tensor, Tensor]]) -> Self:
+        """Join padded batches ``(index, start, end)`` in any order: window numbers (B) and logits (B×L)."""
+        flat = np.empty((2, windows.lengths_W.sum()), np.float32)
+        for index, *sides in batches:
+            for window, values in zip(index, torch.stack(sides, 1).float().cpu().numpy(), strict=True):
+                place, length = windows.offsets_W[window], windows.lengths_W[window]
+                flat[:, place : place + length] = values[:, :length]
+        return cls(*flat)
 
 
 class Candidate(NamedTuple):
@@ -73,36 +72,42 @@ def decode(
     The null score is the least start plus end logit of the windows' [CLS] tokens. With ``no_answer`` (for all questions
     or one value per question) the empty answer is a candidate. It wins where the null difference exceeds
     ``null_threshold``, and wherever there is no span. A logit of -inf rules its position out. Raises DataError naming
-    the question where it has no window or a logit is NaN or inf, ValueError where the logits are of other windows.
+    the question where a logit is NaN or inf.
     """
-    check(windows, logits)
-    first_W, number = np.cumsum(windows.lengths_W) - windows.lengths_W, len(windows.examples)
+    if not (is_number := (logits.start < np.inf) & (logits.end < np.inf)).all():
+        window = np.searchsorted(windows.offsets_W, is_number.argmin(), "right") - 1
+        name = windows.examples[windows.example_W[window]].id
+        raise DataError(f"question {name!r}: a logit of window {window} is NaN or inf; did the model diverge?")
+    first_W, number = windows.offsets_W, len(windows.examples)
     null, spans = np.full(number, np.inf, np.float32), [[] for _ in range(number)]
     np.minimum.at(null, windows.example_W, logits.start[first_W] + logits.end[first_W])
-    by_length = np.argsort(windows.count_W, kind="stable")[np.count_nonzero(windows.count_W == 0) :]
+    by_length = np.argsort(windows.count_W, kind="stable")
     for begin in range(0, len(by_length), BATCH):
         rows = by_length[begin : begin + BATCH]
-        column = np.arange(windows.count_W[rows[-1]])
+        column = np.arange(max(1, windows.count_W[rows[-1]]))
         is_real = column < windows.count_W[rows][:, None]
         place = np.where(is_real, (first_W + windows.prefix_W)[rows][:, None] + column, 0)
-        start, end = (np.where(is_real, side[place], np.float32(-np.inf)) for side in (logits.start, logits.end))
-        scores, firsts, lasts = (values.tolist() for values in best_pairs(start, end, n_best, max_answer_tokens))
+        sides = (np.where(is_real, side[place], np.float32(-np.inf)) for side in (logits.start, logits.end))
+        scores, firsts, lasts = (values.tolist() for values in best_pairs(*sides, n_best, max_answer_tokens))
         for window, *pairs in zip(rows.tolist(), scores, firsts, lasts, strict=True):
-            chars = windows.context_chars[windows.second_text_W[window]][windows.first_W[window] :].tolist()
-            pairs = [pair for pair in zip(*pairs, strict=True) if pair[0] > -np.inf]
-            spans[windows.example_W[window]] += [(-score, window, chars[a][0], chars[b][1]) for score, a, b in pairs]
+            chars, of_question = windows.rows[window].chars.tolist(), spans[windows.example_W[window]]
+            for score, first, last in zip(*pairs, strict=True):
+                if score > -np.inf:
+                    of_question.append((-score, window, chars[first][0], chars[last][1]))
 
-    answers, allowed = [], np.broadcast_to(no_answer, number)
-    for example, pairs, nothing, may in zip(windows.examples, spans, null.tolist(), allowed, strict=True):
+    answers = []
+    for example, pairs, nothing, may in zip(
+        windows.examples, spans, null.tolist(), np.broadcast_to(no_answer, number), strict=True
+    ):
         pairs = sorted(pairs, key=lambda pair: pair[:2])[:n_best]  # stable: pairs of a window stand by start and end
-        listed = [(example.context[a:b], (a, b), -score) for score, _, a, b in pairs]
+        listed = [(example.context[begin:end], (begin, end), -score) for score, _, begin, end in pairs]
         difference = float(np.float32(nothing) - np.float32(listed[0][2])) if listed else np.inf
         best_text, is_empty = listed[0][0] if listed else "", not listed or (may and difference > null_threshold)
         if may or not listed:
-            listed = sorted([*listed, ("", None, nothing)], key=lambda one: -one[2])
+            listed = sorted([*listed, ("", None, nothing)], key=lambda candidate: -candidate[2])
         powers = np.exp([score - listed[0][2] for *_, score in listed])
         shares = (powers / powers.sum()).tolist()
-        candidates = [Candidate(*one, share) for one, share in zip(listed, shares, strict=True)]
+        candidates = [Candidate(*facts, share) for facts, share in zip(listed, shares, strict=True)]
         best = next(candidate for candidate in candidates if (candidate.span is None) == is_empty)
         answers.append(Prediction(example.id, *best, difference, best_text, candidates))
     return answers
@@ -121,18 +126,3 @@ def best_pairs(start: np.ndarray, end: np.ndarray, n: int, longest: int) -> tupl
 def greatest(values: np.ndarray, n: int) -> np.ndarray:
     """Return the columns of each row's n greatest values, ascending; of equal values the earlier count."""
     return np.sort(np.argsort(-values, axis=1, kind="stable")[:, :n])
-
-
-def check(windows: Windows, logits: Logits) -> None:
-    """Raise ValueError where the logits are of other windows, DataError as `decode` does."""
-    if {len(logits.start), len(logits.end)} != {expected := int(windows.lengths_W.sum())}:
-        sizes = f"{len(logits.start)} start and {len(logits.end)} end logits"
-        raise ValueError(f"{sizes} for windows of {expected} tokens: they belong to other windows")
-    is_number = (logits.start < np.inf) & (logits.end < np.inf)
-    if not is_number.all():
-        window = np.searchsorted(np.cumsum(windows.lengths_W), is_number.argmin(), "right")
-        name = windows.examples[windows.example_W[window]].id
-        raise DataError(f"question {name!r}: a logit of window {window} is NaN or inf; did the model diverge?")
-    if missing := sorted({*range(len(windows.examples))} - {*windows.example_W.tolist()}):
-        name = windows.examples[missing[0]].id
-        raise DataError(f"{len(missing)} questions have no window, first {name!r}; decode all their windows")

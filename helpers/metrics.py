@@ -75,29 +75,23 @@ def score(
     """Score predictions that stand in the order of ``examples``.
 
     ``no_answer`` as in `f1`; None means SQuAD 2.0's rules where any example is unanswerable. Raises DataError where
-    numbers or ids differ.
+    numbers differ.
     """
     _check_number(examples, predictions)
     if no_answer is None:
         no_answer = not all(example.answers for example in examples)
-    values = []
-    for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
-        if not isinstance(prediction, str) and prediction.id != example.id:
-            raise DataError(f"prediction {row} is of question {prediction.id!r}, not of {example.id!r}")
-        text = prediction if isinstance(prediction, str) else prediction.text
-        values.append([100 * metric(text, example.answers, no_answer=no_answer) for metric in (exact_match, f1)])
+    texts = [prediction if isinstance(prediction, str) else prediction.text for prediction in predictions]
+    values = [
+        [100 * metric(text, example.answers, no_answer=no_answer) for metric in (exact_match, f1)]
+        for example, text in zip(examples, texts, strict=True)
+    ]
     return Scores([example.id for example in examples], *np.array(values).T.copy())
 
 
 def adversarial_scores(examples: Sequence[Example], scores: Scores) -> Scores:
     """Count each question by its adversarial variant with the least F1, the first of equals (Jia & Liang 2017). The
-    clean passage counts only where there is no variant.
-
-    One entry per ``Example.group``, in order of first appearance. Raises DataError where the scores are of other
-    examples.
+    clean passage counts only where there is no variant. One entry per ``Example.group``, in order of first appearance.
     """
-    if [example.id for example in examples] != scores.ids:
-        raise DataError("the scores are not of these examples, in this order")
     rows: dict[str, list[int]] = {}
     for row, example in enumerate(examples):
         rows.setdefault(example.group, []).append(row)
@@ -112,21 +106,19 @@ def by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, S
     return {name: scores.select(mask) for name, mask in parts.items() if mask.any()}
 
 
-def best_threshold(
-    examples: Sequence[Example], predictions: Sequence[Prediction], metric: str = "f1"
-) -> tuple[float, float]:
-    """Return the ``null_threshold`` of `decoding.decode` with the best mean "em" or "f1", and that mean in percent.
+def best_threshold(examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[float, float]:
+    """Return the ``null_threshold`` of `decoding.decode` with the best mean F1, and that mean in percent.
 
     As in SQuAD 2.0's official evaluation, one question after another turns from "no answer" to its best span, by rising
     null difference, and the mean is looked at after each. Among equal differences it may be a mean that no threshold
     reaches. The first of equally good thresholds counts; -inf leaves all questions without an answer.
     """
     texts = [prediction.best_text for prediction in predictions]
-    spans = score(examples, texts, no_answer=True)
-    is_answerable, has_text = (np.array([*map(bool, one)]) for one in ([e.answers for e in examples], texts))
+    is_answerable = np.array([bool(example.answers) for example in examples])
+    wrong = -100.0 * np.array([bool(text) for text in texts])  # any text is, where there is no answer
+    gain = np.where(is_answerable, score(examples, texts, no_answer=True).f1, wrong)
     difference = np.array([prediction.null_difference for prediction in predictions])
     order = np.argsort(difference, kind="stable")
-    gain = np.where(is_answerable, getattr(spans, metric), -100.0 * has_text)  # any text is wrong without an answer
     total = np.concatenate([[0.0], np.cumsum(gain[order])])
     best = int(total.argmax())
     threshold = float(difference[order[best - 1]]) if best else -np.inf

@@ -25,11 +25,10 @@ from helpers.batches.sequences import Sequences, make_choices, make_pairs
 from helpers.data.examples import Choice, Pair
 from helpers.data.load import fingerprint, label_names, load
 from helpers.loop import Batch, training_device
-from helpers.models.encoders import head_of as single_head
 from helpers.models.encoders import load_tokenizer, save_encoder
 from helpers.models.multitask import Head, MultiTask, load_multitask, new_multitask, part_of, set_dropout
 from helpers.presets.schema import DataSettings, Preset, TasksSettings, TrainingSettings
-from helpers.reading import answer, likelihood, windows_of
+from helpers.reading import answer, likelihood, reader_facts, reading_settings, windows_of
 from helpers.task import Task
 from helpers.trainings import Training
 
@@ -73,11 +72,9 @@ def sequences_of(preset: Preset, task: str, part: str) -> Sequences:
 def settings_of(preset: Preset, parts: Mapping[str, Sequence[str]]) -> dict:
     """Return what work on some parts of tasks depends on; on windows and answers only where a task is questions."""
     texts = {task: fingerprint(section_of(preset, task), task, *names) for task, names in parts.items()}
-    settings = {"texts": texts, "max_length": preset.tasks.max_length}
-    if questions := [task for task in parts if is_reading(preset, task)]:
-        settings |= {"windows": preset.windows.model_dump(), "answers": preset.answers.model_dump()}
-        settings |= {"unanswerable": [task for task in questions if preset.data.may_be_unanswerable(task)]}
-    return settings
+    questions = [task for task in parts if is_reading(preset, task)]
+    common = {"texts": texts, "max_length": preset.tasks.max_length}
+    return common | (reading_settings(preset, questions) if questions else {})
 
 
 class Reply(NamedTuple):
@@ -155,24 +152,19 @@ class MultiTaskTraining(Training):
         parts = {task: [*self.parts(task), "valid"] for task in self.tasks}
         return super().settings() | settings_of(self.preset, parts)
 
-    def work(self) -> dict:
-        model = self.initial()
-        set_dropout(model, self.dropout, self.head_dropout)
-        done = self.fit(model, self.batches(), self.loss, self.validate)
-        return self.save(model, done, {"heads": {task: head._asdict() for task, head in self.heads().items()}})
-
     def heads(self) -> dict[str, Head]:
-        """Choose the head of each task."""
         return {task: head_of(self.preset, task, self.san) for task in self.tasks}
 
     def initial(self) -> MultiTask:
-        """Make the model as its training begins."""
         if self.start:
             tasks, fresh = ((), self.heads()) if self.fresh else (self.tasks, None)
-            return load_multitask(self.start.saved(), tasks, fresh, self.seed)
-        limits = [self.preset.windows if is_reading(self.preset, task) else self.preset.tasks for task in self.tasks]
-        sizes = {"random_layers": self.preset.random_layers, "max_length": max(part.max_length for part in limits)}
-        return new_multitask(self.preset.encoder, self.heads(), seed=self.seed, **sizes)
+            model = load_multitask(self.start.saved(), tasks, fresh, self.seed)
+        else:
+            parts = [self.preset.windows if is_reading(self.preset, task) else self.preset.tasks for task in self.tasks]
+            sizes = {"random_layers": self.preset.random_layers, "max_length": max(part.max_length for part in parts)}
+            model = new_multitask(self.preset.encoder, self.heads(), seed=self.seed, **sizes)
+        set_dropout(model, self.dropout, self.head_dropout)
+        return model
 
     def parts(self, task: str) -> list[str]:
         """List the parts of a task to train on."""
@@ -194,18 +186,16 @@ class MultiTaskTraining(Training):
         term = likelihood if is_reading(self.preset, batch["task"]) else texts.loss
         return term(output, batch, progress)
 
-    def validate(self, model: MultiTask) -> tuple[float, dict]:
-        """Return the mean score on the validation parts, and each task's."""
-        model.eval()
-        scores = {}
-        for task in self.selected_by:
-            predicted = predict(self.preset, model.tasks[task], task, "valid")
-            scores[task] = main_score(score(self.preset, task, "valid", predicted))
-        return float(np.mean([*scores.values()])), {"tasks": scores}
+    def scores(self, model: MultiTask) -> dict[str, float]:
+        predicted = {task: predict(self.preset, model.tasks[task], task, "valid") for task in self.selected_by}
+        return {task: main_score(score(self.preset, task, "valid", values)) for task, values in predicted.items()}
+
+    def reading(self) -> dict:
+        return {"heads": {task: head._asdict() for task, head in self.heads().items()}}
 
     def best_scores(self) -> dict[str, float]:
         """Read each task's validation score where their mean was best."""
-        return max(self.result()["validation"], key=lambda point: point[1])[2]["tasks"]
+        return max(self.result()["validation"], key=lambda point: point[1])[2]["scores"]
 
     def load(self, task: str) -> nn.Module:
         """Load the trained model of one task in evaluation mode, on the device."""
@@ -221,11 +211,8 @@ class MultiTaskTraining(Training):
         tokenizer = AutoTokenizer.from_pretrained(self.saved())
         del model.config.heads  # which all tasks have together
         if is_reading(self.preset, task):
-            unanswerable, precision = self.preset.data.may_be_unanswerable(task), self.preset.training.precision
             limit = float(np.clip(null_threshold, -1e38, 1e38))  # JSON has no infinity
-            facts = {"unanswerable": unanswerable, "null_threshold": limit, "precision": precision}
-            windows = self.preset.windows.model_dump(exclude={"empty_windows"})
-            model.config.update({"windows": windows, "answers": self.preset.answers.model_dump(), **facts})
+            model.config.update(reader_facts(self.preset, [task], limit))
         else:
             tokenizer.model_max_length = self.preset.tasks.max_length
         if getattr(loaded, "kind", "") == "score":
@@ -278,13 +265,6 @@ def heads_of(training: Training) -> list[str]:
     return list(training.tasks if isinstance(training, MultiTaskTraining) else getattr(training, "heads", [""]))
 
 
-def load_head(training: Training, head: str) -> nn.Module:
-    """Load a trained model with one of its heads, in evaluation mode. Raises EncoderError."""
-    if isinstance(training, MultiTaskTraining):
-        return training.load(head)
-    return single_head(training.load(), head) if isinstance(training, texts.Classifier) else training.load()
-
-
 def examples_for(training: Training, head: str) -> dict[str, list]:
     """Return the test examples of each domain, or of the task, that a model's head is for."""
     section = getattr(training, "texts", training.preset.data)
@@ -295,10 +275,9 @@ def examples_for(training: Training, head: str) -> dict[str, list]:
 
 def probabilities(training: Training, head: str, example: Pair | Choice) -> dict[str, float]:
     """Return the probability of each label or ending, or the "score". Raises DataError where the texts do not fit."""
-    classifier, preset = isinstance(training, texts.Classifier), training.preset
-    section = training.texts if classifier else preset.tasks
-    names = label_names(section) if classifier else load(section, head).labels or ("score",)
+    section = getattr(training, "texts", training.preset.tasks)
     make = make_choices if isinstance(example, Choice) else make_pairs
-    sequences = make([example], load_tokenizer(preset.encoder), section.max_length)
-    values = texts.predict(load_head(training, head), sequences, preset.training.precision).ravel()
-    return dict(zip(example.endings if isinstance(example, Choice) else names, map(float, values), strict=True))
+    sequences = make([example], load_tokenizer(training.preset.encoder), section.max_length)
+    values = texts.predict(training.load(head), sequences, training.preset.training.precision).ravel()
+    names = label_names(section) if isinstance(training, texts.Classifier) else load(section, head).labels or ["score"]
+    return dict(zip(getattr(example, "endings", names), map(float, values), strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -20,8 +20,8 @@ from helpers.data.examples import DataError, Example
 from helpers.data.load import fingerprint, load
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.decoding import Logits, Prediction
-from helpers.files import fingerprint as fingerprint_of
-from helpers.loop import Batch, outputs, training_device
+from helpers.files import fingerprint as hash_texts
+from helpers.loop import Batch, Validate, outputs, training_device
 from helpers.models.encoders import load_encoder, load_saved, load_tokenizer, longest_input
 from helpers.presets.schema import AnswerSettings, DataSettings, Preset, WindowSettings
 from helpers.task import Task
@@ -105,25 +105,29 @@ def likelihood(output, batch: Batch, progress: float = 0.0) -> dict[str, Tensor]
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def predict(model: nn.Module, windows: Windows, *, batch_size: int = 64, precision: str = "auto") -> Logits:
+def predict(model: nn.Module, windows: Windows, *, precision: str = "auto") -> Logits:
     """Return the start and end logits of every real token of every window, in window order, float32.
 
     The model must be in evaluation mode: a teacher or a scored reader has no dropout.
     """
-    batches = outputs(model, windows, batch_size=batch_size, precision=precision)
+    batches = outputs(model, windows, precision=precision)
     return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in batches))
 
 
 def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Take softmax(logits / temperature) within every window, of start and end, flat as the logits."""
-    lengths = windows.lengths_W
-    first = np.cumsum(lengths) - lengths
-    sides = []
+    lengths, sides = windows.lengths_W, []
     for flat in (logits.start, logits.end):
         scaled = flat / np.float32(temperature)
-        powers = np.exp(scaled - np.repeat(np.maximum.reduceat(scaled, first), lengths))
-        sides.append(powers / np.repeat(np.add.reduceat(powers, first), lengths))
+        powers = np.exp(scaled - np.repeat(np.maximum.reduceat(scaled, windows.offsets_W), lengths))
+        sides.append(powers / np.repeat(np.add.reduceat(powers, windows.offsets_W), lengths))
     return tuple(sides)
+
+
+def joint_logits(windows: Windows, members: Sequence[Logits]) -> Logits:
+    """Return the logarithm of the mean of several readers' distributions (Hu et al. 2018, section 3.4)."""
+    means = np.mean([distributions(windows, logits) for logits in members], axis=0)
+    return Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny)))
 
 
 def answer(
@@ -145,28 +149,27 @@ def answer(
     return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)
 
 
-def joint_logits(windows: Windows, members: Sequence[Logits]) -> Logits:
-    """Return the logarithm of the mean of several readers' distributions (Hu et al. 2018, section 3.4)."""
-    means = np.mean([distributions(windows, logits) for logits in members], axis=0)
-    return Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny)))
-
-
-def validation(preset: Preset, domains: Sequence[str]) -> Callable[[nn.Module], float]:
-    """Return what selects a reader: F1 on the validation sets, averaged over the domains."""
-
-    def validate(model: nn.Module) -> float:
-        model.eval()
-        scores = []
-        for name in domains:
-            windows = windows_of(preset, [name], "valid")
-            answers = answer(preset, [model], windows, preset.data.may_be_unanswerable(name))
-            scores.append(metrics.score(windows.examples, answers).f1.mean())
-        return float(np.mean(scores))
-
-    return validate
-
-
 # --- tasks ----------------------------------------------------------------------------------------------------------
+
+
+def reading_settings(preset: Preset, domains: Iterable[str]) -> dict:
+    """Return what a training on questions of some domains depends on besides the questions."""
+    return {
+        "windows": preset.windows.model_dump(),
+        "answers": preset.answers.model_dump(),
+        "unanswerable": [name for name in domains if preset.data.may_be_unanswerable(name)],
+    }
+
+
+def reader_facts(preset: Preset, domains: Iterable[str], null_threshold: float = 0.0) -> dict:
+    """Return what the configuration of a reader of some domains records, for `TrainedReader`."""
+    return {
+        "windows": preset.windows.model_dump(exclude={"empty_windows"}),
+        "answers": preset.answers.model_dump(),
+        "unanswerable": any(map(preset.data.may_be_unanswerable, domains)),
+        "null_threshold": null_threshold,
+        "precision": preset.training.precision,
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,12 +189,8 @@ class Reader(Training):
 
     def settings(self) -> dict:
         names = sorted({*self.domains, *self.selected_by, *self.budget})
-        return super().settings() | {
-            "data": {name: fingerprint(self.preset.data, name, "train", "valid") for name in names},
-            "windows": self.preset.windows.model_dump(),
-            "answers": self.preset.answers.model_dump(),
-            "unanswerable": [name for name in names if self.preset.data.may_be_unanswerable(name)],
-        }
+        data = {name: fingerprint(self.preset.data, name, "train", "valid") for name in names}
+        return super().settings() | {"data": data} | reading_settings(self.preset, names)
 
     def steps(self) -> int:
         """Count the steps. Raises DataError where its stages are more than they."""
@@ -202,12 +201,6 @@ class Reader(Training):
                 "stages; raise training.epochs, or give more questions"
             )
         return number // self.stages
-
-    def work(self) -> dict:
-        validate = validation(self.preset, self.selected_by) if self.selected_by else None
-        model = self.initial()
-        done = self.fit(model, self.batches(), self.loss, validate)
-        return self.save(model, done, self.reading())
 
     def initial(self) -> nn.Module:
         return load_encoder(
@@ -223,15 +216,20 @@ class Reader(Training):
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
         return likelihood(output, batch, progress)
 
+    @property
+    def validate(self) -> Validate | None:
+        return super().validate if self.selected_by else None
+
+    def scores(self, model: nn.Module) -> dict[str, float]:
+        scores = {}
+        for name in self.selected_by:
+            windows = windows_of(self.preset, [name], "valid")
+            answers = answer(self.preset, [model], windows, self.preset.data.may_be_unanswerable(name))
+            scores[name] = float(metrics.score(windows.examples, answers).f1.mean())
+        return scores
+
     def reading(self) -> dict:
-        """Return what the model's configuration records: windows, decoding, precision, unanswerable questions."""
-        return {
-            "windows": self.preset.windows.model_dump(exclude={"empty_windows"}),
-            "answers": self.preset.answers.model_dump(),
-            "unanswerable": any(map(self.preset.data.may_be_unanswerable, {*self.domains, *self.selected_by})),
-            "null_threshold": 0.0,  # the start may be a reader with another one
-            "precision": self.preset.training.precision,
-        }
+        return reader_facts(self.preset, {*self.domains, *self.selected_by})
 
 
 ORDERS = 1000  # more than there are seeds, which make the orders of the first round
@@ -275,7 +273,6 @@ class Answers(Task):
     together: bool = False  # whether answers come from the mean of the readers' distributions
 
     def settings(self) -> dict:
-        # what is asked, and not what counts as right
         return {
             "questions": {name: questions_fingerprint(self.preset.data, name) for name in self.sets},
             "windows": self.preset.windows.model_dump(),
@@ -285,23 +282,17 @@ class Answers(Task):
 
     def work(self) -> dict:
         """Return the text of the answer to each question of each set. Questions that several sets share count once."""
-        keys = {name: self._keys(name) for name in self.sets}
-        examples = {
-            key: example
-            for name in self.sets
-            for key, example in zip(keys[name], question_set(self.preset.data, name), strict=True)
-        }
+        data, keys, examples = self.preset.data, {}, {}
+        for name in self.sets:
+            questions = question_set(data, name)
+            allowed = may_be_unanswerable(data, name)
+            keys[name] = [(e.question, e.context, may) for e, may in zip(questions, allowed, strict=True)]
+            examples |= zip(keys[name], questions, strict=True)
         windows, no_answer = windows_over(self.preset, list(examples.values())), np.array([may for *_, may in examples])
         models = (reader.load() for reader in self.readers)
         predictions = answer(self.preset, models, windows, no_answer, together=self.together)
         texts = {key: prediction.text for key, prediction in zip(examples, predictions, strict=True)}
         return {"answers": {name: [texts[key] for key in keys[name]] for name in self.sets}}
-
-    def _keys(self, name: str) -> list[tuple[str, str, bool]]:
-        """List what each answer depends on: the question, its passage, and whether there may be none."""
-        allowed = may_be_unanswerable(self.preset.data, name)
-        examples = question_set(self.preset.data, name)
-        return [(example.question, example.context, may) for example, may in zip(examples, allowed, strict=True)]
 
     def texts(self) -> dict[str, list[str]]:
         return self.result()["answers"]
@@ -309,10 +300,9 @@ class Answers(Task):
 
 @cache
 def questions_fingerprint(data: DataSettings, name: str) -> str:
-    """Return a fingerprint of what a set of questions asks."""
-    questions = [repr((e.id, e.question, e.context)) for e in question_set(data, name)]
-    allowed = may_be_unanswerable(data, name)
-    return fingerprint_of(*questions, *([allowed] if any(allowed) else []))
+    """Return a fingerprint of what a set of questions asks, and not of what counts as right."""
+    questions = [(example.id, example.question, example.context) for example in question_set(data, name)]
+    return hash_texts(*map(repr, questions), repr(may_be_unanswerable(data, name)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -326,10 +316,8 @@ class GoldProbability(Task):
     domain: str
 
     def settings(self) -> dict:
-        return {
-            "data": fingerprint(self.preset.data, self.domain, "train", "valid"),
-            "windows": self.preset.windows.model_dump(),
-        }
+        data = fingerprint(self.preset.data, self.domain, "train", "valid")
+        return {"data": data, "windows": self.preset.windows.model_dump()}
 
     def work(self) -> dict:
         """Return the probability of a gold first or last token, over the windows that hold both, by part."""
@@ -337,8 +325,8 @@ class GoldProbability(Task):
         for part in ("train", "valid"):
             windows = windows_of(self.preset, [self.domain], part)
             sides = distributions(windows, predict(model, windows, precision=self.preset.training.precision))
-            first, answered = np.cumsum(windows.lengths_W) - windows.lengths_W, np.flatnonzero(windows.labels["start"])
-            places = [(first + windows.labels[side])[answered] for side in SIDES]
+            answered = np.flatnonzero(windows.labels["start"])
+            places = [(windows.offsets_W + windows.labels[side])[answered] for side in SIDES]
             result[part] = float(np.mean([values[place].mean() for values, place in zip(sides, places, strict=True)]))
         return result
 
@@ -368,24 +356,20 @@ class TrainedReader:
     def answer(
         self, question: str | Sequence[str], passage: str | Sequence[str], *, no_answer: bool | None = None
     ) -> Prediction | list[Prediction]:
-        """Answer a question about a passage, or lists of them: one passage may serve all questions, and vice versa.
+        """Answer a question about a passage, or a list of questions, each about its passage in a second list.
 
         A `Prediction` has the answer's ``text``, its ``span`` (half-open, in characters of the passage; None where the
         text is ""), its ``probability`` among the ``n_best`` spans, and these, best first. Raises DataError for an
-        empty question or passage, and for lists of different lengths.
+        empty question or passage, ValueError for lists of different lengths.
         """
-        several = [texts for texts in (question, passage) if not isinstance(texts, str)]
-        number = len(several[0]) if several else 1
-        questions, passages = ([t] * number if isinstance(t, str) else list(t) for t in (question, passage))
-        if len(questions) != len(passages):
-            raise DataError(f"{len(questions)} questions for {len(passages)} passages; give one each, or one for all")
-        pairs = enumerate(zip(questions, passages, strict=True), 1)
-        examples = [Example(f"question {n}", asks, text, (), None, f"question {n}") for n, (asks, text) in pairs]
-        for example in examples:
-            if not example.question.strip() or not example.context.strip():
-                raise DataError(f"{example.id}: question and passage must not be empty")
-        predictions = self.answer_all(examples, no_answer=no_answer) if examples else []
-        return predictions if several else predictions[0]
+        if isinstance(question, str):
+            return self.answer([question], [passage], no_answer=no_answer)[0]
+        examples = []
+        for number, (text, context) in enumerate(zip(question, passage, strict=True), 1):
+            if not text.strip() or not context.strip():
+                raise DataError(f"question {number}: question and passage must not be empty")
+            examples.append(Example(f"question {number}", text, context, (), None, f"question {number}"))
+        return self.answer_all(examples, no_answer=no_answer)
 
     def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
         """Answer each example's question, in their order."""

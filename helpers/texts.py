@@ -6,7 +6,6 @@ A classifier of D domains with a head for each has D·C logits for C classes, th
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from helpers.batches.plans import Batches, Epochs, bucketed, per_domain, plan_steps, pooled
+from helpers.batches.plans import Batches, bucketed, per_domain, plan_steps, pooled
 from helpers.batches.sequences import Sequences, make_pairs
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, label_names, load_texts
@@ -38,8 +37,7 @@ def sequences_of(settings: TextsSettings, encoder: str, domain: str, part: str) 
     Besides ``label`` the sequences have a label ``domain``, the domain's number in the preset.
     """
     sequences = make_pairs(getattr(load_texts(settings)[domain], part), load_tokenizer(encoder), settings.max_length)
-    number = np.full(len(sequences), list(settings.domains).index(domain), np.int32)
-    return dataclasses.replace(sequences, labels={**sequences.labels, "domain": number})
+    return sequences.with_labels(domain=np.full(len(sequences), list(settings.domains).index(domain), np.int32))
 
 
 def head_logits(logits_BxN: Tensor, domain_B: Tensor, classes: int) -> Tensor:
@@ -79,22 +77,26 @@ def predict(
 
     With ``classes`` the probabilities come from the head of each text's domain alone (E×classes).
     """
-    order, values = [], []
+    values = []
     for index, batch, output in outputs(model, sequences, batch_size=batch_size, precision=precision):
         logits = head_logits(output.logits, batch["domain"], classes).float() if classes else output.logits.float()
-        order.append(index)
-        values.append((logits[:, 0] if logits.shape[1] == 1 else logits.softmax(1)).cpu().numpy())
-    return np.concatenate(values)[np.argsort(np.concatenate(order))]
+        values.append((index, (logits[:, 0] if logits.shape[1] == 1 else logits.softmax(1)).cpu()))
+    return _in_order(values)
 
 
 def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str, first: int = 0) -> np.ndarray:
     """Average the tokens of each text at the encoder's levels from ``first`` on (-1: the last), E×V×F, float32."""
-    order, means = [], []
+    means = []
     for index, batch, output in outputs(encoder, sequences, precision=precision, output_hidden_states=True):
         levels = [token_mean(level, batch["attention_mask"]) for level in output.hidden_states[first:]]
-        order.append(index)
-        means.append(torch.stack(levels, 1).cpu().numpy())
-    return np.concatenate(means)[np.argsort(np.concatenate(order))]
+        means.append((index, torch.stack(levels, 1).cpu()))
+    return _in_order(means)
+
+
+def _in_order(batches: list[tuple[np.ndarray, Tensor]]) -> np.ndarray:
+    """Join the values of batches in the order of the examples, whose numbers stand before them."""
+    index, values = zip(*batches, strict=True)
+    return torch.cat(values).numpy()[np.argsort(np.concatenate(index))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,6 +108,7 @@ class Classifier(Training):
     all share one. It keeps the weights with the best accuracy on the validation texts, averaged over the domains.
     """
 
+    head_kind = "labels"
     corpus: str
     domains: tuple[str, ...]
     order: Literal["mixed", "turns", "together"]
@@ -136,21 +139,16 @@ class Classifier(Training):
         Raises DataError where that makes no step.
         """
         sizes = [len(load_texts(self.texts)[name].train) for name in self.domains]
-        size, epochs, whole = self.training.batch_size, self.training.epochs, self.training.batch_size * len(sizes)
+        size, whole = self.training.batch_size, self.training.batch_size * len(sizes)
         steps = {
             "together": max(sizes) / size,
             "mixed": sum(sizes) / whole,
             "turns": sum(math.ceil(number / whole) for number in sizes),  # a domain's last batch may be a short one
         }
-        if (number := round(epochs * steps[self.order])) < 1:
-            amount = f"{epochs:g} epochs of {max(sizes)} texts"
-            raise DataError(f"{amount} make no step of {size}; raise epochs, or give more texts")
-        return number
-
-    def work(self) -> dict:
-        model = self.initial()
-        done = self.fit(model, self.batches(), self.loss, self.validate)
-        return self.save(model, done, self.reading())
+        if number := round(self.training.epochs * steps[self.order]):
+            return number
+        amount = f"{self.training.epochs:g} epochs of {max(sizes)} texts"
+        raise DataError(f"{amount} make no step of {size}; raise epochs, or give more texts")
 
     def initial(self) -> nn.Module:
         return load_encoder(self.preset.encoder, "labels", **self.sizes())
@@ -169,14 +167,14 @@ class Classifier(Training):
         sequences, size = self.sequences("train"), self.training.batch_size
         lengths, domain_W = sequences.lengths_W, sequences.labels["domain"]
         members = {str(number): np.flatnonzero(domain_W == number) for number in np.unique(domain_W)}
-        whole = size * len(members)
+        whole = {"batch_size": size * len(members), "seed": self.seed}
         if self.order == "together":
             epochs = per_domain(members, batch_size=size, seed=self.seed)
         elif self.order == "turns":
-            turns = {name: _batches_among(rows, lengths, whole, self.seed) for name, rows in members.items()}
+            turns = {name: bucketed(lengths, rows, **whole) for name, rows in members.items()}
             epochs = ([batch for _, batch in epoch] for epoch in pooled(turns, seed=self.seed))
         else:
-            epochs = bucketed(lengths, batch_size=whole, seed=self.seed)
+            epochs = bucketed(lengths, **whole)
         return Batches(sequences, plan_steps(epochs, self.steps()))
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
@@ -191,30 +189,24 @@ class Classifier(Training):
         sequences, precision = {name: self.sequences(part, name) for name in self.domains}, self.training.precision
         return {name: predict(model, texts, precision, self.classes).argmax(1) for name, texts in sequences.items()}
 
-    def validate(self, model: nn.Module) -> tuple[float, dict]:
-        """Return the accuracy on the validation texts, averaged over the domains, and each domain's."""
-        numbers = self.classify(model.eval(), "valid")
+    def scores(self, model: nn.Module) -> dict[str, float]:
+        numbers = self.classify(model, "valid")
         right = {name: classes == self.sequences("valid", name).labels["label"] for name, classes in numbers.items()}
-        accuracies = {name: 100 * float(hits.mean()) for name, hits in right.items()}
-        return float(np.mean([*accuracies.values()])), {"domains": accuracies}
+        return {name: 100 * float(hits.mean()) for name, hits in right.items()}
 
     def reading(self) -> dict:
-        """Return what the model's configuration records: the length of its inputs, heads, and names of the outputs."""
         names = [f"{head} {label}".strip() for head in self.heads for label in label_names(self.texts)]
         named = {"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}}
         return {"windows": {"max_length": self.texts.max_length}, "heads": self.heads, **named}
 
-    def load(self, head: str = "labels") -> nn.Module:
-        return super().load(head)
+    def load(self, head: str = "") -> nn.Module:
+        """Load the trained model, with the head of one domain alone if ``head`` is named."""
+        model = super().load()
+        return head_of(model, head) if head else model
 
     def save_head(self, domain: str, folder: Path) -> None:
         """Save the trained classifier with the head of one domain alone, in Hugging Face format."""
-        save_encoder(head_of(self.load(), domain), load_tokenizer(self.preset.encoder), folder)
-
-
-def _batches_among(rows: np.ndarray, lengths: np.ndarray, batch_size: int, seed: int) -> Epochs:
-    for epoch in bucketed(lengths[rows], batch_size=batch_size, seed=seed):
-        yield [rows[batch] for batch in epoch]
+        save_encoder(self.load(domain), load_tokenizer(self.preset.encoder), folder)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 from torch import nn
 
 from helpers.batches.plans import Batches
@@ -21,8 +23,13 @@ class Training(Task):
     """The training of a model from the pretrained encoder, or from the model of another training, ``start``.
 
     Its result has ``best``, the best validation score, ``validation``, all of them with their steps, ``steps`` and
-    ``seconds``. The number of steps is no field: it follows from data and settings.
+    ``seconds``. The number of steps is no field: it follows from data and settings. A kind of training has the methods
+    ``initial`` (the model), ``batches``, ``loss``, ``scores`` (of a model, by domain or task) and ``reading`` (what the
+    model's configuration records).
     """
+
+    version = 2
+    head_kind: ClassVar[str] = "spans"
 
     seed: int
     start: Training | None = None
@@ -38,6 +45,16 @@ class Training(Task):
             "random_layers": self.preset.random_layers,
             "training": self.training.model_dump(exclude={"checkpoint_minutes"}),
         }
+
+    def work(self) -> dict:
+        model = self.initial()
+        done = self.fit(model, self.batches(), self.loss, self.validate)
+        return self.save(model, done, self.reading())
+
+    def validate(self, model: nn.Module) -> tuple[float, dict]:
+        """Average the ``scores`` on validation examples, which select the weights; return them too."""
+        scores = self.scores(model.eval())
+        return float(np.mean([*scores.values()])), {"scores": scores}
 
     def fit(self, model: nn.Module, batches: Batches, loss: Loss, validate: Validate | None = None) -> Fitted:
         """Train a model in place. A killed training goes on from its checkpoint."""
@@ -66,9 +83,9 @@ class Training(Task):
         """Locate the trained model's folder. Raises DamagedFile where its weights are not as they were written."""
         return self.file("model")
 
-    def load(self, head: str = "spans") -> nn.Module:
-        """Load the trained model in evaluation mode, on the device."""
-        return load_saved(self.saved(), head).to(training_device())
+    def load(self, head: str = "") -> nn.Module:
+        """Load the trained model in evaluation mode, on the device. ``head`` chooses where it has several."""
+        return load_saved(self.saved(), self.head_kind).to(training_device())
 
 
 def trainings_of(*tasks: Task) -> list[Training]:

@@ -68,8 +68,7 @@ def flip(path: Path) -> None:
 
 def text_of(windows, window: int, first: int, last: int) -> str:
     """Passage text between two positions of a window, both included."""
-    chars = windows.context_chars[windows.second_text_W[window]]
-    shift = windows.first_W[window] - windows.prefix_W[window]
+    chars, shift = windows.rows[window].chars, -windows.prefix_W[window]
     context = windows.examples[windows.example_W[window]].context
     return context[chars[first + shift][0] : chars[last + shift][1]]
 

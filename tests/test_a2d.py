@@ -128,8 +128,9 @@ def windows_for(tokenizer, *gold, **settings):
 def probabilities(windows, *sides):
     """Start and end probabilities, 0 but as given for each window by word."""
     flat = np.zeros((2, windows.lengths_W.sum()), np.float32)
-    offsets = np.cumsum(windows.lengths_W) - windows.lengths_W + windows.prefix_W - windows.first_W
-    for offset, (start, end) in zip(offsets, sides, strict=True):
+    offsets = windows.offsets_W + windows.prefix_W
+    firsts = [windows.examples[0].context[: row.chars[0][0]].count(" ") for row in windows.rows]
+    for offset, (start, end) in zip(offsets - firsts, sides, strict=True):
         for side, values in zip(flat, (start, end), strict=True):
             for word, value in values.items():
                 side[offset + WORDS.index(word)] = value
@@ -159,7 +160,7 @@ def test_the_surest_answer_that_shares_no_word_is_the_confusing_one(tokenizer):
 
 def test_every_window_has_its_own_and_one_without_the_answer_has_none(tokenizer):
     windows = windows_for(tokenizer, "rome", max_length=7, stride=2)  # ann met bob, and bob in rome
-    assert windows.first_W.tolist() == [0, 2] and windows.labels["start"].tolist() == [0, 5]
+    assert windows.count_W.tolist() == [3, 3] and windows.labels["start"].tolist() == [0, 5]
     sure = {"ann": 1.0}, {"ann": 1.0}
     positions, confidence = confusing(windows, sure, ({"bob": 0.7, "rome": 0.3}, {"bob": 0.5, "rome": 0.5}))
     # The second window holds bob at 3; bob in rome and rome overlap with gold.

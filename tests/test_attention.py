@@ -7,9 +7,9 @@ import transformers
 from conftest import text_of
 from transformers import AutoModelForQuestionAnswering
 
-from helpers.batches.plans import Batches, make_batch
+from helpers.batches.plans import Batches
 from helpers.batches.sequences import (
-    Ragged,
+    Row,
     Template,
     Windows,
     collate,
@@ -131,17 +131,9 @@ def small_windows():
     return Windows(
         examples=[],
         template=Template((1,), (2,), (2,), (0, 0, 0, 1, 1), padding=0),
-        first_texts=Ragged.of([[10, 11], [12]]),
-        second_texts=Ragged.of([[20, 21, 22], [23]]),
-        context_chars=Ragged.of([[(0, 1)] * 3, [(0, 1)]], (2,)),
-        first_text_W=np.array([0, 1, 1]),
-        first_count_W=np.array([2, 1, 1]),
-        second_text_W=np.array([0, 1, 0]),
+        rows=[Row([10, 11], [20, 21, 22]), Row([12], [23]), Row([12], [21, 22])],
         example_W=np.array([0, 1, 2]),
-        first_W=np.array([0, 0, 1]),
-        count_W=np.array([3, 1, 2]),
         labels={"start": np.zeros(3, int), "end": np.zeros(3, int)},
-        notes=[],
     )
 
 
@@ -162,7 +154,7 @@ FIRST, SECOND, THIRD = [[1, 2], [3, 4], [5, 6]], [[7]], [[8], [9]]
 def test_pairs_go_where_they_belong(index, expected):
     windows = small_windows()
     teacher = StoredTeacher(windows, of_pairs={"attention": torch.tensor(FLAT).half()})
-    attention = make_batch(windows, np.array(index), [teacher])["teacher_attention"]
+    attention = Batches(windows, [np.array(index)], [teacher]).at(0)["teacher_attention"]
     assert attention.tolist() == expected and attention.dtype == torch.float16
 
 

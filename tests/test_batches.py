@@ -19,11 +19,6 @@ from helpers.data.mini import world
 from helpers.models.encoders import load_tokenizer
 
 
-def whole_epochs(windows, domain, *, epochs, batch_size, seed):
-    each = epochs_of(windows, domain, batch_size=batch_size, seed=seed)
-    return [batch for _, batches in zip(range(epochs), each, strict=False) for batch in batches]
-
-
 @pytest.fixture(scope="module")
 def windows():
     examples = [e for name in ("news", "search") for e in world.load_domain(name, train_size=30).train[:30]]
@@ -34,8 +29,6 @@ def test_upsample_repeats_to_the_largest_whole_copies_first():
     rows = upsample([7, 3], np.random.default_rng(0))
     assert rows[0].tolist() == list(range(7))
     assert rows[1][:6].tolist() == [0, 1, 2, 0, 1, 2] and len(rows[1]) == 7
-    with pytest.raises(ValueError, match="empty domain"):
-        upsample([2, 0], np.random.default_rng(0))
 
 
 def test_buckets_hold_every_window_once_and_waste_little():
@@ -49,23 +42,32 @@ def test_buckets_hold_every_window_once_and_waste_little():
     assert firsts != sorted(firsts)  # batches come in no order of length
 
 
+def epochs(windows, domain, number, *, seed=3):
+    """The batches of whole epochs, and of each epoch."""
+    each = list(islice(epochs_of(windows, domain, batch_size=8, seed=seed), number))
+    return [batch for epoch in each for batch in epoch], each
+
+
+def numbers(plan):
+    return [batch.tolist() for batch in plan]
+
+
 def test_plan_mixes_domains_to_equal_numbers_of_questions(windows):
-    domain = np.asarray([0] * 30 + [1] * 20)
-    plan = whole_epochs(windows, domain, epochs=2, batch_size=8, seed=3)
-    asked = windows.example_W[np.concatenate(plan)]
+    plan, _ = epochs(windows, np.asarray([0] * 30 + [1] * 20), 2)
     per_question = np.bincount(windows.example_W)
-    times = np.bincount(asked, minlength=50) / per_question  # every window of a question comes along
+    times = np.bincount(windows.example_W[np.concatenate(plan)], minlength=50) / per_question  # all its windows
     assert times[:30].tolist() == [2.0] * 30
     assert times[30:].sum() == 60 and set(times[30:]) <= {2.0, 3.0, 4.0}
 
 
-def test_plan_follows_the_seed_and_changes_by_epoch(windows):
-    domain = np.zeros(50, int)
-    one, again, other = (whole_epochs(windows, domain, epochs=2, batch_size=8, seed=s) for s in (3, 3, 4))
-    assert all((a == b).all() for a, b in zip(one, again, strict=True))
-    assert any(a.tolist() != b.tolist() for a, b in zip(one, other, strict=True))
-    half = len(one) // 2
-    assert [a.tolist() for a in one[:half]] != [a.tolist() for a in one[half:]]
+def test_plan_follows_the_seed_changes_by_epoch_and_has_exactly_so_many_steps(windows):
+    domain = np.asarray([0] * 30 + [1] * 20)
+    plan, (first, second, _) = epochs(windows, domain, 3)
+    assert numbers(plan) == numbers(epochs(windows, domain, 3)[0]) != numbers(epochs(windows, domain, 3, seed=4)[0])
+    assert numbers(first) != numbers(second)
+    for steps in (1, 2, 9, len(plan)):  # a shorter plan is the head of a longer one
+        planned = plan_steps(epochs_of(windows, domain, batch_size=8, seed=3), steps)
+        assert numbers(planned) == numbers(plan[:steps])
 
 
 def test_parts_of_a_batch_are_the_batch(windows):
@@ -75,44 +77,12 @@ def test_parts_of_a_batch_are_the_batch(windows):
     assert shares == (3 / 7, 2 / 7, 2 / 7) and len([*batches.parts(0, 9)]) == 7
 
 
-def steps_of(windows, domain, *, steps, batch_size, seed):
-    return plan_steps(epochs_of(windows, domain, batch_size=batch_size, seed=seed), steps)
-
-
-def numbers(plan):
-    return [batch.tolist() for batch in plan]
-
-
-def test_a_plan_of_steps_has_exactly_so_many(windows):
-    domain = np.asarray([0] * 30 + [1] * 20)
-    for steps in (1, 2, 9, 100):
-        assert len(steps_of(windows, domain, steps=steps, batch_size=8, seed=3)) == steps
-
-
-def test_a_shorter_plan_of_steps_is_the_head_of_a_longer_one(windows):
-    domain = np.asarray([0] * 30 + [1] * 20)
-    longest = numbers(steps_of(windows, domain, steps=60, batch_size=8, seed=3))
-    for steps in (1, 7, 30, 59):
-        assert numbers(steps_of(windows, domain, steps=steps, batch_size=8, seed=3)) == longest[:steps]
-    assert numbers(steps_of(windows, domain, steps=60, batch_size=8, seed=4)) != longest
-
-
-def test_a_plan_of_steps_goes_through_the_same_epochs(windows):
-    domain = np.asarray([0] * 30 + [1] * 20)
-    for epochs in (1, 2, 3):
-        plan = numbers(whole_epochs(windows, domain, epochs=epochs, batch_size=8, seed=3))
-        assert numbers(steps_of(windows, domain, steps=len(plan), batch_size=8, seed=3)) == plan
-        assert numbers(steps_of(windows, domain, steps=len(plan) + 1, batch_size=8, seed=3))[:-1] == plan
-
-
 def test_buckets_take_every_sequence_once_an_epoch_in_an_order_of_the_epochs_own():
     lengths = np.random.default_rng(1).integers(20, 400, 50)
     first, second = islice(bucketed(lengths, batch_size=8, seed=3), 2)
     assert all(sorted(np.concatenate(epoch).tolist()) == list(range(50)) for epoch in (first, second))
     assert numbers(first) == numbers(length_buckets(lengths, 8, np.random.default_rng([3, 0])))
     assert numbers(first) != numbers(second)
-    with pytest.raises(ValueError, match="batches of no sequences"):
-        next(bucketed(lengths[:0], batch_size=8, seed=3))
 
 
 DOMAINS = {"fiction": np.arange(10), "slate": np.arange(10, 14), "travel": np.arange(14, 39)}
@@ -132,11 +102,6 @@ def test_every_step_has_rows_of_every_domain():
         assert len({tuple(once) for once in passes}) > max(1, len(passes) // 2)  # shuffled anew
 
 
-def test_a_batch_of_every_domain_needs_examples_of_each():
-    with pytest.raises(ValueError, match="slate has none"):
-        next(per_domain({**DOMAINS, "slate": np.arange(0)}, batch_size=4, seed=0))
-
-
 def epochs_of_tasks(seed=1):
     return {
         name: bucketed(np.full(size, 9), batch_size=4, seed=seed)
@@ -153,9 +118,9 @@ def test_pooled_tasks_have_all_their_batches_in_one_order():
     order = [task for task, _ in first]
     assert {task: order.count(task) for task in order} == {"cola": 2, "mnli": 11, "squad": 5}
     assert order != sorted(order) and order != [task for task, _ in second]
-    for name, epochs in epochs_of_tasks().items():
+    for name, expected in epochs_of_tasks().items():
         for pool in (first, second):
-            assert sorted(batch for task, batch in turns(pool) if task == name) == sorted(numbers(next(epochs)))
+            assert sorted(batch for task, batch in turns(pool) if task == name) == sorted(numbers(next(expected)))
 
 
 def test_a_task_has_turns_by_its_weight():
@@ -164,9 +129,9 @@ def test_a_task_has_turns_by_its_weight():
     order = [task for task, _ in plan]
     # 0.25 and 0.5 of 4,000 draws, whose standard deviations are 27 and 32
     assert abs(order.count("cola") - 1000) < 110 and abs(order.count("squad") - 2000) < 130
-    for name, epochs in epochs_of_tasks().items():  # each goes through its own epochs
-        own = [batch.tolist() for task, batch in plan if task == name]
-        assert own == numbers(plan_steps(epochs, len(own)))
+    for name, expected in epochs_of_tasks().items():  # each goes through its own epochs
+        batches = [batch.tolist() for task, batch in plan if task == name]
+        assert batches == numbers(plan_steps(expected, len(batches)))
 
 
 def test_an_epoch_of_weighted_tasks_ends_with_one_tasks():
@@ -174,20 +139,6 @@ def test_an_epoch_of_weighted_tasks_ends_with_one_tasks():
     for epoch in islice(weighted(epochs_of_tasks(), weights, epoch_of="squad", seed=1), 3):
         order = [task for task, _ in epoch]
         assert order.count("squad") == 5 and order[-1] == "squad" and "cola" not in order
-
-
-@pytest.mark.parametrize(
-    "weights",
-    [
-        {"cola": 1.0, "squad": 1.0},
-        {"cola": 1.0, "mnli": 1.0, "squad": 1.0, "rte": 1.0},
-        {"cola": -0.1, "mnli": 1.0, "squad": 1.0},
-        {"cola": 1.0, "mnli": 1.0, "squad": 0.0},
-    ],
-)
-def test_weights_that_cannot_be_are_refused(weights):
-    with pytest.raises(ValueError, match="give one of at least 0 for each of cola, mnli, squad, and more than 0 for"):
-        next(weighted(epochs_of_tasks(), weights, epoch_of="squad", seed=1))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from helpers.presets import load as presets
 GOLDEN = Path(__file__).parent / "golden/fingerprints.json"
 SHARED = Path(__file__).parents[2] / "shared"
 FIELDS = ("id", "question", "context", "answers", "span", "group", "first", "second", "endings", "label")
-ARRAYS = ("first_text_W", "first_count_W", "second_text_W", "first_W", "count_W", "example_W")
 PARTS = ("train", "valid", "test", "unlabelled")
 USES = {  # the sections of a preset that a paper's notebooks read
     "imm": ("data",),
@@ -52,8 +51,8 @@ def examples_hash(*parts: list) -> str:
 
 
 def windows_hash(windows) -> str:
-    arrays = [windows.first_texts.values, windows.second_texts.values, *(getattr(windows, name) for name in ARRAYS)]
-    return hash_of(b"|".join(array.tobytes() for array in [*arrays, *windows.labels.values()]))
+    ids = [windows.token_ids(row).tolist() for row in range(len(windows) * windows.choices)]
+    return hash_of([ids, windows.example_W.tolist(), {name: repr(v.tolist()) for name, v in windows.labels.items()}])
 
 
 def windows_of(preset, section: str, examples: list):

@@ -41,8 +41,8 @@ def test_the_endings_of_an_example_stay_together():
     batch = collate(choices, np.asarray([3, 1]))
     assert batch["input_ids"].shape[:2] == (2, 4) and batch["label"].tolist() == [3, 1]
     for row, example in enumerate([EXAMPLES[3], EXAMPLES[1]]):
-        own = tokenizer([example.context] * 4, list(example.endings), max_length=40, truncation=True)["input_ids"]
-        for ids, mask, expected in zip(batch["input_ids"][row], batch["attention_mask"][row], own, strict=True):
+        encoded = tokenizer([example.context] * 4, list(example.endings), max_length=40, truncation=True)["input_ids"]
+        for ids, mask, expected in zip(batch["input_ids"][row], batch["attention_mask"][row], encoded, strict=True):
             assert ids[mask == 1].tolist() == expected
     assert choices.lengths_W[3] == max(batch["attention_mask"][0].sum(1))
     joined = Sequences.concatenate([choices.select(np.asarray([5, 2])), choices])

@@ -12,7 +12,7 @@ from helpers.data.examples import DataError
 from helpers.data.sets import question_set
 from helpers.decoding import Logits
 from helpers.errors import EncoderError
-from helpers.models.encoders import load_encoder, load_tokenizer, save_encoder
+from helpers.models.encoders import load_encoder
 from helpers.presets.load import load
 from helpers.reading import Answers, GoldProbability, Reader, TeacherLogits, joint_logits, windows_of
 from helpers.task import DamagedFile
@@ -36,26 +36,26 @@ def test_gold_probability_by_hand(preset, monkeypatch):
     """Logits of 0 give every token of a window 1 / length; one that has ln 3 more gets 3 / (length + 2)."""
     windows = windows_of(preset, ["news"], "train")
     answered, lengths = np.flatnonzero(windows.labels["start"]), windows.lengths_W
-    places = [(np.cumsum(lengths) - lengths + windows.labels[side])[answered] for side in ("start", "end")]
+    places = [(windows.offsets_W + windows.labels[side])[answered] for side in ("start", "end")]
 
-    def predict(model, given, precision):
-        start, end = np.zeros((2, int(given.lengths_W.sum())), np.float32)
-        if given is windows:
+    def predict(model, sequences, precision):
+        start, end = np.zeros((2, sequences.lengths_W.sum()), np.float32)
+        if sequences is windows:
             start[places[0]], end[places[1]] = np.log(3), np.log(7)
         return Logits(start, end)
 
     monkeypatch.setattr(reading, "predict", predict)
     untrained(monkeypatch)
-    found = GoldProbability(preset=preset, label="p", reader=reader(preset, "news"), domain="news").work()
+    probability = GoldProbability(preset=preset, label="p", reader=reader(preset, "news"), domain="news").work()
     expected = np.mean(3 / (lengths[answered] + 2) + 7 / (lengths[answered] + 6)) / 2
-    assert found["train"] == pytest.approx(expected, rel=1e-5)
+    assert probability["train"] == pytest.approx(expected, rel=1e-5)
     valid = windows_of(preset, ["news"], "valid")
-    assert found["valid"] == pytest.approx(np.mean(1 / valid.lengths_W[valid.labels["start"] > 0]), rel=1e-5)
+    assert probability["valid"] == pytest.approx(np.mean(1 / valid.lengths_W[valid.labels["start"] > 0]), rel=1e-5)
 
 
 def test_joint_logits_by_hand():
     """The mean of distributions, window by window: a reader with larger logits weighs no more."""
-    windows = SimpleNamespace(lengths_W=np.array([2, 1]))
+    windows = SimpleNamespace(lengths_W=np.array([2, 1]), offsets_W=np.array([0, 2]))
     one = Logits(np.float32([np.log(3), 0, 7]), np.float32([0, 0, -7]))  # 3/4 1/4, 1; 1/2 1/2, 1
     other = Logits(np.float32([100, 100 + np.log(4), 0]), np.float32([0, 200, 0]))  # 1/5 4/5, 1; 0 1, 1
     joint = joint_logits(windows, [one, other])
@@ -78,10 +78,10 @@ def test_steps_follow_the_budget_and_its_stages(preset, monkeypatch):
 
 
 def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
-    asked = []
+    questions = []
 
     def answer(preset, models, windows, no_answer, together):
-        asked.extend(windows.examples)
+        questions.extend(windows.examples)
         return [SimpleNamespace(text=f"{example.question} {len(list(models))}") for example in windows.examples]
 
     monkeypatch.setattr(reading, "answer", answer)
@@ -90,7 +90,7 @@ def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
     examples = {name: question_set(preset.data, name) for name in task.sets}
     assert answers == {name: [f"{example.question} 0" for example in part] for name, part in examples.items()}
     distinct = {(example.question, example.context) for part in examples.values() for example in part}
-    assert len(asked) == len(distinct) < sum(map(len, examples.values()))
+    assert len(questions) == len(distinct) < sum(map(len, examples.values()))
 
 
 def test_damaged_teacher_logits_are_named(preset, monkeypatch):
@@ -104,17 +104,6 @@ def test_damaged_teacher_logits_are_named(preset, monkeypatch):
         task.logits()
 
 
-def test_a_loaded_reader_answers_lists_and_refuses_empty_ones(tmp_path):
-    save_encoder(load_encoder("data/mini", seed=0), load_tokenizer("data/mini"), tmp_path / "model")
-    loaded, passage = load_reader(tmp_path / "model"), "Ada leads Gamma. Bela leads Delta."
-    one = loaded.answer("Who leads Gamma?", passage)
-    first, second = loaded.answer(["Who leads Gamma?", "Who leads Delta?"], passage)
-    assert first.text == one.text == passage[slice(*one.span)] and second.text
-    assert [answer.text for answer in loaded.answer("Who leads Gamma?", [passage] * 2)] == [one.text] * 2
-    assert loaded.answer([], passage) == [] == loaded.answer_all([])
-    with pytest.raises(DataError, match="2 questions for 1 passages; give one each, or one for all"):
-        loaded.answer(["a", "b"], ["c"])
-    with pytest.raises(DataError, match="question 2: question and passage must not be empty"):
-        loaded.answer(["Who?", " "], passage)
+def test_what_is_no_trained_reader_is_refused():
     with pytest.raises(EncoderError, match="is no trained reader"):
         load_reader("data/mini")

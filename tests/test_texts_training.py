@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score
 
-from helpers import engine, metrics, texts
+from helpers import engine, texts
 from helpers.batches.sequences import collate, make_pairs
 from helpers.data.examples import DataError, Pair
 from helpers.data.load import load_texts
@@ -74,30 +74,6 @@ def test_cross_entropies_of_domains_are_summed_where_a_batch_has_all():
     assert classifier("turns", DOMAINS[:2]).loss(logits, batch, 0.0)["label"].item() == pytest.approx(math.log(2))
 
 
-def test_metrics_of_two_classes_by_hand():
-    predictions = np.asarray([[0.1, 0.9], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])  # 1, 1, 0, 0
-    scores = metrics.label_scores(pairs(1, 0, 0, 1), predictions)
-    assert scores == pytest.approx({"accuracy": 50, "f1": 50, "matthews": 0})
-    scores = metrics.label_scores(
-        pairs(1, 0, 0, 0), predictions
-    )  # one of the two predicted ones is right, and none is missed
-    assert scores == pytest.approx({"accuracy": 75, "f1": 200 / 3, "matthews": 100 / math.sqrt(3)})
-
-
-def test_f1_of_three_classes_is_averaged():
-    scores = metrics.label_scores(pairs(0, 1, 1, 2), np.eye(3)[[0, 0, 1, 1]])  # F1 of 2/3, 1/2 and 0
-    assert scores["accuracy"] == 50 and scores["f1"] == pytest.approx(100 * (2 / 3 + 1 / 2) / 3)
-
-
-@pytest.mark.parametrize(
-    ("examples", "words"),
-    [(pairs(1), "2 predictions for 1 examples"), (pairs(1, None), "example '1' has no label to score it by")],
-)
-def test_what_cannot_be_scored_is_one_clear_error(examples, words):
-    with pytest.raises(DataError, match=words):
-        metrics.label_scores(examples, np.eye(2))
-
-
 @pytest.mark.parametrize("classes", [3, 1])
 def test_predictions_are_in_the_order_of_the_examples(classes):
     examples = pairs(*range(9))[::-1]  # the longest first, and they are read by length
@@ -149,18 +125,12 @@ def test_outputs_are_named_by_head_and_label():
 def test_a_key_names_what_the_weights_depend_on():
     key = classifier().key
     assert classifier(**{"reviews.test_size": 5}).key == key == classifier(**{"training.checkpoint_minutes": 9.0}).key
-    others = [
-        {"reviews.train_size": 12},
-        {"reviews.valid_size": 5},
-        {"training.epochs": 2.0},
-        {"reviews.max_length": 40},
-    ]
-    keys = [classifier(**change).key for change in others] + [classifier("turns").key, classifier(seed=1).key]
+    changes = {"reviews.train_size": 12, "reviews.valid_size": 5, "training.epochs": 2.0, "reviews.max_length": 40}
+    others = [classifier(**{name: value}) for name, value in changes.items()]
+    keys = [other.key for other in (*others, classifier("turns"), classifier(seed=1))]
     assert len({key, *keys}) == 1 + len(keys)
-    tasks = [
-        Labels(preset=c.preset, label="", classifier=c) for c in (classifier(), classifier(**{"reviews.test_size": 5}))
-    ]
-    assert tasks[0].key != tasks[1].key
+    models = classifier(), classifier(**{"reviews.test_size": 5})
+    assert len({Labels(preset=model.preset, label="", classifier=model).key for model in models}) == 2
 
 
 def test_labels_are_the_best_weights_and_sklearn_agrees_on_the_accuracy(results):
@@ -178,5 +148,5 @@ def test_labels_are_the_best_weights_and_sklearn_agrees_on_the_accuracy(results)
         assert np.mean(task.hits(name)) == pytest.approx(100 * accuracy_score(truth, classes[name]))
         assert classes[name] == model.classify(trained, "test")[name].tolist()
     score, details = model.validate(trained)
-    assert score == model.result()["best"] == pytest.approx(np.mean([*details["domains"].values()]))
+    assert score == model.result()["best"] == pytest.approx(np.mean([*details["scores"].values()]))
     assert len(model.result()["validation"]) == 2 and model.result()["steps"] == 4

@@ -79,5 +79,5 @@ def test_the_setting_is_part_of_the_keys_of_what_depends_on_it(preset):
     some, everywhere = preset(["law"]), preset(True)
     before, after = imm.single_readers(some, 0), imm.single_readers(everywhere, 0)
     assert before["law"].key == after["law"].key and before["news"].key != after["news"].key
-    asked = [Answers(preset=p, label="", readers=(before["law"],), sets=("test/news",)).key for p in (some, everywhere)]
-    assert asked[0] != asked[1]
+    keys = [Answers(preset=p, label="", readers=(before["law"],), sets=("test/news",)).key for p in (some, everywhere)]
+    assert keys[0] != keys[1]

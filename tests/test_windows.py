@@ -5,7 +5,7 @@ import pytest
 import torch
 from conftest import text_of
 
-from helpers.batches.plans import make_batch
+from helpers.batches.plans import Batches
 from helpers.batches.sequences import Windows, collate, make_pairs, make_windows, window_starts
 from helpers.data import load as data
 from helpers.data.examples import DataError, Example, Pair
@@ -31,21 +31,13 @@ def examples_in(path):
     return [record.example for record in read_questions(path)[0]]
 
 
-def test_step_and_overlap_give_13_and_6_windows():
+def test_window_starts():
     # 2,000 passage tokens, a question of 20, length 512: 489 tokens fit
     assert len(window_starts(2000, 489, 128)) == 13
-    assert len(window_starts(2000, 489, 489 - 128)) == 6
-
-
-def test_window_starts_cover_the_passage_once_and_end_with_it():
+    assert len(window_starts(2000, 489, 489 - 128)) == 6  # overlap
     assert window_starts(10, 4, 3) == [0, 3, 6]  # 6..9 is the last
-    assert window_starts(4, 4, 3) == [0]
-    assert window_starts(0, 4, 3) == [0]
-
-
-def test_no_token_is_left_out_by_a_step_longer_than_a_window():
-    starts = window_starts(10, 3, 5)
-    assert {token for start in starts for token in range(start, start + 3)} >= set(range(10))
+    assert window_starts(10, 3, 5) == [0, 3, 6, 9]  # no token is left out by a step longer than a window
+    assert window_starts(4, 4, 3) == window_starts(0, 4, 3) == [0]
 
 
 def test_sequence_and_labels(tokenizer):
@@ -56,37 +48,38 @@ def test_sequence_and_labels(tokenizer):
     assert text_of(windows, 0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
 
 
+def labelled(windows):
+    """The passage text of each label, by window."""
+    start, end = windows.labels["start"], windows.labels["end"]
+    return {int(w): text_of(windows, w, start[w], end[w]) for w in np.flatnonzero(start)}
+
+
 def test_a_window_without_the_whole_answer_is_labelled_cls(tokenizer):
     context = " ".join(["Ada leads Gamma."] * 30) + " Bela leads Delta."
     windows = make_windows([example(context=context, answer="Bela")], tokenizer, max_length=40, stride=10)
-    found = {
-        text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w])
-        for w in np.flatnonzero(windows.labels["start"])
-    }
-    assert found == {"Bela"}
+    assert {*labelled(windows).values()} == {"Bela"}
     without = windows.labels["start"] == 0
     assert without.sum() >= 3 and (windows.labels["end"][without] == 0).all()
 
 
-def test_an_answer_inside_a_token_is_widened_and_counted(tokenizer):
-    context = "Ada leads Gamma."
-    inside = Example("q", "Who?", context, ("da",), (1, 3), "q")
-    windows = make_windows([inside], tokenizer, max_length=32, stride=8)
-    assert text_of(windows, 0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
-    assert windows.notes == ["1 answers widened to whole tokens"]
+def test_an_answer_inside_a_token_is_widened(tokenizer):
+    inside = Example("q", "Who?", "Ada leads Gamma.", ("da",), (1, 3), "q")
+    assert labelled(make_windows([inside], tokenizer, max_length=32, stride=8)) == {0: "Ada"}
 
 
-def test_empty_windows_are_left_out_by_seed_and_counted(tokenizer):
+def token_ids(windows):
+    return [windows.token_ids(row).tolist() for row in range(len(windows))]
+
+
+def test_empty_windows_are_left_out_by_seed(tokenizer):
     context = " ".join(["Ada leads Gamma."] * 60) + " Bela leads Delta."
     examples = [example(context=context, answer="Bela", name=str(i)) for i in range(20)]
-    everything = make_windows(examples, tokenizer, max_length=40, stride=20)
-    few = make_windows(examples, tokenizer, max_length=40, stride=20, empty_windows=0.1)
+    everything, few, again = (
+        make_windows(examples, tokenizer, max_length=40, stride=20, empty_windows=share) for share in (1.0, 0.1, 0.1)
+    )
     assert (few.labels["start"] > 0).sum() == (everything.labels["start"] > 0).sum()
     assert 0 < (few.labels["start"] == 0).sum() < 0.2 * (everything.labels["start"] == 0).sum()
-    left_out = len(everything) - len(few)
-    assert few.notes == [f"{left_out} of {len(everything)} windows without their answer left out"]
-    again = make_windows(examples, tokenizer, max_length=40, stride=20, empty_windows=0.1)
-    assert few.fingerprint() == again.fingerprint() != everything.fingerprint()
+    assert token_ids(few) == token_ids(again) and few.example_W.tolist() == again.example_W.tolist()
 
 
 @pytest.mark.parametrize(
@@ -106,8 +99,9 @@ def test_a_batch_equals_the_unpadded_windows(tokenizer):
     examples = mini.load_domain("encyclopedia").test[:40]
     windows = make_windows(examples, tokenizer, max_length=64, stride=16)
     assert len(windows) > 40
-    batch = collate(windows, np.arange(len(windows)))
-    assert batch["input_ids"].shape[1] % 8 == 0
+    order = np.arange(len(windows))[::-1]
+    batch = {name: values.flip(0) for name, values in collate(windows, order).items()}
+    assert batch["input_ids"].shape[1] % 8 == 0 and batch["start"].tolist() == windows.labels["start"].tolist()
     for w in range(len(windows)):
         real = batch["attention_mask"][w] == 1
         ids, prefix = windows.token_ids(w), int(windows.prefix_W[w])
@@ -121,7 +115,7 @@ def test_windows_equal_hugging_faces_own_on_real_text(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
     examples = examples_in(shared / "data/qa/news/newsqa.json")[:60]
     windows = make_windows(examples, tokenizer, max_length=384, stride=128, stride_is="overlap", max_question=384)
-    theirs = tokenizer(
+    expected = tokenizer(
         [e.question.strip() for e in examples],
         [e.context for e in examples],
         max_length=384,
@@ -130,40 +124,28 @@ def test_windows_equal_hugging_faces_own_on_real_text(shared):
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
     )
-    assert len(windows) == len(theirs["input_ids"]) > 60
-    for w, ids in enumerate(theirs["input_ids"]):
+    assert len(windows) == len(expected["input_ids"]) > 60
+    for w, ids in enumerate(expected["input_ids"]):
         assert windows.token_ids(w).tolist() == ids
-        example = examples[theirs["overflow_to_sample_mapping"][w]]
+        example = examples[expected["overflow_to_sample_mapping"][w]]
         assert example is examples[windows.example_W[w]]
         start, end = example.span
-        offsets, kinds = theirs["offset_mapping"][w], theirs["token_type_ids"][w]
+        offsets, kinds = expected["offset_mapping"][w], expected["token_type_ids"][w]
         inside = [t for t, (a, b) in enumerate(offsets) if kinds[t] == 1 and b > a and a < end and b > start]
         whole = inside and offsets[inside[0]][0] <= start and offsets[inside[-1]][1] >= end
-        expected = (inside[0], inside[-1]) if whole else (0, 0)
-        assert (windows.labels["start"][w], windows.labels["end"][w]) == expected
+        label = (inside[0], inside[-1]) if whole else (0, 0)
+        assert (windows.labels["start"][w], windows.labels["end"][w]) == label
 
 
 def test_every_real_label_decodes_to_its_answer(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
     examples = examples_in(shared / "data/qa/squad/xquad.en.json")
     windows = make_windows(examples, tokenizer)
-    labelled = np.flatnonzero(windows.labels["start"])
-    assert len(labelled) > 1000
-    different = [
-        w
-        for w in labelled
-        if text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w])
-        != examples[windows.example_W[w]].context[slice(*examples[windows.example_W[w]].span)].strip()
-    ]
-    assert len({int(windows.example_W[w]) for w in different}) == sum(
-        int(note.split()[0]) for note in windows.notes if "widened" in note
-    )
-
-
-def test_shared_device_pools_keep_the_labels(tokenizer):
-    windows = make_windows([example(), example(name="r", answer="Bela")], tokenizer, max_length=64, stride=16)
-    batch = collate(windows, np.asarray([1, 0]))
-    assert torch.equal(batch["start"], torch.as_tensor(windows.labels["start"][[1, 0]]).long())
+    texts = labelled(windows)
+    assert len(texts) > 1000
+    answers = {w: examples[windows.example_W[w]].answers[0].strip() for w in texts}
+    widened = [w for w in texts if texts[w] != answers[w]]
+    assert len(widened) < 20 and all(answers[w] in texts[w] for w in widened)
 
 
 @pytest.fixture(scope="module")
@@ -181,57 +163,32 @@ def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
     whole = make_windows([*lists[0], *lists[1]], tokenizer, max_length=64, stride=16)
     assert len(joined) == len(whole) == sum(map(len, parts))
     assert joined.examples == whole.examples and joined.template == whole.template
-    arrays = [
-        {name: getattr(every, name) for name in ("example_W", "first_W", "count_W", "lengths_W")} | every.labels
-        for every in (joined, whole)
-    ]
-    for name, values in arrays[0].items():
-        assert values.tolist() == arrays[1][name].tolist() and values.dtype == arrays[1][name].dtype, name
-    assert set(arrays[0]) == set(arrays[1]) > {"start", "end"}
-    for w in range(len(whole)):
-        assert joined.token_ids(w).tolist() == whole.token_ids(w).tolist()
-        first, last = int(whole.prefix_W[w]), int(whole.lengths_W[w]) - 2
-        assert text_of(joined, w, first, last) == text_of(whole, w, first, last) != ""
+    assert token_ids(joined) == token_ids(whole) and labelled(joined) == labelled(whole)
+    for name in ("example_W", "lengths_W", "prefix_W", "offsets_W"):
+        values, expected = getattr(joined, name), getattr(whole, name)
+        assert values.tolist() == expected.tolist() and values.dtype == expected.dtype, name
+    texts = labelled(joined)
+    assert len(texts) > 40
+    assert all(text == joined.examples[joined.example_W[w]].answers[0] for w, text in texts.items())
 
 
-def test_three_domains_and_one_alone(domains, tokenizer):
+def test_three_domains_and_one_alone(domains):
     _, (first, second), joined = domains
     three = Windows.concatenate([first, second, first])
     assert Windows.concatenate([first]) is first
-    for w in range(len(first)):
-        again = len(joined) + w
-        assert three.token_ids(again).tolist() == first.token_ids(w).tolist()
-        assert three.example_W[again] == len(joined.examples) + first.example_W[w]
+    assert token_ids(three) == token_ids(joined) + token_ids(first)
+    assert three.example_W[len(joined) :].tolist() == (first.example_W + len(joined.examples)).tolist()
 
 
-def test_a_windows_labels_still_decode_to_its_answer(domains):
-    joined = domains[2]
-    labelled = np.flatnonzero(joined.labels["start"])
-    assert len(labelled) > 40
-    for w in labelled:
-        assert (
-            text_of(joined, w, joined.labels["start"][w], joined.labels["end"][w])
-            == joined.examples[joined.example_W[w]].answers[0]
-        )
-
-
-def test_values_of_the_parts_tokens_fit_the_whole(domains, tokenizer):
+def test_values_of_the_parts_tokens_fit_the_whole(domains):
     _, parts, joined = domains
-    flat = torch.cat([torch.as_tensor(part.token_ids(w)) for part in parts for w in range(len(part))])
+    flat = torch.tensor([token for part in parts for row in token_ids(part) for token in row])
     border = len(parts[0])
     index = np.asarray([border, 0, len(joined) - 1, border - 1, 3])  # of both domains
-    batch = make_batch(joined, index, [StoredTeacher(joined, of_tokens={"ids": flat})])
-    found = batch["teacher_ids"]
+    batch = Batches(joined, [index], [StoredTeacher(joined, of_tokens={"ids": flat})]).at(0)
     real = batch["attention_mask"] == 1
-    assert found[real].tolist() == batch["input_ids"][real].tolist() and not found[~real].any()
-    assert len(flat) == joined.lengths_W.sum()
-
-
-def test_notes_of_all_domains_are_kept(tokenizer):
-    inside = Example("q", "Who?", "Ada leads Gamma.", ("da",), (1, 3), "q")
-    noted = make_windows([inside], tokenizer, max_length=32, stride=8)
-    silent = make_windows([example()], tokenizer, max_length=64, stride=16)
-    assert Windows.concatenate([silent, noted, noted]).notes == ["1 answers widened to whole tokens"] * 2
+    assert batch["teacher_ids"][real].tolist() == batch["input_ids"][real].tolist()
+    assert not batch["teacher_ids"][~real].any() and len(flat) == joined.lengths_W.sum()
 
 
 def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer):
@@ -241,16 +198,14 @@ def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer)
         train, settings = data.load(preset.data, name).train, preset.windows.model_dump()
         alone[name] = make_windows(train, tokenizer, **settings, seed=preset.data.seed)
         everything = make_windows(train, tokenizer, **{**settings, "empty_windows": 1.0})
-        empty, kept = (everything.labels["start"] == 0).sum(), (alone[name].labels["start"] == 0).sum()
-        assert 0.1 * empty < kept < 0.5 * empty and empty > 40
+        empty, left = ((windows.labels["start"] == 0).sum() for windows in (everything, alone[name]))
+        assert 0.1 * empty < left < 0.5 * empty and empty > 40
         assert (alone[name].labels["start"] > 0).sum() == (everything.labels["start"] > 0).sum()
     for names in (["news"], ["search"], ["news", "search"], ["search", "news"]):
         joined = windows_of(preset, names, "train")
-        tokens = [joined.token_ids(w).tolist() for w in range(len(joined))]
-        assert tokens == [alone[name].token_ids(w).tolist() for name in names for w in range(len(alone[name]))]
-        assert joined.labels["start"].tolist() == [
-            label for name in names for label in alone[name].labels["start"].tolist()
-        ]
+        assert token_ids(joined) == [ids for name in names for ids in token_ids(alone[name])]
+        labels = np.concatenate([alone[name].labels["start"] for name in names])
+        assert joined.labels["start"].tolist() == labels.tolist()
 
 
 def test_no_window_is_left_out_where_answers_are_scored():
@@ -296,4 +251,3 @@ def test_sequences_are_joined_and_selected(tokenizer):
     chosen = joined.select(np.asarray([3, 0]))
     assert chosen.labels["label"].tolist() == [4, 0] and chosen.example_W.tolist() == [3, 0]
     assert chosen.token_ids(0).tolist() == second.token_ids(0).tolist() != chosen.token_ids(1).tolist()
-    assert chosen.fingerprint() != joined.fingerprint() == type(first).concatenate([first, second]).fingerprint()

@@ -27,12 +27,8 @@ def plan_steps(epochs: Iterable[list], steps: int) -> list:
 
 
 def upsample(sizes: Sequence[int], rng: np.random.Generator) -> list[np.ndarray]:
-    """Return indices that repeat each domain to the size of the largest: whole copies, then a random part.
-
-    IMM section 4, substep 1. Raises ValueError for an empty domain.
-    """
-    if min(sizes) == 0:
-        raise ValueError(f"cannot up-sample an empty domain (sizes {list(sizes)})")
+    """Return indices that repeat each domain to the size of the largest: whole copies, then a random part (IMM section
+    4, substep 1)."""
     most = max(sizes)
     return [np.append(np.tile(np.arange(size), most // size), rng.permutation(size)[: most % size]) for size in sizes]
 
@@ -49,13 +45,15 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
     return [batches[i] for i in rng.permutation(whole)] + batches[whole:]
 
 
-def bucketed(lengths: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
-    """Yield every sequence once per epoch, those of like length together. ``lengths`` counts each sequence's tokens.
-    Raises ValueError where there are none."""
-    if len(lengths) == 0:
-        raise ValueError("cannot make batches of no sequences")
+def bucketed(lengths: np.ndarray, rows: np.ndarray | None = None, *, batch_size: int, seed: int) -> Epochs:
+    """Yield every sequence once per epoch, or each of ``rows``, those of like length together.
+
+    ``lengths`` counts each sequence's tokens.
+    """
+    rows = np.arange(len(lengths)) if rows is None else rows
     for epoch in count():
-        yield length_buckets(lengths, batch_size, np.random.default_rng([seed, epoch]))
+        batches = length_buckets(lengths[rows], batch_size, np.random.default_rng([seed, epoch]))
+        yield [rows[batch] for batch in batches]
 
 
 def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
@@ -75,21 +73,17 @@ def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: in
 
 
 def per_domain(members: Mapping[str, np.ndarray], *, batch_size: int, seed: int) -> Epochs:
-    """Yield batches (batch_size × domains): column d holds ``batch_size`` sequences of domain d.
+    """Yield batches (batch_size × domains): column d holds ``batch_size`` of domain d's ``members``.
 
-    ``members`` gives each domain's sequence numbers. An epoch is as long as it takes to go through the largest. Every
-    domain is shuffled anew each time it has been gone through, and goes on where it stopped from epoch to epoch. Raises
-    ValueError for an empty domain.
+    An epoch is as long as it takes to go through the largest domain. Every domain is shuffled anew each time it has
+    been gone through, and goes on where it stopped from epoch to epoch.
     """
-    if empty := [name for name, rows in members.items() if len(rows) == 0]:
-        raise ValueError(f"a batch of every domain needs examples of each, but {', '.join(empty)} has none")
     streams = [
         chain.from_iterable(map(np.random.default_rng([seed, d, 1]).permutation, repeat(rows)))
         for d, rows in enumerate(members.values())
     ]
-    length = max(map(len, members.values()))
+    draws = range(0, max(map(len, members.values())), batch_size)
     while True:
-        draws = range(0, length, batch_size)
         yield [np.stack([list(islice(stream, batch_size)) for stream in streams], axis=1) for _ in draws]
 
 
@@ -107,15 +101,10 @@ def weighted(
 ) -> Iterator[list[Turn]]:
     """Draw each step's task with probability weight / sum of weights (weighted batch selection, He 2019, Algorithm 1).
 
-    An epoch ends when the task ``epoch_of`` has gone through its own; the others go on where they stopped, and begin
-    anew where they end. Raises ValueError where a weight is missing, unknown or below 0, and where that of
-    ``epoch_of`` is 0.
+    An epoch ends when the task ``epoch_of``, of a weight above 0, has gone through its batches; the others go on where
+    they stopped, and begin anew where they end.
     """
-    if set(weights) != set(tasks) or min(weights.values()) < 0 or not weights.get(epoch_of):
-        rule = f"one of at least 0 for each of {', '.join(tasks)}, and more than 0 for {epoch_of!r}"
-        raise ValueError(f"weights are {dict(weights)}: give {rule}, which an epoch goes through")
-    names = list(tasks)
-    edges = np.cumsum([weights[name] for name in names])
+    names, edges = list(tasks), np.cumsum([weights[name] for name in tasks])
     streams = {name: chain.from_iterable(epochs) for name, epochs in tasks.items() if name != epoch_of}
     for epoch in count():
         rng, turns = np.random.default_rng([seed, epoch, 1]), []
@@ -147,23 +136,18 @@ class Batches:
         return batch
 
     def parts(self, step: int, number: int, device="cpu") -> Iterator[tuple[float, dict[str, Tensor]]]:
-        """Yield the batch of ``step`` in at most ``number`` parts, each with its share of the rows."""
+        """Yield the batch of ``step`` in at most ``number`` parts, each with its share of the rows.
+
+        A batch is collated column after column. Its ``window`` holds the numbers of the sequences, on the host.
+        """
         sequences, rows, teachers, names = self.sequences, self.plan[step], self.teachers, {}
         if isinstance(rows, tuple):
             task, rows = rows
             sequences, teachers, names = sequences[task], teachers.get(task, []) if teachers else [], {"task": task}
         for first in range(min(number, len(rows))):
             part = rows[first::number]
-            yield len(part) / len(rows), make_batch(sequences, part, teachers, device) | names
-
-
-def make_batch(
-    sequences: Sequences, rows: np.ndarray, teachers: Iterable[Teacher] = (), device="cpu"
-) -> dict[str, Tensor]:
-    """Collate the sequences ``rows``, column after column, and add the teachers' outputs. ``window`` holds the numbers
-    of the sequences, on the host."""
-    rows = rows.ravel(order="F")
-    batch = {**collate(sequences, rows, device), "window": torch.as_tensor(rows)}
-    for teacher in teachers:
-        batch |= teacher(batch)
-    return batch
+            index = part.ravel(order="F")
+            batch = {**collate(sequences, index, device), "window": torch.as_tensor(index), **names}
+            for teacher in teachers:
+                batch |= teacher(batch)
+            yield len(part) / len(rows), batch

@@ -1,18 +1,17 @@
 """Examples as token sequences: windows of passages, texts alone or in pairs, choices, and the padded batches of them.
 
-Every distinct text is tokenised once, into flat pools of ids. A row reads the first tokens of one text and a stretch of
-a second one, so overlapping windows and many questions on one passage cost no memory. Positions are positions in the
-whole sequence, special tokens included.
+Every distinct text is tokenised once. A row's texts are views of those ids, so overlapping windows and many questions
+on one passage share them. Positions are positions in the whole sequence, special tokens included.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from itertools import chain
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -23,33 +22,7 @@ from helpers.data.examples import Choice, DataError, Example, Pair
 from helpers.errors import EncoderError
 
 CHUNK = 2000  # texts tokenised together: what the tokenizer returns is many times larger than its ids
-ROW = ("first_text_W", "first_count_W", "second_text_W", "first_W", "count_W")
-POOL = {"first_text_W": "first_texts", "second_text_W": "second_texts", "example_W": "examples"}  # what they number
 SEGMENTS = (0, 1, 0, 2, 0)  # of a template's stretches: 1 for the first text, 2 for the second
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Rows of unequal length in one array: row i is ``values[starts[i]:starts[i + 1]]``."""
-
-    values: np.ndarray
-    starts: np.ndarray
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence], width: tuple[int, ...] = ()) -> Ragged:
-        """Join rows of whole numbers, or of arrays of shape ``width``, as int32."""
-        starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        return cls(np.concatenate([np.empty((0, *width), np.int32), *rows], dtype=np.int32), starts)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.starts)
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def __getitem__(self, row: int) -> np.ndarray:
-        return self.values[self.starts[row] : self.starts[row + 1]]
 
 
 @dataclass(frozen=True)
@@ -91,9 +64,17 @@ class Template:
         return len(self.before + self.between + self.after)
 
 
+class Row(NamedTuple):
+    """The token ids of a first and a second text, and of a stretch of a passage each token's range of characters."""
+
+    first: np.ndarray
+    second: np.ndarray
+    chars: np.ndarray | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sequences:
-    """Rows of a first text and a stretch of a second one. Arrays named ``_W`` have one entry per row.
+    """Tokenised rows of texts. Arrays named ``_W`` have one entry per row.
 
     With ``choices`` > 1 that many rows, one after another, belong to one example. Labels, ``example_W``, ``lengths_W``
     and ``len`` then count examples, as an index into the sequences does.
@@ -101,16 +82,9 @@ class Sequences:
 
     examples: list[Example] | list[Pair] | list[Choice]
     template: Template
-    first_texts: Ragged
-    second_texts: Ragged
-    first_text_W: np.ndarray
-    first_count_W: np.ndarray
-    second_text_W: np.ndarray
-    first_W: np.ndarray  # of the second text's tokens
-    count_W: np.ndarray
+    rows: list[Row]
     example_W: np.ndarray
     labels: dict[str, np.ndarray]
-    notes: list[str]
     choices: int = 1
 
     def __len__(self) -> int:
@@ -121,21 +95,35 @@ class Sequences:
         """Join sequences of one tokenizer, such as those of several domains."""
         if len(parts) == 1:
             return parts[0]
-        joined = {}
-        for name in (field.name for field in dataclasses.fields(cls)):
-            first, *_ = values = [getattr(part, name) for part in parts]
-            if isinstance(first, list):
-                joined[name] = [item for part in values for item in part]
-            elif isinstance(first, Ragged):
-                starts = np.cumsum([0, *(size for part in values for size in part.lengths)])
-                joined[name] = Ragged(np.concatenate([part.values for part in values]), starts)
-            elif isinstance(first, dict):
-                joined[name] = {label: np.concatenate([part[label] for part in values]) for label in first}
-            elif isinstance(first, np.ndarray):
-                sizes = [len(getattr(part, POOL[name])) if name in POOL else 0 for part in parts]
-                shifts = np.cumsum([0, *sizes[:-1]]).astype(np.int32)
-                joined[name] = np.concatenate([part + shift for part, shift in zip(values, shifts, strict=True)])
-        return dataclasses.replace(parts[0], **joined)
+        lists = {name: [*chain(*(getattr(part, name) for part in parts))] for name in ("examples", "rows")}
+        labels = {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels}
+        shifts = np.cumsum([0, *(len(part.examples) for part in parts)], dtype=np.int32)
+        example_W = np.concatenate([part.example_W + shift for part, shift in zip(parts, shifts, strict=False)])
+        return dataclasses.replace(parts[0], **lists, example_W=example_W, labels=labels)
+
+    def select(self, index: np.ndarray) -> Self:
+        """Return the sequences ``index``, with all examples."""
+        labels = {name: values[index] for name, values in self.labels.items()}
+        rows = [self.rows[row] for row in self.rows_of(index)]
+        return dataclasses.replace(self, rows=rows, example_W=self.example_W[index], labels=labels)
+
+    def rows_of(self, index: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return the numbers of the rows of the sequences ``index``."""
+        return (np.arange(self.choices) + np.asarray(index)[:, None] * self.choices).ravel()
+
+    def with_labels(self, **labels: np.ndarray) -> Self:
+        """Return the same sequences with more labels, one value each."""
+        return dataclasses.replace(self, labels={**self.labels, **labels})
+
+    @cached_property
+    def first_count_W(self) -> np.ndarray:
+        """The number of the first text's tokens."""
+        return np.array([len(row.first) for row in self.rows], np.int32)
+
+    @cached_property
+    def count_W(self) -> np.ndarray:
+        """The number of the second text's tokens."""
+        return np.array([len(row.second) for row in self.rows], np.int32)
 
     @cached_property
     def prefix_W(self) -> np.ndarray:
@@ -148,50 +136,36 @@ class Sequences:
         lengths = self.prefix_W + self.count_W + len(self.template.after)
         return lengths.reshape(-1, self.choices).max(1)
 
-    def select(self, index: np.ndarray) -> Self:
-        """Return those at ``index`` (whole numbers or a mask), over the same pools."""
-        rows = np.arange(len(self) * self.choices).reshape(-1, self.choices)[index].ravel()
-        chosen = {name: getattr(self, name)[rows] for name in ROW}
-        labels = {name: values[index] for name, values in self.labels.items()}
-        return dataclasses.replace(self, **chosen, example_W=self.example_W[index], labels=labels)
+    @cached_property
+    def offsets_W(self) -> np.ndarray:
+        """The place of each row's first token where the tokens of all rows stand one after another."""
+        return np.cumsum(self.lengths_W) - self.lengths_W
 
-    def with_labels(self, **labels: np.ndarray) -> Self:
-        """Return the same sequences with more labels, one value each."""
-        return dataclasses.replace(self, labels={**self.labels, **labels})
+    def stretches(self, row: int) -> tuple[Sequence[int], ...]:
+        """Return the token ids of a row by the five stretches of its template."""
+        before, between, after = self.template.before, self.template.between, self.template.after
+        return before, self.rows[row].first, between, self.rows[row].second, after
 
     def token_ids(self, row: int) -> np.ndarray:
-        """Return the token ids of one row, unpadded."""
-        first, template = self.first_W[row], self.template
-        first_text = self.first_texts[self.first_text_W[row]][: self.first_count_W[row]]
-        second_text = self.second_texts[self.second_text_W[row]][first : first + self.count_W[row]]
-        parts = (template.before, first_text, template.between, second_text, template.after)
-        return np.concatenate(parts).astype(np.int64)  # an empty stretch makes it float
-
-    def fingerprint(self) -> str:
-        """Return sixteen hex digits of the exact token sequences and labels."""
-        digest = hashlib.sha256(repr((self.template, sorted(self.labels), self.choices)).encode())
-        pools = (self.first_texts.values, self.first_texts.starts, self.second_texts.values, self.second_texts.starts)
-        for array in (*pools, *(getattr(self, n) for n in ROW), *(self.labels[n] for n in sorted(self.labels))):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:16]
+        """Return the token ids of a row, unpadded."""
+        return np.concatenate(self.stretches(row)).astype(np.int64)  # an empty stretch makes it float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Windows(Sequences):
     """Questions with windows of their passages.
 
     The labels ``start`` and ``end`` are positions of the answer's first and last token, 0 (the token that stands before
-    the question) where the window does not hold the whole answer. ``context_chars`` gives each passage token's
-    character range.
+    the question) where the window does not hold the whole answer.
     """
 
-    context_chars: Ragged
-
     def positions(self, window: int, span: tuple[int, int]) -> tuple[int, int]:
-        """Return the first and last position in a window of the tokens that the characters ``span`` cover."""
-        first, last = _token_span(self.context_chars[self.second_text_W[window]], *span)
-        shift = self.prefix_W[window] - self.first_W[window]
-        return first + shift, last + shift
+        """Return the first and last position in a window of the tokens that the characters ``span`` cover; 0 where it
+        does not hold them all."""
+        chars, prefix = self.rows[window].chars, int(self.prefix_W[window])
+        if not len(chars) or span[0] < chars[0][0] or span[1] > chars[-1][1]:
+            return 0, 0
+        first, last = _token_span(chars, *span)
+        return prefix + first, prefix + last
 
 
 def window_starts(tokens: int, capacity: int, step: int) -> list[int]:
@@ -222,58 +196,40 @@ def make_windows(
     ``stride_is="step"`` moves windows by ``stride`` tokens (BERT); "overlap" lets neighbours share ``stride`` tokens
     (Hugging Face). Questions are cut to ``max_question`` tokens. ``empty_windows`` is the share of windows kept, drawn
     from ``seed``, among those without the answer that their question has; scoring must keep 1.0. An answer whose ends
-    fall inside a token is widened to whole tokens. All of this is counted in ``notes``. Raises DataError where a
-    question has no tokens or leaves no room for its passage, EncoderError as `Template.of` does.
+    fall inside a token is widened to whole tokens. Raises DataError where a question has no tokens or leaves no room
+    for its passage, EncoderError as `Template.of` does.
     """
-    template, notes = Template.of(tokenizer), []
-    questions, _, question_of = tokenise([e.question.strip() for e in examples], tokenizer)
-    contexts, context_chars, context_of = tokenise([e.context for e in examples], tokenizer)
-    if cut := int((questions.lengths > max_question).sum()):
-        notes.append(f"{cut} questions cut to {max_question} tokens")
-
-    rows: list[tuple[int, ...]] = []
-    widened = unlabelled = 0
-    for index, (example, q, c) in enumerate(zip(examples, question_of, context_of, strict=True)):
-        question_count, chars = min(len(questions[q]), max_question), context_chars[c]
-        if question_count == 0:
+    template, rows, table = Template.of(tokenizer), [], []  # of the table: the number of the example, start and end
+    questions = tokenise((example.question.strip() for example in examples), tokenizer)
+    passages = tokenise((example.context for example in examples), tokenizer)
+    for number, example in enumerate(examples):
+        question, (ids, chars) = questions[example.question.strip()][0][:max_question], passages[example.context]
+        if len(question) == 0:
             raise DataError(f"question {example.id!r} has no tokens: {example.question!r}")
-        capacity = max_length - question_count - template.specials
+        capacity = max_length - len(question) - template.specials
         step = stride if stride_is == "step" else capacity - stride
         if capacity < 1 or step < 1:
             raise DataError(
                 f"question {example.id!r} leaves {capacity} tokens for its passage and a step of {step}; "
                 f"raise max_length ({max_length}) or lower stride ({stride}) or max_question ({max_question})"
             )
-        first_token = last_token = -1
-        if example.span is not None and len(chars):
-            first_token, last_token = _token_span(chars, *example.span)
-            text = example.context[chars[first_token][0] : chars[last_token][1]]
-            unlabelled += last_token < first_token
-            widened += last_token >= first_token and text != example.context[slice(*example.span)].strip()
-        prefix = question_count + len(template.before) + len(template.between)
-        for first in window_starts(len(chars), capacity, step):
-            size = min(capacity, len(chars) - first)
-            inside = first <= first_token <= last_token < first + size
-            labels = (first_token - first + prefix, last_token - first + prefix) if inside else (0, 0)
-            rows.append((q, question_count, c, first, size, index, *labels))
-    if widened:
-        notes.append(f"{widened} answers widened to whole tokens")
-    if unlabelled:
-        notes.append(f"{unlabelled} answers hold no token and are trained as absent")
+        has_span = example.span is not None and len(chars) > 0
+        first_token, last_token = _token_span(chars, *example.span) if has_span else (-1, -1)
+        for first in window_starts(len(ids), capacity, step):
+            stretch = slice(first, first + capacity)
+            rows.append(Row(question, ids[stretch], chars[stretch]))
+            shift = len(question) + len(template.before) + len(template.between) - first
+            is_inside = first <= first_token <= last_token < first + len(rows[-1].second)
+            table.append((number, first_token + shift, last_token + shift) if is_inside else (number, 0, 0))
 
-    table = np.asarray(rows, np.int32).reshape(-1, 8)
-    if empty_windows < 1.0:
-        has_answer = np.asarray([e.span is not None for e in examples], bool)[table[:, 5]]
-        empty = has_answer & (table[:, 6] == 0)
-        drawn = np.random.default_rng(seed).random(len(table)) < empty_windows
-        notes.append(f"{int((empty & ~drawn).sum())} of {len(table)} windows without their answer left out")
-        table = table[~empty | drawn]
-    *row, example_W, start_W, end_W = np.ascontiguousarray(table.T)
-    pools = {"first_texts": questions, "second_texts": contexts, "context_chars": context_chars}
-    row, labels = dict(zip(ROW, row, strict=True)), {"start": start_W, "end": end_W}
-    return Windows(
-        examples=examples, template=template, **pools, **row, example_W=example_W, labels=labels, notes=notes
-    )
+    example_W, start_W, end_W = np.array(table, np.int32).reshape(-1, 3).T.copy()
+    labels = {"start": start_W, "end": end_W}
+    windows = Windows(examples=examples, template=template, rows=rows, example_W=example_W, labels=labels)
+    if empty_windows == 1.0:
+        return windows
+    has_answer = np.array([example.span is not None for example in examples], bool)[example_W]
+    is_drawn = np.random.default_rng(seed).random(len(rows)) < empty_windows
+    return windows.select(np.flatnonzero(~has_answer | (start_W > 0) | is_drawn))
 
 
 def make_pairs(
@@ -282,8 +238,8 @@ def make_pairs(
     """Tokenise texts, alone or in pairs, into at most ``max_length`` tokens each.
 
     Where there is no ``label``, that of a class is -100, and that of ``scores`` nan. Of a pair that is too long the
-    longer text is cut first, at its end; cuts are counted in ``notes``. Raises DataError where some examples have a
-    second text and others do not, or no room is left for them.
+    longer text is cut first, at its end. Raises DataError where some examples have a second text and others do not, or
+    no room is left for them.
     """
     is_pair = bool(examples) and examples[0].second is not None
     if mixed := [example.id for example in examples if (example.second is not None) != is_pair]:
@@ -309,46 +265,31 @@ def _make_texts(examples, texts, tokenizer, max_length, *, is_pair=True, choices
     template = Template.of(tokenizer, is_pair)
     if (room := max_length - template.specials) < 2:
         raise DataError(f"max_length ({max_length}) leaves {room} tokens for the texts; raise it")
-    firsts, _, first_of = tokenise([first for first, _ in texts], tokenizer)
-    seconds, _, second_of = tokenise([second for _, second in texts], tokenizer)
-    first_size, second_size = firsts.lengths[first_of], seconds.lengths[second_of]
-    half = np.where(first_size > second_size, room - room // 2, room // 2)
-    first_count = np.minimum(first_size, np.maximum(room - second_size, half))
-    count = np.minimum(second_size, room - first_count)
-    cut = int((first_count + count < first_size + second_size).sum())
-    rows = (first_of, first_count, second_of, np.zeros_like(count), count)
+    tokens, rows = tokenise(chain(*texts), tokenizer), []
+    for first, second in ((tokens[one][0], tokens[other][0]) for one, other in texts):
+        half = (room + (len(first) > len(second))) // 2
+        first = first[: max(room - len(second), half)]
+        rows.append(Row(first, second[: room - len(first)]))
     missing, kind = (np.nan, np.float32) if scores else (-100, np.int32)
-    labels = [missing if example.label is None else example.label for example in examples]
-    return Sequences(
-        examples=examples,
-        template=template,
-        first_texts=firsts,
-        second_texts=seconds,
-        **{name: values.astype(np.int32) for name, values in zip(ROW, rows, strict=True)},
-        example_W=np.arange(len(examples), dtype=np.int32),
-        labels={"label": np.asarray(labels, kind)},
-        notes=[f"{cut:,} of {len(texts):,} texts are cut to {max_length} tokens"] if cut else [],
-        choices=choices,
-    )
+    labels = np.array([missing if example.label is None else example.label for example in examples], kind)
+    facts = {"example_W": np.arange(len(examples), dtype=np.int32), "labels": {"label": labels}, "choices": choices}
+    return Sequences(examples=examples, template=template, rows=rows, **facts)
 
 
-def tokenise(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> tuple[Ragged, Ragged, np.ndarray]:
-    """Return ids and character ranges (tokens × 2) of the distinct texts, and which of them each text is.
+def tokenise(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return ids and character ranges (tokens × 2) of each distinct text.
 
     Some tokenizers count the space before a word as the word's; ranges come without it.
     """
-    distinct: dict[str, int] = {}
-    which = np.asarray([distinct.setdefault(text, len(distinct)) for text in texts], np.int32)
-    backend, every, probe = _backend(tokenizer), list(distinct), "a b"
+    backend, distinct, probe, tokens = _backend(tokenizer), list(dict.fromkeys(texts)), "a b", {}
     has_spaces = any(" " in probe[slice(*span)] for span in backend.encode(probe).offsets)
-    ids, chars = [], []
-    for begin in range(0, len(every), CHUNK):
-        chunk = every[begin : begin + CHUNK]
+    for begin in range(0, len(distinct), CHUNK):
+        chunk = distinct[begin : begin + CHUNK]
         for text, encoded in zip(chunk, backend.encode_batch(chunk, add_special_tokens=False), strict=True):
             spans = np.asarray(encoded.offsets, np.int32).reshape(-1, 2)
-            ids.append(np.asarray(encoded.ids, np.int32))  # a list takes many times the memory
-            chars.append(_without_spaces(text, spans) if has_spaces else spans)
-    return Ragged.of(ids), Ragged.of(chars, (2,)), which
+            # arrays, because lists take many times the memory
+            tokens[text] = np.asarray(encoded.ids, np.int32), _without_spaces(text, spans) if has_spaces else spans
+    return tokens
 
 
 def _without_spaces(text: str, spans: np.ndarray) -> np.ndarray:
@@ -379,20 +320,18 @@ def collate(sequences: Sequences, index: np.ndarray, device: torch.device | str 
     It holds input_ids, attention_mask, token_type_ids and segment_ids (0 special or padding, 1 first text, 2 second
     text), B×L each, and the labels by name (B). L is the longest row's length, rounded up to a multiple of 8.
     """
-    template, choices = sequences.template, sequences.choices
-    rows = (np.arange(choices) + np.asarray(index)[:, None] * choices).ravel()
-    counts = np.empty((len(rows), 5), int)  # tokens of each stretch of the template
-    counts[:, ::2] = len(template.before), len(template.between), len(template.after)
-    counts[:, 1], counts[:, 3] = sequences.first_count_W[rows], sequences.count_W[rows]
-    length = -(-int(counts.sum(1).max()) // 8) * 8
-    is_real = np.arange(length) < counts.sum(1)[:, None]
-    stretch = np.repeat(np.tile(np.arange(5), len(rows)), counts.ravel())
+    template, choices, rows = sequences.template, sequences.choices, sequences.rows_of(index)
+    stretches = [stretch for row in rows for stretch in sequences.stretches(row)]
+    sizes = np.array([len(stretch) for stretch in stretches])
+    lengths = sizes.reshape(len(rows), -1).sum(1)
+    is_real = np.arange(-(-lengths.max() // 8) * 8) < lengths[:, None]
     ids, types, segments = np.full(is_real.shape, template.padding), *np.zeros((2, *is_real.shape), int)
-    ids[is_real] = np.concatenate([sequences.token_ids(row) for row in rows])
-    types[is_real], segments[is_real] = np.array(template.types)[stretch], np.array(SEGMENTS)[stretch]
+    ids[is_real] = np.concatenate(stretches)
+    types[is_real] = np.repeat(np.tile(template.types, len(rows)), sizes)
+    segments[is_real] = np.repeat(np.tile(SEGMENTS, len(rows)), sizes)
     batch = {"input_ids": ids, "attention_mask": is_real.astype(int), "token_type_ids": types, "segment_ids": segments}
     if choices > 1:
-        batch = {name: values.reshape(-1, choices, length) for name, values in batch.items()}
+        batch = {name: values.reshape(-1, choices, values.shape[1]) for name, values in batch.items()}
     for name, values in sequences.labels.items():
         batch[name] = values[index] if values.dtype.kind == "f" else values[index].astype(int)
     return {name: upload(torch.from_numpy(values), device) for name, values in batch.items()}

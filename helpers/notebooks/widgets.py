@@ -13,7 +13,7 @@ from helpers.data.examples import Choice, Example, Pair
 from helpers.data.sets import question_set
 from helpers.errors import UserError
 from helpers.models.attention import keep_attention
-from helpers.multitask import examples_for, heads_of, load_head, probabilities
+from helpers.multitask import examples_for, heads_of, probabilities
 from helpers.notebooks.session import preset_for
 from helpers.papers.case import compare, read
 from helpers.presets.schema import Preset
@@ -55,7 +55,7 @@ def show(models: Models, example: Example | Pair | Choice, attention: bool = Fal
     answers = {}
     for name, (reader, head) in models.items():
         no_answer = any(map(reader.preset.data.may_be_unanswerable, [head] if head else reader.domains))
-        answers[name] = read(reader.preset, load_head(reader, head), example, no_answer)
+        answers[name] = read(reader.preset, reader.load(head), example, no_answer)
     ranked = sorted(answers, key=lambda name: -answers[name][0].probability)
     for name in ranked:
         answer, shares = answers[name]
@@ -64,7 +64,7 @@ def show(models: Models, example: Example | Pair | Choice, attention: bool = Fal
     display(HTML(page))
     if attention:
         reader, head = models[ranked[0]]
-        display(figures.case(compare(reader.preset, {ranked[0]: keep_attention(load_head(reader, head))}, example)))
+        display(figures.case(compare(reader.preset, {ranked[0]: keep_attention(reader.load(head))}, example)))
 
 
 def form(topics: dict[str, tuple[list, Models]]) -> None:

@@ -112,10 +112,10 @@ def read(preset: Preset, model: nn.Module, example: Example, no_answer: bool) ->
     limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens}
     (prediction,) = decode(windows, logits, **limits, no_answer=no_answer)
     number, _ = best_window(windows, 0, {"answer": prediction.span})
-    first, count = windows.first_W[number], windows.count_W[number]
+    count = windows.count_W[number]
     begin = int(windows.lengths_W[:number].sum() + windows.prefix_W[number])
     words = [*re.finditer(r"\S+", example.context)]
-    characters = windows.context_chars[windows.second_text_W[number]][first : first + count, 0]
+    characters = windows.rows[number].chars[:, 0]
     word_of_token = np.searchsorted([word.start() for word in words], characters, side="right") - 1
     sides = [side[begin : begin + count] for side in distributions(windows, logits)]
     starts, ends = (np.bincount(word_of_token, side, len(words)) for side in sides)
