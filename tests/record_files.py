@@ -1,7 +1,10 @@
-"""Small records of every kind."""
+"""Small records of every kind, and what every run of a notebook has to repeat of a record."""
+
+import json
 
 from helpers.results.records import Record
 
+TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that differ from run to run
 DOMAINS = ["news", "stories", "web"]
 RUN = {
     "commit": "0123456789abcdef",
@@ -18,6 +21,13 @@ def record(artefact: str, scores: list[tuple] = (), **more) -> Record:
     rows = [dict(zip(("method", "column", "seed", "value", "x", "metric"), score, strict=False)) for score in scores]
     base = {"artefact": artefact, "preset": "mini", "title": "Title", "unit": "F1", "scores": rows, "run": RUN}
     return Record.model_validate(base | more)
+
+
+def repeated(record: Record) -> dict:
+    """All but the run itself, what the paper prints, and measured times."""
+    facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
+    facts["scores"] = [score for score in facts["scores"] if not (score.get("metric") or "").startswith(TIMES)]
+    return facts
 
 
 def claimed(artefact: str = "imm/table1", seeds: int = 5, **more) -> Record:

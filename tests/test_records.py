@@ -56,32 +56,26 @@ def test_parts_of_several_metrics():
     assert record("imm/f", [("A", "x", 0, 1, 2.0)]).rows == ["A, 2"]
 
 
-def test_times_are_not_repeated():
-    times = record("imm/table1", [("A", "x", 0, 1.0, None, "seconds"), ("A", "x", 0, 2.0, None, "MB")])
-    facts = records.repeated(times)
-    assert [score["metric"] for score in facts["scores"]] == ["MB"] and not {"run", "paper"} & set(facts)
+def failing(monkeypatch, error):
+    """No file can be moved to its place."""
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(files.os, "replace", fail)
 
 
 @pytest.mark.parametrize(
-    ("number", "says"),
-    [(errno.ENOSPC, "No space left on device; free some space"), (errno.EACCES, "Permission denied$")],
+    ("number", "says"), [(errno.ENOSPC, "No space left on device.*; free some space"), (errno.EACCES, "denied$")]
 )
-def test_what_cannot_be_written_names_the_file_and_asks_for_space_where_it_is_missing(
-    results, monkeypatch, number, says
-):
-    def refused(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(files.os, "replace", refused)
+def test_what_cannot_be_written_names_the_file_and_asks_for_space_where_it_is_missing(monkeypatch, number, says):
+    failing(monkeypatch, OSError(number, os.strerror(number)))
     with pytest.raises(OSError, match=rf"cannot write .*table1\.json: .*{says}"):
         write(claimed())
-    assert list((results / "mini" / "imm").iterdir()) == []
-
-
-@pytest.mark.parametrize(("number", "asks"), [(errno.ENOSPC, True), (errno.EACCES, False)])
-def test_an_error_that_has_its_number_in_its_text_alone_asks_for_space_too(number, asks):
+    assert list(paths.record("mini", "imm/table1").parent.iterdir()) == []
+    # An error of safetensors has its number in its text alone.
     error = files.unwritten("save x", SafetensorError(f"{os.strerror(number)} (os error {number})"))
-    assert ("free some space" in str(error)) is asks
+    assert ("free some space" in str(error)) is (number == errno.ENOSPC)
 
 
 def test_fingerprints_stand_for_texts_in_their_order():
@@ -91,11 +85,7 @@ def test_fingerprints_stand_for_texts_in_their_order():
 
 def test_a_killed_write_leaves_the_old_record(monkeypatch):
     path = write(claimed())
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(files.os, "replace", killed)
+    failing(monkeypatch, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         write(claimed(title="another"))
     assert read(path).title == "IMM, Table 1: F1"
@@ -121,11 +111,7 @@ def test_all_records_of_a_preset():
         (lambda c: c.update(baselines=["FT"]), "baselines names 'FT', but no score is of that method"),
         (lambda c: c["claims"][0].update(above="Z"), "claims: 'B beats A' is about 'Z', but no score is of that row"),
         (lambda c: c["claims"][1].update(primary=True), "claims has several primary ones"),
-        (lambda c: c.update(examples={"A|x|7": [50]}), r"examples\['A\|x\|7'\] do not average to a score"),
-        (lambda c: c.update(examples={"A|x|0": [50, 0]}), r"examples\['A\|x\|0'\] do not average to a score"),
         (lambda c: c.update(kind="plot"), "kind: Input should be 'table', 'bars', 'curve'"),
-        (lambda c: c.update(kind="heatmaps"), "kind is 'heatmaps', which needs panels in its payload"),
-        (lambda c: c.update(kind="case", payload={"question": "?"}), "needs passage, readers in its payload"),
     ],
 )
 def test_a_broken_record_names_file_and_field(change, message):
@@ -151,16 +137,6 @@ def test_what_is_not_a_record_at_all(tmp_path):
         read(tmp_path / "none.json")
     with pytest.raises(ValidationError, match="finite"):
         Score(method="Mix", column="a", seed=0, value=float("nan"))
-
-
-def test_folders_bear_the_name_of_the_preset(tmp_path, results):
-    file = tmp_path / "my.toml"
-    file.write_text('name = "mine"\n')
-    assert paths.record(file, "imm/table1") == results / "mine" / "imm" / "table1.json"
-    assert paths.record("mini", "imm/table1", "svg") == results / "mini" / "imm" / "table1.svg"
-    for bad, message in (("../else", "names a folder"), (str(tmp_path / "none.toml"), "no such preset file")):
-        with pytest.raises(ValueError, match=message):
-            paths.results(bad)
 
 
 def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
@@ -193,10 +169,8 @@ def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("artefact", ["imm/table1", "hrkd/table2", "hrkd/table3", "hrkd/table4"])
 def test_the_papers_rows_give_its_averages(artefact):
     # That they come out shows that the numbers were copied rightly.
-    numbers = pd.DataFrame(
-        [(p.method, p.column, p.value) for p in printed(artefact)], columns=["row", "column", "value"]
-    )
-    means = numbers.pivot_table("value", "row", "column", sort=False)
+    numbers = pd.DataFrame([(number.method, number.column, number.value) for number in printed(artefact)])
+    means = numbers.pivot_table(2, 0, 1, sort=False)
     gaps = (means.pop("AVE.") - means.mean(axis=1)).abs()
     # Half a unit of the last place; 84.14 is printed as 84.2 for HRKD-teacher in Table 2, and only there.
     wrong = ["HRKD-teacher"] if artefact == "hrkd/table2" else []

@@ -8,16 +8,8 @@ import pydantic
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from helpers import paths
-from helpers.presets.papers import (
-    A2dSettings,
-    HrkdSettings,
-    ImmSettings,
-    MnemonicSettings,
-    MtDnnKdSettings,
-    MtDnnSettings,
-    Settings,
-    Share,
-)
+from helpers.presets import papers
+from helpers.presets.papers import Settings, Share
 
 GENERAL = "general"  # the domain of questions that readers learn before all others
 
@@ -127,10 +119,8 @@ class DataSettings(Drawn):
     def _names_are_domains(self) -> Self:
         adversarial, none_of = self.adversarial, f"which is none of the domains {', '.join(self.domains)}"
         if adversarial and adversarial.domain not in self.domains:
-            raise ValueError(
-                f"adversarial.domain is {adversarial.domain!r}, {none_of}; correct it, or delete the section "
-                "[data.adversarial]"
-            )
+            problem = f"adversarial.domain is {adversarial.domain!r}, {none_of}"
+            raise ValueError(f"{problem}; correct it, or delete the section [data.adversarial]")
         if adversarial and self.source != "mini" and not (adversarial.AddSent and adversarial.AddOneSent):
             raise ValueError("adversarial needs both AddSent and AddOneSent; give both, or delete the section")
         if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - {*self.domains, GENERAL}):
@@ -219,15 +209,15 @@ class Preset(Settings):
     training: TrainingSettings
     answers: AnswerSettings = AnswerSettings()
     engine: EngineSettings = EngineSettings()
-    imm: ImmSettings = ImmSettings()
-    mnemonic: MnemonicSettings = MnemonicSettings()
-    a2d: A2dSettings = A2dSettings()
+    imm: papers.ImmSettings = papers.ImmSettings()
+    mnemonic: papers.MnemonicSettings = papers.MnemonicSettings()
+    a2d: papers.A2dSettings = papers.A2dSettings()
     mnli: TextsSettings = TextsSettings()
     reviews: TextsSettings = TextsSettings()
-    hrkd: HrkdSettings = HrkdSettings()
+    hrkd: papers.HrkdSettings = papers.HrkdSettings()
     tasks: TasksSettings = TasksSettings()
-    mtdnn_kd: MtDnnKdSettings = MtDnnKdSettings()
-    mtdnn: MtDnnSettings = MtDnnSettings()
+    mtdnn_kd: papers.MtDnnKdSettings = papers.MtDnnKdSettings()
+    mtdnn: papers.MtDnnSettings = papers.MtDnnSettings()
 
     @property
     def models(self) -> Path:
@@ -241,10 +231,6 @@ class Preset(Settings):
             if section.source == "mini" or section.train_size:
                 preset = preset.changed(name, draw=section.draw + seed)
         return preset
-
-    def of_general(self, place: str, size: int) -> Self:
-        """Return the preset whose only domain are the questions of one file, ``size`` of them to train on (0: all)."""
-        return self.changed("data", domains={GENERAL: place}, train_size=size)
 
     def changed(self, section: str, **values: object) -> Self:
         """Return the preset with other values of one section, such as ``changed("imm", rounds=1)``."""
