@@ -59,18 +59,11 @@ def every_kind() -> list[Record]:
     gains = [(m, c, s, v + s, None, f"metric {v}") for v in (1, 2) for m in "AB" for c in "xy" for s in range(3)]
     panels = {f"layer {m}": {"news": {str(n): 1 / (m + 1) for n in range(m + 1)}} for m in range(1, 6)}
     histograms = {name: {"edges": [0, 10, 30], "counts": [3, 1]} for name in DOMAINS}
-    profile = {
-        "sizes": {name: {"train": 1000} for name in DOMAINS},
-        "question_words": {name: {"what": 0.75} for name in DOMAINS},
-    }
+    profile = {"sizes": {}, "question_words": {name: {"what": 0.75} for name in DOMAINS}}
     profile |= {"passage_lengths": histograms, "question_lengths": histograms}
     view = {"answer": "$a", "attention": [[1.0], [0.5]], "probabilities": {"gold": 0.5}}
-    case = {
-        "question": ["q"],
-        "passage": ["a", "b"],
-        "answers": {"gold": [0, 0]},
-        "readers": {"before": view, "after": view},
-    }
+    case = {"question": ["q"], "passage": ["a", "b"], "answers": {"gold": [0, 0]}}
+    case["readers"] = {"before": view, "after": view}
     return [
         claimed(),
         curve(),

@@ -91,12 +91,6 @@ def test_overrides_and_all_questions_win():
     assert few.data.train_share < 1 and everything.data.train_share == 1 and everything.data.train_size == 0
 
 
-def test_a_papers_domains_and_tasks_replace_those_of_the_others(mine):
-    assert load("mini", "a2d").data.domains == {"encyclopedia": "encyclopedia"}
-    path = mine(MINI + '\n[papers.of_tasks]\n"tasks.tasks" = { RTE = "inference-small" }\n')
-    assert load(path, "of_tasks").tasks.tasks == {"RTE": "inference-small"}
-
-
 def test_a_file_extends_a_shipped_preset(mine):
     text = 'name = "mine"\nextends = "mini"\nseeds = 7\n[imm]\nrounds = 2\n[data]\nvalid_size = 30\n[data.domains]\n'
     path = mine(text + 'news = "news"\n[papers.a2d]\n"training.epochs" = 9.0\n[papers.mine]\nseeds = 1\n')
@@ -107,6 +101,8 @@ def test_a_file_extends_a_shipped_preset(mine):
     a2d = load(path, "a2d")
     assert (a2d.training.epochs, a2d.seeds, a2d.data.train_size) == (9.0, 7, 1500)
     assert load(path, "a2d", "mine").seeds == 1
+    path = mine(MINI + '\n[papers.of_tasks]\n"tasks.tasks" = { RTE = "inference-small" }\n')  # replaces all tasks
+    assert load(path, "of_tasks").tasks.tasks == {"RTE": "inference-small"}
     with pytest.raises(PresetError, match=r"mine.toml: extends is 'mine.toml'; give one of smoke, mini"):
         load(mine('name = "mine"\nextends = "mine.toml"\n'))
 
@@ -138,12 +134,9 @@ def test_presets_that_share_trainings_train_the_first_seeds_once(results):
 
 
 def test_questions_without_an_answer_are_a_setting_of_all_domains_or_some():
-    assert not load("lab").data.may_be_unanswerable("news")
-    everywhere = load("lab", **{"data.unanswerable": True}).data
-    assert everywhere.may_be_unanswerable("news") and everywhere.may_be_unanswerable("amazon")
-    for names in ("news policy", ["news", "policy"]):  # on the command line one text
-        some = load("lab", **{"data.unanswerable": names}).data
-        assert some.may_be_unanswerable("news") and not some.may_be_unanswerable("amazon")
+    for value, domains in ((False, ""), (True, "news amazon"), ("news policy", "news"), (["news", "policy"], "news")):
+        data = load("lab", **{"data.unanswerable": value}).data  # names are one text on the command line
+        assert [name for name in ("news", "amazon") if data.may_be_unanswerable(name)] == domains.split()
 
 
 def test_keys_are_those_of_all_sections_with_their_types():

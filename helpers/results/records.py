@@ -232,10 +232,10 @@ def code() -> Code:
 
     try:
         (commit,) = git("rev-parse", "HEAD")
-        changes = git("status", "--porcelain", "--untracked-files=all", "--", ".", ":(exclude)results")
+        changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return commit, bool(changes or git("ls-files", "--others", "--exclude-standard", "helpers", "notebooks"))
     except (OSError, subprocess.CalledProcessError):
         return "unknown", True
-    return commit, any(not line.startswith("??") or line[3:].startswith(("helpers/", "notebooks/")) for line in changes)
 
 
 def run_info(parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None) -> Run:
