@@ -21,14 +21,6 @@ def _domain_name(name: str) -> str:
     return name  # it names a folder
 
 
-def _split_names(value: object) -> object:
-    if isinstance(value, str):  # as the command line gives a list
-        return value.split()
-    if not isinstance(value, bool | list):
-        raise ValueError(f"give true, false, or a list of domains, not {value!r:.80}")
-    return value
-
-
 Source = Literal["mini", "files", "hub"]
 DomainName = Annotated[str, pydantic.AfterValidator(_domain_name)]
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]  # in the folder of downloads
@@ -108,8 +100,7 @@ class DataSettings(Drawn):
     train_share: Share = 1.0  # of each domain's training questions
     valid_size: PositiveInt = 300
     conventions: bool = False  # whether miniature domains disagree about what an answer includes
-    # Whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those named.
-    unanswerable: Annotated[bool | list[str], pydantic.BeforeValidator(_split_names)] = False
+    unanswerable: bool | list[str] = False  # whether questions of all domains, or of which, may have no answer
     adversarial: AdversarialSettings | None = None
 
     def may_be_unanswerable(self, domain: str) -> bool:

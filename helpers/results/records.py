@@ -73,48 +73,37 @@ class Score(Number):
 class Claim(Strict):
     """A statement of the paper's, tested on our scores: row ``above`` is above row ``below``.
 
-    Both are averaged over ``columns`` (all columns if empty) of the record's first metric. With ``than``, their
-    difference has to exceed ``times`` the difference of those two rows, averaged over ``than_columns``. With
-    ``within``, the two rows are at most that far apart. ``primary`` marks the paper's headline, at most one per record.
-    A ``control`` is a claim of ours. ``printed_for`` names the condition of the paper's number where it differs.
+    Both are averaged over ``columns`` of the record's first metric. With ``than``, their difference has to exceed
+    ``times`` the difference of those two rows, averaged over ``than_columns``.
     """
 
     text: str
     above: Name
     below: Name
-    columns: list[Name] = optional([])
+    columns: list[Name] = optional([])  # empty: all
     than: Annotated[list[Name], Field(max_length=2)] = optional([])
     than_columns: list[Name] = optional([])
     times: float = optional(1.0)
-    within: Annotated[float, Field(gt=0)] | None = optional(None)
-    primary: bool = optional(False)
-    control: bool = optional(False)
-    printed_for: str = optional("")
+    within: Annotated[float, Field(gt=0)] | None = optional(None)  # the two rows are at most that far apart
+    primary: bool = optional(False)  # the paper's headline, at most one per record
+    control: bool = optional(False)  # a claim of ours
+    printed_for: str = optional("")  # the condition of the paper's number where it differs
 
 
 class Run(Strict):
-    """How a result was made. ``dirty`` means that the code differed from the commit's.
-
-    ``seconds`` are this run's, ``training_seconds`` those of all its trainings, cached ones too.
-    """
+    """How a result was made."""
 
     commit: str
-    dirty: bool
+    dirty: bool  # whether the code differed from the commit's
     device: str
     versions: dict[str, str]
     seconds: Annotated[float, Field(ge=0)]
-    training_seconds: Annotated[float, Field(ge=0)] | None = None
+    training_seconds: Annotated[float, Field(ge=0)] | None = None  # of all trainings, cached ones too
     parameters: dict[str, JsonValue]
 
 
 class Record(Strict):
-    """One table, figure or case study.
-
-    ``average`` tells whether a mean over the columns is meaningful. ``baselines`` are the methods that others are
-    compared with. ``examples`` holds the score of each test example by ``method|column|seed``. They are stored for a
-    single seed with a fixed test set, so that intervals can be over examples. Where every seed draws its own data,
-    ``draws`` has the fingerprint of each draw by seed.
-    """
+    """One table, figure or case study."""
 
     artefact: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
     kind: Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"] = "table"
@@ -122,14 +111,15 @@ class Record(Strict):
     title: str
     unit: str
     notes: list[str] = optional([])
-    average: bool = optional(True)
-    baselines: list[Name] = optional([])
+    average: bool = optional(True)  # whether a mean over the columns is meaningful
+    baselines: list[Name] = optional([])  # methods that others are compared with
     claims: list[Claim] = optional([])
     scores: list[Score] = []
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)
     run: Run
-    draws: dict[str, str] = optional({})
+    draws: dict[str, str] = optional({})  # fingerprints by seed, where every seed draws its own data
+    # Scores of test examples by "method|column|seed", of a single seed with a fixed test set, for intervals over them.
     examples: dict[str, list[float]] = optional({})
 
     @property

@@ -20,33 +20,23 @@ Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the
 
 
 class Estimate(NamedTuple):
-    """A mean over ``values``, one per seed, with its 95 % interval, which is nan where there is none.
+    """A mean over seeds with its 95 % interval, which is nan where there is none."""
 
-    ``over`` says what the interval is over, such as "10 seeds"; it is empty without an interval.
-    """
-
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # one per seed
+    mean: float
     low: float
     high: float
-    over: str
-
-    @property
-    def mean(self) -> float:
-        """The mean over seeds."""
-        return float(np.mean(self.values))
+    over: str  # what the interval is over, such as "10 seeds"; empty without one
 
 
 class Verdict(NamedTuple):
-    """What became of a claim: the outcome, our difference, its corrected p value, and the paper's own difference.
-
-    The p value is None where nothing could be tested, and ``printed`` where the paper prints no number.
-    """
+    """What became of a claim."""
 
     claim: Claim
     outcome: str
-    estimate: Estimate
-    p: float | None
-    printed: float | None
+    estimate: Estimate  # of our difference
+    p: float | None  # corrected; None where nothing could be tested
+    printed: float | None  # the paper's own difference; None where it prints no number
 
 
 def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
@@ -67,8 +57,8 @@ def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
     elif examples := _by_example(record, terms):
         error = np.sqrt(sum(column.var(ddof=1) / len(column) for column in examples)) / len(examples)
         freedom, over = sum(len(column) - 1 for column in examples), "examples of one seed"
-    half = stats.t.ppf(0.975, freedom) * error
-    return Estimate(tuple(values), float(np.mean(values) - half), float(np.mean(values) + half), over)
+    mean, half = np.mean(values), stats.t.ppf(0.975, freedom) * error
+    return Estimate(tuple(values), float(mean), float(mean - half), float(mean + half), over)
 
 
 def _by_example(record: Record, terms: Sequence[Term]) -> list[np.ndarray]:
@@ -150,9 +140,10 @@ def printed(record: Record, claim: Claim) -> float | None:
     values = {(number.row, number.column): number.value for number in record.paper}
     columns = list(dict.fromkeys(column for _, column in values))
     terms = terms_of(claim, [AVERAGE] if AVERAGE in columns else columns)
-    if not values or any((row, column) not in values for _, row, own in terms for column in own):
+    if not values or any((row, column) not in values for _, row, columns in terms for column in columns):
         return None
-    return float(sum(weight * np.mean([values[row, column] for column in own]) for weight, row, own in terms))
+    averages = [(weight, [values[row, column] for column in columns]) for weight, row, columns in terms]
+    return float(sum(weight * np.mean(average) for weight, average in averages))
 
 
 def decimals(record: Record) -> int:
