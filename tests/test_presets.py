@@ -140,4 +140,5 @@ def test_questions_without_an_answer_are_a_setting_of_all_domains_or_some():
 
 
 def test_keys_are_those_of_all_sections_with_their_types():
-    assert keys()["seeds"] is int and keys()["data.folder"] is str and not {"data", "papers"} & set(keys())
+    assert (keys()["seeds"], keys()["training.epochs"], keys()["data.folder"]) == (int, float, str)
+    assert not {"data", "papers"} & set(keys())
