@@ -29,7 +29,7 @@ class ImmSettings(Settings):
     ablation_rounds: PositiveInt = 3  # K of Table 3
     curve: PositiveInt = 6  # the largest K of Figure 3
     kd_space: Literal["gold", "probabilities", "logits"] = "gold"  # what is matched of a teacher (Eqs. 5, 9)
-    similarity: Literal["tf-idf", "uniform", "equal"] = "tf-idf"  # s_ij of Eq. 7; uniform: 1, equal: 1/(N - 1)
+    similarity: Literal["tf-idf", "uniform", "equal"] = "tf-idf"  # s_ij of Eq. 7: uniform is 1, equal is 1/(N - 1)
     sources: NonNegativeInt = 0  # number of most similar domains that phi learns from; 0: all
     annealing: Literal["linear", "half", "constant"] = "linear"  # lambda (Eqs. 6, 11): 0 to 1, 1/2 to 1, or 1/2
     new_order: bool = True  # whether the order of questions is new in every round
