@@ -1,7 +1,10 @@
-"""Small records of every kind."""
+"""Small records of every kind, and what every run of a notebook has to repeat of a record."""
+
+import json
 
 from helpers.results.records import Record
 
+TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that differ from run to run
 DOMAINS = ["news", "stories", "web"]
 RUN = {
     "commit": "0123456789abcdef",
@@ -18,6 +21,13 @@ def record(artefact: str, scores: list[tuple] = (), **more) -> Record:
     rows = [dict(zip(("method", "column", "seed", "value", "x", "metric"), score, strict=False)) for score in scores]
     base = {"artefact": artefact, "preset": "mini", "title": "Title", "unit": "F1", "scores": rows, "run": RUN}
     return Record.model_validate(base | more)
+
+
+def repeated(record: Record) -> dict:
+    """All but the run itself, what the paper prints, and measured times."""
+    facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
+    facts["scores"] = [score for score in facts["scores"] if not (score.get("metric") or "").startswith(TIMES)]
+    return facts
 
 
 def claimed(artefact: str = "imm/table1", seeds: int = 5, **more) -> Record:
@@ -49,18 +59,11 @@ def every_kind() -> list[Record]:
     gains = [(m, c, s, v + s, None, f"metric {v}") for v in (1, 2) for m in "AB" for c in "xy" for s in range(3)]
     panels = {f"layer {m}": {"news": {str(n): 1 / (m + 1) for n in range(m + 1)}} for m in range(1, 6)}
     histograms = {name: {"edges": [0, 10, 30], "counts": [3, 1]} for name in DOMAINS}
-    profile = {
-        "sizes": {name: {"train": 1000} for name in DOMAINS},
-        "question_words": {name: {"what": 0.75} for name in DOMAINS},
-    }
+    profile = {"sizes": {}, "question_words": {name: {"what": 0.75} for name in DOMAINS}}
     profile |= {"passage_lengths": histograms, "question_lengths": histograms}
     view = {"answer": "$a", "attention": [[1.0], [0.5]], "probabilities": {"gold": 0.5}}
-    case = {
-        "question": ["q"],
-        "passage": ["a", "b"],
-        "answers": {"gold": [0, 0]},
-        "readers": {"before": view, "after": view},
-    }
+    case = {"question": ["q"], "passage": ["a", "b"], "answers": {"gold": [0, 0]}}
+    case["readers"] = {"before": view, "after": view}
     return [
         claimed(),
         curve(),

@@ -110,21 +110,18 @@ def test_a_case_is_drawn_by_words_around_its_answers():
     view["probabilities"] = {"gold": 0.25, "confusing": 0.5}
     answers = {"gold": [5, 6], "confusing": [88, 89]}
     payload = {"question": ["who", "am", "##i"], "passage": passage, "answers": answers}
-    figure = figures.case(payload | {"readers": {"before": view, "after": view}})
+    payload["readers"] = {"before": view, "after": view}
+    figure = figures.case(payload)
     maps, bars = figure.axes[0], figure.axes[2]
     words = texts(maps.get_xticklabels())
     assert texts(maps.get_yticklabels()) == ["who", "ami"] and words[-1] == "ivan" and len(words) == figures.MOST_WORDS
     assert sum(word.startswith("…") for word in words) == 1  # where words are left out
     # "ami" receives what its pieces receive together, "ivan" gives the average of its pieces.
     assert maps.images[0].get_array()[:, [0, -1]].T.tolist() == [[0.25, 1.25], [0, 0.625]]
-    assert [label.get_text() for label in maps.get_xticklabels() if label.get_weight() == "bold"] == [
-        "w5",
-        "w6",
-        "ivan",
-    ]
+    bold = [label for label in maps.get_xticklabels() if label.get_weight() == "bold"]
+    assert texts(bold) == ["w5", "w6", "ivan"]
     assert [bar.get_width() for bar in bars.patches] == [0.25, 0.25, 0.5, 0.5]
     assert "$5" in maps.get_title(loc="left") and figures.content(figure, "png")  # dollars are no formula
-    none = {"before": view, "after": view}
-    assert figures.case(payload | {"answers": {}, "readers": none}).axes[2].patches[:] == []
+    assert figures.case(payload | {"answers": {}}).axes[2].patches[:] == []
     assert figures.join_pieces(["Ġthe", "Ġsp", "ring", "Ġof"]) == {0: "the", 1: "spring", 3: "of"}
     assert figures.join_pieces(["▁a", "b"]) == {0: "ab"}

@@ -17,6 +17,7 @@ from conftest import write_squad
 from nbclient.exceptions import DeadKernelError
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
+from record_files import repeated
 
 from helpers import __main__ as cli
 from helpers import papers, paths
@@ -27,7 +28,6 @@ from helpers.notebooks import runner
 from helpers.notebooks.session import ParameterError, key_of, parameters_of
 from helpers.presets.load import PresetError, keys, load
 from helpers.results import records
-from helpers.results.records import repeated
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 GOLDEN = Path(__file__).parent / "golden"

@@ -19,9 +19,8 @@ README = paths.ROOT / "README.md"
 
 def card(key, *names, reference=""):
     artefacts = [SimpleNamespace(name=name) for name in names]
-    return SimpleNamespace(
-        key=key, title=f"{key} & others", reference=reference, methods={"A": "one"}, artefacts=artefacts
-    )
+    more = {"title": f"{key} & others", "reference": reference, "methods": {"A": "one"}}
+    return SimpleNamespace(key=key, artefacts=artefacts, **more)
 
 
 CARDS = [card("corpora"), card("imm", "similarity", "table1", reference="https://example.org/?a&b"), card("a2d")]
@@ -48,9 +47,8 @@ def test_claims_in_sentences():
 
 
 def test_numbers_and_the_papers_beside_them():
-    scores = [("Single", c, s, v + 10 * s) for c, v in (("a", 40), ("b", 60)) for s in range(3)] + [
-        ("Mix", "a", 0, -0.04)
-    ]
+    scores = [("Single", c, s, v + 10 * s) for c, v in (("a", 40), ("b", 60)) for s in range(3)]
+    scores.append(("Mix", "a", 0, -0.04))
     paper = [{"method": m, "column": "a", "value": v} for m, v in (("IMM", 89.44), ("Single", 88.3))]
     paper += [{"method": "Single", "column": "b", "value": 0.5, "text": "twice"}]
     one = record("imm/table1", scores, paper=paper, baselines=["Mix"])
@@ -68,28 +66,24 @@ def test_numbers_and_the_papers_beside_them():
     assert [*less] == [("ours minus Mix, F1 (means)", "a")] and less.loc["Single"].tolist() == ["+40.0"]
 
 
-def shown(*known):
-    for each in known:
+def shown(*records):
+    for each in records:
         write(each)
     return report.page("mini", CARDS).data
 
 
 def test_the_page_begins_with_what_was_found(results):
     page = shown(claimed(), claimed("a2d/table1", seeds=2), *every_kind()[1:])
-    found, _, rest = page.partition("<nav")
-    assert "imm &amp; others</a>: 1 supported, 1 refuted, 1 undecided" in found and found.count("<img") == 1
-    assert re.search(
-        r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: Supported, '
-        r"smaller .* <small>p = 0\.\d{3}",
-        found,
-    )
-    assert "C against A" not in found and "a2d &amp; others</a>: 3 undecided" in found
-    places = [
-        rest.index(f'id="{name}"') for name in ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
-    ]
+    findings, _, rest = page.partition("<nav")
+    assert "imm &amp; others</a>: 1 supported, 1 refuted, 1 undecided" in findings and findings.count("<img") == 1
+    item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
+    assert re.search(item + r"Supported, smaller .* <small>p = 0\.\d{3}", findings)
+    assert "C against A" not in findings and "a2d &amp; others</a>: 3 undecided" in findings
+    names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
+    places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)
-    there = re.findall(r' id="([^"]+)"', page)
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(there) and len(set(there)) == len(there)
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids) and len(set(ids)) == len(ids)
     assert '<a href="https://example.org/?a&amp;b">the paper</a>' in page and "<dt>A</dt><dd>one</dd>" in page
     assert "seeds: 5; 5.0 minutes; a CPU, 2 threads;\ncommit 0123456789 with changes" in page
 

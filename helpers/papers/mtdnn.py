@@ -19,7 +19,7 @@ from helpers.papers import shared
 from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
 from helpers.paths import public_name
-from helpers.presets.schema import Preset
+from helpers.presets.schema import GENERAL, Preset
 from helpers.results.records import Claim, Printed, Record, Score
 
 QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple choice, sentence classification
@@ -77,7 +77,8 @@ def general(preset: Preset) -> Reader | None:
     """
     if not preset.mtdnn.general:
         return None
-    preset = preset.of_general(preset.mtdnn.general, preset.mtdnn.general_size).changed("data", unanswerable=False)
+    questions = {"domains": {GENERAL: preset.mtdnn.general}, "train_size": preset.mtdnn.general_size}
+    preset = preset.changed("data", **questions, unanswerable=False)
     return reader(preset, 0, "general reader", [], 1.0)
 
 

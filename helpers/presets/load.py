@@ -8,7 +8,6 @@ import pydantic
 
 from helpers import paths
 from helpers.errors import UserError
-from helpers.presets.papers import Settings
 from helpers.presets.schema import Preset
 
 NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
@@ -46,11 +45,8 @@ def keys() -> dict[str, object]:
     """Return every key that a preset may have, such as "training.epochs", with its type."""
     types: dict[str, object] = {}
     for name, field in Preset.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Settings):
-            types |= {f"{name}.{key}": inner.annotation for key, inner in kind.model_fields.items()}
-        else:
-            types[name] = kind
+        section = getattr(field.annotation, "model_fields", {})
+        types |= {f"{name}.{key}": inner.annotation for key, inner in section.items()} or {name: field.annotation}
     return types
 
 
@@ -71,8 +67,8 @@ def read(path: Path) -> tuple[Values, dict[str, Values]]:
     if base not in NAMES:
         raise PresetError(f"{path.name}: extends is {base!r}; give one of {', '.join(NAMES)}")
     inherited, inherited_tables = read(paths.PRESETS / f"{base}.toml")
-    for topic, of_base in inherited_tables.items():
-        others = {key: value for key, value in of_base.items() if key not in values}
+    for topic, inherited_values in inherited_tables.items():
+        others = {key: value for key, value in inherited_values.items() if key not in values}
         tables[topic] = change(others, tables.get(topic, {}))
     return change(inherited, values), tables
 
@@ -115,14 +111,14 @@ def explain(error: pydantic.ValidationError) -> str:
         problem = details["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ")
         if details["type"] == "extra_forbidden":
             section, _, last = key.rpartition(".")
-            names: dict[str, str] = {}  # by last part, the same section first
-            for other in sorted(keys(), key=lambda other: not other.startswith(f"{section}.")):
-                names.setdefault(other.rpartition(".")[2], other)
+            # By last part. The first key of a name wins, one of the same section over all others.
+            others = sorted(reversed(keys()), key=lambda other: other.startswith(f"{section}."))
+            names = {other.rpartition(".")[2]: other for other in others}
             near = get_close_matches(last, names, 1, 0.75)
             problem = f"unknown key; did you mean {names[near[0]]}?" if near else "unknown key; delete it"
         elif details["type"] == "missing":
             problem = "the key is missing; add it"
-        elif details["type"] != "value_error":  # such a message has its own words for what was found
+        elif details["type"] != "value_error":  # such a message has its own words for the value
             problem += f", found {details['input']!r:.80}"
         problems.append(f"{key}: {problem}")
     return "; ".join(problems)

@@ -8,16 +8,8 @@ import pydantic
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from helpers import paths
-from helpers.presets.papers import (
-    A2dSettings,
-    HrkdSettings,
-    ImmSettings,
-    MnemonicSettings,
-    MtDnnKdSettings,
-    MtDnnSettings,
-    Settings,
-    Share,
-)
+from helpers.presets import papers
+from helpers.presets.papers import Settings, Share
 
 GENERAL = "general"  # the domain of questions that readers learn before all others
 
@@ -27,14 +19,6 @@ def _domain_name(name: str) -> str:
         problem = "has a space" if " " in name else "cannot be used"
         raise ValueError(f"the name {name!r} {problem}: give the domain a name of letters, digits, - and _")
     return name  # it names a folder
-
-
-def _split_names(value: object) -> object:
-    if isinstance(value, str):  # as the command line gives a list
-        return value.split()
-    if not isinstance(value, bool | list):
-        raise ValueError(f"give true, false, or a list of domains, not {value!r:.80}")
-    return value
 
 
 Source = Literal["mini", "files", "hub"]
@@ -116,8 +100,7 @@ class DataSettings(Drawn):
     train_share: Share = 1.0  # of each domain's training questions
     valid_size: PositiveInt = 300
     conventions: bool = False  # whether miniature domains disagree about what an answer includes
-    # Whether questions may have no answer, as in SQuAD 2.0: of all domains, or of those named.
-    unanswerable: Annotated[bool | list[str], pydantic.BeforeValidator(_split_names)] = False
+    unanswerable: bool | list[str] = False  # whether questions of all domains, or of which, may have no answer
     adversarial: AdversarialSettings | None = None
 
     def may_be_unanswerable(self, domain: str) -> bool:
@@ -127,10 +110,8 @@ class DataSettings(Drawn):
     def _names_are_domains(self) -> Self:
         adversarial, none_of = self.adversarial, f"which is none of the domains {', '.join(self.domains)}"
         if adversarial and adversarial.domain not in self.domains:
-            raise ValueError(
-                f"adversarial.domain is {adversarial.domain!r}, {none_of}; correct it, or delete the section "
-                "[data.adversarial]"
-            )
+            problem = f"adversarial.domain is {adversarial.domain!r}, {none_of}"
+            raise ValueError(f"{problem}; correct it, or delete the section [data.adversarial]")
         if adversarial and self.source != "mini" and not (adversarial.AddSent and adversarial.AddOneSent):
             raise ValueError("adversarial needs both AddSent and AddOneSent; give both, or delete the section")
         if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - {*self.domains, GENERAL}):
@@ -219,15 +200,15 @@ class Preset(Settings):
     training: TrainingSettings
     answers: AnswerSettings = AnswerSettings()
     engine: EngineSettings = EngineSettings()
-    imm: ImmSettings = ImmSettings()
-    mnemonic: MnemonicSettings = MnemonicSettings()
-    a2d: A2dSettings = A2dSettings()
+    imm: papers.ImmSettings = papers.ImmSettings()
+    mnemonic: papers.MnemonicSettings = papers.MnemonicSettings()
+    a2d: papers.A2dSettings = papers.A2dSettings()
     mnli: TextsSettings = TextsSettings()
     reviews: TextsSettings = TextsSettings()
-    hrkd: HrkdSettings = HrkdSettings()
+    hrkd: papers.HrkdSettings = papers.HrkdSettings()
     tasks: TasksSettings = TasksSettings()
-    mtdnn_kd: MtDnnKdSettings = MtDnnKdSettings()
-    mtdnn: MtDnnSettings = MtDnnSettings()
+    mtdnn_kd: papers.MtDnnKdSettings = papers.MtDnnKdSettings()
+    mtdnn: papers.MtDnnSettings = papers.MtDnnSettings()
 
     @property
     def models(self) -> Path:
@@ -241,10 +222,6 @@ class Preset(Settings):
             if section.source == "mini" or section.train_size:
                 preset = preset.changed(name, draw=section.draw + seed)
         return preset
-
-    def of_general(self, place: str, size: int) -> Self:
-        """Return the preset whose only domain are the questions of one file, ``size`` of them to train on (0: all)."""
-        return self.changed("data", domains={GENERAL: place}, train_size=size)
 
     def changed(self, section: str, **values: object) -> Self:
         """Return the preset with other values of one section, such as ``changed("imm", rounds=1)``."""

@@ -76,15 +76,15 @@ def draw(record: Record) -> Figure | None:
 
 def save(record: Record) -> list[Path]:
     """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure."""
-    figure, files = draw(record), {}
-    if figure:
-        files = {suffix: paths.record(record.preset, record.artefact, suffix) for suffix in ("png", "svg")}
-    for suffix, path in files.items():
-        write_whole(path, content(figure, suffix))
-    return [*files.values()]
+    if (figure := draw(record)) is None:
+        return []
+    files = [paths.record(record.preset, record.artefact, suffix) for suffix in ("png", "svg")]
+    for path in files:
+        write_whole(path, content(figure, path.suffix[1:]))
+    return files
 
 
-def redraw(preset: str | Path) -> list[Path]:
+def redraw(preset: str) -> list[Path]:
     """Draw all records of a preset and return the paths written."""
     return [path for record in records.read_all(preset) for path in save(record)]
 
@@ -106,11 +106,11 @@ def intervals(estimates: Sequence[Estimate]) -> str:
     return f"95 % interval over {' or '.join(over)}".replace(" seeds or", " or") if over else "every seed"
 
 
-def dot(ax: Axes, place: float, found: Estimate, color: Any) -> None:
+def dot(ax: Axes, place: float, estimate: Estimate, color: Any) -> None:
     """Draw an estimate on a horizontal line: its mean with the interval, or every seed where there is none."""
-    values = [found.mean] if found.over else found.values
-    ax.plot([found.low, found.high], [place] * 2, color=color, linewidth=1.5, zorder=2)
-    ax.plot(values, [place] * len(values), "o", color=color, markersize=5 if found.over else 4, zorder=3)
+    values = [estimate.mean] if estimate.over else estimate.values
+    ax.plot([estimate.low, estimate.high], [place] * 2, color=color, linewidth=1.5, zorder=2)
+    ax.plot(values, [place] * len(values), "o", color=color, markersize=5 if estimate.over else 4, zorder=3)
 
 
 def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
@@ -149,9 +149,9 @@ def bars(record: Record) -> Figure:
         shift = (index - (len(record.rows) - 1) / 2) * 0.8 / len(record.rows)
         ax.plot([], [], "o", color=color, label=row)
         for place, column in enumerate(record.columns):
-            if found := stats.estimate(record, [(1, row, [column])]):
-                dot(ax, place + shift, found, color)
-                estimates.append(found)
+            if estimate := stats.estimate(record, [(1, row, [column])]):
+                dot(ax, place + shift, estimate, color)
+                estimates.append(estimate)
             ax.plot(printed.get((row, column), np.nan), place + shift, color=color, **HOLLOW)
     if printed:
         ax.plot([], [], color="0.4", label="the paper", **HOLLOW)
@@ -169,23 +169,23 @@ def curves(record: Record) -> Figure:
     colors = dict(zip(dict.fromkeys(score.method for score in record.scores), COLORS, strict=False))
     estimates, panels = [], figure.subplots(1, len(record.columns), sharey=True, squeeze=False)[0]
     for ax, column in zip(panels, record.columns, strict=True):
-        own = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
+        scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
         for method, color in colors.items():
-            rows = {score.x: score.row for score in own if score.method == method}
-            found = {x: stats.estimate(record, [(1, row, [column])]) for x, row in rows.items()}
-            estimates += found.values()
-            if None in found:
-                ax.axhline(found[None].mean, color=color, linewidth=1.2, linestyle="--")
+            rows = {score.x: score.row for score in scores if score.method == method}
+            line = {x: stats.estimate(record, [(1, row, [column])]) for x, row in rows.items()}
+            estimates += line.values()
+            if None in line:
+                ax.axhline(line[None].mean, color=color, linewidth=1.2, linestyle="--")
                 continue
-            ax.plot([*found], [each.mean for each in found.values()], "o-", color=color, markersize=4)
-            ends = [[getattr(each, end) for each in found.values()] for end in ("low", "high")]
-            ax.fill_between([*found], *ends, color=color, alpha=0.12, linewidth=0)  # nothing where they are nan
-            seeds = [(x, value) for x, each in found.items() if not each.over for value in each.values]
+            ax.plot([*line], [each.mean for each in line.values()], "o-", color=color, markersize=4)
+            ends = [[each.low for each in line.values()], [each.high for each in line.values()]]
+            ax.fill_between([*line], *ends, color=color, alpha=0.12, linewidth=0)  # nothing where they are nan
+            seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
             ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5)
             printed = [(p.x, p.value) for p in record.paper if (p.method, p.column) == (method, column)]
             ax.plot(*np.reshape(sorted(printed), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
         ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
-        if len(places := sorted({score.x for score in own if score.x is not None})) <= 12:
+        if len(places := sorted({score.x for score in scores if score.x is not None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
         ax.grid(axis="y", color="0.9")
@@ -299,10 +299,8 @@ def case(payload: dict[str, Any]) -> Figure:
     sure = {kind: [reader["probabilities"][kind] for reader in readers.values()] for kind in answers}
     with plain_style():
         height = 0.17 * len(question) + 0.9
-        figure = Picture(
-            len(readers) * height + 2.4,
-            "The question: “" + re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values())) + "”",
-        )
+        title = re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values()))
+        figure = Picture(len(readers) * height + 2.4, f"The question: “{title}”")
         *axes, last = figure.subplots(len(readers) + 1, 1, height_ratios=[*[height] * len(readers), 1.6])
         for ax, (title, attention) in zip(axes, maps.items(), strict=True):
             image = ax.imshow(attention, aspect="auto", **scale)
@@ -319,11 +317,8 @@ def case(payload: dict[str, Any]) -> Figure:
             bars_of_kind = last.barh(rows, values, 0.32, color=ANSWERS[kind], label=f"{kind} answer")
             last.bar_label(bars_of_kind, fmt="%.2f", padding=3, fontsize=8)
         last.set_yticks(range(len(readers)), readers)
-        last.set(
-            xlim=(0, 1.08),
-            ylim=(len(readers) - 0.4, -0.6),
-            xlabel="probability of the answer's start times that of its end",
-        )
+        last.set(xlim=(0, 1.08), ylim=(len(readers) - 0.4, -0.6))
+        last.set_xlabel("probability of the answer's start times that of its end")
         if answers:
             last.legend(loc="lower right")
         return figure

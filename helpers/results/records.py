@@ -22,12 +22,6 @@ from helpers import paths
 from helpers.errors import UserError
 from helpers.files import json_rows, write_whole
 
-PAYLOADS = {
-    "heatmaps": ["panels"],
-    "case": ["question", "passage", "readers"],
-    "profile": ["sizes", "passage_lengths", "question_lengths", "question_words"],
-}
-TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that differ from run to run
 PACKAGES = ("torch", "transformers", "datasets", "numpy")
 Cell = tuple[str, str, int]  # method, column and seed
 Code = tuple[str, bool]  # commit, and whether the code differs from it
@@ -79,48 +73,37 @@ class Score(Number):
 class Claim(Strict):
     """A statement of the paper's, tested on our scores: row ``above`` is above row ``below``.
 
-    Both are averaged over ``columns`` (all columns if empty) of the record's first metric. With ``than``, their
-    difference has to exceed ``times`` the difference of those two rows, averaged over ``than_columns``. With
-    ``within``, the two rows are at most that far apart. ``primary`` marks the paper's headline, at most one per record.
-    A ``control`` is a claim of ours. ``printed_for`` names the condition of the paper's number where it differs.
+    Both are averaged over ``columns`` of the record's first metric. With ``than``, their difference has to exceed
+    ``times`` the difference of those two rows, averaged over ``than_columns``.
     """
 
     text: str
     above: Name
     below: Name
-    columns: list[Name] = optional([])
+    columns: list[Name] = optional([])  # empty: all
     than: Annotated[list[Name], Field(max_length=2)] = optional([])
     than_columns: list[Name] = optional([])
     times: float = optional(1.0)
-    within: Annotated[float, Field(gt=0)] | None = optional(None)
-    primary: bool = optional(False)
-    control: bool = optional(False)
-    printed_for: str = optional("")
+    within: Annotated[float, Field(gt=0)] | None = optional(None)  # the two rows are at most that far apart
+    primary: bool = optional(False)  # the paper's headline, at most one per record
+    control: bool = optional(False)  # a claim of ours
+    printed_for: str = optional("")  # the condition of the paper's number where it differs
 
 
 class Run(Strict):
-    """How a result was made. ``dirty`` means that the code differed from the commit's.
-
-    ``seconds`` are this run's, ``training_seconds`` those of all its trainings, cached ones too.
-    """
+    """How a result was made."""
 
     commit: str
-    dirty: bool
+    dirty: bool  # whether the code differed from the commit's
     device: str
     versions: dict[str, str]
     seconds: Annotated[float, Field(ge=0)]
-    training_seconds: Annotated[float, Field(ge=0)] | None = None
+    training_seconds: Annotated[float, Field(ge=0)] | None = None  # of all trainings, cached ones too
     parameters: dict[str, JsonValue]
 
 
 class Record(Strict):
-    """One table, figure or case study.
-
-    ``average`` tells whether a mean over the columns is meaningful. ``baselines`` are the methods that others are
-    compared with. ``examples`` holds the score of each test example by ``method|column|seed``. They are stored for a
-    single seed with a fixed test set, so that intervals can be over examples. Where every seed draws its own data,
-    ``draws`` has the fingerprint of each draw by seed.
-    """
+    """One table, figure or case study."""
 
     artefact: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
     kind: Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"] = "table"
@@ -128,14 +111,15 @@ class Record(Strict):
     title: str
     unit: str
     notes: list[str] = optional([])
-    average: bool = optional(True)
-    baselines: list[Name] = optional([])
+    average: bool = optional(True)  # whether a mean over the columns is meaningful
+    baselines: list[Name] = optional([])  # methods that others are compared with
     claims: list[Claim] = optional([])
     scores: list[Score] = []
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)
     run: Run
-    draws: dict[str, str] = optional({})
+    draws: dict[str, str] = optional({})  # fingerprints by seed, where every seed draws its own data
+    # Scores of test examples by "method|column|seed", of a single seed with a fixed test set, for intervals over them.
     examples: dict[str, list[float]] = optional({})
 
     @property
@@ -160,20 +144,19 @@ class Record(Strict):
 
     def by_metric(self) -> list[Self]:
         """Return a record per metric of the scores, in order, with that metric as its unit."""
-        parts = {}
+        parts = []
         for metric in dict.fromkeys(score.metric for score in self.scores):
             scores = [score for score in self.scores if score.metric == metric]
             paper = [number for number in self.paper if metric is None or number.metric in (None, metric)]
             examples = self.examples if metric in (None, self.unit) else {}
-            parts[metric] = {"unit": metric or self.unit, "scores": scores, "paper": paper, "examples": examples}
-        return [self.model_copy(update=part) for part in parts.values()]
+            changes = {"unit": metric or self.unit, "scores": scores, "paper": paper, "examples": examples}
+            parts.append(self.model_copy(update=changes))
+        return parts
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if missing := [part for part in PAYLOADS.get(self.kind, []) if not (self.payload or {}).get(part)]:
-            raise ValueError(f"kind is {self.kind!r}, which needs {', '.join(missing)} in its payload")
-        keys = Counter((score.row, score.column, score.seed, score.metric) for score in self.scores)
-        for (row, column, seed, _), number in keys.items():
+        cells = Counter((score.row, score.column, score.seed, score.metric) for score in self.scores)
+        for (row, column, seed, _), number in cells.items():
             if number > 1:
                 raise ValueError(f"scores has {number} numbers for {row}, {column}, seed {seed}; expected one")
         if unknown := set(self.baselines) - {score.method for score in self.scores}:
@@ -183,10 +166,6 @@ class Record(Strict):
                 raise ValueError(f"claims: {claim.text!r} is about {unknown.pop()!r}, but no score is of that row")
         if sum(claim.primary for claim in self.claims) > 1:
             raise ValueError("claims has several primary ones; a record has one headline")
-        means = {f"{s.method}|{s.column}|{s.seed}": s.value for s in self.scores if s.metric in (None, self.unit)}
-        for key, values in self.examples.items():
-            if abs(np.mean(values or [0]) - means.get(key, np.inf)) > 0.06:  # each is rounded by at most 0.05
-                raise ValueError(f"examples[{key!r}] do not average to a score of that method, column and seed")
         return self
 
 
@@ -197,17 +176,8 @@ def scored(examples: dict[Cell, Sequence[float]], metric: str | None = None) -> 
         score = Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
         parts["scores"].append(score)
     if len({seed for _, _, seed in examples}) == 1:
-        parts["examples"] = {
-            "|".join(map(str, cell)): np.round(values, 1).tolist() for cell, values in examples.items()
-        }
+        parts["examples"] = {"|".join(map(str, cell)): np.round(each, 1).tolist() for cell, each in examples.items()}
     return parts
-
-
-def repeated(record: Record) -> dict[str, Any]:
-    """Return what every run has to repeat: all but the run itself, what the paper prints, and measured times."""
-    facts = json.loads(record.model_dump_json(exclude={"run", "paper"}))
-    facts["scores"] = [score for score in facts["scores"] if not (score.get("metric") or "").startswith(TIMES)]
-    return facts
 
 
 def write(record: Record) -> Path:
@@ -224,15 +194,17 @@ def read(path: str | Path) -> Record:
     except FileNotFoundError:
         raise RecordError(f"{path}: there is no such record yet; run the notebook that writes it") from None
     except ValidationError as error:
-        places = [re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, item["loc"]))) for item in error.errors()]
-        texts = [f"{place or 'record'}: {item['msg']}" for place, item in zip(places, error.errors(), strict=True)]
-        problems = "; ".join(texts[:3]) + (f"; and {len(texts) - 3} more" if len(texts) > 3 else "")
+        problems = []
+        for details in error.errors()[:3]:
+            place = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, details["loc"])))
+            problems.append(f"{place or 'record'}: {details['msg']}")
     except ValueError as error:
-        problems = f"this is not JSON ({error})"
-    raise RecordError(f"{path}: {problems}; correct the file, or delete it and run the notebook that writes it")
+        problems = [f"this is not JSON ({error})"]
+    advice = "correct the file, or delete it and run the notebook that writes it"
+    raise RecordError("; ".join([f"{path}: {problems[0]}", *problems[1:], advice]))
 
 
-def read_all(preset: str | Path) -> list[Record]:
+def read_all(preset: str) -> list[Record]:
     """Read all records of a preset, by name. Empty when nothing has run yet."""
     others = paths.models(preset), paths.notebooks(preset)
     return [read(file) for file in sorted(paths.results(preset).glob("*/*.json")) if file.parent not in others]
@@ -245,31 +217,29 @@ def code() -> Code:
     """
 
     def git(*arguments: str) -> list[str]:
-        command = ["git", "--no-optional-locks", *arguments]
+        command = ["git", "--git-dir=.git", "--no-optional-locks", *arguments]  # not the repository of a folder above
         return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 
     try:
-        commit, top = git("rev-parse", "HEAD", "--show-toplevel")
-        changes = git("status", "--porcelain", "--untracked-files=all", "--", ".", ":(exclude)results")
+        (commit,) = git("rev-parse", "HEAD")
+        changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return commit, bool(changes or git("ls-files", "--others", "--exclude-standard", "helpers", "notebooks"))
     except (OSError, subprocess.CalledProcessError):
         return "unknown", True
-    if Path(top).resolve() != paths.ROOT:
-        return "unknown", True
-    return commit, any(not line.startswith("??") or line[3:].startswith(("helpers/", "notebooks/")) for line in changes)
 
 
-def run_info(parameters: dict[str, Any], started: float, made_by: Code, training_seconds: float | None = None) -> Run:
+def run_info(parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None) -> Run:
     """Describe a run at its end.
 
-    ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``made_by`` is ``code()``, both
-    at the start, because the files may change meanwhile.
+    ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``revision`` is ``code()``,
+    both at the start, because the files may change meanwhile.
     """
     import torch  # here, because redrawing a figure needs no torch
 
     gpu, packages = torch.cuda.is_available(), {name: version(name) for name in PACKAGES}
     return Run(
-        commit=made_by[0],
-        dirty=made_by[1],
+        commit=revision[0],
+        dirty=revision[1],
         device=torch.cuda.get_device_name() if gpu else f"{_processor()}, {torch.get_num_threads()} threads",
         versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
         seconds=round(time.perf_counter() - started, 1),
@@ -280,10 +250,9 @@ def run_info(parameters: dict[str, Any], started: float, made_by: Code, training
 
 def _processor() -> str:
     """Name the processor, with family and model where its name has no number and so stands for several."""
-    if not (listed := Path("/proc/cpuinfo")).exists():
-        return platform.processor() or "CPU"
-    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed.read_text(), re.M))
-    name = facts.pop("model name", "CPU")
-    return (
-        name if re.search(r"\d", name) or not facts else f"{name} family {facts['cpu family']} model {facts['model']}"
-    )
+    file = Path("/proc/cpuinfo")
+    listed = file.read_text() if file.exists() else ""
+    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed, re.M))
+    name = facts.get("model name") or platform.processor() or "CPU"
+    is_exact = re.search(r"\d", name) or "cpu family" not in facts
+    return name if is_exact else f"{name} family {facts['cpu family']} model {facts['model']}"

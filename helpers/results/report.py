@@ -36,16 +36,16 @@ KEY = (
 
 def describe(record: Record, verdict: Verdict) -> str:
     """Say in a sentence what became of a claim, and what the paper reports."""
-    claim, outcome, found, _, printed = verdict
-    unit, digits = record.by_metric()[0].unit, stats.decimals(record.by_metric()[0])
-    amount, size, reported = "the same score in every seed", "", ""
-    if any(found.values):
-        amount = f"{found.mean:+z,.{digits}f} {UNITS.get(unit, unit)}"
-        amount += f" (95 % CI {found.low:+z,.{digits}f} to {found.high:+z,.{digits}f})" if found.over else ""
+    claim, outcome, ours, _, printed = verdict
+    first, size, reported = record.by_metric()[0], "", ""
+    amount, form = "the same score in every seed", f"+z,.{stats.decimals(first)}f"
+    if any(ours.values):
+        amount = f"{ours.mean:{form}} {UNITS.get(first.unit, first.unit)}"
+        amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over else ""
     if printed is not None:
         reported = f" The paper reports {printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip() + "."
-    if printed is not None and claim.primary and not claim.printed_for and found.over:
-        size = ", smaller than reported" * (found.high < printed) + ", larger than reported" * (found.low > printed)
+    if printed is not None and claim.primary and not claim.printed_for and ours.over:
+        size = ", smaller than reported" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
     text = claim.text.replace(" beats ", " against ").replace(" is better than ", " against ")
     return f"{outcome.capitalize()}{size}: {text}, {amount}.{reported}"
 
@@ -59,13 +59,16 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     """Return one metric's scores with intervals as text and the paper's beside them, or ours above a baseline."""
     rows, estimates, ours, printed = [row for row in record.rows if row != baseline], [], {}, {}
     form = f"{'+' * bool(baseline)}z,.{stats.decimals(record)}f"
-    for name, columns in stats.groups(record).items():
+    groups = {column: [column] for column in record.columns}
+    if record.average and len(groups) > 1:
+        groups[stats.AVERAGE] = record.columns
+    for name, columns in groups.items():
         for row in rows:
             subtracted = [(-1, baseline, columns)] if baseline else []
-            if found := stats.estimate(record, [(1, row, columns), *subtracted]):
-                ends = f" ({found.low:{form}} to {found.high:{form}})" if found.low < found.high else ""
-                ours.setdefault(name, {})[row] = f"{found.mean:{form}}{ends}"
-                estimates.append(found)
+            if each := stats.estimate(record, [(1, row, columns), *subtracted]):
+                ends = f" ({each.low:{form}} to {each.high:{form}})" if each.low < each.high else ""
+                ours.setdefault(name, {})[row] = f"{each.mean:{form}}{ends}"
+                estimates.append(each)
     for number in record.paper if not baseline else ():
         text = number.text or f"{number.value:,.{paper_decimals(record)}f}"
         printed.setdefault(number.column, {})[number.row] = text
@@ -78,9 +81,9 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
 def tables(record: Record) -> list[str]:
     """Return the tables of a record as HTML: each metric, then differences from each baseline."""
     metrics = record.by_metric() if record.kind != "matrix" else []
-    found = [numbers(metric) for metric in metrics]
-    found += [numbers(metrics[0], name) for name in record.baselines if len(metrics[0].rows) > 1]
-    return [table.to_html(border=0, na_rep="") for table in found]
+    frames = [numbers(metric) for metric in metrics]
+    frames += [numbers(metrics[0], name) for name in record.baselines if len(metrics[0].rows) > 1]
+    return [frame.to_html(border=0, na_rep="") for frame in frames]
 
 
 def show(record: Record) -> None:
@@ -89,16 +92,17 @@ def show(record: Record) -> None:
     display(*(part for part in (figure, page) if part))
 
 
-def page(preset: str | Path, papers: Sequence[Any]) -> HTML:
+def page(preset: str, papers: Sequence[Any]) -> HTML:
     """Return the report of a preset for a notebook's cell: what was found, and all results."""
-    everything = records.read_all(preset)
-    sections = [(paper, own) for paper in papers if (own := select(everything, paper))]
+    stored = records.read_all(preset)
+    sections = [(paper, selected) for paper in papers if (selected := select(stored, paper))]
     if not sections:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
-    return HTML(TEMPLATE.page(preset, sections, encode(headlines([record for _, own in sections for record in own]))))
+    chart = headlines([record for _, selected in sections for record in selected])
+    return HTML(TEMPLATE.page(preset, sections, encode(chart)))
 
 
-def export(preset: str | Path, executed_notebook: str | Path) -> Path:
+def export(preset: str, executed_notebook: Path) -> Path:
     """Write results/<preset>/report.html from the executed report notebook: one page, no code, images inside.
 
     The notebook keeps a link to it instead of the page, which would be there twice.
@@ -133,13 +137,13 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     folder = paths.results(presets[0]).parent
     lines, shown = [f"![Headline claims, ours and as printed]({folder.name}/findings.png)", ""], []
     for paper in papers:
-        shown += (own := select(decisive.values(), paper))
-        if chief := primary(own):
+        shown += (selected := select(decisive.values(), paper))
+        if chief := primary(selected):
+            name, sentences = chief[0][0].label.partition(", ")[0], []
             decided = [each for each in chief if each[1].outcome != UNDECIDED]
-            told = [chief[0], *decided[: chief[0][1].outcome == UNDECIDED]]
-            sentences = [f"{record.label.rpartition(', ')[2]}: {describe(record, verdict)}" for record, verdict in told]
-            name = chief[0][0].label.partition(", ")[0]
-            lines.append(f"- **{name}**, {' '.join(sentences)} Claims: {count(own)}.")
+            for record, verdict in [chief[0], *decided[: chief[0][1].outcome == UNDECIDED]]:
+                sentences.append(f"{record.label.rpartition(', ')[2]}: {describe(record, verdict)}")
+            lines.append(f"- **{name}**, {' '.join(sentences)} Claims: {count(selected)}.")
     reports = [f"[`{name}`]({folder.name}/{name}/{paths.report(name).name})" for name in presets]
     lines += ["", f"From preset {' or '.join(reports)}. {KEY}"]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
@@ -148,27 +152,27 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     return [README, folder / "findings.png"]
 
 
-def select(everything: Iterable[Record], paper: Any) -> list[Record]:
+def select(stored: Iterable[Record], paper: Any) -> list[Record]:
     """Select the records of a paper, in the order of its artefacts, others by name after them."""
-    order = [f"{paper.key}/{artefact.name}" for artefact in paper.artefacts]
-    own = sorted((r for r in everything if r.artefact.startswith(f"{paper.key}/")), key=lambda record: record.artefact)
-    return sorted(own, key=lambda r: order.index(r.artefact) if r.artefact in order else len(order))
+    order = {f"{paper.key}/{artefact.name}": place for place, artefact in enumerate(paper.artefacts)}
+    selected = (record for record in stored if record.artefact.startswith(f"{paper.key}/"))
+    return sorted(selected, key=lambda record: (order.get(record.artefact, len(order)), record.artefact))
 
 
-def primary(own: Iterable[Record]) -> list[tuple[Record, Verdict]]:
+def primary(selected: Iterable[Record]) -> list[tuple[Record, Verdict]]:
     """Return the headline claims of some records."""
-    return [(record, verdict) for record in own for verdict in stats.judge(record) if verdict.claim.primary]
+    return [(record, verdict) for record in selected for verdict in stats.judge(record) if verdict.claim.primary]
 
 
-def count(own: Iterable[Record]) -> str:
+def count(selected: Iterable[Record]) -> str:
     """Count the verdicts on the paper's claims, such as "3 supported, 1 refuted, 5 undecided"; empty without any."""
-    outcomes = Counter(v.outcome for record in own for v in stats.judge(record) if not v.claim.control)
+    outcomes = Counter(v.outcome for record in selected for v in stats.judge(record) if not v.claim.control)
     return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
 
 
-def headlines(everything: Iterable[Record]) -> Figure | None:
+def headlines(selected: Iterable[Record]) -> Figure | None:
     """Draw the headline claims of all papers in one figure; None where there are none."""
-    judged = [(f"{record.label}: {verdict.claim.text}", verdict) for record, verdict in primary(everything)]
+    judged = [(f"{record.label}: {verdict.claim.text}", verdict) for record, verdict in primary(selected)]
     key = ", ".join(f"{mark} {outcome}" for outcome, mark in figures.MARKS.items())
     with figures.plain_style():
         return figures.claims(judged, f"Headline claims: {key}", "in each table's unit") if judged else None
@@ -179,17 +183,9 @@ def encode(figure: Figure | None) -> str:
     return base64.b64encode(figures.content(figure, "png")).decode() if figure else ""
 
 
-ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
+TEMPLATE = jinja2.Template(
+    Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
+).make_module(
+    {"KEY": KEY, "MARKS": figures.MARKS, "judge": stats.judge, "draw": figures.draw}
+    | {function.__name__: function for function in (describe, tables, count, encode)}
 )
-ENVIRONMENT.globals |= {
-    "KEY": KEY,
-    "MARKS": figures.MARKS,
-    "judge": stats.judge,
-    "describe": describe,
-    "tables": tables,
-    "count": count,
-    "anchor": lambda record: record.artefact.replace("/", "-"),
-    "picture": lambda record: encode(figures.draw(record)),
-}
-TEMPLATE = ENVIRONMENT.get_template("report.html").module

@@ -20,33 +20,23 @@ Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the
 
 
 class Estimate(NamedTuple):
-    """A mean over ``values``, one per seed, with its 95 % interval, which is nan where there is none.
+    """A mean over seeds with its 95 % interval, which is nan where there is none."""
 
-    ``over`` says what the interval is over, such as "10 seeds"; it is empty without an interval.
-    """
-
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # one per seed
+    mean: float
     low: float
     high: float
-    over: str
-
-    @property
-    def mean(self) -> float:
-        """The mean over seeds."""
-        return float(np.mean(self.values))
+    over: str  # what the interval is over, such as "10 seeds"; empty without one
 
 
 class Verdict(NamedTuple):
-    """What became of a claim: the outcome, our difference, its corrected p value, and the paper's own difference.
-
-    The p value is None where nothing could be tested, and ``printed`` where the paper prints no number.
-    """
+    """What became of a claim."""
 
     claim: Claim
     outcome: str
-    estimate: Estimate
-    p: float | None
-    printed: float | None
+    estimate: Estimate  # of our difference
+    p: float | None  # corrected; None where nothing could be tested
+    printed: float | None  # the paper's own difference; None where it prints no number
 
 
 def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
@@ -54,15 +44,11 @@ def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
 
     Methods share data and order in a seed, so a difference is computed per seed.
     """
-    scores = {(score.row, score.column, score.seed): score.value for score in record.scores}
-    cells = [(row, column) for _, row, columns in terms for column in columns]
-    seeds = [seed for seed in record.seeds if all((*cell, seed) in scores for cell in cells)]
-    values = [
-        float(
-            sum(weight * np.mean([scores[row, column, seed] for column in columns]) for weight, row, columns in terms)
-        )
-        for seed in seeds
-    ]
+    scores, values = {(score.row, score.column, score.seed): score.value for score in record.scores}, []
+    for seed in record.seeds:
+        if all((row, column, seed) in scores for _, row, columns in terms for column in columns):
+            averages = [(weight, [scores[row, column, seed] for column in columns]) for weight, row, columns in terms]
+            values.append(float(sum(weight * np.mean(average) for weight, average in averages)))
     if not values:
         return None
     error, freedom, over = np.nan, 1, ""
@@ -71,35 +57,26 @@ def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
     elif examples := _by_example(record, terms):
         error = np.sqrt(sum(column.var(ddof=1) / len(column) for column in examples)) / len(examples)
         freedom, over = sum(len(column) - 1 for column in examples), "examples of one seed"
-    half = stats.t.ppf(0.975, freedom) * error
-    return Estimate(tuple(values), float(np.mean(values) - half), float(np.mean(values) + half), over)
+    mean, half = np.mean(values), stats.t.ppf(0.975, freedom) * error
+    return Estimate(tuple(values), float(mean), float(mean - half), float(mean + half), over)
 
 
 def _by_example(record: Record, terms: Sequence[Term]) -> list[np.ndarray]:
     """Return the weighted sum of rows per test example of each column; empty where the scores of these are unknown."""
     columns, (seed, *others) = list(terms[0][2]), record.seeds
     scores = {(row, column): record.examples.get(f"{row}|{column}|{seed}") for _, row, _ in terms for column in columns}
-    if others or None in scores.values() or any(list(own) != columns for *_, own in terms):
+    if others or None in scores.values() or any(list(of_row) != columns for *_, of_row in terms):
         return []
     return [sum(weight * np.array(scores[row, column]) for weight, row, _ in terms) for column in columns]
-
-
-def groups(record: Record) -> dict[str, list[str]]:
-    """Return the columns of a table by name: each by itself, and all for their average where that is meaningful."""
-    single = {column: [column] for column in record.columns}
-    return single | ({AVERAGE: record.columns} if record.average and len(single) > 1 else {})
 
 
 def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
     """Return the terms of a claim's difference, where ``columns`` stand for those that the claim does not name."""
     columns = claim.columns or columns
     terms = [(1.0, claim.above, columns), (-1.0, claim.below, columns)]
-    return terms + [(claim.times * weight, row, own) for weight, row, own in gain_of(claim, columns)]
-
-
-def gain_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
-    """Return the terms of the other difference that a claim compares with, subtracted; empty where there is none."""
-    return [(sign, row, claim.than_columns or columns) for sign, row in zip((-1.0, 1.0), claim.than, strict=False)]
+    for weight, row in zip((-claim.times, claim.times), claim.than, strict=False):
+        terms.append((weight, row, claim.than_columns or columns))
+    return terms
 
 
 def judge(record: Record) -> list[Verdict]:
@@ -108,23 +85,26 @@ def judge(record: Record) -> list[Verdict]:
     A claim is undecided where its rows share fewer than ``SEEDS`` seeds, or where it is about a share of a gain that
     is not certain. Raises ValueError where its rows share no seed.
     """
-    first, tests = next(iter(record.by_metric()), record), []
+    if not record.claims:
+        return []
+    first, estimates, tests = record.by_metric()[0], [], []
     for claim in record.claims:
-        if (found := estimate(first, terms_of(claim, first.columns))) is None:
+        terms = terms_of(claim, first.columns)
+        if (difference := estimate(first, terms)) is None:
             raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
-        gain = estimate(first, gain_of(claim, claim.columns or first.columns)) if claim.times != 1 else None
-        testable = len(found.values) >= SEEDS and (gain is None or gain.high < 0)  # a gain is subtracted
+        is_testable = len(difference.values) >= SEEDS
+        if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
+            is_testable = is_testable and estimate(first, terms[2:]).high < 0
         # A claim that cannot be tested counts among the others of its family all the same.
-        tests.append(p_value(found.values, claim, 0.5 * 10 ** -decimals(first)) if testable else (1.0, UNDECIDED))
-    families, corrected = [(claim.primary, claim.control) for claim in record.claims], {}
-    for family in set(families):
-        places = [place for place, other in enumerate(families) if other == family]
-        corrected |= zip(places, holm([tests[place][0] for place in places]), strict=True)
-    verdicts = []
-    for place, (claim, (_, decides)) in enumerate(zip(record.claims, tests, strict=True)):
-        outcome, p = decides if corrected[place] < RISK else UNDECIDED, corrected[place]
-        found = estimate(first, terms_of(claim, first.columns))
-        verdicts.append(Verdict(claim, outcome, found, None if decides == UNDECIDED else p, printed(first, claim)))
+        negligible = 0.5 * 10 ** -decimals(first)
+        tests.append(p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED))
+        estimates.append(difference)
+    families, verdicts = [(claim.primary, claim.control) for claim in record.claims], []
+    for place, (claim, (_, decision)) in enumerate(zip(record.claims, tests, strict=True)):
+        family = [other for other, name in enumerate(families) if name == families[place]]
+        p = holm([tests[other][0] for other in family])[family.index(place)]
+        outcome, tested = decision if p < RISK else UNDECIDED, None if decision == UNDECIDED else p
+        verdicts.append(Verdict(claim, outcome, estimates[place], tested, printed(first, claim)))
     return verdicts
 
 
@@ -160,9 +140,10 @@ def printed(record: Record, claim: Claim) -> float | None:
     values = {(number.row, number.column): number.value for number in record.paper}
     columns = list(dict.fromkeys(column for _, column in values))
     terms = terms_of(claim, [AVERAGE] if AVERAGE in columns else columns)
-    if not values or any((row, column) not in values for _, row, own in terms for column in own):
+    if not values or any((row, column) not in values for _, row, columns in terms for column in columns):
         return None
-    return float(sum(weight * np.mean([values[row, column] for column in own]) for weight, row, own in terms))
+    averages = [(weight, [values[row, column] for column in columns]) for weight, row, columns in terms]
+    return float(sum(weight * np.mean(average) for weight, average in averages))
 
 
 def decimals(record: Record) -> int:
