@@ -206,26 +206,27 @@ def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypat
 
 def test_the_rows_of_table_5():
     preset = small(**{"mnemonic.epochs": 4.0})
-    members, stored, students = a2d.distillation(preset, "RMR", 0, ROWS)
-    assert [member.seed for member in members] == [100, 200] and stored.members == members
-    assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in members)
+    students = a2d.distillation(preset, "RMR", 0, ROWS)
+    stored = students["RMR + A2D"].ensemble
+    assert [member.seed for member in stored.members] == [100, 200]
+    assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in stored.members)
     assert list(students) == ["RMR + A2D", *ROWS[1:]]
     weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
     for student, left_out in zip(students.values(), a2d.ABLATIONS.values(), strict=True):
         assert student.terms == {name: weight for name, weight in weights.items() if name != left_out}
         assert student.ensemble is stored and student.seed == 0 and student.selected_by == ("encyclopedia",)
     # The attention alone, half of the time, and then the rest; or the rest with as many steps as others have in all.
-    whole = budget(members[0].preset, ["encyclopedia"], 4.0)
+    whole = budget(stored.members[0].preset, ["encyclopedia"], 4.0)
     staged, longer = students[a2d.STAGED], students[a2d.STAGED_WHOLE]
     assert staged.start is longer.start and staged.start.terms == {"ATT": 0.1} and staged.start.selected_by == ()
     assert [one.steps() for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
-    assert {one.steps() for one in (*members, *students.values())} == {whole, whole - whole // 2}
-    assert "BERT, - Vanilla KD" in a2d.distillation(preset, "BERT", 0, ROWS).students
+    assert {one.steps() for one in (*stored.members, *students.values())} == {whole, whole - whole // 2}
+    assert "BERT, - Vanilla KD" in a2d.distillation(preset, "BERT", 0, ROWS)
 
 
 def test_a_weight_of_zero_is_no_term():
     preset = small(**{"a2d.answer_weight": 0.0, "a2d.attention_weight": 0.0})
-    *_, students = a2d.distillation(preset, "RMR", 0, ROWS)
+    students = a2d.distillation(preset, "RMR", 0, ROWS)
     assert all(set(student.terms) <= {"CE", "KD"} for student in students.values())
     assert students["RMR + A2D"].key == students["- ATT"].key == students["- ANS"].key
     assert students[a2d.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
@@ -233,25 +234,26 @@ def test_a_weight_of_zero_is_no_term():
 
 def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
-    members, _, students = a2d.distillation(preset, "RMR", 0)
-    readers = a2d.longer(preset, "RMR", 0)
+    (student,) = a2d.distillation(preset, "RMR", 0).values()
+    member = student.ensemble.members[0]
+    readers = {point: reader for point, _, _, (reader,) in a2d.longer(preset, "RMR")}
     assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
-    whole = members[0].steps()
+    whole = member.steps()
     assert {times: reader.steps() for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
     # At 1 they are the tables' own readers, so nothing is trained twice.
-    assert readers["RMR", 1.0].key == members[0].key
-    assert readers["RMR + A2D", 1.0].key == students["RMR + A2D"].key
+    assert readers["RMR", 1.0].key == member.key
+    assert readers["RMR + A2D", 1.0].key == student.key
     alone, smoothed = readers["RMR + one teacher", 2.0], readers["RMR, smoothed labels", 2.0]
-    assert [one.key for one in alone.ensemble.members] == [members[0].key] and "KD" in alone.terms
+    assert [one.key for one in alone.ensemble.members] == [member.key] and "KD" in alone.terms
     assert smoothed.smoothing == 0.1 and smoothed.ensemble is None and smoothed.terms == {"CE": 1.0}
     assert {reader.seed for (line, _), reader in readers.items() if line != "RMR"} == {0}
     assert len({reader.key for reader in readers.values()}) == len(readers)
 
 
 def test_keys_follow_what_a_training_depends_on(tmp_path):
-    def keys(kind="RMR", **changes):
-        members, stored, students = a2d.distillation(small(**changes), kind, 0)
-        return members[0].key, stored.key, students[f"{kind} + A2D"].key
+    def keys(kind="RMR", preset=None, **changes):
+        (student,) = a2d.distillation(preset or small(**changes), kind, 0).values()
+        return student.ensemble.members[0].key, student.ensemble.key, student.key
 
     member, stored, student = keys()
     for changes in ({"a2d.temperature": 3.0}, {"a2d.members": 3}, {"a2d.top_k": 2}):
@@ -269,20 +271,20 @@ def test_keys_follow_what_a_training_depends_on(tmp_path):
     assert of_files[0] == of_files[1] != of_files[2] and member not in of_files  # the content counts, not the place
     pair = {"encyclopedia": "encyclopedia", "search": "search"}
     orders = [load("smoke", "a2d", **{"data.domains": dict(order)}) for order in (pair.items(), [*pair.items()][::-1])]
-    assert len({a2d.distillation(preset, "RMR", 0).members[0].key for preset in orders}) == 1
+    assert len({keys(preset=preset)[0] for preset in orders}) == 1
 
 
 @pytest.fixture(scope="module")
 def trained(module_results):
     """All rows of Table 5 for RMR, trained once for this module."""
     torch.set_num_threads(1)
-    distillation = a2d.distillation(small(), "RMR", 0, ROWS)
-    engine.run((wave for wave in [distillation.students.values()]), small().engine)
-    return distillation
+    students = a2d.distillation(small(), "RMR", 0, ROWS)
+    engine.run((wave for wave in [students.values()]), small().engine)
+    return students
 
 
 def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
-    staged, other = trained.students[a2d.STAGED], trained.students["RMR + A2D"]
+    staged, other = trained[a2d.STAGED], trained["RMR + A2D"]
     plan = [*staged.start.batches().plan, *staged.batches().plan]
     assert [index.tolist() for index in plan] == [index.tolist() for index in other.batches().plan]
     assert staged.start.result()["validation"] == []  # nothing to select by
@@ -290,20 +292,22 @@ def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
 
 
 def test_what_is_stored_is_what_the_members_say_and_a_batch_has_it(trained):
-    members, stored, students = trained
-    windows, tensors = windows_of(stored.preset, ["encyclopedia"], "train"), stored.tensors()
-    assert stored.result()["confused"] == int((tensors["confusing_start"] > 0).sum())
+    student = trained["RMR + A2D"]
+    stored, batches = student.ensemble, student.batches()
+    windows, (teacher,) = windows_of(stored.preset, ["encyclopedia"], "train"), batches.teachers
+    positions = teacher.of_sequences["confusing_start"]
+    assert stored.result()["confused"] == int((positions > 0).sum())
     expected = 0
-    for member in members:
+    for member in stored.members:
         model = keep_attention(member.load())
         logits, attention = ensemble.predict_with_attention(model, windows, "fp32")
-        expected = expected + distributions(windows, logits, 2.0)[0] / len(members)
-    assert np.allclose(tensors["start"].float(), expected, atol=1e-3)
+        expected = expected + distributions(windows, logits, 2.0)[0] / len(stored.members)
+    assert np.allclose(teacher.of_tokens["start"].float(), expected, atol=1e-3)
     lengths = np.repeat(windows.first_count_W, windows.count_W)  # each passage token's attention adds up to 1
     assert np.allclose(np.add.reduceat(attention, np.cumsum(lengths) - lengths), 1, atol=1e-4)
-    batch = students["RMR + A2D"].batches().at(0)
-    assert torch.equal(batch["teacher_confusing_start"], tensors["confusing_start"][batch["window"]].long())
-    assert not [name for name in students["- ANS"].batches().at(0) if "confusing" in name]
+    batch = batches.at(0)
+    assert torch.equal(batch["teacher_confusing_start"], positions[batch["window"]])
+    assert set(trained["- ANS"].loss(OUTPUT, BATCH, 0.0)) == {"CE", "KD", "ATT"}
 
 
 def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
@@ -314,13 +318,10 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
 
     monkeypatch.setattr(shared, "answer_sets", answer_sets)
     preset = small()
-    plan = a2d.answers(preset, a2d.runs_of(preset, ["RMR"]), a2d.ABLATED, ["Test"])
-    texts, (first, second) = (
-        engine.run(plan, preset.engine),
-        (f"RMR, member {n}, encyclopedia, seed {n}00" for n in (1, 2)),
-    )
+    texts = engine.run(a2d.answers(a2d.rows_of(preset, ["RMR"]), a2d.ABLATED), preset.engine)
+    first, second = (f"RMR, member {n}, encyclopedia, seed {n}00" for n in (1, 2))
     assert texts["RMR", "Test", 0] == ("test", [[first], [second]])
     assert texts["RMR (E)", "Test", 0] == ("test", [[first, second]])
-    assert len(texts) == 3  # the preset has no adversarial questions, and Dev is not shown
+    assert len(texts) == 6  # Dev and Test of three rows: the preset has no adversarial questions
     assert engine.run(a2d.table2(preset), preset.engine) == {}
     assert engine.run(a2d.steps(small(**{"a2d.lengths": []})), preset.engine) == {}
