@@ -6,14 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
 from helpers import engine
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
 from helpers.decoding import Logits
 from helpers.models.attention import keep_attention
+from helpers.models.encoders import load_tokenizer
 from helpers.models.mnemonic import NEVER
 from helpers.papers import a2d, ensemble, shared
 from helpers.presets.load import load
@@ -104,25 +103,15 @@ def test_smoothed_labels_are_divided_among_the_tokens_that_may_be_answers():
 
 # --- what an ensemble knows -----------------------------------------------------------------------------------------
 
-WORDS = "ann met bob in rome".split()
+WORDS = "ada met bela in delta".split()
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", *WORDS]
-    backend = Tokenizer(models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
-
-
-def windows_for(tokenizer, *gold, **settings):
-    """Make windows of "[CLS] who [SEP] ann met bob in rome [SEP]", the passage at 3 to 7."""
+def windows_for(*gold, **settings):
+    """Make windows of "[CLS] who [SEP] ada met bela in delta [SEP]", the passage at 3 to 7."""
     context = " ".join(WORDS)
     begin = context.index(gold[0])
     example = Example("q", "who", context, gold, (begin, begin + len(gold[0])), "q")
-    return make_windows([example], tokenizer, **settings)
+    return make_windows([example], load_tokenizer("data/mini"), **settings)
 
 
 def probabilities(windows, *sides):
@@ -136,8 +125,8 @@ def probabilities(windows, *sides):
     return tuple(flat)
 
 
-# bob .36, bob in rome .24, rome .12, ann met bob .06, ann met bob in rome .04
-SPREAD = {"ann": 0.1, "bob": 0.6, "rome": 0.3}, {"bob": 0.6, "rome": 0.4}
+# bela .36, bela in delta .24, delta .12, ada met bela .06, ada met bela in delta .04
+SPREAD = {"ada": 0.1, "bela": 0.6, "delta": 0.3}, {"bela": 0.6, "delta": 0.4}
 
 
 def task(members=(), temperature=1.0, top_k=4):
@@ -146,23 +135,22 @@ def task(members=(), temperature=1.0, top_k=4):
 
 
 def confusing(windows, *sides, top_k=4):
-    positions, confidence = task(top_k=top_k).confusing_answers(windows, probabilities(windows, *sides))
-    return positions.tolist(), confidence.tolist()
+    return [values.tolist() for values in task(top_k=top_k).confusing_answers(windows, probabilities(windows, *sides))]
 
 
-def test_the_surest_answer_that_shares_no_word_is_the_confusing_one(tokenizer):
-    windows = windows_for(tokenizer, "bob")
-    assert confusing(windows, SPREAD) == ([[7, 7]], [pytest.approx(0.3 * 0.4)])  # rome, third
-    assert confusing(windows, SPREAD, top_k=3) == ([[7, 7]], [pytest.approx(0.12)])
-    assert confusing(windows, SPREAD, top_k=2) == ([[0, 0]], [0])
+def test_the_surest_answer_that_shares_no_word_is_the_confusing_one():
+    windows = windows_for("bela")
+    assert confusing(windows, SPREAD) == [[[7, 7]], [pytest.approx(0.3 * 0.4)]]  # delta, third
+    assert confusing(windows, SPREAD, top_k=3) == [[[7, 7]], [pytest.approx(0.12)]]
+    assert confusing(windows, SPREAD, top_k=2) == [[[0, 0]], [0]]
 
 
-def test_every_window_has_its_own_and_one_without_the_answer_has_none(tokenizer):
-    windows = windows_for(tokenizer, "rome", max_length=7, stride=2)  # ann met bob, and bob in rome
+def test_every_window_has_its_own_and_one_without_the_answer_has_none():
+    windows = windows_for("delta", max_length=7, stride=2)  # ada met bela, and bela in delta
     assert windows.first_W.tolist() == [0, 2] and windows.labels["start"].tolist() == [0, 5]
-    sure = {"ann": 1.0}, {"ann": 1.0}
-    positions, confidence = confusing(windows, sure, ({"bob": 0.7, "rome": 0.3}, {"bob": 0.5, "rome": 0.5}))
-    # The second window holds bob at 3; bob in rome and rome overlap with gold.
+    sure = {"ada": 1.0}, {"ada": 1.0}
+    positions, confidence = confusing(windows, sure, ({"bela": 0.7, "delta": 0.3}, {"bela": 0.5, "delta": 0.5}))
+    # The second window holds bela at 3; bela in delta and delta overlap with gold.
     assert positions == [[0, 0], [3, 3]] and confidence == [0, pytest.approx(0.35)]
 
 
@@ -178,30 +166,30 @@ def outputs(monkeypatch, windows, temperature, *members):
     return task(members=range(len(members)), temperature=temperature).ask(range(len(members)), windows)
 
 
-def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch, tokenizer):
-    windows = windows_for(tokenizer, "bob")
-    other = {"bob": 0.5, "ann": 0.5}, {"bob": 0.6, "ann": 0.4}  # bob .3, ann .2
+def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch):
+    windows = windows_for("bela")
+    other = {"bela": 0.5, "ada": 0.5}, {"bela": 0.6, "ada": 0.4}  # bela .3, ada .2
     members = (SPREAD, 0.5, 100.0), (other, 0.75, 0.0)
     stored = outputs(monkeypatch, windows, 1.0, *members)
     # (.6 + .5) / 2 and (.1 + .5) / 2; the mean of logits would favour the member whose logits are larger.
     assert stored["start"].tolist() == pytest.approx([0, 0, 0, 0.3, 0, 0.55, 0, 0.15, 0], abs=1e-3)
     assert stored["end"].tolist() == pytest.approx([0, 0, 0, 0.2, 0, 0.6, 0, 0.2, 0], abs=1e-3)
     assert stored["attention"].tolist() == [0.625] * 5
-    # One is confused by rome at .12, the other by ann at .2.
+    # One is confused by delta at .12, the other by ada at .2.
     assert (stored["confusing_start"].tolist(), stored["confusing_end"].tolist()) == ([3], [3])
     assert outputs(monkeypatch, windows, 1.0, *members[::-1])["confusing_start"].tolist() == [3]
     assert {stored[name].dtype for name in ("start", "end", "attention")} == {torch.float16}
 
 
-def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypatch, tokenizer):
-    windows = windows_for(tokenizer, "bob")
+def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypatch):
+    windows = windows_for("bela")
     # Of the starts .64 and .36 the roots are .8 and .6: 4/7 and 3/7 at temperature 2.
-    softened = ({"bob": 0.64, "ann": 0.36}, {"bob": 0.64, "ann": 0.36}), 1.0, 0.0
+    softened = ({"bela": 0.64, "ada": 0.36}, {"bela": 0.64, "ada": 0.36}), 1.0, 0.0
     stored = outputs(monkeypatch, windows, 2.0, softened, softened)
     assert stored["start"][[3, 5]].tolist() == pytest.approx([3 / 7, 4 / 7], abs=1e-3)
-    # ann at .36 squared = .13 is surer than rome at .12; softened it would be .18 against .27.
-    rome = {"bob": 0.88, "rome": 0.12}, {"rome": 1.0}
-    assert outputs(monkeypatch, windows, 2.0, softened, (rome, 1.0, 0.0))["confusing_start"].tolist() == [3]
+    # ada at .36 squared = .13 is surer than delta at .12; softened it would be .18 against .27.
+    delta = {"bela": 0.88, "delta": 0.12}, {"delta": 1.0}
+    assert outputs(monkeypatch, windows, 2.0, softened, (delta, 1.0, 0.0))["confusing_start"].tolist() == [3]
 
 
 def test_the_rows_of_table_5():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import are_alike
+from conftest import are_alike, flip
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertConfig, BertTokenizerFast, pipeline
 
 from helpers import engine, texts
@@ -45,9 +45,8 @@ def run(plan, preset):
 
 
 def batch(domains=(0, 0, 1, 1)):
-    pairs = make_pairs(
-        [Pair(str(n), text, None, n % 2) for n, text in enumerate(TEXTS)], load_tokenizer("data/mini"), 32
-    )
+    examples = [Pair(str(n), text, None, n % 2) for n, text in enumerate(TEXTS)]
+    pairs = make_pairs(examples, load_tokenizer("data/mini"), 32)
     pairs.labels["domain"] = np.asarray(domains, np.int32)
     return collate(pairs, np.arange(4))
 
@@ -152,10 +151,11 @@ def test_padding_changes_no_loss_unless_it_counts():
         teacher.bert.encoder.layer[0].attention.self.key.weight.mul_(2)
         teacher.bert.embeddings.word_embeddings.weight.mul_(1.5)
     both = [with_outputs(teacher, each) for each in (inputs, longer)]
-    terms, padded = (loss(forward(student, each, "fp32"), each) for each in both)
+    outputs = [forward(student, each, "fp32") for each in both]
+    terms, padded = (loss(*pair) for pair in zip(outputs, both, strict=True))
     for term, value in terms.items():
         assert value.item() == pytest.approx(padded[term].item(), rel=1e-5) and value.item() > 0
-    terms, padded = (loss(forward(student, each, "fp32"), each, padding=True) for each in both)
+    terms, padded = (loss(*pair, padding=True) for pair in zip(outputs, both, strict=True))
     assert terms["hidden"].item() != pytest.approx(padded["hidden"].item(), rel=1e-3)
 
 
@@ -177,11 +177,8 @@ def test_meta_kd_by_hand():
     assert hrkd.meta_weights(sure, right, weight).item() == pytest.approx(1.0)
     assert hrkd.meta_weights(wrong, right, weight).item() == pytest.approx(2 / (math.e + 1))
     output = SimpleNamespace(logits=torch.zeros(3, 2), domain_logits=torch.zeros(3, 3))
-    inputs = {
-        "domain": torch.tensor([0, 0, 1]),
-        "label": torch.tensor([0, 1, 1]),
-        "weight": torch.tensor([1.0, 0.5, 0.0]),
-    }
+    inputs = {"domain": torch.tensor([0, 0, 1]), "label": torch.tensor([0, 1, 1])}
+    inputs["weight"] = torch.tensor([1.0, 0.5, 0.0])
     terms = name(smoke(**{"hrkd.corruption_weight": 0.5}), META).loss(output, inputs, 0.0)
     assert terms["label"].item() == pytest.approx(0.5 * math.log(2))
     assert terms["corruption"].item() == pytest.approx(0.5 * 0.5 * math.log(3))
@@ -220,24 +217,21 @@ def test_a_student_is_layers_of_the_teacher_or_an_encoder_of_its_own():
 def test_weights_of_instances_by_hand():
     states = {"a": np.array([[1.0, 0.0], [0.0, 2.0]]), "b": np.array([[3.0, 3.0]])}
     classes = {"a": np.array([0, 1]), "b": np.array([0])}
-    found = instance_weights(states, classes)
-    half = math.sqrt(0.5)
-    assert found["a"].tolist() == pytest.approx([(1 + half) / 2, 1.0])  # no other domain has class 1
-    assert found["b"].tolist() == pytest.approx([(1 + half) / 2])
+    weights, half = instance_weights(states, classes), math.sqrt(0.5)
+    assert weights["a"].tolist() == pytest.approx([(1 + half) / 2, 1.0])  # no other domain has class 1
+    assert weights["b"].tolist() == pytest.approx([(1 + half) / 2])
 
 
 def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path):
     check_pair("data/mini/student", "data/mini")
-    BertConfig(vocab_size=7, hidden_size=8, num_attention_heads=2, num_hidden_layers=1).save_pretrained(tmp_path / "b")
-    tokenizer = BertTokenizerFast(
-        vocab=dict(zip(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"], range(7), strict=True))
-    )
-    tokenizer.save_pretrained(tmp_path / "b")
+    words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b")
+    BertTokenizerFast(vocab={word: number for number, word in enumerate(words)}).save_pretrained(tmp_path)
+    sizes = {"vocab_size": 7, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 3}
+    BertConfig(**sizes).save_pretrained(tmp_path)
     with pytest.raises(EncoderError, match="read different word pieces; use two of one kind"):
-        check_pair(str(tmp_path / "b"), "data/mini")
-    shared = AlbertConfig(vocab_size=7, hidden_size=8, embedding_size=8, num_attention_heads=2, num_hidden_layers=3)
-    shared.save_pretrained(tmp_path / "albert")
-    tokenizer.save_pretrained(tmp_path / "albert")
+        check_pair(str(tmp_path), "data/mini")
+    AlbertConfig(**sizes, embedding_size=8).save_pretrained(tmp_path / "albert")
+    load_tokenizer("data/mini").save_pretrained(tmp_path / "albert")
     with pytest.raises(EncoderError, match="attention of a albert cannot be read"):
         check_pair("", str(tmp_path / "albert"))
 
@@ -331,21 +325,17 @@ def test_ratios_are_traced_and_relations_stored(trained):
 
 @pytest.mark.parametrize(("row", "file"), [(OURS, "relations.safetensors"), (META, "view.safetensors")])
 def test_damage_beside_a_model_is_noticed(trained, row, file):
-    path = model_of(trained, row).folder / file
-    content = path.read_bytes()
-    try:
-        path.write_bytes(content[:-8])
-        with pytest.raises(DamagedFile, match=file):
-            ratios.ratios_of_texts(model_of(trained, OURS)) if row == OURS else model_of(trained, STUDENTS[3]).lesson()
-    finally:
-        path.write_bytes(content)
+    flip(path := model_of(trained, row).folder / file)
+    with pytest.raises(DamagedFile, match=file):
+        ratios.ratios_of_texts(model_of(trained, OURS)) if row == OURS else model_of(trained, STUDENTS[3]).lesson()
+    flip(path)
 
 
 def test_meta_kd_weights_texts_and_compares_views(trained):
     student = model_of(trained, STUDENTS[3])
     learner, batches, of_student = student.lesson()
     inputs = batches.at(0)
-    weights = hrkd.text_weights(student.texts, student.preset.encoder, 1, "fp32")["films"]
+    weights = hrkd.text_weights(student.preset, "reviews")["films"]
     assert torch.allclose(inputs["weight"], torch.from_numpy(weights)[inputs["window"]])
     terms = of_student(forward(learner.eval(), inputs, "fp32"), inputs)
     assert set(terms) == {"embedding", "attention", "hidden", "view", "prediction"} and terms["view"].item() > 0
@@ -363,10 +353,9 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path, capsys):
         classify = pipeline("text-classification", str(tmp_path / domain))
         assert classify("a fine story")[0]["label"] in ("negative", "positive")
         readme = (tmp_path / domain / "README.md").read_text()
-        values = [score.value for score in parts["scores"] if (score.method, score.column) == (OURS, domain)]
-        assert f"| {' | '.join(f'{value:.1f}' for value in values)} |" in readme and "- a note" in readme
+        (value,) = [score.value for score in parts["scores"] if (score.method, score.column) == (OURS, domain)]
+        assert f"| {value:.1f} |" in readme and "- a note" in readme and f"load('{tmp_path / domain}')" in readme
         assert f"{students[domain][1].label}. accuracy on the test parts, averaged over seeds:" in readme
-        assert f"load('{tmp_path / domain}')" in readme
     assert str(tmp_path / "films") in capsys.readouterr().out
     shared.keep_models({"all": students["films"]}, str(tmp_path), record, "")
     assert AutoModelForSequenceClassification.from_pretrained(tmp_path / "all").config.num_labels == 6

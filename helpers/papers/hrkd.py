@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,7 @@ from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
 from helpers.paths import public_name
 from helpers.presets.papers import HrkdSettings
-from helpers.presets.schema import Preset, TextsSettings, TrainingSettings
+from helpers.presets.schema import Preset, TrainingSettings
 from helpers.reading import weighted_mean
 from helpers.results import records
 from helpers.results.records import Claim, Score
@@ -123,21 +122,21 @@ def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tens
 
 
 @cache
-def text_weights(texts: TextsSettings, encoder: str, random_layers: int, precision: str) -> dict[str, np.ndarray]:
+def text_weights(preset: Preset, corpus: str) -> dict[str, np.ndarray]:
     """Compute w, how typical each training text is of its class by the pretrained encoder's last states, by domain."""
-    sizes = {"random_layers": random_layers, "max_length": texts.max_length}
+    texts, encoder = getattr(preset, corpus), preset.encoder
+    sizes = {"random_layers": preset.random_layers, "max_length": texts.max_length}
     model = load_encoder(encoder, "labels", seed=0, **sizes).to(training_device()).eval()
     sequences = {name: sequences_of(texts, encoder, name, "train") for name in texts.domains}
-    states = {name: mean_tokens(model, each, precision, first=-1)[:, 0] for name, each in sequences.items()}
+    states = {name: mean_tokens(model, each, preset.training.precision, -1)[:, 0] for name, each in sequences.items()}
     return instance_weights(states, {name: each.labels["label"] for name, each in sequences.items()})
 
 
 def add_text_weights(batches: Batches, training: Classifier) -> Batches:
     """Give each text of the batches its weight w."""
-    preset = training.preset
-    weights = text_weights(training.texts, preset.encoder, preset.random_layers, preset.training.precision)
-    values = np.concatenate([weights[name] for name in training.domains])
-    batches.sequences = batches.sequences.with_labels(weight=values.astype(np.float32))
+    weights = text_weights(training.preset, training.corpus)
+    weight_W = np.concatenate([weights[name] for name in training.domains])
+    batches.sequences = batches.sequences.with_labels(weight=weight_W)
     return batches
 
 
@@ -176,12 +175,13 @@ class SmallClassifier(Classifier):
         return self.preset.training.model_copy(update={"epochs": self.preset.hrkd.epochs, "learning_rate": rate})
 
     def settings(self) -> dict:
-        student, layers = self.preset.hrkd.student, self.preset.hrkd.student_layers
-        return super().settings() | {"student": encoder_fingerprint(student) if student else layers}
+        hrkd = self.preset.hrkd
+        student = encoder_fingerprint(hrkd.student) if hrkd.student else hrkd.student_layers
+        return super().settings() | {"student": student}
 
     def initial(self) -> nn.Module:
-        student, layers = self.preset.hrkd.student, self.preset.hrkd.student_layers
-        return load_student(student, self.preset.encoder, layers, **self.sizes())
+        hrkd = self.preset.hrkd
+        return load_student(hrkd.student, self.preset.encoder, hrkd.student_layers, **self.sizes())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -229,9 +229,9 @@ class Student(SmallClassifier):
         torch.manual_seed(self.seed)  # projections begin alike with relations and without
         learner = Distilled(student, width, domains, what=hrkd.attention, padding=hrkd.padding, steer=hrkd.steer)
         if self.relations is not None:
-            graph = {"heads": hrkd.heads, "graph_width": hrkd.graph_width}
-            graph |= {"dropout": hrkd.graph_dropout, "residual": hrkd.graph_residual}
-            relations = Relations(config.num_hidden_layers + 1, domains, config.hidden_size, **graph, **self.relations)
+            switches = {"dropout": hrkd.graph_dropout, "residual": hrkd.graph_residual, **self.relations}
+            sizes = {"heads": hrkd.heads, "graph_width": hrkd.graph_width}
+            relations = Relations(config.num_hidden_layers + 1, domains, config.hidden_size, **sizes, **switches)
             learner.relations = relations.requires_grad_(hrkd.train_graph)
         return learner
 
@@ -308,10 +308,6 @@ def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     return models
 
 
-GAIN, SHARE = "points of accuracy", "% of the weight"
-READ = f"students of {HRKD} are one for all domains, those of other teachers one per domain, of its texts alone"
-
-
 def label(models: Models, corpus: str) -> Plan:
     """Have the models label the test texts. Returns accuracies, notes and seconds as parts of a record."""
     tasks = {
@@ -325,8 +321,28 @@ def label(models: Models, corpus: str) -> Plan:
 
 def averages(parts: dict) -> dict[tuple[str, int], float]:
     """Average accuracies over the domains, by row and seed."""
-    table = pd.DataFrame([(score.method, score.seed, score.value) for score in parts["scores"]], columns=[*"rsv"])
-    return table.groupby(["r", "s"])["v"].mean().to_dict()
+    table = pd.DataFrame(score.model_dump() for score in parts["scores"])
+    return table.groupby(["method", "seed"])["value"].mean().to_dict()
+
+
+def corpora(preset: Preset) -> list[str]:
+    """List the sections of the corpora that the preset has."""
+    return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
+
+
+def notes(preset: Preset, corpus: str) -> list[str]:
+    """State how the rows were made: budget, start, training texts, chance."""
+    hrkd, training, texts = preset.hrkd, preset.training, getattr(preset, corpus)
+    rate, labels = getattr(hrkd, f"{corpus}_learning_rate"), len(label_names(texts))
+    student = public_name(hrkd.student) or f"layers of the teacher's pretrained encoder ({hrkd.student_layers})"
+    return [
+        f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {hrkd.epochs:g} "
+        f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
+        f"students of {HRKD} are one for all domains, those of other teachers one per domain, of its texts alone",
+        f"students are initialised from {student.partition('@')[0]}",
+        shared.training_sizes(texts, "texts"),
+        f"guessing one of the {labels} labels is right for {100 / labels:.1f} % of the texts",
+    ]
 
 
 def table1(preset: Preset) -> dict:
@@ -341,26 +357,25 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
     parts = yield from label((yield from train(preset, corpus)), corpus)
     others = (PLAIN, STUDENTS[-1], STUDENTS[0], ALONE)
     claims = [shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others]
-    return {**parts, "baselines": [PLAIN, ALONE], "claims": claims, "notes": [*parts["notes"], READ]}
+    return {**parts, "baselines": [PLAIN, ALONE], "claims": claims}
 
 
-def table3(preset: Preset) -> Plan:
-    """Make Table 3, which is Table 2 on Amazon Reviews."""
-    return (yield from table2(preset, "reviews"))
+table3 = partial(table2, corpus="reviews")
 
 
 def figure2(preset: Preset) -> Plan:
     """Make Figure 2: the gain of Meta-KD and HRKD over single → TinyBERT-KD, by share of the texts, from the front."""
-    corpus, (single, *_, meta) = preset.hrkd.few_shot, STUDENTS
-    presets = {share: preset.changed(corpus, train_share=share) for share in preset.hrkd.shares}
-    models = yield {share: train(reduced, corpus, (single, meta, OURS)) for share, reduced in presets.items()}
-    parts = yield {share: label(models[share], corpus) for share in presets}
-    accuracy, scores = {share: averages(parts[share]) for share in presets}, []
-    for metric, share in product((GAIN, "accuracy"), presets):
-        for (row, seed), value in accuracy[share].items():
-            gain = value - accuracy[share][single, seed] if metric == GAIN else value
-            scores.append(Score(method=row, column="average", seed=seed, x=100 * share, value=gain, metric=metric))
-    few, many = (f"{100 * share:g}" for share in (min(presets), max(presets)))
+    corpus, shares, (single, *_, meta) = preset.hrkd.few_shot, preset.hrkd.shares, STUDENTS
+    presets = {share: preset.changed(corpus, train_share=share) for share in shares}
+    models = yield {share: train(presets[share], corpus, (single, meta, OURS)) for share in shares}
+    parts, scores = (yield {share: label(models[share], corpus) for share in shares}), []
+    for share in shares:
+        accuracy = averages(parts[share])
+        for (row, seed), value in accuracy.items():
+            point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
+            scores.append(Score(**point, metric=GAIN, value=value - accuracy[single, seed]))
+            scores.append(Score(**point, metric="accuracy", value=value))
+    few, many = (f"{100 * share:g}" for share in (min(shares), max(shares)))
     text, ours = f"with {few} % of the texts {OURS} is better than", {"above": f"{OURS}, {few}"}
     claims = [Claim(text=f"{text} {row}", **ours, below=f"{row}, {few}") for row in (single, meta)]
     if many != few:
@@ -370,7 +385,7 @@ def figure2(preset: Preset) -> Plan:
         "scores": scores,
         "claims": claims,
         "payload": {"x": "% of the training texts", "scale": "log"},
-        "notes": [f"on {CORPORA[corpus]}", *notes(preset, corpus), READ],
+        "notes": [f"on {CORPORA[corpus]}", *notes(preset, corpus)],
         "training_seconds": sum(of_share["training_seconds"] for of_share in parts.values()),
     }
 
@@ -382,25 +397,7 @@ def table4(preset: Preset) -> Plan:
     return {**(yield from label(models, "reviews")), "baselines": ["HRKD"], "claims": claims}
 
 
-def corpora(preset: Preset) -> list[str]:
-    """List the sections of the corpora that the preset has."""
-    return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
-
-
-def notes(preset: Preset, corpus: str) -> list[str]:
-    """State how the rows were made: budget, start, training texts, chance."""
-    hrkd, training, texts = preset.hrkd, preset.training, getattr(preset, corpus)
-    rate, labels = getattr(hrkd, f"{corpus}_learning_rate"), len(label_names(texts))
-    layers = f"{hrkd.student_layers} layer{'s' * (hrkd.student_layers > 1)} of the teacher's pretrained encoder"
-    return [
-        f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {hrkd.epochs:g} "
-        f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
-        f"students are initialised from {(public_name(hrkd.student) or layers).partition('@')[0]}",
-        shared.training_sizes(texts, "texts"),
-        f"guessing one of the {labels} labels is right for {100 / labels:.1f} % of the texts",
-    ]
-
-
+GAIN, SHARE = "points of accuracy", "% of the weight"
 ABSENT = "the preset has no texts for it"
 CARD = Paper(
     key="hrkd",

@@ -1,9 +1,10 @@
 """HRKD's students: what their ratios say (Tables 5 and 6 of Dong et al. 2021), what they cost, and what they keep."""
 
-import itertools
 from functools import partial
+from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import torch
 from safetensors.torch import load_file
 
@@ -43,7 +44,7 @@ def label_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, fl
     Each pair of domains counts alike, so that domains that differ anyhow are not taken for labels that do.
     """
     gaps: dict[str, list[float]] = {SAME: [], DIFFERENT: []}
-    for one, other in itertools.combinations(range(labels_NxD.shape[1]), 2):
+    for one, other in combinations(range(labels_NxD.shape[1]), 2):
         gaps_N = np.abs(values_NxVxD[:, :, one] - values_NxVxD[:, :, other]).mean(1)
         alike_N = labels_NxD[:, one] == labels_NxD[:, other]
         if alike_N.any() and not alike_N.all():  # a pair without both kinds says nothing
@@ -56,9 +57,9 @@ def panels_of(ratios_VxD: np.ndarray, shares_DxVxV: np.ndarray, rows: list[str])
     """Tabulate in percent the weight of each domain (``rows``) by level, and the levels in each domain's graphs."""
     levels = ["embeddings", *(f"layer {layer}" for layer in range(1, len(ratios_VxD)))]
 
-    def table(names: list[str], values: np.ndarray) -> dict[str, dict[str, float]]:
-        lines = [zip(levels, map(float, (100 * line).round(1)), strict=True) for line in values]
-        return {name: {level: v for level, v in line if v == v} for name, line in zip(names, lines, strict=True)}
+    def table(names: list[str], shares: np.ndarray) -> dict[str, dict[str, float]]:
+        frame = pd.DataFrame(100 * shares, names, levels).round(1)
+        return {name: line.dropna().to_dict() for name, line in frame.iterrows()}
 
     panels, graphs = {"weight of each domain": table(rows, ratios_VxD.T)}, [f"graph of {level}" for level in levels]
     lower_DxVxV = np.where(np.tri(len(levels)), shares_DxVxV, np.nan)
@@ -77,8 +78,8 @@ def table5(preset: Preset) -> Plan:
     text = "the ratios of texts with the same label are nearer to each other"
     claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
     parts = one_place(models.first("HRKD", 0), len(preset.reviews.domains) - 1, *values[0])
-    gaps = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
-    return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], gaps]}
+    note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
+    return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], note]}
 
 
 def table6(preset: Preset) -> Plan:
@@ -89,28 +90,25 @@ def table6(preset: Preset) -> Plan:
 
 def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
     """Show the texts at the first place of the domains' test parts where about ``same`` of them have one label."""
-    names, texts = label_names(student.texts), load_texts(student.texts)
+    names, domains = label_names(student.texts), load_texts(student.texts)
     most_N = np.array([max(np.bincount(labels_D)) for labels_D in labels_NxD])
     place = int(np.abs(most_N - same).argmin())
-    rows = [f"{domain}, {names[label]}" for domain, label in zip(texts, labels_NxD[place], strict=True)]
-    chosen = (
-        f"text {place + 1} of each domain's test part: the first place where {most_N[place]} of {len(rows)} have one"
-    )
-    shown = {row: domain.test[place].first for row, domain in zip(rows, texts.values(), strict=True)}
-    panels = panels_of(ratios[place], shares[place], rows)
-    return {"payload": {"panels": panels, "x": "", "y": "", "text": shown}, "notes": [f"{chosen} label"]}
+    rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
+    texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
+    payload = {"panels": panels_of(ratios[place], shares[place], rows), "x": "", "y": "", "text": texts}
+    note = f"text {place + 1} of each test part: the first place where {most_N[place]} of {len(rows)} share a label"
+    return {"payload": payload, "notes": [note]}
 
 
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
     models, scores = (yield from train(preset, "reviews", (*ABLATIONS, *VARIANTS))), []
-    for row, seeds in models.of_rows.items():
-        for seed in seeds:
-            result = models.first(row, seed).result()
-            for step, _, details in result["validation"]:
-                if "ratios" in details:
-                    moved, x = weight_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
-                    scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
+    for row, seed in product(models.of_rows, range(preset.seeds)):
+        result = models.first(row, seed).result()
+        for step, _, details in result["validation"]:
+            if "ratios" in details:
+                moved, x = weight_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
+                scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
     return {"scores": scores, "payload": {"x": "% of the training"}, "notes": notes(preset, "reviews")}
 
 
@@ -139,7 +137,7 @@ def compression(preset: Preset) -> Plan:
         for size, how in {1: "one at a time", 32: "32 at a time"}.items():
             work = {row: partial(predict, model, texts, "fp32", batch_size=size) for row, model in loaded.items()}
             seconds = shared.seconds_in_turns(work, repeats=3)
-            values[f"ms an example, {how}"] = {row: 1000 * value / len(texts) for row, value in seconds.items()}
+            values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
             values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
         for metric, of_rows in values.items():
             point = {"column": CORPORA["reviews"], "seed": seed, "metric": metric}
