@@ -4,10 +4,8 @@ An ensemble of readers that differ in their first weights is asked once about al
 from its mean distributions, its mean attention and its most confusing answers (Eq. 1).
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -153,6 +151,16 @@ ABLATIONS = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", ST
 SMOOTHING = 0.1
 
 
+def reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader:
+    """Name the training of a reader of all domains, which select it too."""
+    if kind == "RMR":  # has settings of its own
+        preset = preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
+    names = tuple(sorted(preset.data.domains))
+    label = f"{label}, {names[0]}, seed {seed}" if len(names) == 1 else f"{label}, seed {seed}"
+    parts = {"domains": names, "selected_by": names, **parts}
+    return Reader(preset=preset, label=label, kind=kind, seed=seed, **parts)
+
+
 def distillation(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Reader]:
     """Name the trainings of section 3.4 for one seed. Returns a student by row, for each of some `ABLATIONS`."""
     preset, numbers = preset.drawn(seed), range(1, preset.a2d.members + 1)
@@ -161,7 +169,8 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("
     label = f"{kind}, outputs of the members, seed {seed}"
     ensemble = EnsembleOutputs(preset=preset, label=label, members=members, **settings)
     train = partial(reader, preset, kind, seed, ensemble=ensemble)  # step 4
-    first = train(f"{kind}, {STAGED}, first stage", terms={"ATT": preset.a2d.attention_weight or 1.0}, stages=2)
+    alone = {"terms": {"ATT": preset.a2d.attention_weight or 1.0}, "stages": 2, "selected_by": ()}
+    first = train(f"{kind}, {STAGED}, first stage", **alone)
     staged = {STAGED: {"start": first}, STAGED_WHOLE: {"start": first, "anew": True}}
     students = {}
     for row in rows:
@@ -169,16 +178,6 @@ def distillation(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("
         student = train(label, terms=term_weights(preset, ABLATIONS[row]), **staged.get(row, {}))
         students[label.removeprefix("RMR, ")] = student  # the paper's rows of Table 5 bear no reader's name
     return students
-
-
-def reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader:
-    """Name the training of a reader of all domains. One that learns no answers keeps its last weights."""
-    if kind == "RMR":  # has settings of its own
-        preset = preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
-    names = tuple(sorted(preset.data.domains))
-    parts |= {"domains": names, "selected_by": names if "CE" in parts.get("terms", ("CE",)) else ()}
-    label = f"{label}, {names[0]}" if len(names) == 1 else label
-    return Reader(preset=preset, label=f"{label}, seed {seed}", kind=kind, seed=seed, **parts)
 
 
 def longer(preset: Preset, kind: Kind) -> Models:
@@ -204,7 +203,8 @@ def longer(preset: Preset, kind: Kind) -> Models:
 
 
 FASTER = "times faster than its ensemble"
-SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ("clean", "AddSent", "AddOneSent")}  # by column
+ADVERSARIAL = ("clean", "AddSent", "AddOneSent")  # columns, and the sets of questions that stand in them
+SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL}
 ABLATED = ("Dev", "Test", "AddSent")
 
 
@@ -232,34 +232,33 @@ def answers(models: Models, columns: Iterable[str]) -> Plan:
     The row of a reader by itself has the texts of every member of the ensemble.
     """
     names, texts = question_set_names(models.preset.data), {}
-    sets = [(column, SETS[column]) for column in columns if SETS[column] in names]
-    cells = {((row, n), column, seed): (readers, name) for row, n, seed, readers in models for column, name in sets}
+    sets = {column: SETS[column] for column in columns if SETS[column] in names}
+    cells = {((row, n), column, s): (readers, sets[column]) for row, n, s, readers in models for column in sets}
     answered = yield from shared.answer_sets(models.preset, cells, together=True)
     for ((row, _), column, seed), (name, of_reader) in answered.items():
         texts.setdefault((row, column, seed), (name, []))[1].extend(of_reader)
     return texts
 
 
-def scored(models: Models, columns: Iterable[str], shown: Iterable[str] = ()) -> Plan:
-    """Have readers answer the sets of some columns. Returns F1 and EM on these, or on those ``shown``."""
+def scored(models: Models, columns: Iterable[str]) -> Plan:
+    """Have readers answer the sets of some columns. Returns F1 and EM as parts of a record."""
     texts = yield from answers(models, columns)
-    texts = {cell: texts[cell] for cell in texts if cell[1] in (shown or columns)}
-    return shared.f1_and_em(shared.scored_cells(models.preset, texts))
+    return described(models, shared.f1_and_em(shared.scored_cells(models.preset, texts)))
 
 
-def described(models: Models, parts: dict, *notes: str) -> dict:
+def described(models: Models, parts: dict) -> dict:
     """Return the parts of a record with notes on how its readers were trained, and the seconds that it took."""
-    a2d, budgets = models.preset.a2d, {readers[0].kind: readers[0].training for *_, readers in models}
-    lines = [
-        *(
-            f"every {kind} reader: {training.epochs:g} epochs, {training.batch_size} windows per step"
-            for kind, training in budgets.items()
-        ),
+    a2d, trainings = models.preset.a2d, {readers[0].kind: readers[0].training for *_, readers in models}
+    notes = [
+        f"every {kind} reader: {training.epochs:g} epochs, {training.batch_size} windows per step"
+        for kind, training in trainings.items()
+    ]
+    notes += [
         f"ensembles of {a2d.members}; a reader's own row is the mean over its ensemble's members",
         f"temperature {a2d.temperature:g}, gamma {a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
         shared.training_sizes(models.preset.data),
     ]
-    return parts | {"notes": [*lines, *parts.get("notes", ()), *notes], "training_seconds": models.seconds}
+    return {**parts, "notes": notes + parts.get("notes", []), "training_seconds": models.seconds}
 
 
 def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
@@ -267,12 +266,15 @@ def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) ->
     return shared.better(above, below, "beats", f" {on} {column}", columns=[column], **flags)
 
 
-def gains(preset: Preset, columns: Iterable[str]) -> dict:
-    """Return baseline and claims of Tables 1 and 2. Section 4.3 says "nearly" instead of 80 %; the abstract's are
-    primary. Claims about another reader than the paper's are controls."""
-    first, claims = kinds_of(preset)[0], []
-    for kind, column in product(kinds_of(preset), columns):
-        ensemble, student, is_ours = f"{kind} (E)", f"{kind} + A2D", kind != first
+def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
+    """Make Table 1: a reader, an ensemble, and the reader distilled from it, with claims on all columns but the first.
+
+    Section 4.3 says "nearly" instead of 80 %; the abstract's claims are primary. Those about another reader than the
+    paper's are controls.
+    """
+    kinds, claims = kinds_of(preset), []
+    for kind, column in product(kinds, columns[1:]):
+        ensemble, student, is_ours = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
         gain = {"above": student, "below": kind, "columns": [column], "control": is_ours}
         claims.append(beats(student, kind, column, control=is_ours))
         if column == "Test":
@@ -283,21 +285,12 @@ def gains(preset: Preset, columns: Iterable[str]) -> dict:
             claims.append(beats(student, ensemble, column, primary=primary, control=is_ours))
             text = f"{student} gains more over {kind} on {column} than on clean questions"
             claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
-    return {"baselines": [first], "claims": claims}
-
-
-def table1(preset: Preset) -> Plan:
-    """Make Table 1: a reader, an ensemble, and the reader distilled from it."""
-    models = rows_of(preset, kinds_of(preset))
-    return described(models, (yield from scored(models, SETS, ["Dev", "Test"]))) | gains(preset, ["Test"])
+    return {**(yield from scored(rows_of(preset, kinds), columns)), "baselines": kinds[:1], "claims": claims}
 
 
 def table2(preset: Preset) -> Plan:
     """Make Table 2: the same on adversarial questions; nothing where the preset has none."""
-    if not preset.data.adversarial:
-        return {}
-    models, (_, _, *columns) = rows_of(preset, kinds_of(preset)), SETS
-    return described(models, (yield from scored(models, SETS, columns))) | gains(preset, columns[1:])
+    return (yield from table1(preset, ADVERSARIAL)) if preset.data.adversarial else {}
 
 
 def stories(preset: Preset) -> Preset:
@@ -313,7 +306,7 @@ def table3(preset: Preset) -> Plan:
     parts = shared.free_answers(preset, (yield from answers(models, ["Test"])))
     claims = [beats(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
     claims.append(beats(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
-    return described(models, parts) | {"baselines": [kind], "claims": claims}
+    return {**described(models, parts), "baselines": [kind], "claims": claims}
 
 
 def table4(preset: Preset) -> Plan:
@@ -321,20 +314,20 @@ def table4(preset: Preset) -> Plan:
     models, scores = rows_of(preset, kinds_of(preset)), []
     yield [reader for *_, readers in models for reader in readers]
     for kind, seed in product(kinds_of(preset), range(preset.seeds)):
-        student = f"{kind} + A2D"
-        readers = {row: models.of_rows[row][seed][ALL] for row in (f"{kind} (E)", student)}
+        readers = {row: models.of_rows[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
         questions = question_set(preset.drawn(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
-        windows = reading.windows_over(preset, questions)
-        loaded = {row: [one.load() for one in members] for row, members in readers.items()}
-        work = {row: partial(reading.answer, preset, loaded[row], windows, together=True) for row in loaded}
+        windows, work = reading.windows_over(preset, questions), {}
+        for row, members in readers.items():
+            loaded = [one.load() for one in members]
+            work[row] = partial(reading.answer, preset, loaded, windows, together=True)
         slow, fast = (seconds := shared.seconds_in_turns(work, repeats=3)).values()
         sizes = {row: sum(one.result()["parameters"] for one in members) / 1000 for row, members in readers.items()}
-        values = {FASTER: {student: slow / fast}, "seconds": seconds, "thousand parameters": sizes}
+        values = {FASTER: {f"{kind} + A2D": slow / fast}, "seconds": seconds, "thousand parameters": sizes}
+        cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed}
         for metric, of_rows in values.items():
-            cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed, "metric": metric}
-            scores += [Score(method=row, value=value, **cell) for row, value in of_rows.items()]
-    return described(models, {"scores": scores}, f"times are for {len(questions)} test questions")
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in of_rows.items()]
+    return described(models, {"scores": scores, "notes": [f"times are for {len(questions)} test questions"]})
 
 
 def table5(preset: Preset) -> Plan:
@@ -346,11 +339,7 @@ def table5(preset: Preset) -> Plan:
     for row, column in product([row for row in models.of_rows if "- " in row], columns):
         primary = row.endswith("- ANS") and column == columns[-1]  # AddSent, where the paper loses most
         claims.append(beats(student, row, column, primary=primary, control=row.endswith(STAGED_WHOLE)))
-    notes = (
-        f"{STAGED}: the first half of its steps matches the attention alone, so only half have right answers",
-        f"{STAGED_WHOLE}: a row of ours, whose second stage has the whole budget, so 1.5 budgets in all",
-    )
-    return described(models, parts, *notes) | {"baselines": [student], "claims": claims}
+    return {**parts, "baselines": [student], "claims": claims}
 
 
 def figure4(preset: Preset) -> Plan:
@@ -359,10 +348,9 @@ def figure4(preset: Preset) -> Plan:
     models, student = rows_of(preset, [kind], ABLATIONS), f"{kind} + A2D"
     texts = yield from answers(models, ABLATED)
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
-    parts = shared.by_question_type(preset, texts)
+    parts = described(models, shared.by_question_type(preset, texts))
     types = dict.fromkeys(score.column for score in parts["scores"])
-    claims = [beats(student, kind, name, "on questions of the type") for name in types]
-    return described(models, parts) | {"claims": claims}
+    return parts | {"claims": [beats(student, kind, name, "on questions of the type") for name in types]}
 
 
 def steps(preset: Preset) -> Plan:
@@ -377,8 +365,7 @@ def steps(preset: Preset) -> Plan:
     rivals = kind, f"{kind}, smoothed labels", f"{kind} + one teacher"
     pairs = product(rivals, reversed(dict.fromkeys(score.column for score in scores)))
     claims = [beats(student + last, rival + last, column, control=True) for rival, column in pairs]
-    parts = {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}}
-    return described(models, parts, f"the one teacher is the first member; smoothed labels: {SMOOTHING:g}")
+    return described(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
 
 
 def figure3(preset: Preset) -> Plan:
@@ -392,11 +379,12 @@ def figure3(preset: Preset) -> Plan:
     questions = [example for example in questions if example.id != example.group] or questions  # changed passages
     readers = {when: keep_attention(one.load()) for when, one in pair.items()}
     example, notes = case.choose(preset, readers, name, questions)
-    note = f"{kind}, seed 0: the ensemble's first member, and the reader distilled from the ensemble"
+    notes.append(f"{kind}, seed 0: the ensemble's first member, and the reader distilled from the ensemble")
     payload, seconds = case.compare(preset, readers, example), shared.training_seconds(pair.values())
-    return {"payload": payload, "notes": [note, *notes], "training_seconds": seconds}
+    return {"payload": payload, "notes": notes, "training_seconds": seconds}
 
 
+ABSENT = "data.narrative names no free answers"
 CARD = Paper(
     key="a2d",
     title="Hu et al. 2018: attention-guided answer distillation",
@@ -415,11 +403,7 @@ CARD = Paper(
         Notebook("06_a2d_main", (table1, table2)),
         Notebook("07_a2d_ablation", (table5, figure4, steps)),
         Notebook("08_a2d_attention", (figure3,)),
-        Notebook(
-            "09_a2d_narrativeqa",
-            (table3,),
-            lambda p: "" if p.data.narrative else "data.narrative names no free answers",
-        ),
+        Notebook("09_a2d_narrativeqa", (table3,), lambda p: "" if p.data.narrative else ABSENT),
     ),
     growth={"table1": (table1, "data")},
     settings=("a2d", "mnemonic"),
