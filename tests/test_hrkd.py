@@ -335,7 +335,7 @@ def test_meta_kd_weights_texts_and_compares_views(trained):
     student = model_of(trained, STUDENTS[3])
     learner, batches, of_student = student.lesson()
     inputs = batches.at(0)
-    weights = hrkd.text_weights(student.preset, "reviews")["films"]
+    weights = student.teacher.text_weights()["films"]
     assert torch.allclose(inputs["weight"], torch.from_numpy(weights)[inputs["window"]])
     terms = of_student(forward(learner.eval(), inputs, "fp32"), inputs)
     assert set(terms) == {"embedding", "attention", "hidden", "view", "prediction"} and terms["view"].item() > 0

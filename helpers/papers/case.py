@@ -1,7 +1,5 @@
 """A case study: one question as a reader sees it before and after distillation (Hu et al. 2018, Figure 3)."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

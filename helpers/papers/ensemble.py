@@ -1,7 +1,5 @@
 """What an ensemble of readers knows of its training windows, stored once for all its students (Hu et al. 2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 

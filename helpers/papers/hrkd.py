@@ -1,10 +1,8 @@
 """HRKD: hierarchical relational knowledge distillation over several domains (Dong et al. 2021, EMNLP)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -32,7 +30,7 @@ from helpers.reading import weighted_mean
 from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.teachers import LiveTeacher
-from helpers.texts import Classifier, Labels, domain_means, head_logits, mean_tokens, sequences_of
+from helpers.texts import Classifier, Labels, domain_means, head_logits, mean_tokens
 
 
 def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
@@ -121,25 +119,6 @@ def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tens
     return (1 + weight_B) / (torch.exp((right_B - 1).square()) + 1)
 
 
-@cache
-def text_weights(preset: Preset, corpus: str) -> dict[str, np.ndarray]:
-    """Compute w, how typical each training text is of its class by the pretrained encoder's last states, by domain."""
-    texts, encoder = getattr(preset, corpus), preset.encoder
-    sizes = {"random_layers": preset.random_layers, "max_length": texts.max_length}
-    model = load_encoder(encoder, "labels", seed=0, **sizes).to(training_device()).eval()
-    sequences = {name: sequences_of(texts, encoder, name, "train") for name in texts.domains}
-    states = {name: mean_tokens(model, each, preset.training.precision, -1)[:, 0] for name, each in sequences.items()}
-    return instance_weights(states, {name: each.labels["label"] for name, each in sequences.items()})
-
-
-def add_text_weights(batches: Batches, training: Classifier) -> Batches:
-    """Give each text of the batches its weight w."""
-    weights = text_weights(training.preset, training.corpus)
-    weight_W = np.concatenate([weights[name] for name in training.domains])
-    batches.sequences = batches.sequences.with_labels(weight=weight_W)
-    return batches
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetaTeacher(Classifier):
     """Meta-KD's teacher: typical texts weigh more, and a corruption keeps its states from telling the domain.
@@ -148,15 +127,25 @@ class MetaTeacher(Classifier):
     """
 
     def settings(self) -> dict:
-        return super().settings() | {"corruption": self.preset.hrkd.corruption_weight}
+        return super().settings() | self.preset.hrkd.model_dump(include={"corruption_weight"})
 
     def work(self) -> dict:
-        classifier, batches = self.initial(), add_text_weights(self.batches(), self)
+        classifier, batches, weights = self.initial(), self.batches(), self.text_weights()
+        batches.sequences = batches.sequences.with_labels(weight=np.concatenate([*weights.values()]))
         torch.manual_seed(self.seed)
-        model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.texts.domains)))
+        model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.domains)))
         done = self.fit(model, batches, self.loss, lambda model: self.validate(model.classifier))
         save_file(model.view.state_dict(), self.folder / "view.safetensors")
+        save_file({name: torch.from_numpy(of) for name, of in weights.items()}, self.folder / "weights.safetensors")
         return self.save(classifier, done, self.reading())
+
+    def text_weights(self) -> dict[str, np.ndarray]:
+        """Compute w, how typical each training text is of its class by the pretrained encoder's states, by domain."""
+        sizes = {"random_layers": self.preset.random_layers, "max_length": self.texts.max_length}
+        model = load_encoder(self.preset.encoder, "labels", seed=0, **sizes).to(training_device()).eval()
+        texts = {name: self.sequences("train", name) for name in self.domains}
+        states = {name: mean_tokens(model, each, self.training.precision, -1)[:, 0] for name, each in texts.items()}
+        return instance_weights(states, {name: each.labels["label"] for name, each in texts.items()})
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
         shuffled_B = batch["domain"][torch.randperm(len(batch["domain"]), device=batch["domain"].device)]
@@ -209,13 +198,15 @@ class Student(SmallClassifier):
 
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
         """Return what is trained, its batches with the teacher's outputs, and the loss."""
-        hrkd, batches = self.preset.hrkd, self.batches()
+        hrkd, batches, view = self.preset.hrkd, self.batches(), None
         teacher = keep_levels(self.teacher.load(), hrkd.attention)
+        width, arguments = teacher.config.hidden_size, {"output_hidden_states": True}
         fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
-        arguments, width, view = {"output_hidden_states": True}, teacher.config.hidden_size, None
         if isinstance(self.teacher, MetaTeacher):
-            add_text_weights(batches, self)
-            view = DomainView(width, len(self.texts.domains))
+            weights = load_file(self.teacher.file("weights.safetensors"))
+            weight_W = torch.cat([weights[name] for name in self.domains])
+            batches.sequences = batches.sequences.with_labels(weight=weight_W.numpy())
+            view = DomainView(width, len(self.teacher.domains))
             view.load_state_dict(load_file(self.teacher.file("view.safetensors")))
             view.to(training_device()).eval().requires_grad_(False)
             teacher, fields["view"], arguments = Viewed(teacher, view).eval(), "domain_view", {}
@@ -247,16 +238,15 @@ class Student(SmallClassifier):
 
 
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
-TEACHERS = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
-SINGLE, MIX, MTL, META, HRKD = TEACHERS
+TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
 STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
 PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is ours
-ON_LABELS = {  # what is trained on labels, by how batches mix the domains
-    SINGLE: (Classifier, "mixed"),  # one teacher per domain
-    MIX: (Classifier, "mixed"),  # one for all domains, which it does not tell apart
-    MTL: (Classifier, "turns"),  # a shared encoder with a head per domain, one domain per batch (Liu et al. 2019)
+ON_LABELS = {  # what is trained on labels, by how batches mix the domains; the rest are students
+    SINGLE: (Classifier, "mixed"),
+    MIX: (Classifier, "mixed"),
+    MTL: (Classifier, "turns"),  # Liu et al. 2019
     META: (MetaTeacher, "mixed"),
-    HRKD: (Classifier, "together"),  # a shared encoder with a head per domain, all domains in every step (section 2.1)
+    HRKD: (Classifier, "together"),  # section 2.1
     ALONE: (SmallClassifier, "together"),
 }
 ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, ALONE)
@@ -286,12 +276,13 @@ def row_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, Cl
         preset = preset.changed("hrkd", **VARIANTS.get(row, {}))
 
     def model(*names: str) -> Classifier:
-        fields = {"preset": preset, "label": f"{row}, {' + '.join(names)}, seed {seed}", "seed": seed, "corpus": corpus}
+        fields = {"preset": preset, "seed": seed, "corpus": corpus, "domains": names}
+        fields["label"] = f"{row}, {' + '.join(names)}, seed {seed}"
         if row in ON_LABELS:
             kind, order = ON_LABELS[row]
-            return kind(**fields, domains=names, order=order)
+            return kind(**fields, order=order)
         relations = None if row in (*STUDENTS, PLAIN) else ABLATIONS.get(row, {})
-        return Student(**fields, domains=names, order="together", teacher=teachers[names[0]], relations=relations)
+        return Student(**fields, order="together", teacher=teachers[names[0]], relations=relations)
 
     one_per_domain = row in (SINGLE, *STUDENTS)
     return {name: model(name) for name in domains} if one_per_domain else dict.fromkeys(domains, model(*domains))
@@ -308,15 +299,16 @@ def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     return models
 
 
-def label(models: Models, corpus: str) -> Plan:
-    """Have the models label the test texts. Returns accuracies, notes and seconds as parts of a record."""
+def accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
+    """Have the models of rows label the test texts. Returns accuracies, notes and seconds as parts of a record."""
+    models = yield from train(preset, corpus, rows)
     tasks = {
         (row, domain, seed): Labels(preset=model.preset, label=f"classes by {model.label}", classifier=model)
         for row, domain, seed, (model,) in models
     }
     yield tasks.values()
     parts = records.scored({cell: task.hits(cell[1]) for cell, task in tasks.items()})
-    return {**parts, "notes": notes(models.preset, corpus), "training_seconds": models.seconds}
+    return {**parts, "notes": notes(preset, corpus), "training_seconds": models.seconds}
 
 
 def averages(parts: dict) -> dict[tuple[str, int], float]:
@@ -338,7 +330,6 @@ def notes(preset: Preset, corpus: str) -> list[str]:
     return [
         f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {hrkd.epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
-        f"students of {HRKD} are one for all domains, those of other teachers one per domain, of its texts alone",
         f"students are initialised from {student.partition('@')[0]}",
         shared.training_sizes(texts, "texts"),
         f"guessing one of the {labels} labels is right for {100 / labels:.1f} % of the texts",
@@ -354,10 +345,9 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
     """Make Table 2: accuracy of every row's model of each domain; nothing where the preset has no texts for it."""
     if corpus not in corpora(preset):
         return {}
-    parts = yield from label((yield from train(preset, corpus)), corpus)
     others = (PLAIN, STUDENTS[-1], STUDENTS[0], ALONE)
     claims = [shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others]
-    return {**parts, "baselines": [PLAIN, ALONE], "claims": claims}
+    return {**(yield from accuracies(preset, corpus)), "baselines": [PLAIN, ALONE], "claims": claims}
 
 
 table3 = partial(table2, corpus="reviews")
@@ -367,8 +357,8 @@ def figure2(preset: Preset) -> Plan:
     """Make Figure 2: the gain of Meta-KD and HRKD over single → TinyBERT-KD, by share of the texts, from the front."""
     corpus, shares, (single, *_, meta) = preset.hrkd.few_shot, preset.hrkd.shares, STUDENTS
     presets = {share: preset.changed(corpus, train_share=share) for share in shares}
-    models = yield {share: train(presets[share], corpus, (single, meta, OURS)) for share in shares}
-    parts, scores = (yield {share: label(models[share], corpus) for share in shares}), []
+    parts = yield {share: accuracies(presets[share], corpus, (single, meta, OURS)) for share in shares}
+    scores = []
     for share in shares:
         accuracy = averages(parts[share])
         for (row, seed), value in accuracy.items():
@@ -392,9 +382,9 @@ def figure2(preset: Preset) -> Plan:
 
 def table4(preset: Preset) -> Plan:
     """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches of ours."""
-    models = yield from train(preset, "reviews", (*ABLATIONS, *VARIANTS))
+    parts = yield from accuracies(preset, "reviews", (*ABLATIONS, *VARIANTS))
     claims = [shared.better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"]
-    return {**(yield from label(models, "reviews")), "baselines": ["HRKD"], "claims": claims}
+    return {**parts, "baselines": ["HRKD"], "claims": claims}
 
 
 GAIN, SHARE = "points of accuracy", "% of the weight"

@@ -12,7 +12,7 @@ from helpers.data.load import label_names, load_texts
 from helpers.engine import Plan
 from helpers.loop import training_device
 from helpers.papers import shared
-from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student, averages, label, notes, train
+from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student, accuracies, averages, notes, train
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.texts import mean_tokens, predict
@@ -119,9 +119,8 @@ def weight_moved(ratios_VxD: np.ndarray) -> float:
 
 def compression(preset: Preset) -> Plan:
     """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
-    models = yield from train(preset, "reviews", (HRKD, OURS))
-    parts, scores = (yield from label(models, "reviews")), []
-    accuracy = averages(parts)
+    parts, scores = (yield from accuracies(preset, "reviews", (HRKD, OURS))), []
+    models, accuracy = (yield from train(preset, "reviews", (HRKD, OURS))), averages(parts)
     for seed in range(preset.seeds):
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
         texts = pair[HRKD].sequences("test")
@@ -139,7 +138,7 @@ def compression(preset: Preset) -> Plan:
             seconds = shared.seconds_in_turns(work, repeats=3)
             values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
             values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
+        cell = {"column": CORPORA["reviews"], "seed": seed}
         for metric, of_rows in values.items():
-            point = {"column": CORPORA["reviews"], "seed": seed, "metric": metric}
-            scores += [Score(method=row, value=value, **point) for row, value in of_rows.items()]
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in of_rows.items()]
     return {"scores": scores, "notes": [*parts["notes"], f"times are for {len(texts)} texts"]}
