@@ -290,7 +290,7 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
     monkeypatch.setattr(shared, "answer_sets", answer_sets)
     preset = small()
     texts = engine.run(a2d.answers(a2d.rows_of(preset, ["RMR"]), a2d.ABLATED), preset.engine)
-    first, second = (f"RMR, member {n}, encyclopedia, seed {n}00" for n in (1, 2))
+    first, second = (f"RMR, member {n}, seed {n}00" for n in (1, 2))
     assert texts["RMR", "Test", 0] == ("test", [[first], [second]])
     assert texts["RMR (E)", "Test", 0] == ("test", [[first, second]])
     assert len(texts) == 6  # Dev and Test of three rows: the preset has no adversarial questions

@@ -156,9 +156,8 @@ def reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader
     if kind == "RMR":  # has settings of its own
         preset = preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
     names = tuple(sorted(preset.data.domains))
-    label = f"{label}, {names[0]}, seed {seed}" if len(names) == 1 else f"{label}, seed {seed}"
     parts = {"domains": names, "selected_by": names, **parts}
-    return Reader(preset=preset, label=label, kind=kind, seed=seed, **parts)
+    return Reader(preset=preset, label=f"{label}, seed {seed}", kind=kind, seed=seed, **parts)
 
 
 def distillation(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Reader]:

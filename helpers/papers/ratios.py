@@ -53,19 +53,6 @@ def label_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, fl
     return {kind: float(np.mean(values)) for kind, values in gaps.items() if values}
 
 
-def panels_of(ratios_VxD: np.ndarray, shares_DxVxV: np.ndarray, rows: list[str]) -> dict[str, dict]:
-    """Tabulate in percent the weight of each domain (``rows``) by level, and the levels in each domain's graphs."""
-    levels = ["embeddings", *(f"layer {layer}" for layer in range(1, len(ratios_VxD)))]
-
-    def table(names: list[str], shares: np.ndarray) -> dict[str, dict[str, float]]:
-        frame = pd.DataFrame(100 * shares, names, levels).round(1)
-        return {name: line.dropna().to_dict() for name, line in frame.iterrows()}
-
-    panels, graphs = {"weight of each domain": table(rows, ratios_VxD.T)}, [f"graph of {level}" for level in levels]
-    lower_DxVxV = np.where(np.tri(len(levels)), shares_DxVxV, np.nan)
-    return panels | {row: table(graphs, shares_VxV) for row, shares_VxV in zip(rows, lower_DxVxV, strict=True)}
-
-
 def table5(preset: Preset) -> Plan:
     """Make Table 5: ratios of texts of which all but one have the same label. It has the claim about all texts."""
     models, scores = (yield from train(preset, "reviews", ("HRKD",))), []
@@ -89,15 +76,25 @@ def table6(preset: Preset) -> Plan:
 
 
 def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
-    """Show the texts at the first place of the domains' test parts where about ``same`` of them have one label."""
+    """Show the texts at the first place of the domains' test parts where about ``same`` of them have one label.
+
+    Panels have in percent the weight of each domain by level, and the shares of the levels in each domain's graphs.
+    """
     names, domains = label_names(student.texts), load_texts(student.texts)
     most_N = np.array([max(np.bincount(labels_D)) for labels_D in labels_NxD])
     place = int(np.abs(most_N - same).argmin())
     rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
     texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
-    payload = {"panels": panels_of(ratios[place], shares[place], rows), "x": "", "y": "", "text": texts}
+    levels = ["embeddings", *(f"layer {layer}" for layer in range(1, ratios.shape[1]))]
+    frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels)}
+    for row, shares_VxV in zip(rows, np.where(np.tri(len(levels)), shares[place], np.nan), strict=True):
+        frames[row] = pd.DataFrame(shares_VxV, [f"graph of {level}" for level in levels], levels)
+    panels = {
+        title: {name: line.dropna().to_dict() for name, line in (100 * frame).round(1).iterrows()}
+        for title, frame in frames.items()
+    }
     note = f"text {place + 1} of each test part: the first place where {most_N[place]} of {len(rows)} share a label"
-    return {"payload": payload, "notes": [note]}
+    return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note]}
 
 
 def ratios(preset: Preset) -> Plan:
