@@ -27,8 +27,8 @@ def main() -> None:
     students: dict[tuple, list[a2d.Reader]] = {}
     for weights in itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS):
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
-        (runs,) = a2d.runs_of(preset.changed("a2d", **changes), ["RMR"]).values()
-        students[weights] = [student for run in runs for student in run.students.values()]
+        changed, (kind, *_) = preset.changed("a2d", **changes), a2d.kinds_of(preset)
+        students[weights] = [a2d.distillation(changed, kind, seed)[f"{kind} + A2D"] for seed in range(given.seeds)]
     engine.run((wave for wave in [list(itertools.chain(*students.values()))]), preset.engine)
     scores = {weights: [student.best for student in trained] for weights, trained in students.items()}
     print("| temperature | gamma | delta | validation F1 | standard deviation |\n|---|---|---|---|---|")

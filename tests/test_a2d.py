@@ -6,21 +6,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
 from helpers import engine
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
 from helpers.decoding import Logits
 from helpers.models.attention import keep_attention
+from helpers.models.encoders import load_tokenizer
 from helpers.models.mnemonic import NEVER
 from helpers.papers import a2d, ensemble, shared
 from helpers.presets.load import load
 from helpers.reading import budget, distributions, windows_of
 
 LN3 = math.log(3)
-MASK = torch.tensor([[1, 1, 0]])
 SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1}
 ROWS = tuple(a2d.ABLATIONS)
 
@@ -33,23 +31,12 @@ def span(start, end):
     return torch.tensor([start]), torch.tensor([end])
 
 
-def test_soft_cross_entropy_by_hand():
-    # At temperature 2 the student's logits 0 and 2 ln 3 mean 1/4 and 3/4, and 5 and 5 mean 1/2 and 1/2.
-    student = span([0.0, 2 * LN3, 40.0], [5.0, 5.0, -40.0])
-    teacher = span([0.5, 0.5, 0.0], [0.2, 0.8, 0.0])
-    expected = -0.5 * math.log(0.25) - 0.5 * math.log(0.75) - math.log(0.5)
-    assert a2d.soft_cross_entropy(student, teacher, MASK, 2.0).tolist() == pytest.approx([expected])
-    halves = tuple(side.half() for side in teacher)
-    assert a2d.soft_cross_entropy(student, halves, MASK, 2.0).tolist() == pytest.approx([expected], rel=1e-3)
-
-
 def test_confusion_margin_by_hand():
     # Start: 1 - 2 + 0.5 < 0 counts nothing. End: 1 - 1 + 3.
     student = span([9.0, 2.0, 0.5], [9.0, 1.0, 3.0])  # [CLS], where no answer stands, and two tokens
-    gold, confusing = (torch.tensor([1]), torch.tensor([1])), (torch.tensor([2]), torch.tensor([2]))
+    gold, confusing, none = span(1, 1), span(2, 2), span(0, 0)
     assert a2d.confusion_margin(student, gold, confusing).tolist() == [3]
     assert a2d.confusion_margin(student, confusing, gold).tolist() == [1 - 0.5 + 2]  # 1 - 3 + 1 < 0
-    none = (torch.tensor([0]), torch.tensor([0]))
     assert a2d.confusion_margin(student, gold, none).tolist() == [0]
 
 
@@ -60,69 +47,55 @@ def test_attention_distance_by_hand():
     assert a2d.attention_distance(student, teacher.half()).tolist() == pytest.approx([1.0625, 0.25])
 
 
+# At temperature 2 the logits 0 and 2 ln 3 mean 1/4 and 3/4, and 5 and 5 mean 1/2 and 1/2.
 OUTPUT = SimpleNamespace(
     start_logits=torch.tensor([[0.0, 2 * LN3, 40.0]]),
     end_logits=torch.tensor([[5.0, 5.0, -40.0]]),
     attention=torch.tensor([[[0.5, 0.5]]]),
 )
-BATCH = {
-    "attention_mask": MASK,
-    "start": torch.tensor([1]),
-    "end": torch.tensor([0]),
-    "teacher_start": torch.tensor([[0.5, 0.5, 0.0]]),
-    "teacher_end": torch.tensor([[0.2, 0.8, 0.0]]),
-    "teacher_confusing_start": torch.tensor([1]),
-    "teacher_confusing_end": torch.tensor([1]),
-    "teacher_attention": torch.tensor([[[1.0, 0.0]]]),
-}
+BATCH = dict(zip(("start", "end"), span(1, 0), strict=True))
+BATCH |= dict(zip(("teacher_start", "teacher_end"), span([0.5, 0.5, 0.0], [0.2, 0.8, 0.0]), strict=True))
+BATCH |= dict(zip(("teacher_confusing_start", "teacher_confusing_end"), span(1, 1), strict=True))
+BATCH |= {"attention_mask": torch.tensor([[1, 1, 0]]), "teacher_attention": torch.tensor([[[1.0, 0.0]]])}
 
 
 def test_joint_loss_by_hand():
     weights = a2d.term_weights(small())
     assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}  # the temperature is 2
-    terms = {name: float(term) for name, term in a2d.joint_loss(OUTPUT, BATCH, weights, 2.0).items()}
-    assert terms == pytest.approx(
-        {
-            "CE": -math.log(0.9) - math.log(0.5),
-            "KD": 4 * (-0.5 * math.log(0.25) - 0.5 * math.log(0.75) - math.log(0.5)),
-            "ANS": 0.3 * (1 + 1),  # no margin at all, of start and of end
-            "ATT": 0.1 * (0.25 + 0.25) / 2,
-        }
-    )
+    expected = {
+        "CE": -math.log(0.9) - math.log(0.5),
+        "KD": 4 * (-0.5 * math.log(0.25) - 0.5 * math.log(0.75) - math.log(0.5)),
+        "ANS": 0.3 * (1 + 1),  # no margin at all, of start and of end
+        "ATT": 0.1 * (0.25 + 0.25) / 2,
+    }
+    stored = BATCH | {name: value.half() for name, value in BATCH.items() if name in ("teacher_start", "teacher_end")}
+    for batch in (BATCH, stored):
+        terms = {name: float(term) for name, term in a2d.joint_loss(OUTPUT, batch, weights, 2.0).items()}
+        assert terms == pytest.approx(expected, rel=1e-6 if batch is BATCH else 1e-3)
 
 
 def test_smoothed_labels_are_divided_among_the_tokens_that_may_be_answers():
     # [CLS], a token of the question, which RMR never answers with, and two of the passage
     logits, never = torch.tensor([[0.0, NEVER, 0.0, math.log(2)]]), torch.tensor([[0.0, NEVER, 0.0, 0.0]])
     output = SimpleNamespace(start_logits=logits, end_logits=never)
-    batch = {"attention_mask": torch.ones(1, 4), "segment_ids": torch.tensor([[0, 1, 2, 2]])}
-    batch |= {side: torch.tensor([3]) for side in ("start", "end")}
+    batch = dict.fromkeys(("start", "end"), torch.tensor([3]))
+    batch |= {"attention_mask": torch.ones(1, 4), "segment_ids": torch.tensor([[0, 1, 2, 2]])}
     # Start: 1/4, 1/4, 1/2 with labels of 1/10, 1/10, 8/10. End: 1/3 each.
-    loss = a2d.smoothed_likelihood(output, batch, 0.3)
-    assert float(loss) == pytest.approx(0.2 * math.log(4) + 0.8 * math.log(2) + LN3)
+    expected = 0.2 * math.log(4) + 0.8 * math.log(2) + LN3
+    assert a2d.smoothed_likelihood(output, batch, 0.3).item() == pytest.approx(expected)
 
 
 # --- what an ensemble knows -----------------------------------------------------------------------------------------
 
-WORDS = "ann met bob in rome".split()
+WORDS = "ada met bela in delta".split()
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", *WORDS]
-    backend = Tokenizer(models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
-
-
-def windows_for(tokenizer, *gold, **settings):
-    """Make windows of "[CLS] who [SEP] ann met bob in rome [SEP]", the passage at 3 to 7."""
+def windows_for(*gold, **settings):
+    """Make windows of "[CLS] who [SEP] ada met bela in delta [SEP]", the passage at 3 to 7."""
     context = " ".join(WORDS)
     begin = context.index(gold[0])
     example = Example("q", "who", context, gold, (begin, begin + len(gold[0])), "q")
-    return make_windows([example], tokenizer, **settings)
+    return make_windows([example], load_tokenizer("data/mini"), **settings)
 
 
 def probabilities(windows, *sides):
@@ -137,33 +110,31 @@ def probabilities(windows, *sides):
     return tuple(flat)
 
 
-# bob .36, bob in rome .24, rome .12, ann met bob .06, ann met bob in rome .04
-SPREAD = {"ann": 0.1, "bob": 0.6, "rome": 0.3}, {"bob": 0.6, "rome": 0.4}
+# bela .36, bela in delta .24, delta .12, ada met bela .06, ada met bela in delta .04
+SPREAD = {"ada": 0.1, "bela": 0.6, "delta": 0.3}, {"bela": 0.6, "delta": 0.4}
 
 
-def task(members=(), temperature=1.0, top_k=4):
-    facts = {"members": tuple(members), "temperature": temperature, "top_k": top_k}
-    return ensemble.EnsembleOutputs(preset=small(), label="", **facts)
+def task(**changes):
+    fields = {"members": (), "temperature": 1.0, "top_k": 4, **changes}
+    return ensemble.EnsembleOutputs(preset=small(), label="", **fields)
 
 
 def confusing(windows, *sides, top_k=4):
-    positions, confidence = task(top_k=top_k).confusing_answers(windows, probabilities(windows, *sides))
-    return positions.tolist(), confidence.tolist()
+    return [values.tolist() for values in task(top_k=top_k).confusing_answers(windows, probabilities(windows, *sides))]
 
 
-def test_the_surest_answer_that_shares_no_word_is_the_confusing_one(tokenizer):
-    windows = windows_for(tokenizer, "bob")
-    assert confusing(windows, SPREAD) == ([[7, 7]], [pytest.approx(0.3 * 0.4)])  # rome, third
-    assert confusing(windows, SPREAD, top_k=3) == ([[7, 7]], [pytest.approx(0.12)])
-    assert confusing(windows, SPREAD, top_k=2) == ([[0, 0]], [0])
+def test_the_surest_answer_that_shares_no_word_is_the_confusing_one():
+    windows = windows_for("bela")
+    assert confusing(windows, SPREAD, top_k=3) == [[[7, 7]], [pytest.approx(0.3 * 0.4)]]  # delta, third
+    assert confusing(windows, SPREAD, top_k=2) == [[[0, 0]], [0]]
 
 
-def test_every_window_has_its_own_and_one_without_the_answer_has_none(tokenizer):
-    windows = windows_for(tokenizer, "rome", max_length=7, stride=2)  # ann met bob, and bob in rome
+def test_every_window_has_its_own_and_one_without_the_answer_has_none():
+    windows = windows_for("delta", max_length=7, stride=2)  # ada met bela, and bela in delta
     assert windows.count_W.tolist() == [3, 3] and windows.labels["start"].tolist() == [0, 5]
-    sure = {"ann": 1.0}, {"ann": 1.0}
-    positions, confidence = confusing(windows, sure, ({"bob": 0.7, "rome": 0.3}, {"bob": 0.5, "rome": 0.5}))
-    # The second window holds bob at 3; bob in rome and rome overlap with gold.
+    sure = {"ada": 1.0}, {"ada": 1.0}
+    positions, confidence = confusing(windows, sure, ({"bela": 0.7, "delta": 0.3}, {"bela": 0.5, "delta": 0.5}))
+    # The second window holds bela at 3; bela in delta and delta overlap with gold.
     assert positions == [[0, 0], [3, 3]] and confidence == [0, pytest.approx(0.35)]
 
 
@@ -176,57 +147,58 @@ def outputs(monkeypatch, windows, temperature, *members):
         return Logits(*logits), np.full(5, attention, np.float32)
 
     monkeypatch.setattr(ensemble, "predict_with_attention", read)
-    return task(members=range(len(members)), temperature=temperature).ask(range(len(members)), windows)
+    return task(members=members, temperature=temperature).ask(range(len(members)), windows)
 
 
-def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch, tokenizer):
-    windows = windows_for(tokenizer, "bob")
-    other = {"bob": 0.5, "ann": 0.5}, {"bob": 0.6, "ann": 0.4}  # bob .3, ann .2
+def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch):
+    windows = windows_for("bela")
+    other = {"bela": 0.5, "ada": 0.5}, {"bela": 0.6, "ada": 0.4}  # bela .3, ada .2
     members = (SPREAD, 0.5, 100.0), (other, 0.75, 0.0)
     stored = outputs(monkeypatch, windows, 1.0, *members)
     # (.6 + .5) / 2 and (.1 + .5) / 2; the mean of logits would favour the member whose logits are larger.
     assert stored["start"].tolist() == pytest.approx([0, 0, 0, 0.3, 0, 0.55, 0, 0.15, 0], abs=1e-3)
     assert stored["end"].tolist() == pytest.approx([0, 0, 0, 0.2, 0, 0.6, 0, 0.2, 0], abs=1e-3)
     assert stored["attention"].tolist() == [0.625] * 5
-    # One is confused by rome at .12, the other by ann at .2.
+    # One is confused by delta at .12, the other by ada at .2.
     assert (stored["confusing_start"].tolist(), stored["confusing_end"].tolist()) == ([3], [3])
     assert outputs(monkeypatch, windows, 1.0, *members[::-1])["confusing_start"].tolist() == [3]
     assert {stored[name].dtype for name in ("start", "end", "attention")} == {torch.float16}
 
 
-def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypatch, tokenizer):
-    windows = windows_for(tokenizer, "bob")
+def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypatch):
+    windows = windows_for("bela")
     # Of the starts .64 and .36 the roots are .8 and .6: 4/7 and 3/7 at temperature 2.
-    softened = ({"bob": 0.64, "ann": 0.36}, {"bob": 0.64, "ann": 0.36}), 1.0, 0.0
+    softened = ({"bela": 0.64, "ada": 0.36}, {"bela": 0.64, "ada": 0.36}), 1.0, 0.0
     stored = outputs(monkeypatch, windows, 2.0, softened, softened)
     assert stored["start"][[3, 5]].tolist() == pytest.approx([3 / 7, 4 / 7], abs=1e-3)
-    # ann at .36 squared = .13 is surer than rome at .12; softened it would be .18 against .27.
-    rome = {"bob": 0.88, "rome": 0.12}, {"rome": 1.0}
-    assert outputs(monkeypatch, windows, 2.0, softened, (rome, 1.0, 0.0))["confusing_start"].tolist() == [3]
+    # ada at .36 squared = .13 is surer than delta at .12; softened it would be .18 against .27.
+    delta = {"bela": 0.88, "delta": 0.12}, {"delta": 1.0}
+    assert outputs(monkeypatch, windows, 2.0, softened, (delta, 1.0, 0.0))["confusing_start"].tolist() == [3]
 
 
 def test_the_rows_of_table_5():
     preset = small(**{"mnemonic.epochs": 4.0})
-    members, stored, students = a2d.distillation(preset, "RMR", 0, ROWS)
-    assert [member.seed for member in members] == [100, 200] and stored.members == members
-    assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in members)
+    students = a2d.distillation(preset, "RMR", 0, ROWS)
+    stored = students["RMR + A2D"].ensemble
+    assert [member.seed for member in stored.members] == [100, 200]
+    assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in stored.members)
     assert list(students) == ["RMR + A2D", *ROWS[1:]]
     weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
     for student, left_out in zip(students.values(), a2d.ABLATIONS.values(), strict=True):
         assert student.terms == {name: weight for name, weight in weights.items() if name != left_out}
         assert student.ensemble is stored and student.seed == 0 and student.selected_by == ("encyclopedia",)
     # The attention alone, half of the time, and then the rest; or the rest with as many steps as others have in all.
-    whole = budget(members[0].preset, ["encyclopedia"], 4.0)
+    whole = budget(stored.members[0].preset, ["encyclopedia"], 4.0)
     staged, longer = students[a2d.STAGED], students[a2d.STAGED_WHOLE]
     assert staged.start is longer.start and staged.start.terms == {"ATT": 0.1} and staged.start.selected_by == ()
     assert [one.steps() for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
-    assert {one.steps() for one in (*members, *students.values())} == {whole, whole - whole // 2}
-    assert "BERT, - Vanilla KD" in a2d.distillation(preset, "BERT", 0, ROWS).students
+    assert {one.steps() for one in (*stored.members, *students.values())} == {whole, whole - whole // 2}
+    assert "BERT, - Vanilla KD" in a2d.distillation(preset, "BERT", 0, ROWS)
 
 
 def test_a_weight_of_zero_is_no_term():
     preset = small(**{"a2d.answer_weight": 0.0, "a2d.attention_weight": 0.0})
-    *_, students = a2d.distillation(preset, "RMR", 0, ROWS)
+    students = a2d.distillation(preset, "RMR", 0, ROWS)
     assert all(set(student.terms) <= {"CE", "KD"} for student in students.values())
     assert students["RMR + A2D"].key == students["- ATT"].key == students["- ANS"].key
     assert students[a2d.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
@@ -234,25 +206,26 @@ def test_a_weight_of_zero_is_no_term():
 
 def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
-    members, _, students = a2d.distillation(preset, "RMR", 0)
-    readers = a2d.longer(preset, "RMR", 0)
+    (student,) = a2d.distillation(preset, "RMR", 0).values()
+    member = student.ensemble.members[0]
+    readers = {point: reader for point, _, _, (reader,) in a2d.longer(preset, "RMR")}
     assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
-    whole = members[0].steps()
+    whole = member.steps()
     assert {times: reader.steps() for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
     # At 1 they are the tables' own readers, so nothing is trained twice.
-    assert readers["RMR", 1.0].key == members[0].key
-    assert readers["RMR + A2D", 1.0].key == students["RMR + A2D"].key
+    assert readers["RMR", 1.0].key == member.key
+    assert readers["RMR + A2D", 1.0].key == student.key
     alone, smoothed = readers["RMR + one teacher", 2.0], readers["RMR, smoothed labels", 2.0]
-    assert [one.key for one in alone.ensemble.members] == [members[0].key] and "KD" in alone.terms
+    assert [one.key for one in alone.ensemble.members] == [member.key] and "KD" in alone.terms
     assert smoothed.smoothing == 0.1 and smoothed.ensemble is None and smoothed.terms == {"CE": 1.0}
     assert {reader.seed for (line, _), reader in readers.items() if line != "RMR"} == {0}
     assert len({reader.key for reader in readers.values()}) == len(readers)
 
 
 def test_keys_follow_what_a_training_depends_on(tmp_path):
-    def keys(kind="RMR", **changes):
-        members, stored, students = a2d.distillation(small(**changes), kind, 0)
-        return members[0].key, stored.key, students[f"{kind} + A2D"].key
+    def keys(kind="RMR", preset=None, **changes):
+        (student,) = a2d.distillation(preset or small(**changes), kind, 0).values()
+        return student.ensemble.members[0].key, student.ensemble.key, student.key
 
     member, stored, student = keys()
     for changes in ({"a2d.temperature": 3.0}, {"a2d.members": 3}, {"a2d.top_k": 2}):
@@ -270,20 +243,20 @@ def test_keys_follow_what_a_training_depends_on(tmp_path):
     assert of_files[0] == of_files[1] != of_files[2] and member not in of_files  # the content counts, not the place
     pair = {"encyclopedia": "encyclopedia", "search": "search"}
     orders = [load("smoke", "a2d", **{"data.domains": dict(order)}) for order in (pair.items(), [*pair.items()][::-1])]
-    assert len({a2d.distillation(preset, "RMR", 0).members[0].key for preset in orders}) == 1
+    assert len({keys(preset=preset)[0] for preset in orders}) == 1
 
 
 @pytest.fixture(scope="module")
 def trained(module_results):
     """All rows of Table 5 for RMR, trained once for this module."""
     torch.set_num_threads(1)
-    distillation = a2d.distillation(small(), "RMR", 0, ROWS)
-    engine.run((wave for wave in [distillation.students.values()]), small().engine)
-    return distillation
+    students = a2d.distillation(small(), "RMR", 0, ROWS)
+    engine.run((wave for wave in [students.values()]), small().engine)
+    return students
 
 
 def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
-    staged, other = trained.students[a2d.STAGED], trained.students["RMR + A2D"]
+    staged, other = trained[a2d.STAGED], trained["RMR + A2D"]
     plan = [*staged.start.batches().plan, *staged.batches().plan]
     assert [index.tolist() for index in plan] == [index.tolist() for index in other.batches().plan]
     assert staged.start.result()["validation"] == []  # nothing to select by
@@ -291,20 +264,22 @@ def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
 
 
 def test_what_is_stored_is_what_the_members_say_and_a_batch_has_it(trained):
-    members, stored, students = trained
-    windows, tensors = windows_of(stored.preset, ["encyclopedia"], "train"), stored.tensors()
-    assert stored.result()["confused"] == int((tensors["confusing_start"] > 0).sum())
+    student = trained["RMR + A2D"]
+    stored, batches = student.ensemble, student.batches()
+    windows, (teacher,) = windows_of(stored.preset, ["encyclopedia"], "train"), batches.teachers
+    positions = teacher.of_sequences["confusing_start"]
+    assert stored.result()["confused"] == int((positions > 0).sum())
     expected = 0
-    for member in members:
+    for member in stored.members:
         model = keep_attention(member.load())
         logits, attention = ensemble.predict_with_attention(model, windows, "fp32")
-        expected = expected + distributions(windows, logits, 2.0)[0] / len(members)
-    assert np.allclose(tensors["start"].float(), expected, atol=1e-3)
+        expected = expected + distributions(windows, logits, 2.0)[0] / len(stored.members)
+    assert np.allclose(teacher.of_tokens["start"].float(), expected, atol=1e-3)
     lengths = np.repeat(windows.first_count_W, windows.count_W)  # each passage token's attention adds up to 1
     assert np.allclose(np.add.reduceat(attention, np.cumsum(lengths) - lengths), 1, atol=1e-4)
-    batch = students["RMR + A2D"].batches().at(0)
-    assert torch.equal(batch["teacher_confusing_start"], tensors["confusing_start"][batch["window"]].long())
-    assert not [name for name in students["- ANS"].batches().at(0) if "confusing" in name]
+    batch = batches.at(0)
+    assert torch.equal(batch["teacher_confusing_start"], positions[batch["window"]])
+    assert set(trained["- ANS"].loss(OUTPUT, BATCH, 0.0)) == {"CE", "KD", "ATT"}
 
 
 def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
@@ -315,13 +290,10 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
 
     monkeypatch.setattr(shared, "answer_sets", answer_sets)
     preset = small()
-    plan = a2d.answers(preset, a2d.runs_of(preset, ["RMR"]), a2d.ABLATED, ["Test"])
-    texts, (first, second) = (
-        engine.run(plan, preset.engine),
-        (f"RMR, member {n}, encyclopedia, seed {n}00" for n in (1, 2)),
-    )
+    texts = engine.run(a2d.answers(a2d.rows_of(preset, ["RMR"]), a2d.ABLATED), preset.engine)
+    first, second = (f"RMR, member {n}, seed {n}00" for n in (1, 2))
     assert texts["RMR", "Test", 0] == ("test", [[first], [second]])
     assert texts["RMR (E)", "Test", 0] == ("test", [[first, second]])
-    assert len(texts) == 3  # the preset has no adversarial questions, and Dev is not shown
+    assert len(texts) == 6  # Dev and Test of three rows: the preset has no adversarial questions
     assert engine.run(a2d.table2(preset), preset.engine) == {}
     assert engine.run(a2d.steps(small(**{"a2d.lengths": []})), preset.engine) == {}

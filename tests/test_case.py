@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from helpers.data.examples import Example
 from helpers.models.encoders import load_tokenizer
@@ -16,23 +15,24 @@ from helpers.reading import windows_over
 WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
 
 
+def span_of(text, context):
+    return context.index(text), context.index(text) + len(text)
+
+
 def example(name, question, answer, context=WORDS):
-    start = context.index(answer)
-    return Example(name, question, context, (answer,), (start, start + len(answer)), name)
+    return Example(name, question, context, (answer,), span_of(answer, context), name)
 
 
 @pytest.fixture
 def readers():
     """Two untrained readers and a preset whose windows hold a third of the passage."""
-    torch.set_num_threads(1)
     preset = load("smoke", "a2d", **{"windows.max_length": 40, "windows.stride": 12})
-    made = [make_reader(load_tokenizer(preset.encoder), seed, **preset.mnemonic.model()).eval() for seed in (0, 1)]
-    return preset, dict(zip(("before", "after"), made, strict=True))
+    tokenizer, sizes = load_tokenizer(preset.encoder), preset.mnemonic.model()
+    return preset, {name: make_reader(tokenizer, n, **sizes).eval() for n, name in enumerate(("before", "after"))}
 
 
 def answering(monkeypatch, text):
-    start = WORDS.index(text)
-    prediction = SimpleNamespace(text=text, span=(start, start + len(text)))
+    prediction = SimpleNamespace(text=text, span=span_of(text, WORDS))
     monkeypatch.setattr(case, "answer", lambda preset, models, windows, together: [prediction])
 
 
@@ -56,7 +56,7 @@ def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(readers, mon
     preset, pair = readers
     question, wrong = example("1", "Who leads Delta ?", "Bob"), "Omega"
     windows = windows_over(preset, [question])
-    spans = {"gold": question.span, "confusing": (WORDS.index(wrong), WORDS.index(wrong) + len(wrong))}
+    spans = {"gold": question.span, "confusing": span_of(wrong, WORDS)}
     held = [list(case.best_window(windows.select(np.array([n])), 0, spans)[1]) for n in range(len(windows))]
     assert held.index(["gold"]) < held.index(["gold", "confusing"]) == case.best_window(windows, 0, spans)[0]
     answering(monkeypatch, wrong)
@@ -66,14 +66,13 @@ def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(readers, mon
 def test_an_answer_without_a_gold_one_is_shown_and_one_that_no_window_holds_is_left_out(readers, monkeypatch):
     preset, pair = readers
     answering(monkeypatch, "Cora")
-    typed = Example("typed", "Who leads Omega ?", WORDS, (), None, "typed")
-    assert set(case.compare(preset, pair, typed)["answers"]) == {"given"}
+    assert set(case.compare(preset, pair, Example("1", "Who ?", WORDS, (), None, "1"))["answers"]) == {"given"}
     answering(monkeypatch, WORDS.strip())
     assert case.compare(preset, pair, example("1", "What is said ?", WORDS.strip()))["answers"] == {}
 
 
 def meeting(name, between=0):
-    """They met in Rome; other towns stand in the passage too, ``between`` words later."""
+    """Ask where they met: in Rome. Other towns stand in the passage too, three times ``between`` words later."""
     context = "They met in Rome ," + " and so on" * between + " and not in Oslo , Bonn or Kiel ."
     return example(name, "Where ?", "Rome", context)
 
@@ -83,11 +82,8 @@ def chosen(monkeypatch, examples, texts):
     scores = (-0.1, -0.9, -0.3, -0.2, -0.5, -0.6)
 
     def answer(preset, models, windows, together):
-        starts = [one.context.index(text) for one, text in zip(examples, texts[models[0]], strict=True)]
-        return [
-            SimpleNamespace(id=one.id, text=text, score=score, span=(start, start + len(text)))
-            for one, text, score, start in zip(examples, texts[models[0]], scores, starts, strict=False)
-        ]
+        rows = zip(examples, texts[models[0]], scores, strict=False)
+        return [SimpleNamespace(id=e.id, text=text, score=s, span=span_of(text, e.context)) for e, text, s in rows]
 
     monkeypatch.setattr(case, "answer", answer)
     return case.choose(load("smoke", "a2d"), {name: name for name in texts}, "test", examples)

@@ -4,14 +4,12 @@ An ensemble of readers that differ in their first weights is asked once about al
 from its mean distributions, its mean attention and its most confusing answers (Eq. 1).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -26,11 +24,11 @@ from helpers.models.encoders import load_saved, load_tokenizer, vocabulary_finge
 from helpers.models.mnemonic import glove_digest, make_reader
 from helpers.papers import case, shared
 from helpers.papers.card import Artefact, Notebook, Paper
-from helpers.papers.ensemble import CONFUSING, EnsembleOutputs
+from helpers.papers.ensemble import EnsembleOutputs
+from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
-from helpers.reading import SIDES, Span, log_probabilities
+from helpers.reading import Span, log_probabilities
 from helpers.results.records import Claim, Score
-from helpers.teachers import StoredTeacher
 
 
 def soft_cross_entropy(student: Span, teacher: Span, mask_BxL: Tensor, temperature: float) -> Tensor:
@@ -137,141 +135,129 @@ class Reader(reading.Reader):
         batches = reading.training_batches(self.preset, self.domains, before + self.steps(), self.seed)
         del batches.plan[:before]
         if self.ensemble:
-            stored = self.ensemble.tensors()
-            softened = {side: stored[side] for side in SIDES if "KD" in self.terms}
-            confusing = {name: stored[name].long() for name in CONFUSING if "ANS" in self.terms}
-            attention = {"attention": stored["attention"]} if "ATT" in self.terms else {}
-            teacher = StoredTeacher(batches.sequences, of_sequences=confusing, of_tokens=softened, of_pairs=attention)
-            batches.teachers.append(teacher)
+            batches.teachers.append(self.ensemble.teacher(batches.sequences))
         return batches
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
         if self.smoothing:
             return {"CE": smoothed_likelihood(output, batch, self.smoothing)}
-        return joint_loss(output, batch, self.terms, self.ensemble.temperature if self.ensemble else 1.0)
+        return joint_loss(output, batch, self.terms, self.preset.a2d.temperature)
 
 
+ALL = "all domains"
 STAGED, STAGED_WHOLE = "- Joint Training", "- Joint Training, full second stage"  # match the attention first
 # The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is ours.
 ABLATIONS = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", STAGED: "ATT", STAGED_WHOLE: "ATT"}
 SMOOTHING = 0.1
 
 
-class Distillation(NamedTuple):
-    """The trainings of one seed: an ensemble's members, what they know, and its students by row."""
+def reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader:
+    """Name the training of a reader of all domains, which select it too."""
+    if kind == "RMR":  # has settings of its own
+        preset = preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
+    names = tuple(sorted(preset.data.domains))
+    parts = {"domains": names, "selected_by": names, **parts}
+    return Reader(preset=preset, label=f"{label}, seed {seed}", kind=kind, seed=seed, **parts)
 
-    members: tuple[Reader, ...]
-    ensemble: EnsembleOutputs
-    students: dict[str, Reader]
 
-
-def distillation(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> Distillation:
-    """Name the trainings of section 3.4 for one seed, with a student for each of some `ABLATIONS`."""
-    preset, settings = preset.drawn(seed), preset.a2d
-    numbers = range(1, settings.members + 1)
+def distillation(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Reader]:
+    """Name the trainings of section 3.4 for one seed. Returns a student by row, for each of some `ABLATIONS`."""
+    preset, numbers = preset.drawn(seed), range(1, preset.a2d.members + 1)
     members = tuple(reader(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers)  # step 1
-    facts = {"label": f"{kind}, outputs of the members, seed {seed}", "top_k": settings.top_k}  # steps 2 and 3
-    ensemble = EnsembleOutputs(preset=preset, members=members, temperature=settings.temperature, **facts)
+    settings = {"temperature": preset.a2d.temperature, "top_k": preset.a2d.top_k}  # steps 2 and 3
+    label = f"{kind}, outputs of the members, seed {seed}"
+    ensemble = EnsembleOutputs(preset=preset, label=label, members=members, **settings)
     train = partial(reader, preset, kind, seed, ensemble=ensemble)  # step 4
-    first = train(f"{kind}, {STAGED}, first stage", terms={"ATT": settings.attention_weight or 1.0}, stages=2)
+    alone = {"terms": {"ATT": preset.a2d.attention_weight or 1.0}, "stages": 2, "selected_by": ()}
+    first = train(f"{kind}, {STAGED}, first stage", **alone)
     staged = {STAGED: {"start": first}, STAGED_WHOLE: {"start": first, "anew": True}}
     students = {}
     for row in rows:
         label = f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}"
         student = train(label, terms=term_weights(preset, ABLATIONS[row]), **staged.get(row, {}))
         students[label.removeprefix("RMR, ")] = student  # the paper's rows of Table 5 bear no reader's name
-    return Distillation(members, ensemble, students)
+    return students
 
 
-def reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader:
-    """Name the training of a reader of all domains. One that learns no answers keeps its last weights."""
-    if kind == "RMR":  # has settings of its own
-        preset = preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
-    names = tuple(sorted(preset.data.domains))
-    parts |= {"domains": names, "selected_by": names if "CE" in parts.get("terms", ("CE",)) else ()}
-    label = f"{label}, {names[0]}" if len(names) == 1 else label
-    return Reader(preset=preset, label=f"{label}, seed {seed}", kind=kind, seed=seed, **parts)
-
-
-def longer(preset: Preset, kind: Kind, seed: int) -> dict[tuple[str, float], Reader]:
+def longer(preset: Preset, kind: Kind) -> Models:
     """Name readers that tell distillation from a stronger signal and from longer training, by line and ``times``.
 
     They are the first member, A2D, the same with that member as its only teacher, and a reader with smoothed labels.
     All but the first start from the student's weights and read in its order.
     """
-    members, ensemble, _ = distillation(preset, kind, seed)
-    preset, terms = preset.drawn(seed), term_weights(preset)
-    lines = {
-        kind: {"seed": members[0].seed},
-        f"{kind} + A2D": {"seed": seed, "terms": terms, "ensemble": ensemble},
-        f"{kind} + one teacher": {"seed": seed, "terms": terms, "ensemble": replace(ensemble, members=members[:1])},
-        f"{kind}, smoothed labels": {"seed": seed, "smoothing": SMOOTHING},
-    }
-    return {
-        (line, times): reader(preset, kind, label=f"{line}, {times:g} times the steps", times=times, **parts)
-        for line, parts in lines.items()
-        for times in sorted({*preset.a2d.lengths})
-    }
+    models = Models(preset)
+    for seed in range(preset.seeds):
+        (student,) = distillation(preset, kind, seed).values()
+        first = student.ensemble.members[0]
+        lines = {
+            kind: first,
+            f"{kind} + A2D": student,
+            f"{kind} + one teacher": replace(student, ensemble=replace(student.ensemble, members=(first,))),
+            f"{kind}, smoothed labels": replace(first, seed=seed, smoothing=SMOOTHING),
+        }
+        for (line, one), times in product(lines.items(), sorted(preset.a2d.lengths)):
+            label = f"{line}, {times:g} times the steps, seed {seed}"
+            models.add((line, times), seed, {ALL: replace(one, label=label, times=times)})
+    return models
 
 
-Runs = dict[Kind, list[Distillation]]  # by seed
 FASTER = "times faster than its ensemble"
-SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ("clean", "AddSent", "AddOneSent")}  # by column
-MAIN, ABLATED = tuple(SETS), ("Dev", "Test", "AddSent")
+ADVERSARIAL = ("clean", "AddSent", "AddOneSent")  # columns, and the sets of questions that stand in them
+SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL}
+ABLATED = ("Dev", "Test", "AddSent")
 
 
-def runs_of(preset: Preset, kinds: Sequence[Kind] = ("RMR", "BERT"), rows: Iterable[str] = ("A2D",)) -> Runs:
-    """Name a distillation for every kind of reader and seed. A preset without RMR has BERT in its place."""
-    kinds = dict.fromkeys(kind if preset.a2d.rmr else "BERT" for kind in kinds)
-    return {kind: [distillation(preset, kind, seed, rows) for seed in range(preset.seeds)] for kind in kinds}
+def kinds_of(preset: Preset) -> list[Kind]:
+    """List the kinds of readers, the paper's first. A preset without RMR has BERT in its place."""
+    return ["RMR", "BERT"] if preset.a2d.rmr else ["BERT"]
 
 
-def sets_of(preset: Preset, columns: Sequence[str]) -> dict[str, str]:
-    """Return the sets of questions by column, without those that the preset lacks."""
-    return {column: SETS[column] for column in columns if SETS[column] in question_set_names(preset.data)}
+def rows_of(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",)) -> Models:
+    """Name the readers of a table's rows with every seed: each member by itself, the ensemble, and the students."""
+    models = Models(preset)
+    for kind, seed in product(kinds, range(preset.seeds)):
+        students = distillation(preset, kind, seed, rows)
+        members = students[f"{kind} + A2D"].ensemble.members
+        models.add(kind, seed, {member.label: member for member in members})
+        models.add(f"{kind} (E)", seed, {ALL: members})
+        for row, student in students.items():
+            models.add(row, seed, {ALL: student})
+    return models
 
 
-def answers(preset: Preset, runs: Runs, columns: Sequence[str], shown: Sequence[str] = ()) -> Plan:
-    """Have all readers answer the sets of some columns. Returns texts by row, column (all or those ``shown``) and seed.
+def answers(models: Models, columns: Iterable[str]) -> Plan:
+    """Have readers answer the sets of some columns, if there are any. Returns texts by row, column and seed.
 
-    A single reader's row has the texts of every member of the ensemble.
+    The row of a reader by itself has the texts of every member of the ensemble.
     """
-    cells, texts = {}, {}
-    for kind, seed in product(runs, range(preset.seeds)):
-        members, _, students = runs[kind][seed]
-        groups = {(kind, n): (member,) for n, member in enumerate(members)} | {(f"{kind} (E)", 0): members}
-        groups |= {(row, 0): (student,) for row, student in students.items()}
-        for (group, readers), (column, name) in product(groups.items(), sets_of(preset, columns).items()):
-            cells[group, column, seed] = readers, name
-    answered = yield from shared.answer_sets(preset, cells, together=True)
-    for ((row, _), column, seed), (name, of_group) in answered.items():
-        if column in (shown or columns):
-            texts.setdefault((row, column, seed), (name, []))[1].extend(of_group)
+    names, texts = question_set_names(models.preset.data), {}
+    sets = {column: SETS[column] for column in columns if SETS[column] in names}
+    cells = {((row, n), column, s): (readers, sets[column]) for row, n, s, readers in models for column in sets}
+    answered = yield from shared.answer_sets(models.preset, cells, together=True)
+    for ((row, _), column, seed), (name, of_reader) in answered.items():
+        texts.setdefault((row, column, seed), (name, []))[1].extend(of_reader)
     return texts
 
 
-def parts_of(preset: Preset, runs: Runs, claims: Sequence[Claim] = ()) -> dict:
-    """Make what all tables have. Claims about another reader than the first, which is the paper's, are controls."""
-    first, a2d, notes = next(iter(runs)), preset.a2d, []
-    for kind, (run, *_) in runs.items():
-        training, number = run.members[0].training, run.members[0].result()["steps"]
-        amount = f"{training.batch_size} windows ({training.epochs:g} epochs)"
-        notes.append(f"every {kind} reader, member or student, has {number:,} steps of {amount}")
-    if first == "RMR" and not preset.mnemonic.glove:
-        notes.append("no GloVe: RMR learns all its word vectors")
+def scored(models: Models, columns: Iterable[str]) -> Plan:
+    """Have readers answer the sets of some columns. Returns F1 and EM as parts of a record."""
+    texts = yield from answers(models, columns)
+    return described(models, shared.f1_and_em(shared.scored_cells(models.preset, texts)))
+
+
+def described(models: Models, parts: dict) -> dict:
+    """Return the parts of a record with notes on how its readers were trained, and the seconds that it took."""
+    a2d, trainings = models.preset.a2d, {readers[0].kind: readers[0].training for *_, readers in models}
+    notes = [
+        f"every {kind} reader: {training.epochs:g} epochs, {training.batch_size} windows per step"
+        for kind, training in trainings.items()
+    ]
     notes += [
         f"ensembles of {a2d.members}; a reader's own row is the mean over its ensemble's members",
         f"temperature {a2d.temperature:g}, gamma {a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
-        shared.training_sizes(preset.data),
+        shared.training_sizes(models.preset.data),
     ]
-    ours = {"primary": False, "control": True}
-    students = [student for seeds in runs.values() for run in seeds for student in run.students.values()]
-    return {
-        "baselines": [first],
-        "claims": [c if c.above.startswith(first) else c.model_copy(update=ours) for c in claims],
-        "notes": notes,
-        "training_seconds": shared.training_seconds(students),
-    }
+    return {**parts, "notes": notes + parts.get("notes", []), "training_seconds": models.seconds}
 
 
 def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
@@ -279,35 +265,31 @@ def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) ->
     return shared.better(above, below, "beats", f" {on} {column}", columns=[column], **flags)
 
 
-def gains(runs: Runs, columns: Sequence[str]) -> list[Claim]:
-    """State the claims of Tables 1 and 2. Section 4.3 says "nearly" instead of 80 %; the abstract's are primary."""
-    claims = []
-    for kind, column in product(runs, columns):
-        ensemble, student = f"{kind} (E)", f"{kind} + A2D"
-        gain = {"above": student, "below": kind, "columns": [column]}
-        claims.append(beats(student, kind, column))
+def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
+    """Make Table 1: a reader, an ensemble, and the reader distilled from it, with claims on all columns but the first.
+
+    Section 4.3 says "nearly" instead of 80 %; the abstract's claims are primary. Those about another reader than the
+    paper's are controls.
+    """
+    kinds, claims = kinds_of(preset), []
+    for kind, column in product(kinds, columns[1:]):
+        ensemble, student, is_ours = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
+        gain = {"above": student, "below": kind, "columns": [column], "control": is_ours}
+        claims.append(beats(student, kind, column, control=is_ours))
         if column == "Test":
             text = f"{student} keeps 80 % of what {ensemble} gains on {column}"
-            claims.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.8, primary=True))
+            claims.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.8, primary=not is_ours))
         else:
-            claims.append(beats(student, ensemble, column, primary=column == "AddSent"))
+            primary = column == "AddSent" and not is_ours
+            claims.append(beats(student, ensemble, column, primary=primary, control=is_ours))
             text = f"{student} gains more over {kind} on {column} than on clean questions"
             claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
-    return claims
-
-
-def table1(preset: Preset) -> Plan:
-    """Make Table 1: a reader, an ensemble, and the reader distilled from it."""
-    texts = yield from answers(preset, runs := runs_of(preset), MAIN, MAIN[:2])
-    return parts_of(preset, runs, gains(runs, ["Test"])) | shared.f1_and_em(shared.scored_cells(preset, texts))
+    return {**(yield from scored(rows_of(preset, kinds), columns)), "baselines": kinds[:1], "claims": claims}
 
 
 def table2(preset: Preset) -> Plan:
     """Make Table 2: the same on adversarial questions; nothing where the preset has none."""
-    if not preset.data.adversarial:
-        return {}
-    texts = yield from answers(preset, runs := runs_of(preset), MAIN, MAIN[2:])
-    return parts_of(preset, runs, gains(runs, MAIN[3:])) | shared.f1_and_em(shared.scored_cells(preset, texts))
+    return (yield from table1(preset, ADVERSARIAL)) if preset.data.adversarial else {}
 
 
 def stories(preset: Preset) -> Preset:
@@ -318,105 +300,90 @@ def stories(preset: Preset) -> Preset:
 def table3(preset: Preset) -> Plan:
     """Make Table 3: BLEU and ROUGE-L of free answers to `stories`."""
     preset = stories(preset)
-    (kind,) = runs = runs_of(preset, ["RMR"])
-    texts = yield from answers(preset, runs, ["Test"])
-    claims = [beats(f"{kind} + A2D", kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
-    claims += [beats(f"{kind} + A2D", f"{kind} (E)", "Bleu-1", "in", primary=True)]
-    parts, measured = parts_of(preset, runs, claims), shared.free_answers(preset, texts)
-    return parts | measured | {"notes": parts["notes"] + measured["notes"]}
+    kind, *_ = kinds_of(preset)
+    models, student = rows_of(preset, [kind]), f"{kind} + A2D"
+    parts = shared.free_answers(preset, (yield from answers(models, ["Test"])))
+    claims = [beats(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
+    claims.append(beats(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
+    return {**described(models, parts), "baselines": [kind], "claims": claims}
 
 
-def table4(preset: Preset, repeats: int = 3) -> Plan:
+def table4(preset: Preset) -> Plan:
     """Make Table 4: how long ensemble and student take for at most 200 test questions, in turns, and their sizes."""
-    runs, scores = runs_of(preset), []
-    yield [student for seeds in runs.values() for run in seeds for student in run.students.values()]
-    for kind, seed in product(runs, range(preset.seeds)):
-        members, _, students = runs[kind][seed]
-        rows = {f"{kind} (E)": members, f"{kind} + A2D": tuple(students.values())}
+    models, scores = rows_of(preset, kinds_of(preset)), []
+    yield [reader for *_, readers in models for reader in readers]
+    for kind, seed in product(kinds_of(preset), range(preset.seeds)):
+        readers = {row: models.of_rows[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
         questions = question_set(preset.drawn(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
-        windows = reading.windows_over(preset, questions)
-        models = {row: [one.load() for one in readers] for row, readers in rows.items()}
-        work = {row: partial(reading.answer, preset, loaded, windows, together=True) for row, loaded in models.items()}
-        slow, fast = (seconds := shared.seconds_in_turns(work, repeats)).values()
-        sizes = {row: sum(one.result()["parameters"] for one in readers) / 1000 for row, readers in rows.items()}
+        windows, work = reading.windows_over(preset, questions), {}
+        for row, members in readers.items():
+            loaded = [one.load() for one in members]
+            work[row] = partial(reading.answer, preset, loaded, windows, together=True)
+        slow, fast = (seconds := shared.seconds_in_turns(work, repeats=3)).values()
+        sizes = {row: sum(one.result()["parameters"] for one in members) / 1000 for row, members in readers.items()}
         values = {FASTER: {f"{kind} + A2D": slow / fast}, "seconds": seconds, "thousand parameters": sizes}
+        cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed}
         for metric, of_rows in values.items():
-            cell = {"column": f"ensemble of {len(members)}", "seed": seed, "metric": metric}
-            scores += [Score(method=row, value=value, **cell) for row, value in of_rows.items()]
-    notes = [*parts_of(preset, runs)["notes"], f"times are for {len(questions)} test questions"]
-    return {"scores": scores, "notes": notes}
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in of_rows.items()]
+    return described(models, {"scores": scores, "notes": [f"times are for {len(questions)} test questions"]})
 
 
 def table5(preset: Preset) -> Plan:
     """Make Table 5: what each part is worth. The paper says that each helps."""
-    (kind,) = runs = runs_of(preset, ["RMR"], ABLATIONS)
-    texts = yield from answers(preset, runs, ABLATED)
-    columns, claims = list(sets_of(preset, ABLATED)), []
-    for row, column in product(list(runs[kind][0].students)[1:], columns[1:]):
+    kind, *_ = kinds_of(preset)
+    models, student = rows_of(preset, [kind], ABLATIONS), f"{kind} + A2D"
+    parts, claims = (yield from scored(models, ABLATED)), []
+    _, *columns = dict.fromkeys(score.column for score in parts["scores"])
+    for row, column in product([row for row in models.of_rows if "- " in row], columns):
         primary = row.endswith("- ANS") and column == columns[-1]  # AddSent, where the paper loses most
-        claims.append(beats(f"{kind} + A2D", row, column, primary=primary, control=row.endswith(STAGED_WHOLE)))
-    parts = parts_of(preset, runs, claims) | {"baselines": [f"{kind} + A2D"]}
-    parts["notes"] += [
-        f"{STAGED}: the first half of its steps matches the attention alone, so only half have right answers",
-        f"{STAGED_WHOLE}: a row of ours, whose second stage has the whole budget, so 1.5 budgets in all",
-    ]
-    return parts | shared.f1_and_em(shared.scored_cells(preset, texts))
+        claims.append(beats(student, row, column, primary=primary, control=row.endswith(STAGED_WHOLE)))
+    return {**parts, "baselines": [student], "claims": claims}
 
 
 def figure4(preset: Preset) -> Plan:
     """Make Figure 4: F1 by the question's type, for the reader by itself and the distilled one."""
-    (kind,) = runs = runs_of(preset, ["RMR"], ABLATIONS)
-    texts = yield from answers(preset, runs, ABLATED, ["Test"])
-    student = f"{kind} + A2D"
-    table = shared.by_question_type(preset, {cell: text for cell, text in texts.items() if cell[0] in (kind, student)})
-    types = dict.fromkeys(score.column for score in table["scores"])
-    parts = parts_of(preset, runs, [beats(student, kind, name, "on questions of the type") for name in types])
-    return parts | table | {"baselines": [], "notes": parts["notes"] + table["notes"]}
+    kind, *_ = kinds_of(preset)
+    models, student = rows_of(preset, [kind], ABLATIONS), f"{kind} + A2D"
+    texts = yield from answers(models, ABLATED)
+    texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
+    parts = described(models, shared.by_question_type(preset, texts))
+    types = dict.fromkeys(score.column for score in parts["scores"])
+    return parts | {"claims": [beats(student, kind, name, "on questions of the type") for name in types]}
 
 
 def steps(preset: Preset) -> Plan:
     """Make our curves of F1 by the steps of `longer`; nothing without ``a2d.lengths``. Dev chose the weights."""
     if not preset.a2d.lengths:
         return {}
-    (kind,) = runs = runs_of(preset, ["RMR"])
-    yield [student for run in runs[kind] for student in run.students.values()]
-    columns = sets_of(preset, ABLATED[1:])
-    cells = {
-        (point, column, seed): ((one,), name)
-        for seed in range(preset.seeds)
-        for point, one in longer(preset, kind, seed).items()
-        for column, name in columns.items()
-    }
-    f1 = shared.mean_f1(preset, (yield from shared.answer_sets(preset, cells, together=True)))
-    parts, rivals = parts_of(preset, runs), (kind, f"{kind}, smoothed labels", f"{kind} + one teacher")
+    kind, *_ = kinds_of(preset)
+    models = longer(preset, kind)
+    f1 = shared.mean_f1(preset, (yield from answers(models, ABLATED[1:])))
+    scores = [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
     student, last = f"{kind} + A2D", f", {max(preset.a2d.lengths):g}"
-    pairs = product(rivals, reversed(columns))
-    return parts | {
-        "scores": [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()],
-        "baselines": [],
-        "claims": [beats(student + last, rival + last, column, control=True) for rival, column in pairs],
-        "payload": {"x": "times the steps"},
-        "notes": [*parts["notes"], f"the one teacher is {kind}, the first member; smoothed labels: {SMOOTHING:g}"],
-        "training_seconds": shared.training_seconds(one for (one,), _ in cells.values()),
-    }
+    rivals = kind, f"{kind}, smoothed labels", f"{kind} + one teacher"
+    pairs = product(rivals, reversed(dict.fromkeys(score.column for score in scores)))
+    claims = [beats(student + last, rival + last, column, control=True) for rival, column in pairs]
+    return described(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
 
 
 def figure3(preset: Preset) -> Plan:
     """Make Figure 3: a question as the first seed's first member sees it, and as the student does."""
-    (kind,) = runs = runs_of(preset, ["RMR"])
-    pair = runs[kind][0].members[0], runs[kind][0].students[f"{kind} + A2D"]
-    yield pair
+    kind, *_ = kinds_of(preset)
+    (student,) = distillation(preset, kind, 0).values()
+    pair = {"before": student.ensemble.members[0], "after": student}
+    yield pair.values()
     name = "AddSent" if preset.data.adversarial else "test"
     questions = question_set(preset.drawn(0).data, name)
     questions = [example for example in questions if example.id != example.group] or questions  # changed passages
-    readers = {when: keep_attention(one.load()) for when, one in zip(("before", "after"), pair, strict=True)}
+    readers = {when: keep_attention(one.load()) for when, one in pair.items()}
     example, notes = case.choose(preset, readers, name, questions)
-    note = f"{kind}, seed 0: the ensemble's first member, and the reader distilled from the ensemble"
-    payload, seconds = case.compare(preset, readers, example), shared.training_seconds(pair)
-    return {"payload": payload, "notes": [note, *notes], "training_seconds": seconds}
+    notes.append(f"{kind}, seed 0: the ensemble's first member, and the reader distilled from the ensemble")
+    payload, seconds = case.compare(preset, readers, example), shared.training_seconds(pair.values())
+    return {"payload": payload, "notes": notes, "training_seconds": seconds}
 
 
+ABSENT = "data.narrative names no free answers"
 CARD = Paper(
     key="a2d",
     title="Hu et al. 2018: attention-guided answer distillation",
@@ -435,11 +402,7 @@ CARD = Paper(
         Notebook("06_a2d_main", (table1, table2)),
         Notebook("07_a2d_ablation", (table5, figure4, steps)),
         Notebook("08_a2d_attention", (figure3,)),
-        Notebook(
-            "09_a2d_narrativeqa",
-            (table3,),
-            lambda p: "" if p.data.narrative else "data.narrative names no free answers",
-        ),
+        Notebook("09_a2d_narrativeqa", (table3,), lambda p: "" if p.data.narrative else ABSENT),
     ),
     growth={"table1": (table1, "data")},
     settings=("a2d", "mnemonic"),

@@ -66,8 +66,8 @@ def _readers_of_seed(preset: Preset, seed: int, methods: Sequence[str]) -> Plan:
         history = values["IMM"]
         rows["IMM"] = history.theta[-1], [new for readers in history.new for new in readers.values()]
     if {ENSEMBLE, DISTILLED} & set(methods):
-        members, _, students = a2d.distillation(preset, "BERT", seed)
-        student = students["BERT + A2D"]
+        (student,) = a2d.distillation(preset, "BERT", seed).values()
+        members = student.ensemble.members
         rows |= {ENSEMBLE: (dict.fromkeys(names, members), ()), DISTILLED: (dict.fromkeys(names, student), ())}
         yield [*members, *([student] if DISTILLED in methods else [])]
     return rows

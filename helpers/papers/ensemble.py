@@ -1,8 +1,6 @@
 """What an ensemble of readers knows of its training windows, stored once for all its students (Hu et al. 2018)."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +15,7 @@ from helpers.loop import outputs
 from helpers.models.attention import keep_attention
 from helpers.reading import SIDES, Reader, distributions, windows_of
 from helpers.task import Task
+from helpers.teachers import StoredTeacher
 
 CONFUSING = tuple(f"confusing_{side}" for side in SIDES)
 
@@ -39,9 +38,15 @@ class EnsembleOutputs(Task):
         save_file(tensors, self.folder / "outputs.safetensors")
         return {"windows": len(windows), "confused": int((tensors["confusing_start"] > 0).sum())}
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Read what `ask` returned. Raises DamagedFile."""
-        return load_file(self.file("outputs.safetensors"))
+    def teacher(self, windows: Windows) -> StoredTeacher:
+        """Read what `ask` returned for the windows. Raises DamagedFile."""
+        stored = load_file(self.file("outputs.safetensors"))
+        return StoredTeacher(
+            windows,
+            of_sequences={name: stored[name].long() for name in CONFUSING},
+            of_tokens={side: stored[side] for side in SIDES},
+            of_pairs={"attention": stored["attention"]},
+        )
 
     def ask(self, models: Iterable[nn.Module], windows: Windows) -> dict[str, Tensor]:
         """Compute what models together know of W windows (section 3.4).
@@ -62,9 +67,7 @@ class EnsembleOutputs(Task):
         means = {name: torch.from_numpy(total / len(self.members)).half() for name, total in sums.items()}
         return means | {name: torch.from_numpy(positions_Wx2[:, i].copy()) for i, name in enumerate(CONFUSING)}
 
-    def confusing_answers(
-        self, windows: Windows, probabilities: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def confusing_answers(self, windows: Windows, probabilities: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Find a reader's confusing answer per window (section 3.2).
 
         It is the surest of the ``top_k`` best that shares no word with a gold answer. Returns first and last position

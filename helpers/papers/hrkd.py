@@ -1,11 +1,8 @@
 """HRKD: hierarchical relational knowledge distillation over several domains (Dong et al. 2021, EMNLP)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import product
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -28,12 +25,12 @@ from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
 from helpers.paths import public_name
 from helpers.presets.papers import HrkdSettings
-from helpers.presets.schema import Preset, TextsSettings, TrainingSettings
+from helpers.presets.schema import Preset, TrainingSettings
 from helpers.reading import weighted_mean
 from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.teachers import LiveTeacher
-from helpers.texts import Classifier, Labels, domain_means, head_logits, mean_tokens, sequences_of
+from helpers.texts import Classifier, Labels, domain_means, head_logits, mean_tokens
 
 
 def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
@@ -122,25 +119,6 @@ def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tens
     return (1 + weight_B) / (torch.exp((right_B - 1).square()) + 1)
 
 
-@cache
-def text_weights(texts: TextsSettings, encoder: str, random_layers: int, precision: str) -> dict[str, np.ndarray]:
-    """Compute w, how typical each training text is of its class by the pretrained encoder's last states, by domain."""
-    sizes = {"random_layers": random_layers, "max_length": texts.max_length}
-    model = load_encoder(encoder, "labels", seed=0, **sizes).to(training_device()).eval()
-    sequences = {name: sequences_of(texts, encoder, name, "train") for name in texts.domains}
-    states = {name: mean_tokens(model, each, precision, first=-1)[:, 0] for name, each in sequences.items()}
-    return instance_weights(states, {name: each.labels["label"] for name, each in sequences.items()})
-
-
-def add_text_weights(batches: Batches, training: Classifier) -> Batches:
-    """Give each text of the batches its weight w."""
-    preset = training.preset
-    weights = text_weights(training.texts, preset.encoder, preset.random_layers, preset.training.precision)
-    values = np.concatenate([weights[name] for name in training.domains])
-    batches.sequences = batches.sequences.with_labels(weight=values.astype(np.float32))
-    return batches
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetaTeacher(Classifier):
     """Meta-KD's teacher: typical texts weigh more, and a corruption keeps its states from telling the domain.
@@ -149,15 +127,25 @@ class MetaTeacher(Classifier):
     """
 
     def settings(self) -> dict:
-        return super().settings() | {"corruption": self.preset.hrkd.corruption_weight}
+        return super().settings() | self.preset.hrkd.model_dump(include={"corruption_weight"})
 
     def work(self) -> dict:
-        classifier, batches = self.initial(), add_text_weights(self.batches(), self)
+        classifier, batches, weights = self.initial(), self.batches(), self.text_weights()
+        batches.sequences = batches.sequences.with_labels(weight=np.concatenate([*weights.values()]))
         torch.manual_seed(self.seed)
-        model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.texts.domains)))
+        model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.domains)))
         done = self.fit(model, batches, self.loss, lambda model: self.validate(model.classifier))
         save_file(model.view.state_dict(), self.folder / "view.safetensors")
+        save_file({name: torch.from_numpy(of) for name, of in weights.items()}, self.folder / "weights.safetensors")
         return self.save(classifier, done, self.reading())
+
+    def text_weights(self) -> dict[str, np.ndarray]:
+        """Compute w, how typical each training text is of its class by the pretrained encoder's states, by domain."""
+        sizes = {"random_layers": self.preset.random_layers, "max_length": self.texts.max_length}
+        model = load_encoder(self.preset.encoder, "labels", seed=0, **sizes).to(training_device()).eval()
+        texts = {name: self.sequences("train", name) for name in self.domains}
+        states = {name: mean_tokens(model, each, self.training.precision, -1)[:, 0] for name, each in texts.items()}
+        return instance_weights(states, {name: each.labels["label"] for name, each in texts.items()})
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
         shuffled_B = batch["domain"][torch.randperm(len(batch["domain"]), device=batch["domain"].device)]
@@ -176,12 +164,13 @@ class SmallClassifier(Classifier):
         return self.preset.training.model_copy(update={"epochs": self.preset.hrkd.epochs, "learning_rate": rate})
 
     def settings(self) -> dict:
-        student, layers = self.preset.hrkd.student, self.preset.hrkd.student_layers
-        return super().settings() | {"student": encoder_fingerprint(student) if student else layers}
+        hrkd = self.preset.hrkd
+        student = encoder_fingerprint(hrkd.student) if hrkd.student else hrkd.student_layers
+        return super().settings() | {"student": student}
 
     def initial(self) -> nn.Module:
-        student, layers = self.preset.hrkd.student, self.preset.hrkd.student_layers
-        return load_student(student, self.preset.encoder, layers, **self.sizes())
+        hrkd = self.preset.hrkd
+        return load_student(hrkd.student, self.preset.encoder, hrkd.student_layers, **self.sizes())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,13 +198,15 @@ class Student(SmallClassifier):
 
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
         """Return what is trained, its batches with the teacher's outputs, and the loss."""
-        hrkd, batches = self.preset.hrkd, self.batches()
+        hrkd, batches, view = self.preset.hrkd, self.batches(), None
         teacher = keep_levels(self.teacher.load(), hrkd.attention)
+        width, arguments = teacher.config.hidden_size, {"output_hidden_states": True}
         fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
-        arguments, width, view = {"output_hidden_states": True}, teacher.config.hidden_size, None
         if isinstance(self.teacher, MetaTeacher):
-            add_text_weights(batches, self)
-            view = DomainView(width, len(self.texts.domains))
+            weights = load_file(self.teacher.file("weights.safetensors"))
+            weight_W = torch.cat([weights[name] for name in self.domains])
+            batches.sequences = batches.sequences.with_labels(weight=weight_W.numpy())
+            view = DomainView(width, len(self.teacher.domains))
             view.load_state_dict(load_file(self.teacher.file("view.safetensors")))
             view.to(training_device()).eval().requires_grad_(False)
             teacher, fields["view"], arguments = Viewed(teacher, view).eval(), "domain_view", {}
@@ -229,9 +220,9 @@ class Student(SmallClassifier):
         torch.manual_seed(self.seed)  # projections begin alike with relations and without
         learner = Distilled(student, width, domains, what=hrkd.attention, padding=hrkd.padding, steer=hrkd.steer)
         if self.relations is not None:
-            graph = {"heads": hrkd.heads, "graph_width": hrkd.graph_width}
-            graph |= {"dropout": hrkd.graph_dropout, "residual": hrkd.graph_residual}
-            relations = Relations(config.num_hidden_layers + 1, domains, config.hidden_size, **graph, **self.relations)
+            switches = {"dropout": hrkd.graph_dropout, "residual": hrkd.graph_residual, **self.relations}
+            sizes = {"heads": hrkd.heads, "graph_width": hrkd.graph_width}
+            relations = Relations(config.num_hidden_layers + 1, domains, config.hidden_size, **sizes, **switches)
             learner.relations = relations.requires_grad_(hrkd.train_graph)
         return learner
 
@@ -247,16 +238,15 @@ class Student(SmallClassifier):
 
 
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
-TEACHERS = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
-SINGLE, MIX, MTL, META, HRKD = TEACHERS
+TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
 STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
 PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is ours
-ON_LABELS = {  # what is trained on labels, by how batches mix the domains
-    SINGLE: (Classifier, "mixed"),  # one teacher per domain
-    MIX: (Classifier, "mixed"),  # one for all domains, which it does not tell apart
-    MTL: (Classifier, "turns"),  # a shared encoder with a head per domain, one domain per batch (Liu et al. 2019)
+ON_LABELS = {  # what is trained on labels, by how batches mix the domains; the rest are students
+    SINGLE: (Classifier, "mixed"),
+    MIX: (Classifier, "mixed"),
+    MTL: (Classifier, "turns"),  # Liu et al. 2019
     META: (MetaTeacher, "mixed"),
-    HRKD: (Classifier, "together"),  # a shared encoder with a head per domain, all domains in every step (section 2.1)
+    HRKD: (Classifier, "together"),  # section 2.1
     ALONE: (SmallClassifier, "together"),
 }
 ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, ALONE)
@@ -286,12 +276,13 @@ def row_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, Cl
         preset = preset.changed("hrkd", **VARIANTS.get(row, {}))
 
     def model(*names: str) -> Classifier:
-        fields = {"preset": preset, "label": f"{row}, {' + '.join(names)}, seed {seed}", "seed": seed, "corpus": corpus}
+        fields = {"preset": preset, "seed": seed, "corpus": corpus, "domains": names}
+        fields["label"] = f"{row}, {' + '.join(names)}, seed {seed}"
         if row in ON_LABELS:
             kind, order = ON_LABELS[row]
-            return kind(**fields, domains=names, order=order)
+            return kind(**fields, order=order)
         relations = None if row in (*STUDENTS, PLAIN) else ABLATIONS.get(row, {})
-        return Student(**fields, domains=names, order="together", teacher=teachers[names[0]], relations=relations)
+        return Student(**fields, order="together", teacher=teachers[names[0]], relations=relations)
 
     one_per_domain = row in (SINGLE, *STUDENTS)
     return {name: model(name) for name in domains} if one_per_domain else dict.fromkeys(domains, model(*domains))
@@ -308,78 +299,22 @@ def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     return models
 
 
-GAIN, SHARE = "points of accuracy", "% of the weight"
-READ = f"students of {HRKD} are one for all domains, those of other teachers one per domain, of its texts alone"
-
-
-def label(models: Models, corpus: str) -> Plan:
-    """Have the models label the test texts. Returns accuracies, notes and seconds as parts of a record."""
+def accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
+    """Have the models of rows label the test texts. Returns accuracies, notes and seconds as parts of a record."""
+    models = yield from train(preset, corpus, rows)
     tasks = {
         (row, domain, seed): Labels(preset=model.preset, label=f"classes by {model.label}", classifier=model)
         for row, domain, seed, (model,) in models
     }
     yield tasks.values()
     parts = records.scored({cell: task.hits(cell[1]) for cell, task in tasks.items()})
-    return {**parts, "notes": notes(models.preset, corpus), "training_seconds": models.seconds}
+    return {**parts, "notes": notes(preset, corpus), "training_seconds": models.seconds}
 
 
 def averages(parts: dict) -> dict[tuple[str, int], float]:
     """Average accuracies over the domains, by row and seed."""
-    table = pd.DataFrame([(score.method, score.seed, score.value) for score in parts["scores"]], columns=[*"rsv"])
-    return table.groupby(["r", "s"])["v"].mean().to_dict()
-
-
-def table1(preset: Preset) -> dict:
-    """Count the texts of each part of every domain (Table 1)."""
-    return {"scores": [score for corpus in corpora(preset) for score in shared.count_examples(getattr(preset, corpus))]}
-
-
-def table2(preset: Preset, corpus: str = "mnli") -> Plan:
-    """Make Table 2: accuracy of every row's model of each domain; nothing where the preset has no texts for it."""
-    if corpus not in corpora(preset):
-        return {}
-    parts = yield from label((yield from train(preset, corpus)), corpus)
-    others = (PLAIN, STUDENTS[-1], STUDENTS[0], ALONE)
-    claims = [shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others]
-    return {**parts, "baselines": [PLAIN, ALONE], "claims": claims, "notes": [*parts["notes"], READ]}
-
-
-def table3(preset: Preset) -> Plan:
-    """Make Table 3, which is Table 2 on Amazon Reviews."""
-    return (yield from table2(preset, "reviews"))
-
-
-def figure2(preset: Preset) -> Plan:
-    """Make Figure 2: the gain of Meta-KD and HRKD over single → TinyBERT-KD, by share of the texts, from the front."""
-    corpus, (single, *_, meta) = preset.hrkd.few_shot, STUDENTS
-    presets = {share: preset.changed(corpus, train_share=share) for share in preset.hrkd.shares}
-    models = yield {share: train(reduced, corpus, (single, meta, OURS)) for share, reduced in presets.items()}
-    parts = yield {share: label(models[share], corpus) for share in presets}
-    accuracy, scores = {share: averages(parts[share]) for share in presets}, []
-    for metric, share in product((GAIN, "accuracy"), presets):
-        for (row, seed), value in accuracy[share].items():
-            gain = value - accuracy[share][single, seed] if metric == GAIN else value
-            scores.append(Score(method=row, column="average", seed=seed, x=100 * share, value=gain, metric=metric))
-    few, many = (f"{100 * share:g}" for share in (min(presets), max(presets)))
-    text, ours = f"with {few} % of the texts {OURS} is better than", {"above": f"{OURS}, {few}"}
-    claims = [Claim(text=f"{text} {row}", **ours, below=f"{row}, {few}") for row in (single, meta)]
-    if many != few:
-        text, than = "HRKD gains more with few texts than with many", [f"{OURS}, {many}", f"{single}, {many}"]
-        claims.insert(0, Claim(text=text, **ours, below=f"{single}, {few}", than=than, primary=True))
-    return {
-        "scores": scores,
-        "claims": claims,
-        "payload": {"x": "% of the training texts", "scale": "log"},
-        "notes": [f"on {CORPORA[corpus]}", *notes(preset, corpus), READ],
-        "training_seconds": sum(of_share["training_seconds"] for of_share in parts.values()),
-    }
-
-
-def table4(preset: Preset) -> Plan:
-    """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches of ours."""
-    models = yield from train(preset, "reviews", (*ABLATIONS, *VARIANTS))
-    claims = [shared.better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"]
-    return {**(yield from label(models, "reviews")), "baselines": ["HRKD"], "claims": claims}
+    table = pd.DataFrame(score.model_dump() for score in parts["scores"])
+    return table.groupby(["method", "seed"])["value"].mean().to_dict()
 
 
 def corpora(preset: Preset) -> list[str]:
@@ -391,16 +326,68 @@ def notes(preset: Preset, corpus: str) -> list[str]:
     """State how the rows were made: budget, start, training texts, chance."""
     hrkd, training, texts = preset.hrkd, preset.training, getattr(preset, corpus)
     rate, labels = getattr(hrkd, f"{corpus}_learning_rate"), len(label_names(texts))
-    layers = f"{hrkd.student_layers} layer{'s' * (hrkd.student_layers > 1)} of the teacher's pretrained encoder"
+    student = public_name(hrkd.student) or f"layers of the teacher's pretrained encoder ({hrkd.student_layers})"
     return [
         f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {hrkd.epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
-        f"students are initialised from {(public_name(hrkd.student) or layers).partition('@')[0]}",
+        f"students are initialised from {student.partition('@')[0]}",
         shared.training_sizes(texts, "texts"),
         f"guessing one of the {labels} labels is right for {100 / labels:.1f} % of the texts",
     ]
 
 
+def table1(preset: Preset) -> dict:
+    """Count the texts of each part of every domain (Table 1)."""
+    return {"scores": [score for corpus in corpora(preset) for score in shared.count_examples(getattr(preset, corpus))]}
+
+
+def table2(preset: Preset, corpus: str = "mnli") -> Plan:
+    """Make Table 2: accuracy of every row's model of each domain; nothing where the preset has no texts for it."""
+    if corpus not in corpora(preset):
+        return {}
+    others = (PLAIN, STUDENTS[-1], STUDENTS[0], ALONE)
+    claims = [shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others]
+    return {**(yield from accuracies(preset, corpus)), "baselines": [PLAIN, ALONE], "claims": claims}
+
+
+table3 = partial(table2, corpus="reviews")
+
+
+def figure2(preset: Preset) -> Plan:
+    """Make Figure 2: the gain of Meta-KD and HRKD over single → TinyBERT-KD, by share of the texts, from the front."""
+    corpus, shares, (single, *_, meta) = preset.hrkd.few_shot, preset.hrkd.shares, STUDENTS
+    presets = {share: preset.changed(corpus, train_share=share) for share in shares}
+    parts = yield {share: accuracies(presets[share], corpus, (single, meta, OURS)) for share in shares}
+    scores = []
+    for share in shares:
+        accuracy = averages(parts[share])
+        for (row, seed), value in accuracy.items():
+            point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
+            scores.append(Score(**point, metric=GAIN, value=value - accuracy[single, seed]))
+            scores.append(Score(**point, metric="accuracy", value=value))
+    few, many = (f"{100 * share:g}" for share in (min(shares), max(shares)))
+    text, ours = f"with {few} % of the texts {OURS} is better than", {"above": f"{OURS}, {few}"}
+    claims = [Claim(text=f"{text} {row}", **ours, below=f"{row}, {few}") for row in (single, meta)]
+    if many != few:
+        text, than = "HRKD gains more with few texts than with many", [f"{OURS}, {many}", f"{single}, {many}"]
+        claims.insert(0, Claim(text=text, **ours, below=f"{single}, {few}", than=than, primary=True))
+    return {
+        "scores": scores,
+        "claims": claims,
+        "payload": {"x": "% of the training texts", "scale": "log"},
+        "notes": [f"on {CORPORA[corpus]}", *notes(preset, corpus)],
+        "training_seconds": sum(of_share["training_seconds"] for of_share in parts.values()),
+    }
+
+
+def table4(preset: Preset) -> Plan:
+    """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches of ours."""
+    parts = yield from accuracies(preset, "reviews", (*ABLATIONS, *VARIANTS))
+    claims = [shared.better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"]
+    return {**parts, "baselines": ["HRKD"], "claims": claims}
+
+
+GAIN, SHARE = "points of accuracy", "% of the weight"
 ABSENT = "the preset has no texts for it"
 CARD = Paper(
     key="hrkd",

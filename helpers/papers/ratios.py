@@ -1,9 +1,10 @@
 """HRKD's students: what their ratios say (Tables 5 and 6 of Dong et al. 2021), what they cost, and what they keep."""
 
-import itertools
 from functools import partial
+from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import torch
 from safetensors.torch import load_file
 
@@ -11,7 +12,7 @@ from helpers.data.load import label_names, load_texts
 from helpers.engine import Plan
 from helpers.loop import training_device
 from helpers.papers import shared
-from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student, averages, label, notes, train
+from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student, accuracies, averages, notes, train
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.texts import mean_tokens, predict
@@ -43,26 +44,13 @@ def label_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, fl
     Each pair of domains counts alike, so that domains that differ anyhow are not taken for labels that do.
     """
     gaps: dict[str, list[float]] = {SAME: [], DIFFERENT: []}
-    for one, other in itertools.combinations(range(labels_NxD.shape[1]), 2):
+    for one, other in combinations(range(labels_NxD.shape[1]), 2):
         gaps_N = np.abs(values_NxVxD[:, :, one] - values_NxVxD[:, :, other]).mean(1)
         alike_N = labels_NxD[:, one] == labels_NxD[:, other]
         if alike_N.any() and not alike_N.all():  # a pair without both kinds says nothing
             gaps[SAME].append(gaps_N[alike_N].mean())
             gaps[DIFFERENT].append(gaps_N[~alike_N].mean())
     return {kind: float(np.mean(values)) for kind, values in gaps.items() if values}
-
-
-def panels_of(ratios_VxD: np.ndarray, shares_DxVxV: np.ndarray, rows: list[str]) -> dict[str, dict]:
-    """Tabulate in percent the weight of each domain (``rows``) by level, and the levels in each domain's graphs."""
-    levels = ["embeddings", *(f"layer {layer}" for layer in range(1, len(ratios_VxD)))]
-
-    def table(names: list[str], values: np.ndarray) -> dict[str, dict[str, float]]:
-        lines = [zip(levels, map(float, (100 * line).round(1)), strict=True) for line in values]
-        return {name: {level: v for level, v in line if v == v} for name, line in zip(names, lines, strict=True)}
-
-    panels, graphs = {"weight of each domain": table(rows, ratios_VxD.T)}, [f"graph of {level}" for level in levels]
-    lower_DxVxV = np.where(np.tri(len(levels)), shares_DxVxV, np.nan)
-    return panels | {row: table(graphs, shares_VxV) for row, shares_VxV in zip(rows, lower_DxVxV, strict=True)}
 
 
 def table5(preset: Preset) -> Plan:
@@ -77,8 +65,8 @@ def table5(preset: Preset) -> Plan:
     text = "the ratios of texts with the same label are nearer to each other"
     claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
     parts = one_place(models.first("HRKD", 0), len(preset.reviews.domains) - 1, *values[0])
-    gaps = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
-    return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], gaps]}
+    note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
+    return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], note]}
 
 
 def table6(preset: Preset) -> Plan:
@@ -88,29 +76,36 @@ def table6(preset: Preset) -> Plan:
 
 
 def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
-    """Show the texts at the first place of the domains' test parts where about ``same`` of them have one label."""
-    names, texts = label_names(student.texts), load_texts(student.texts)
+    """Show the texts at the first place of the domains' test parts where about ``same`` of them have one label.
+
+    Panels have in percent the weight of each domain by level, and the shares of the levels in each domain's graphs.
+    """
+    names, domains = label_names(student.texts), load_texts(student.texts)
     most_N = np.array([max(np.bincount(labels_D)) for labels_D in labels_NxD])
     place = int(np.abs(most_N - same).argmin())
-    rows = [f"{domain}, {names[label]}" for domain, label in zip(texts, labels_NxD[place], strict=True)]
-    chosen = (
-        f"text {place + 1} of each domain's test part: the first place where {most_N[place]} of {len(rows)} have one"
-    )
-    shown = {row: domain.test[place].first for row, domain in zip(rows, texts.values(), strict=True)}
-    panels = panels_of(ratios[place], shares[place], rows)
-    return {"payload": {"panels": panels, "x": "", "y": "", "text": shown}, "notes": [f"{chosen} label"]}
+    rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
+    texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
+    levels = ["embeddings", *(f"layer {layer}" for layer in range(1, ratios.shape[1]))]
+    frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels)}
+    for row, shares_VxV in zip(rows, np.where(np.tri(len(levels)), shares[place], np.nan), strict=True):
+        frames[row] = pd.DataFrame(shares_VxV, [f"graph of {level}" for level in levels], levels)
+    panels = {
+        title: {name: line.dropna().to_dict() for name, line in (100 * frame).round(1).iterrows()}
+        for title, frame in frames.items()
+    }
+    note = f"text {place + 1} of each test part: the first place where {most_N[place]} of {len(rows)} share a label"
+    return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note]}
 
 
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
     models, scores = (yield from train(preset, "reviews", (*ABLATIONS, *VARIANTS))), []
-    for row, seeds in models.of_rows.items():
-        for seed in seeds:
-            result = models.first(row, seed).result()
-            for step, _, details in result["validation"]:
-                if "ratios" in details:
-                    moved, x = weight_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
-                    scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
+    for row, seed in product(models.of_rows, range(preset.seeds)):
+        result = models.first(row, seed).result()
+        for step, _, details in result["validation"]:
+            if "ratios" in details:
+                moved, x = weight_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
+                scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
     return {"scores": scores, "payload": {"x": "% of the training"}, "notes": notes(preset, "reviews")}
 
 
@@ -121,9 +116,8 @@ def weight_moved(ratios_VxD: np.ndarray) -> float:
 
 def compression(preset: Preset) -> Plan:
     """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
-    models = yield from train(preset, "reviews", (HRKD, OURS))
-    parts, scores = (yield from label(models, "reviews")), []
-    accuracy = averages(parts)
+    parts, scores = (yield from accuracies(preset, "reviews", (HRKD, OURS))), []
+    models, accuracy = (yield from train(preset, "reviews", (HRKD, OURS))), averages(parts)
     for seed in range(preset.seeds):
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
         texts = pair[HRKD].sequences("test")
@@ -139,9 +133,9 @@ def compression(preset: Preset) -> Plan:
         for size, how in {1: "one at a time", 32: "32 at a time"}.items():
             work = {row: partial(predict, model, texts, "fp32", batch_size=size) for row, model in loaded.items()}
             seconds = shared.seconds_in_turns(work, repeats=3)
-            values[f"ms an example, {how}"] = {row: 1000 * value / len(texts) for row, value in seconds.items()}
+            values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
             values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
+        cell = {"column": CORPORA["reviews"], "seed": seed}
         for metric, of_rows in values.items():
-            point = {"column": CORPORA["reviews"], "seed": seed, "metric": metric}
-            scores += [Score(method=row, value=value, **point) for row, value in of_rows.items()]
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in of_rows.items()]
     return {"scores": scores, "notes": [*parts["notes"], f"times are for {len(texts)} texts"]}
