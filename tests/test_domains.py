@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import write_squad
+from conftest import waves_of, write_squad
 
 import helpers
 from helpers import engine
@@ -58,7 +58,7 @@ def trained(preset, files):
 
 
 def test_methods_are_selected_by_name():
-    assert domains.select_methods("") == list(domains.METHODS)
+    assert domains.select_methods("") == [*domains.METHODS.values()]
     assert domains.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
     assert domains.select_methods("Ensemble") == ["Single", domains.ENSEMBLE]
     with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
@@ -109,10 +109,20 @@ def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path,
     assert done.stdout.split() == ["1", "False"]
 
 
-def test_all_methods_of_a_seed_read_the_same_draw():
-    preset = load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
-    run = domains._readers_of_seed(preset, 1, [*domains.METHODS])
-    next(run)
-    readers = dict.fromkeys(preset.data.domains, None)
-    wave = run.send({"baselines": {}, "IMM": domains.imm.Rounds([readers], [])})
-    assert {reader.preset.data.draw for reader in wave} == {preset.drawn(1).data.draw}
+def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
+    preset = load("smoke", "imm", seeds=2, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+
+    def untrained(*_):
+        yield []
+        return domains.Models(preset), {}
+
+    monkeypatch.setattr(domains.imm, "methods", untrained)
+    (_, wave), models = waves_of(domains.readers(preset, domains.select_methods("")))
+    assert list(models.of_rows) == [domains.ENSEMBLE, domains.DISTILLED] and len(wave) == 2 * 2 * 3
+    for row, _, seed, members in models:
+        assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row
+    fewer = waves_of(domains.readers(preset, ["Single", domains.ENSEMBLE]))[1]
+    assert (
+        list(fewer.of_rows) == [domains.ENSEMBLE]
+        and list(waves_of(domains.readers(preset, ["Single"]))[1].of_rows) == []
+    )
