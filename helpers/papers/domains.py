@@ -49,9 +49,9 @@ def initialised_from(preset: Preset, start: str, general: str) -> Plan:
 def readers(preset: Preset, methods: Sequence[str]) -> Plan:
     """Train readers of every domain by some methods, with every seed. Returns their `Models`."""
     models, _ = yield from imm.methods(preset, preset.imm.rounds, methods)
-    for seed in range(preset.seeds) if {ENSEMBLE, DISTILLED} & {*methods} else ():
-        members, _, students = a2d.distillation(preset, "BERT", seed, ("A2D",) if DISTILLED in methods else ())
-        for row, of_row in ((ENSEMBLE, members), (DISTILLED, tuple(students.values()))):
+    for seed in range(preset.seeds):
+        members, _, students = a2d.distillation(preset, "BERT", seed)
+        for row, of_row in {ENSEMBLE: members, DISTILLED: students["BERT + A2D"]}.items():
             if row in methods:
                 models.add(row, seed, dict.fromkeys(preset.data.domains, of_row))
     yield [model for *_, members in models for model in members]

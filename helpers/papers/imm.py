@@ -1,9 +1,8 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020, IJCAI)."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -110,17 +109,10 @@ def reader(
     preset: Preset, seed: int, label: str, domains: list[str], selected_by: Sequence[str] = (), stages: int = 2, **parts
 ) -> Reader:
     """Name the training of a reader. With ``imm.steps = "equal"`` all have the same steps, in two stages or in one."""
-    equal = preset.imm.steps == "equal"
-    return Reader(
-        preset=preset,
-        label=f"{label}, seed {seed}",
-        seed=seed,
-        domains=tuple(domains),
-        selected_by=tuple(selected_by),
-        budget=tuple(preset.data.domains) if equal else (),
-        stages=stages if equal else 1,
-        **parts,
-    )
+    parts |= {"seed": seed, "domains": tuple(domains), "selected_by": tuple(selected_by)}
+    if preset.imm.steps == "equal":
+        parts |= {"budget": tuple(preset.data.domains), "stages": stages}
+    return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
 
 
 def lessons(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
@@ -182,26 +174,22 @@ METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the
 def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
     """Train rows of Table 1 beside IMM. Returns for each method its reader of each domain."""
     names, single, s = list(preset.data.domains), single_readers(preset, seed), tfidf_weights(preset.data)
-    closest = {i: max(s[i], key=s[i].__getitem__) for i in names}
-
-    def tuned(method: str, i: str, start: Reader, domains: list[str]) -> Reader:
-        return reader(preset, seed, f"{method}, {i}", domains, [i], start=start)
-
     mix = reader(preset, seed, "Mix", names, names, stages=1)
-    others = {i: reader(preset, seed, f"mix without {i}", [j for j in names if j != i]) for i in names}
-    source = {j: reader(preset, seed, f"source {j}", [j]) for j in names}
     unified = reader(preset, seed, "BAM, unified", names, **lessons(preset, single, preset.imm))
-    readers = {
-        "Single": single,
-        "Mix": dict.fromkeys(names, mix),
-        "FT": {i: tuned("FT", i, others[i], [i]) for i in names},
-        "MS-FT": {i: tuned("MS-FT", i, source[closest[i]], [i]) for i in names},
-        "MFT": {i: tuned("MFT", i, others[i], names) for i in names},
-        "MS-MFT": {
-            i: tuned("MS-MFT", i, source[closest[i]], [j for j in names if j in (i, closest[i])]) for i in names
-        },
-        "BAM": {i: tuned("BAM", i, unified, [i]) for i in names},
-    }
+    readers = {"Single": single, "Mix": dict.fromkeys(names, mix)}
+    for i in names:
+        closest = max(s[i], key=s[i].__getitem__)
+        others = reader(preset, seed, f"mix without {i}", [j for j in names if j != i])
+        source = reader(preset, seed, f"source {closest}", [closest])
+        second_stages = {
+            "FT": (others, [i]),
+            "MS-FT": (source, [i]),
+            "MFT": (others, names),
+            "MS-MFT": (source, [j for j in names if j in (i, closest)]),
+            "BAM": (unified, [i]),
+        }
+        for row, (start, domains) in second_stages.items():
+            readers.setdefault(row, {})[i] = reader(preset, seed, f"{row}, {i}", domains, [i], start=start)
     readers = {row: of_row for row, of_row in readers.items() if row in rows}
     yield [model for of_row in readers.values() for model in of_row.values()]
     return readers
@@ -237,32 +225,26 @@ Histories = dict[tuple[str, int], Rounds]  # by row and seed
 
 def methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) -> Plan:
     """Train rows of Table 1 with every seed. Returns their `Models`, and the `Histories` of IMM."""
-    drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
-    plans = {("baselines", seed): baselines(of_seed, seed, rows) for seed, of_seed in drawn.items()}
-    if "IMM" in rows:
-        plans |= {("IMM", seed): algorithm1(of_seed, seed, of_seed.imm, rounds) for seed, of_seed in drawn.items()}
-    values, models = (yield plans), Models(preset)
-    for seed in drawn:
-        for row, readers in values["baselines", seed].items():
-            models.add(row, seed, readers)
-    return add_rounds(models, {name: values[name] for name in plans if name[0] == "IMM"})
+    return (yield from train(preset, {"IMM": preset.imm} if "IMM" in rows else {}, rounds, rows))
 
 
 def ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
     paper = preset.imm.model_copy(update={"kd_space": "gold"})  # each row switches something of IMM with Eqs. 5 and 9
     rows = VARIANTS | OTHER_DISTANCES | (CONTROLS if preset.imm.controls else {})
-    plans = {
-        (row, seed): algorithm1(preset.drawn(seed), seed, paper.model_copy(update=changes), preset.imm.ablation_rounds)
-        for row, changes in rows.items()
-        for seed in range(preset.seeds)
-    }
-    histories = yield plans
-    return add_rounds(Models(preset), {name: histories[name] for name in plans})
+    variants = {row: paper.model_copy(update=changes) for row, changes in rows.items()}
+    return (yield from train(preset, variants, preset.imm.ablation_rounds))
 
 
-def add_rounds(models: Models, histories: Histories) -> tuple[Models, Histories]:
-    """Add seeds of IMM, or of its variants: their last readers, and all new ones as needed for them."""
+def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earlier: Sequence[str] = ()) -> Plan:
+    """Train variants of IMM and ``earlier`` methods with every seed. A variant needs its rejected readers too."""
+    drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
+    runs = {(v, seed): algorithm1(drawn[seed], seed, variants[v], rounds) for v, seed in product(variants, drawn)}
+    values = yield runs | {seed: baselines(drawn[seed], seed, earlier) for seed in drawn}
+    models, histories = Models(preset), {name: values[name] for name in runs}
+    for seed in drawn:
+        for row, readers in values[seed].items():
+            models.add(row, seed, readers)
     for (row, seed), history in histories.items():
         models.add(row, seed, history.theta[-1], [new for readers in history.new for new in readers.values()])
     return models, histories

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from timeit import timeit
 
 import numpy as np
@@ -190,12 +189,9 @@ def gold_probabilities(models: Models, row: str) -> Plan:
         for domain, (reader,) in readers.items()
     ]
     yield tasks
-    rows = []
-    for task in tasks:
-        probability, best = task.result(), task.reader.best
-        row = {"training questions": probability["train"], "validation questions": probability["valid"]}
-        rows.append({"domain": task.domain, **row, "validation F1": best})
-    return pd.DataFrame(rows).groupby("domain", sort=False).mean()
+    rows = [{"domain": task.domain, **task.result(), "validation F1": task.reader.best} for task in tasks]
+    names = {"train": "training questions", "valid": "validation questions"}
+    return pd.DataFrame(rows).drop(columns="files").rename(columns=names).groupby("domain", sort=False).mean()
 
 
 def misleading_sentence(data: DataSettings) -> pd.DataFrame:
@@ -233,11 +229,12 @@ def training_sizes(settings: DataSettings | TextsSettings, examples: str = "ques
 def seconds_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Time pieces of work in turns after a warm-up; return the median of ``repeats`` in seconds."""
     turns = [[timeit(function, number=1) for function in work.values()] for _ in range(repeats + 1)]
-    return {name: median(seconds) for name, seconds in zip(work, zip(*turns[1:], strict=True), strict=True)}
+    return dict(zip(work, np.median(turns[1:], axis=0).tolist(), strict=True))
 
 
 LENGTH = "% of the references' words"  # a metric of which neither more nor less is better
 FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_smoothed": "Bleu-4, smoothed"}
+FREE["length"] = "Length"
 
 
 def free_answers(preset: Preset, texts: Texts) -> dict:
@@ -246,12 +243,12 @@ def free_answers(preset: Preset, texts: Texts) -> dict:
     The length is another metric.
     """
     scores, each = [], {}
-    columns = {key: (column, None) for key, column in FREE.items()} | {"length": ("Length", LENGTH)}
     for (row, _, seed), (name, answers) in texts.items():
         references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
         measured = [metrics.free_answers(of_reader, references) for of_reader in answers]
         values = {key: np.mean([of_reader[key] for of_reader in measured], axis=0) for key in measured[0]}
-        for key, (column, metric) in columns.items():
+        for key, column in FREE.items():
+            metric = LENGTH if key == "length" else None
             scores.append(Score(method=row, column=column, seed=seed, value=float(values[key]), metric=metric))
         each[row, FREE["rouge_l"], seed] = values["rouge_l_each"]
     notes = [
@@ -304,12 +301,12 @@ def keep_models(
             shutil.copytree(training.saved(), target, dirs_exist_ok=True)
         scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
         scores = [score for score in scores if score.column == name] or scores  # the others are of other models
-        columns = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
-        cells = [columns, ["---"] * len(columns), [f"{mean:.1f}" for mean in columns.values()]]
+        means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
+        cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
         table = [f"| {' | '.join(line)} |" for line in cells]
         facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
         intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
-        code = ["```python", usage.replace("FOLDER", str(target)), "```"]
-        lines = [f"# {name}: {row}", "", intro, "", *table, "", *facts, "", *code, ""]
+        code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
+        lines = [f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code]
         write_whole(target / "README.md", "\n".join(lines))
         print(f"{target}: {row}")
