@@ -104,18 +104,7 @@ def best_readers(models: Models, best: dict[str, str]) -> dict[str, Reader]:
     return {name: shared.best_of(models, row)[name][1] for name, row in best.items()}
 
 
-USAGE = """from helpers import load_reader
-
-load_reader("FOLDER").answer("your question", "a passage")
-
-# Without helpers:
-from transformers import AutoModelForQuestionAnswering, AutoTokenizer
-
-model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")"""
-
-
 def keep(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
     readers = {name: shared.best_of(models, row)[name] for name, row in record.payload["best"].items()}
-    shared.keep_models(readers, folder, record, USAGE)
+    shared.keep_models(readers, folder, record, shared.USES["spans"])

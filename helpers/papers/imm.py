@@ -60,8 +60,6 @@ def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> 
 DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}
 
 
-# --- Readers --------------------------------------------------------------------------------------------------------
-
 Readers = dict[str, "Reader"]  # by domain
 
 
@@ -379,8 +377,6 @@ def table2(preset: Preset) -> Plan:
         "notes": notes(models, rounds),
     }
 
-
-# --- The card -------------------------------------------------------------------------------------------------------
 
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"
 NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"

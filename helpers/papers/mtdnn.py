@@ -123,7 +123,6 @@ def test_readers(preset: Preset) -> Plan:
     for seed in range(preset.seeds):
         for row, model in rows(preset, seed).items():
             models.add(row, seed, {task: model})
-    yield [model for *_, (model,) in models]
     predictions = yield {part: shared.predictions_of(models, part) for part in ("valid", "test")}
     for cell, predicted in predictions["test"].items():
         limit = threshold(predicted.preset, task, predictions["valid"][cell].values()[task])  # section 3.1.5
@@ -275,26 +274,13 @@ def notes(preset: Preset) -> list[str]:
     return notes
 
 
-USES = {  # by kind of head
-    "spans": """from helpers import load_reader
-
-print(load_reader("FOLDER").answer("your question", "your passage").text)""",
-    "labels": """from transformers import pipeline
-
-print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
-    "choices": """from transformers import AutoModelForMultipleChoice
-
-model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
-}
-
-
 def keep(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the reader with all tasks that is best on validation, task by task, with a README.md of Table 2's record."""
     models, tested = yield from test_readers(preset)
     _, model = shared.best_of(models, BOTH)[questions(preset)]
     save = partial(Reader.save_task, null_threshold=tested[BOTH, model.seed].limit)
     for task, head in model.heads().items():
-        shared.keep_models({task: (BOTH, model)}, folder, table, USES[head.kind], save)
+        shared.keep_models({task: (BOTH, model)}, folder, table, shared.USES[head.kind], save)
 
 
 ABSENT = "the preset names no tasks beside the questions"

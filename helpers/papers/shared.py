@@ -284,6 +284,25 @@ def best_of(models: Models, row: str) -> dict[str, tuple[str, Training]]:
     return {name: (row, max((of[name][0] for of in seeds), key=lambda model: model.best)) for name in seeds[0]}
 
 
+USES = {  # code that loads a kept model, by kind of head
+    "spans": """from helpers import load_reader
+
+print(load_reader("FOLDER").answer("your question", "your passage").text)
+
+# Without helpers:
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")""",
+    "labels": """from transformers import pipeline
+
+print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
+    "choices": """from transformers import AutoModelForMultipleChoice
+
+model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
+}
+
+
 def keep_models(
     models: dict[str, tuple[str, Training]], folder: str, record: Record, usage: str, save: Callable | None = None
 ) -> None:
