@@ -51,9 +51,9 @@ def readers(preset: Preset, methods: Sequence[str]) -> Plan:
     models, _ = yield from imm.methods(preset, preset.imm.rounds, methods)
     for seed in range(preset.seeds):
         members, _, students = a2d.distillation(preset, "BERT", seed)
-        for row, of_row in {ENSEMBLE: members, DISTILLED: students["BERT + A2D"]}.items():
+        for row, trained in {ENSEMBLE: members, DISTILLED: students["BERT + A2D"]}.items():
             if row in methods:
-                models.add(row, seed, dict.fromkeys(preset.data.domains, of_row))
+                models.add(row, seed, dict.fromkeys(preset.data.domains, trained))
     yield [model for *_, members in models for model in members]
     return models
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -188,8 +187,8 @@ def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
         }
         for row, (start, domains) in second_stages.items():
             readers.setdefault(row, {})[i] = reader(preset, seed, f"{row}, {i}", domains, [i], start=start)
-    readers = {row: of_row for row, of_row in readers.items() if row in rows}
-    yield [model for of_row in readers.values() for model in of_row.values()]
+    readers = {row: readers[row] for row in readers if row in rows}
+    yield [model for by_domain in readers.values() for model in by_domain.values()]
     return readers
 
 
@@ -237,7 +236,11 @@ def ablations(preset: Preset) -> Plan:
 def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earlier: Sequence[str] = ()) -> Plan:
     """Train variants of IMM and ``earlier`` methods with every seed. A variant needs its rejected readers too."""
     drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
-    runs = {(v, seed): algorithm1(drawn[seed], seed, variants[v], rounds) for v, seed in product(variants, drawn)}
+    runs = {
+        (row, seed): algorithm1(drawn[seed], seed, switches, rounds)
+        for row, switches in variants.items()
+        for seed in drawn
+    }
     values = yield runs | {seed: baselines(drawn[seed], seed, earlier) for seed in drawn}
     models, histories = Models(preset), {name: values[name] for name in runs}
     for seed in drawn:
@@ -291,7 +294,9 @@ def table3(preset: Preset) -> Plan:
 
 def f1_table(models: Models, rounds: int) -> Plan:
     """Make Tables 1 and 3: F1 on test questions, and the claim that IMM beats each row that the paper has."""
-    keys = {row: [model.key for of_row, *_, (model,) in models if of_row == row] for row in models.of_rows}
+    keys = {}
+    for row, _, _, (model,) in models:
+        keys.setdefault(row, []).append(model.key)
     on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.rounds else ""
     compared = [row for row in keys if row in (*METHODS, *VARIANTS) and keys[row] != keys["IMM"]]
     return {
