@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import write_squad
+from conftest import waves_of, write_squad
 
 import helpers
 from helpers import engine
@@ -58,7 +58,7 @@ def trained(preset, files):
 
 
 def test_methods_are_selected_by_name():
-    assert domains.select_methods("") == list(domains.METHODS)
+    assert domains.select_methods("") == [*domains.METHODS.values()]
     assert domains.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
     assert domains.select_methods("Ensemble") == ["Single", domains.ENSEMBLE]
     with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
@@ -69,8 +69,7 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
     whole = preset.changed("data", domains={"trivia": "trivia"})
     assert with_every_domain(whole.data) == whole.data
-    few = domains.sizes(preset)
-    assert few[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
+    assert domains.sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 
 def test_readers_start_from_another_one_or_from_general_questions(preset, trained):
@@ -103,16 +102,21 @@ def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path,
         assert readme.startswith(f"# {name}: {row}\n") and f"\n| {name} |\n| --- |\n" in readme
         answer = helpers.load_reader(folder).answer("Who leads Gamma?", "Ann Lee leads Gamma.")
         assert answer.text and answer.text in "Ann Lee leads Gamma."
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE, folder], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["1", "False"]
+    alone = subprocess.check_output([sys.executable, "-c", ALONE, folder], cwd=tmp_path, text=True)
+    assert alone.split() == ["1", "False"]
 
 
-def test_all_methods_of_a_seed_read_the_same_draw():
-    preset = load("smoke", "imm", seeds=1, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
-    run = domains._readers_of_seed(preset, 1, [*domains.METHODS])
-    next(run)
-    readers = dict.fromkeys(preset.data.domains, None)
-    wave = run.send({"baselines": {}, "IMM": domains.imm.Rounds([readers], [])})
-    assert {reader.preset.data.draw for reader in wave} == {preset.drawn(1).data.draw}
+def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
+    preset = load("smoke", "imm", seeds=2, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+
+    def untrained(*_):
+        yield []
+        return domains.Models(preset), {}
+
+    monkeypatch.setattr(domains.imm, "methods", untrained)
+    (_, wave), models = waves_of(domains.readers(preset, domains.select_methods("")))
+    assert list(models.of_rows) == [domains.ENSEMBLE, domains.DISTILLED] and len(wave) == 2 * 2 * 3
+    for row, _, seed, members in models:
+        assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row
+    for methods in (["Single"], ["Single", domains.ENSEMBLE]):
+        assert list(waves_of(domains.readers(preset, methods))[1].of_rows) == methods[1:]

@@ -9,38 +9,29 @@ from helpers.papers.growth import at_size, growth
 from helpers.presets.load import load
 from helpers.results.records import Claim, Record, Score
 
-CLAIM = Claim(text="IMM beats BAM", above="IMM", below="BAM")
+CLAIMS = [Claim(text=f"IMM beats {row}", above="IMM", below=row) for row in ("BAM", "raw logits")]
 RUN = {"commit": "abc", "dirty": False, "device": "a CPU", "versions": {}, "seconds": 1.0, "parameters": {}}
 
 
-def table_of(values):
-    """A paper's table: scores by method, column and seed, less those of BAM's last column with few examples."""
+def points_of(artefact, values):
+    """Points and parts of a paper's table with scores by method and column; few examples have no raw logits."""
 
     def table(preset):
         yield []
-        scores = [Score(method=m, column=c, seed=s, value=value) for (m, c, s), value in values.items()]
-        return {"scores": [one for one in scores if preset.data.train_size >= 24 or one.method != "raw logits"]}
+        rows = {row for row, _ in values if preset.data.train_size >= 24 or row != "raw logits"}
+        scores = [Score(method=m, column=c, seed=0, value=value) for (m, c), value in values.items() if m in rows]
+        return {"scores": scores, "claims": [claim for claim in CLAIMS if claim.below in rows]}
 
-    def with_claims(preset):
-        own = Claim(text="IMM beats raw logits", above="IMM", below="raw logits")
-        parts = yield from table(preset)
-        methods = {score.method for score in parts["scores"]}
-        return parts | {"claims": [claim for claim in (CLAIM, own) if claim.below in methods]}
-
-    return with_claims
-
-
-def points_of(artefact, values):
     preset = load("smoke").model_copy(update={"sizes": [1 / 3, 1.0]})
-    paper = Paper("imm", "Liu: mutual", growth={artefact: (table_of(values), "data")})
+    paper = Paper("imm", "Liu: mutual", growth={artefact: (table, "data")})
     parts = engine.run(growth(paper, preset), preset.engine)
     Record.model_validate({**parts, "artefact": "imm/growth", "kind": "curve", "preset": "smoke", "run": RUN})
     return {(score.method, score.column, score.x): score.value for score in parts["scores"]}, parts
 
 
 def test_each_seeds_mean_by_the_number_of_examples():
-    values = {("Mix", "a", 0): 1.0, ("IMM", "a", 0): 60.0, ("IMM", "b", 0): 70.0, ("BAM", "a", 0): 50.0}
-    points, parts = points_of("table1", values | {("BAM", "b", 0): 51.0, ("raw logits", "a", 0): 2.0})
+    values = {("Mix", "a"): 1.0, ("IMM", "a"): 60.0, ("IMM", "b"): 70.0, ("BAM", "a"): 50.0, ("BAM", "b"): 51.0}
+    points, parts = points_of("table1", values | {("raw logits", "a"): 2.0})
     # A row that no claim compares, and one that a size lacks, are left out.
     means = {"IMM": 65.0, "BAM": 50.5}
     assert points == {(method, "IMM, Table 1", x): value for x in (8, 24) for method, value in means.items()}
@@ -50,7 +41,7 @@ def test_each_seeds_mean_by_the_number_of_examples():
 
 
 def test_columns_without_an_average_are_panels():
-    points, _ = points_of("table2", {(m, c, 0): 50.0 for m in ("IMM", "BAM") for c in ("Dev", "AddSent")})
+    points, _ = points_of("table2", {(m, c): 50.0 for m in ("IMM", "BAM") for c in ("Dev", "AddSent")})
     assert {column for _, column, _ in points} == {"Dev", "AddSent"} and len(points) == 8
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from conftest import waves_of
 
 from helpers.engine import run
 from helpers.papers import imm, imm_rounds, shared
@@ -17,36 +18,32 @@ NAMES = ("encyclopedia", "news", "search")
 
 
 @pytest.fixture
-def preset(results):
+def preset(results, monkeypatch):
+    """One seed, whose readers need no training: they are better in every round."""
+    monkeypatch.setattr(Reader, "best", property(lambda self: float(self.label.partition("round ")[2][:1] or 0)))
     return load("smoke", "imm", seeds=1)
 
 
-def drive(monkeypatch, plan, validation_f1):
-    """Run a plan without training: ``validation_f1`` gives the score of every reader. Return waves and value."""
-    monkeypatch.setattr(Reader, "best", property(validation_f1))
-    waves = []
-    while True:
-        try:
-            waves.append(list(next(plan)))
-        except StopIteration as stop:
-            return waves, stop.value
+def rounds_of(preset, rounds=1, seed=0, **switches):
+    return waves_of(algorithm1(preset, seed, preset.imm.model_copy(update=switches), rounds))[1]
 
 
-def better_every_round(reader):
-    return float(reader.label.split("round ")[1][0]) if "round" in reader.label else 0.0
+def rows_of(preset):
+    return waves_of(baselines(preset, 0))[1]
 
 
-def rounds_of(monkeypatch, preset, rounds=1, seed=0, f1=better_every_round, **switches):
-    plan = algorithm1(preset, seed, preset.imm.model_copy(update=switches), rounds)
-    return drive(monkeypatch, plan, f1)
+def by_name(monkeypatch, scores, other):
+    """Let readers score by a part of their name."""
+    best = property(lambda self: float(next((scores[name] for name in scores if name in self.label), other)))
+    monkeypatch.setattr(Reader, "best", best)
 
 
 def keys_of(readers):
     return {i: reader.key for i, reader in readers.items()}
 
 
-def test_a_round_of_algorithm_1(monkeypatch, preset):
-    waves, history = rounds_of(monkeypatch, preset, 2)
+def test_a_round_of_algorithm_1(preset):
+    waves, history = waves_of(algorithm1(preset, 0, preset.imm, 2))
     assert len(waves) == 2 and len(history.theta) == 3 and history.new == history.theta[1:]
     for old, new in zip(history.theta, history.new, strict=False):
         for i, theta in new.items():
@@ -63,11 +60,8 @@ def test_a_round_of_algorithm_1(monkeypatch, preset):
 
 def test_the_better_reader_stays_and_it_stops_when_none_improves(monkeypatch, preset):
     scores = {"Single": 50, "theta, news, round 1": 60, "theta, search, round 1": 40, "theta, news, round 2": 60}
-
-    def f1(reader):
-        return next((float(score) for name, score in scores.items() if name in reader.label), 10.0)
-
-    _, history = rounds_of(monkeypatch, preset, 5, f1=f1)
+    by_name(monkeypatch, scores, 10)
+    history = rounds_of(preset, 5)
     labels = [{i: reader.label for i, reader in theta.items()} for theta in history.theta]
     assert labels[1]["news"] == "IMM theta, news, round 1, seed 0"
     assert labels[1]["search"] == labels[0]["search"] and "Single" in labels[0]["search"]  # the new one was worse
@@ -76,10 +70,9 @@ def test_the_better_reader_stays_and_it_stops_when_none_improves(monkeypatch, pr
     assert history.new[0]["search"].label == "IMM theta, search, round 1, seed 0"
 
 
-def test_what_the_switches_change(monkeypatch, preset):
+def test_what_the_switches_change(preset):
     def first(**switches):
-        _, history = rounds_of(monkeypatch, preset, **switches)
-        theta = history.new[0]["encyclopedia"]
+        theta = rounds_of(preset, **switches).new[0]["encyclopedia"]
         return theta.start, theta
 
     phi, _ = first()
@@ -103,8 +96,8 @@ def test_one_domain_cannot_learn_from_others(results):
         next(algorithm1(preset, 0, preset.imm, 1))
 
 
-def test_the_rows_of_table_1(monkeypatch, preset):
-    _, methods = drive(monkeypatch, baselines(preset, 0), better_every_round)
+def test_the_rows_of_table_1(preset):
+    methods = rows_of(preset)
     assert tuple(methods) == imm.METHODS[:-1]
     row, near = {name: readers["news"] for name, readers in methods.items()}, tfidf_weights(preset.data)["news"]
     nearest = max(near, key=near.get)
@@ -117,35 +110,27 @@ def test_the_rows_of_table_1(monkeypatch, preset):
     assert all(reader.selected_by in (("news",), NAMES) for reader in row.values())
 
 
-def test_steps_by_epochs_or_the_same_for_all(monkeypatch, preset):
-    epochs = preset.training.epochs
-    _, history = rounds_of(monkeypatch, preset)
+def test_steps_by_epochs_or_the_same_for_all(preset):
+    epochs, history = preset.training.epochs, rounds_of(preset)
     theta = history.new[0]["news"]
     assert history.theta[0]["news"].steps() == theta.steps() == budget(preset, ["news"], epochs)
     assert theta.start.steps() == budget(preset, ["encyclopedia", "search"], epochs)
     equal = imm.equal_steps(preset)
-    _, methods = drive(monkeypatch, baselines(equal, 0), better_every_round)
-    _, history = rounds_of(monkeypatch, equal)
-    for reader in [*(readers["news"] for readers in methods.values()), history.new[0]["news"]]:
+    for reader in [*(readers["news"] for readers in rows_of(equal).values()), rounds_of(equal).new[0]["news"]]:
         steps, stage = 0, reader
         while stage:
             steps, stage = steps + stage.steps(), stage.start
         assert abs(steps - budget(equal, NAMES, epochs)) <= 1
-    short = imm.equal_steps(preset).model_copy(update={"training": preset.training.model_copy(update={"epochs": 0.01})})
-    _, history = rounds_of(monkeypatch, short)
     with pytest.raises(ValueError, match="make 1 step for 2 stages"):
-        history.new[0]["news"].steps()
+        rounds_of(equal.changed("training", epochs=0.01)).new[0]["news"].steps()
 
 
-def test_the_same_training_has_one_key_under_any_name(monkeypatch, preset):
-    _, once = rounds_of(monkeypatch, preset, 1)
-    _, methods = drive(monkeypatch, baselines(preset, 0), better_every_round)
-    assert keys_of(once.theta[0]) == keys_of(methods["Single"])
-    _, longer = rounds_of(monkeypatch, preset, 3)
+def test_the_same_training_has_one_key_under_any_name(preset):
+    once, longer = rounds_of(preset), rounds_of(preset, 3)
+    assert keys_of(once.theta[0]) == keys_of(rows_of(preset)["Single"])
     assert keys_of(longer.theta[1]) == keys_of(once.theta[1]) != keys_of(longer.theta[2])
-    _, other = rounds_of(monkeypatch, preset, 1, seed=1)
-    assert other.theta[1]["news"].key != once.theta[1]["news"].key
-    _, orders = rounds_of(monkeypatch, preset, 2, new_order=False)
+    assert rounds_of(preset, seed=1).theta[1]["news"].key != once.theta[1]["news"].key
+    orders = rounds_of(preset, 2, new_order=False)
     assert {reader.order for theta in orders.theta for reader in theta.values()} == {0}
     assert [longer.new[k]["news"].order for k in range(3)] == [0, 1, 2]
 
@@ -192,20 +177,18 @@ def test_the_loss_by_hand():
     assert weighted == {"likelihood": round(0.25 * math.log(2), 4), "divergence": 0.0675}  # Eq. 7
 
 
-def test_controls_have_rows_and_seeds_of_their_own(monkeypatch, preset):
+def test_controls_have_rows_and_seeds_of_their_own(preset):
     controlled = preset.model_copy(update={"seeds": 3}).changed("imm", controls=True, other_seeds=2)
-    plans = next(imm.ablations(controlled))
-    assert list(dict.fromkeys(row for row, _ in plans)) == [*imm.VARIANTS, *imm.OTHER_DISTANCES, *imm.CONTROLS]
-    assert list(dict.fromkeys(row for row, _ in next(imm.ablations(preset)))) == [*imm.VARIANTS, *imm.OTHER_DISTANCES]
+    for each, rows in ((preset, imm.VARIANTS | imm.OTHER_DISTANCES), (controlled, imm.VARIANTS | imm.CONTROLS)):
+        assert {(row, seed) for row in rows for seed in range(each.seeds)} <= {*next(imm.ablations(each))}
+    assert not {(row, 0) for row in imm.CONTROLS} & {*next(imm.ablations(preset))}
     assert imm.equal_steps(controlled).seeds == 2 and imm.equal_steps(preset).seeds == 1
     assert run(imm.table1_equal(preset), preset.engine) == {}
 
 
 def test_accepted_readers_are_counted(monkeypatch, preset):
-    scores = {"theta, news, round 1": 60.0, "theta, search, round 1": 40.0}
-    _, history = rounds_of(
-        monkeypatch, preset, f1=lambda r: next((f1 for name, f1 in scores.items() if name in r.label), 50.0)
-    )
+    by_name(monkeypatch, {"theta, news, round 1": 60, "theta, search, round 1": 40}, 50)
+    history = rounds_of(preset)
     parts = imm_rounds.count_accepted({("IMM", 0): history})
     (score,) = parts["scores"]
     assert (parts["unit"], parts["notes"], score.column, score.value) == ("domains of 3", [], "round 1", 2)
@@ -225,16 +208,14 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
     for row, key in {"Single": "a", "BAM": "b", "IMM": "c", "raw logits": "d"}.items():
         models.add(row, 0, {"news": SimpleNamespace(key=key)})
     claims = run(imm.f1_table(models, preset.imm.rounds), preset.engine)["claims"]
-    assert [(claim.text, claim.primary) for claim in claims] == [
-        ("IMM beats Single", False),
-        ("IMM beats BAM", True),
-    ]
+    assert [(claim.text, claim.primary) for claim in claims] == [("IMM beats Single", False), ("IMM beats BAM", True)]
     models.add("BAM", 0, {"news": SimpleNamespace(key="c")})  # as with two domains, where a row may be IMM itself
     assert [claim.below for claim in run(imm.f1_table(models, 1), preset.engine)["claims"]] == ["Single"]
 
 
 @pytest.mark.slow
-def test_trained_readers_learn_from_stored_logits(preset):
+def test_trained_readers_learn_from_stored_logits(results):
+    preset = load("smoke", "imm", seeds=1)
     models, histories = run(imm.methods(preset, 1), preset.engine)
     theta = histories["IMM", 0].new[0]["news"]
     batch = theta.batches().at(0)

@@ -1,7 +1,5 @@
 """What a paper declares of itself. Runner, session and report know papers by their cards alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What the corpora look like, and what a guess of the answer's type would score."""
 
-from __future__ import annotations
-
 from collections import Counter
 from html import escape
 
@@ -13,7 +11,7 @@ from helpers.data.mini import world as mini
 from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.metrics import f1
 from helpers.papers.card import Artefact, Notebook, Paper
-from helpers.presets.schema import DataSettings, Preset
+from helpers.presets.schema import DataSettings
 
 BINS = 20
 SHOWN = 700  # characters of a passage in an example
@@ -24,40 +22,35 @@ def overview(data: DataSettings) -> dict:
     domains = load_domains(data)
     questions = {name: [example.question for example in domain.train] for name, domain in domains.items()}
     passages = {name: list({example.context for example in domain.train}) for name, domain in domains.items()}
-    shares = {}
-    for name, texts in questions.items():
-        counts = Counter(map(question_word, texts))
-        shares[name] = {word: counts[word] / len(texts) for word in (*QUESTION_WORDS, "other")}
+    words = {name: Counter(map(question_word, texts)) for name, texts in questions.items()}
     return {
         "sizes": sizes(domains),
         "passage_lengths": _histograms(passages),
         "question_lengths": _histograms(questions),
-        "question_words": shares,
+        "question_words": {
+            name: {word: counts[word] / counts.total() for word in (*QUESTION_WORDS, "other")}
+            for name, counts in words.items()
+        },
         "fingerprints": {name: fingerprint(data, name) for name in domains},
     }
 
 
 def sizes(domains: dict[str, Domain]) -> dict[str, dict[str, int]]:
     """Count the questions of each part and the distinct passages, by domain."""
-    return {
-        name: {
-            **{part: len(getattr(domain, part)) for part in ("train", "valid", "test")},
-            "passages": len({e.context for part in (domain.train, domain.valid, domain.test) for e in part}),
-        }
-        for name, domain in domains.items()
-    }
+    counts = {}
+    for name, domain in domains.items():
+        parts = {part: getattr(domain, part) for part in ("train", "valid", "test")}
+        counts[name] = {part: len(examples) for part, examples in parts.items()}
+        counts[name]["passages"] = len({example.context for examples in parts.values() for example in examples})
+    return counts
 
 
 def _histograms(texts: dict[str, list[str]]) -> dict[str, dict[str, list[int]]]:
     lengths = {name: [len(text.split()) for text in of_domain] for name, of_domain in texts.items()}
     longest = max(np.percentile(of_domain, 99) for of_domain in lengths.values())  # a few would squeeze the rest
-    step = max(1, int(np.ceil(longest / BINS)))
-    edges = np.arange(0, step * (BINS + 1) + 1, step)
-    clipped = {name: np.minimum(of_domain, edges[-1] - 1) for name, of_domain in lengths.items()}
-    return {
-        name: {"edges": edges.tolist(), "counts": np.histogram(values, edges)[0].tolist()}
-        for name, values in clipped.items()
-    }
+    edges = np.arange(BINS + 2) * max(1, int(np.ceil(longest / BINS)))
+    counts = {name: np.histogram(np.minimum(values, edges[-1] - 1), edges)[0] for name, values in lengths.items()}
+    return {name: {"edges": edges.tolist(), "counts": of_domain.tolist()} for name, of_domain in counts.items()}
 
 
 def example_html(domain: Domain) -> str:
@@ -87,10 +80,7 @@ def type_guess(data: DataSettings) -> dict[str, float]:
     return guesses
 
 
-def _without_sizes(preset: Preset) -> str:
-    return "" if preset.sizes else "the preset has no other sizes of the training data (sizes)"
-
-
+NO_SIZES = "the preset has no other sizes of the training data (sizes)"
 CARD = Paper(
     key="corpora",
     title="The corpora",
@@ -98,6 +88,6 @@ CARD = Paper(
     notebooks=(
         Notebook("00_corpora"),
         Notebook("17_playground", shows_models=True),
-        Notebook("18_growth", left_out=_without_sizes),
+        Notebook("18_growth", left_out=lambda p: "" if p.sizes else NO_SIZES),
     ),
 )

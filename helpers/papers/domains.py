@@ -1,8 +1,7 @@
 """Your own domains: readers of each by several methods, side by side, and the best of each on validation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -16,17 +15,19 @@ from helpers.reading import Reader
 from helpers.results.records import Record
 
 ENSEMBLE, DISTILLED, BEST = "Mix ensemble", "A2D", "best on validation"
-METHODS = ("Single", "Mix", "FT", "BAM", "IMM", ENSEMBLE, DISTILLED)
+METHODS = {row: row for row in ("Single", "Mix", "FT", "BAM", "IMM")} | {"Ensemble": ENSEMBLE, "A2D": DISTILLED}
 FEWEST = 100  # questions to train or test on; with fewer, a score says little
 
 
 def select_methods(names: str) -> list[str]:
-    """Return the methods that a text names, in the order of `METHODS`; all where it is empty. Raises UserError."""
-    words = names.replace(ENSEMBLE, "Ensemble").split()
-    chosen = [method for method in METHODS if method.replace(ENSEMBLE, "Ensemble") in words]
-    if unknown := set(words) - {method.replace(ENSEMBLE, "Ensemble") for method in chosen}:
+    """Return the rows of the methods that a text names by words of `METHODS`; all where it is empty. Raises UserError.
+
+    Single is always among them.
+    """
+    words = names.split()
+    if unknown := set(words) - set(METHODS):
         raise UserError(f"methods: {min(unknown)!r}; expected some of {', '.join(METHODS)}, separated by spaces")
-    return ["Single", *(method for method in chosen or METHODS if method != "Single")]
+    return [row for word, row in METHODS.items() if word in ("Single", *(words or METHODS))]
 
 
 def initialised_from(preset: Preset, start: str, general: str) -> Plan:
@@ -47,30 +48,14 @@ def initialised_from(preset: Preset, start: str, general: str) -> Plan:
 
 def readers(preset: Preset, methods: Sequence[str]) -> Plan:
     """Train readers of every domain by some methods, with every seed. Returns their `Models`."""
-    runs = yield {seed: _readers_of_seed(preset, seed, methods) for seed in range(preset.seeds)}
-    models = Models(preset)
-    for method in methods:
-        for seed, rows in runs.items():
-            models.add(method, seed, *rows[method])
-    return models
-
-
-def _readers_of_seed(preset: Preset, seed: int, methods: Sequence[str]) -> Plan:
-    names, drawn = list(preset.data.domains), preset.drawn(seed)
-    plans = {"baselines": imm.baselines(drawn, seed, [row for row in methods if row in imm.METHODS[:-1]])}
-    if "IMM" in methods:
-        plans["IMM"] = imm.algorithm1(drawn, seed, drawn.imm, drawn.imm.rounds)
-    values = yield plans
-    rows = {row: (readers, ()) for row, readers in values["baselines"].items()}
-    if "IMM" in methods:
-        history = values["IMM"]
-        rows["IMM"] = history.theta[-1], [new for readers in history.new for new in readers.values()]
-    if {ENSEMBLE, DISTILLED} & set(methods):
+    models, _ = yield from imm.methods(preset, preset.imm.rounds, methods)
+    for seed in range(preset.seeds):
         (student,) = a2d.distillation(preset, "BERT", seed).values()
-        members = student.ensemble.members
-        rows |= {ENSEMBLE: (dict.fromkeys(names, members), ()), DISTILLED: (dict.fromkeys(names, student), ())}
-        yield [*members, *([student] if DISTILLED in methods else [])]
-    return rows
+        for row, trained in {ENSEMBLE: student.ensemble.members, DISTILLED: student}.items():
+            if row in methods:
+                models.add(row, seed, dict.fromkeys(preset.data.domains, trained))
+    yield [model for *_, members in models for model in members]
+    return models
 
 
 def table(models: Models) -> Plan:
@@ -79,12 +64,13 @@ def table(models: Models) -> Plan:
     The payload names the best method of each domain on validation, averaged over seeds; the last row are its readers.
     """
     best = yield from best_on_validation(models)
-    chosen = Models(models.preset, dict(models.of_rows), dict(models.needs))
-    for seed in range(models.preset.seeds):
-        chosen.add(BEST, seed, {name: models.of_rows[row][seed][name] for name, row in best.items()})
-    parts = yield from shared.answer_table(chosen, lambda domain: {domain: f"test/{domain}"})
-    claim = shared.better(BEST, "Single", "beats")
-    facts = {"baselines": ["Single"], "claims": [claim], "payload": {"best": best}}
+    chosen = {
+        seed: {name: models.of_rows[row][seed][name] for name, row in best.items()}
+        for seed in range(models.preset.seeds)
+    }
+    models = replace(models, of_rows=models.of_rows | {BEST: chosen})
+    parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
+    facts = {"baselines": ["Single"], "claims": [shared.better(BEST, "Single", "beats")], "payload": {"best": best}}
     return {**parts, **facts, "notes": sizes(models.preset)}
 
 
@@ -97,7 +83,7 @@ def best_on_validation(models: Models) -> Plan:
         (row, domain, seed): (members, f"valid/{domain}") for row, domain, seed, members in models if len(members) == 1
     }
     f1 = shared.mean_f1(models.preset, (yield from shared.answer_sets(models.preset, cells)))
-    rows, seeds = list(dict.fromkeys(row for row, *_ in cells)), range(models.preset.seeds)
+    rows, seeds = dict.fromkeys(row for row, *_ in cells), range(models.preset.seeds)
     return {
         name: max(rows, key=lambda row: mean(f1[row, name, seed] for seed in seeds))
         for name in models.preset.data.domains
@@ -106,28 +92,19 @@ def best_on_validation(models: Models) -> Plan:
 
 def sizes(preset: Preset) -> list[str]:
     """State the training and test questions of each domain, and which domains have too few."""
-    domains = load_domains(preset.data)
-    counts = {name: (len(domain.train), len(domain.test)) for name, domain in domains.items()}
+    counts = {name: (len(domain.train), len(domain.test)) for name, domain in load_domains(preset.data).items()}
     listed = ", ".join(f"{name} {train:,} and {test:,}" for name, (train, test) in counts.items())
-    few = [name for name, numbers in counts.items() if min(numbers) < FEWEST]
+    few = ", ".join(name for name, numbers in counts.items() if min(numbers) < FEWEST)
     notes = [f"training and test questions: {listed}"]
-    return notes + [f"fewer than {FEWEST} questions to train or to test on: {', '.join(few)}"] * bool(few)
+    return [*notes, f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else notes
 
 
 def best_readers(models: Models, best: dict[str, str]) -> dict[str, Reader]:
     """Return each domain's reader by its best method, of the seed with the best F1 on validation questions."""
-    readers = {name: [of_seed[name][0] for of_seed in models.of_rows[row].values()] for name, row in best.items()}
-    return {name: max(of_seeds, key=lambda reader: reader.best) for name, of_seeds in readers.items()}
+    return {name: shared.best_of(models, row)[name][1] for name, row in best.items()}
 
 
 def keep(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
-    best = record.payload["best"]
-    readers = {name: (best[name], reader) for name, reader in best_readers(models, best).items()}
-    usage = (
-        'from helpers import load_reader\n\nload_reader("FOLDER").answer("your question", "a passage")\n\n'
-        "# Without helpers:\nfrom transformers import AutoModelForQuestionAnswering, AutoTokenizer\n\n"
-        'model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")\n'
-        'tokenizer = AutoTokenizer.from_pretrained("FOLDER")'
-    )
-    shared.keep_models(readers, folder, record, usage)
+    readers = {name: shared.best_of(models, row)[name] for name, row in record.payload["best"].items()}
+    shared.keep_models(readers, folder, record, shared.USES["spans"])

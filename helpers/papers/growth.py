@@ -1,13 +1,12 @@
 """When a method helps: the papers' headline tables against the number of training examples."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from helpers import papers
-from helpers.data.load import load
+from helpers.data.load import load_domains
 from helpers.engine import Plan
 from helpers.papers.card import Paper
 from helpers.presets.schema import Preset
@@ -24,23 +23,22 @@ def growth(paper: Paper, preset: Preset) -> Plan:
     """
     presets = {size: at_size(preset, size) for size in preset.sizes}
     parts = yield {
-        (name, size): table(own) for name, (table, _) in paper.growth.items() for size, own in presets.items()
+        (name, size): table(of_size) for name, (table, _) in paper.growth.items() for size, of_size in presets.items()
     }
-    scores, notes, unit = [], [], ""
+    scores, notes = [], []
     for name, (_, section) in paper.growth.items():
         card = papers.artefact(f"{paper.key}/{name}")
-        label, of_sizes = card.title.partition(":")[0], {size: parts[name, size] for size in presets}
-        everywhere = set.intersection(*({score.method for score in part["scores"]} for part in of_sizes.values()))
-        for size, part in of_sizes.items():
-            number = training_examples(presets[size], section)
+        label = card.title.partition(":")[0]
+        everywhere = set.intersection(*({score.method for score in parts[name, size]["scores"]} for size in presets))
+        for size, of_size in presets.items():
+            part, number = parts[name, size], training_examples(of_size, section)
             scores += _points(part, everywhere, label if card.average else "", number)
             seeds = len({score.seed for score in part["scores"]})
             counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
             notes.append(f"{label}: {number:,} training examples per domain or task on average, {counted}")
-        unit = card.unit
     return {
-        "title": f"{paper.title.partition(':')[0]}: {unit} by the number of training examples",
-        "unit": unit,
+        "title": f"{paper.title.partition(':')[0]}: {card.unit} by the number of training examples",
+        "unit": card.unit,
         "payload": {"x": "training examples of a domain or task, on average", "scale": "log"},
         "scores": scores,
         "notes": notes,
@@ -54,27 +52,25 @@ def at_size(preset: Preset, size: float) -> Preset:
     """
     if size == 1:
         return preset
-    epochs = round(float(2 ** -(np.log(size) / np.log(3))), 3)
+    epochs = round(2 ** -math.log(size, 3), 3)
     changed = preset.model_copy(update={"seeds": min(SEEDS, preset.seeds)}).changed("imm", controls=False)
     for section in ("data", "mnli", "reviews", "tasks"):
         settings = getattr(preset, section)
-        key = "train_size" if settings.train_size else "train_times" if section == "tasks" else "train_share"
-        value = size * getattr(settings, key)
-        changed = changed.changed(section, **{key: round(value) if key == "train_size" else round(value, 4)})
-    for section, key in (
-        ("training", "epochs"),
-        ("mnemonic", "epochs"),
-        ("hrkd", "epochs"),
-        ("mtdnn_kd", "tuning_epochs"),
-    ):
+        if settings.train_size:
+            sizes = {"train_size": round(size * settings.train_size)}
+        else:
+            key = "train_times" if section == "tasks" else "train_share"
+            sizes = {key: round(size * getattr(settings, key), 4)}
+        changed = changed.changed(section, **sizes)
+    for section in ("training", "mnemonic", "hrkd", "mtdnn_kd"):
+        key = "tuning_epochs" if section == "mtdnn_kd" else "epochs"
         changed = changed.changed(section, **{key: round(epochs * getattr(getattr(preset, section), key), 4)})
     return changed
 
 
 def training_examples(preset: Preset, section: str) -> int:
     """Count the training examples of a section's domains or tasks in the first draw, on average."""
-    settings = getattr(preset.drawn(0), section)
-    return round(np.mean([len(load(settings, name).train) for name in settings.named]))
+    return round(np.mean([len(domain.train) for domain in load_domains(getattr(preset.drawn(0), section)).values()]))
 
 
 def _points(part: dict, everywhere: set[str], label: str, number: int) -> Iterator[Score]:

@@ -1,13 +1,11 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020, IJCAI)."""
 
-from __future__ import annotations
-
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -15,7 +13,7 @@ from helpers import reading
 from helpers.batches.plans import Batches
 from helpers.data.load import training_questions
 from helpers.data.similarity import nearest, question_similarity, similarities, tfidf_weights
-from helpers.engine import Plan, side_by_side
+from helpers.engine import Plan
 from helpers.loop import Batch
 from helpers.papers import shared
 from helpers.papers.card import Artefact, Notebook, Paper
@@ -61,8 +59,6 @@ def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> 
 DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}
 
 
-# --- Readers --------------------------------------------------------------------------------------------------------
-
 Readers = dict[str, "Reader"]  # by domain
 
 
@@ -107,31 +103,22 @@ class Reader(reading.Reader):
 
 
 def reader(
-    preset: Preset, seed: int, label: str, domains: Sequence[str], selected_by: Sequence[str] = (), **parts
+    preset: Preset, seed: int, label: str, domains: list[str], selected_by: Sequence[str] = (), stages: int = 2, **parts
 ) -> Reader:
     """Name the training of a reader. With ``imm.steps = "equal"`` all have the same steps, in two stages or in one."""
-    equal = preset.imm.steps == "equal"
-    parts = {"stages": 2, **parts}
-    return Reader(
-        preset=preset,
-        label=f"{label}, seed {seed}",
-        seed=seed,
-        domains=tuple(domains),
-        selected_by=tuple(selected_by),
-        budget=tuple(preset.data.domains) if equal else (),
-        **parts | ({} if equal else {"stages": 1}),
-    )
+    parts |= {"seed": seed, "domains": tuple(domains), "selected_by": tuple(selected_by)}
+    if preset.imm.steps == "equal":
+        parts |= {"budget": tuple(preset.data.domains), "stages": stages}
+    return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
 
 
 def lessons(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
     """Return what a student's training holds of its teachers, by domain, and of what is matched of them."""
-    if not teachers:
-        return {}
     logits = {
         j: TeacherLogits(preset=preset, label=f"logits of {teacher.label}", reader=teacher, domain=j)
         for j, teacher in teachers.items()
     }
-    return {"teachers": logits, "matched": switches.kd_space, "annealing": switches.annealing}
+    return {"teachers": logits, "matched": switches.kd_space, "annealing": switches.annealing} if teachers else {}
 
 
 def single_readers(preset: Preset, seed: int) -> Readers:
@@ -159,19 +146,13 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
         for i in theta:
             weights = nearest(s[i], switches.sources)
             teachers = {j: theta[j] for j in theta if j in weights}
-            phi[i] = reader(  # lines 5, 6: Eqs. 4 to 7
-                *(preset, seed, f"IMM phi, {i}, round {k + 1}", list(teachers)),
-                start=theta[i] if switches.multi_domain_start == "theta" else None,
-                weights=weights,
-                order=order,
-                **lessons(preset, teachers if switches.teach_multi_domain else {}, switches),
-            )
-            new[i] = reader(  # lines 7, 8: Eqs. 8 to 11
-                *(preset, seed, f"IMM theta, {i}, round {k + 1}", [i], [i]),
-                start=phi[i],
-                order=order,
-                **lessons(preset, {i: theta[i]} if switches.teach_target else {}, switches),
-            )
+            start = theta[i] if switches.multi_domain_start == "theta" else None
+            taught = lessons(preset, teachers if switches.teach_multi_domain else {}, switches)
+            parts = {"start": start, "weights": weights, "order": order, **taught}
+            phi[i] = reader(preset, seed, f"IMM phi, {i}, round {k + 1}", [*teachers], **parts)  # 5, 6: Eqs. 4 to 7
+            taught = lessons(preset, {i: theta[i]} if switches.teach_target else {}, switches)
+            parts = {"start": phi[i], "order": order, **taught}
+            new[i] = reader(preset, seed, f"IMM theta, {i}, round {k + 1}", [i], [i], **parts)  # 7, 8: Eqs. 8 to 11
         yield [*theta.values(), *new.values()]
         gain = {i: new[i].best - theta[i].best for i in theta}  # EvalModel: F1 on validation questions
         theta = {i: theta[i] if gain[i] < 0 else new[i] for i in theta}  # lines 9 to 11
@@ -187,37 +168,28 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
 METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
 
 
-def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS[:-1]) -> Plan:
+def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
     """Train rows of Table 1 beside IMM. Returns for each method its reader of each domain."""
-    names, single = list(preset.data.domains), single_readers(preset, seed)
-    s = tfidf_weights(preset.data)
-    closest = {i: max(s[i], key=s[i].__getitem__) for i in names}
-    pairs = {i: [j for j in names if j in (i, closest[i])] for i in names}
-
-    def second(method: str, start: Readers, domains: dict[str, list[str]]) -> Readers:
-        return {i: reader(preset, seed, f"{method}, {i}", domains[i], [i], start=start[i]) for i in names}
-
+    names, single, s = list(preset.data.domains), single_readers(preset, seed), tfidf_weights(preset.data)
     mix = reader(preset, seed, "Mix", names, names, stages=1)
-    others = {i: reader(preset, seed, f"mix without {i}", [j for j in names if j != i]) for i in names}
-    source = {j: reader(preset, seed, f"source {j}", [j]) for j in sorted(set(closest.values()))}
     unified = reader(preset, seed, "BAM, unified", names, **lessons(preset, single, preset.imm))
-    alone, everything, similar = (
-        {i: [i] for i in names},
-        {i: names for i in names},
-        {i: source[closest[i]] for i in names},
-    )
-    methods = {
-        "Single": single,
-        "Mix": {i: mix for i in names},
-        "FT": second("FT", others, alone),
-        "MS-FT": second("MS-FT", similar, alone),
-        "MFT": second("MFT", others, everything),
-        "MS-MFT": second("MS-MFT", similar, pairs),
-        "BAM": second("BAM", {i: unified for i in names}, alone),
-    }
-    methods = {row: methods[row] for row in rows}
-    yield [model for readers in methods.values() for model in readers.values()]
-    return methods
+    readers = {"Single": single, "Mix": dict.fromkeys(names, mix)}
+    for i in names:
+        closest = max(s[i], key=s[i].__getitem__)
+        others = reader(preset, seed, f"mix without {i}", [j for j in names if j != i])
+        source = reader(preset, seed, f"source {closest}", [closest])
+        second_stages = {
+            "FT": (others, [i]),
+            "MS-FT": (source, [i]),
+            "MFT": (others, names),
+            "MS-MFT": (source, [j for j in names if j in (i, closest)]),
+            "BAM": (unified, [i]),
+        }
+        for row, (start, domains) in second_stages.items():
+            readers.setdefault(row, {})[i] = reader(preset, seed, f"{row}, {i}", domains, [i], start=start)
+    readers = {row: readers[row] for row in readers if row in rows}
+    yield [model for by_domain in readers.values() for model in by_domain.values()]
+    return readers
 
 
 # --- Parts that can be left out (Table 3) ---------------------------------------------------------------------------
@@ -245,37 +217,38 @@ HEADLINES = ("BAM", UNTAUGHT)  # the best earlier method of Table 1; Table 3's r
 PRINTED_ROUNDS = 3  # of IMM in the paper's tables (section 5.3)
 FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" is read here (section 5.3)
 
+Histories = dict[tuple[str, int], Rounds]  # by row and seed
 
-def methods(preset: Preset, rounds: int) -> Plan:
-    """Train the rows of Table 1 with every seed. Returns their `Models`, and the `Rounds` of IMM by row and seed."""
-    drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
-    rows = yield {
-        "baselines": side_by_side({seed: baselines(own, seed) for seed, own in drawn.items()}),
-        "IMM": side_by_side({seed: algorithm1(own, seed, own.imm, rounds) for seed, own in drawn.items()}),
-    }
-    models, histories = Models(preset), {("IMM", seed): history for seed, history in rows["IMM"].items()}
-    for method, seed in itertools.product(METHODS[:-1], drawn):
-        models.add(method, seed, rows["baselines"][seed][method])
-    return add_rounds(models, histories), histories
+
+def methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) -> Plan:
+    """Train rows of Table 1 with every seed. Returns their `Models`, and the `Histories` of IMM."""
+    return (yield from train(preset, {"IMM": preset.imm} if "IMM" in rows else {}, rounds, rows))
 
 
 def ablations(preset: Preset) -> Plan:
-    """Train the rows of Table 3 with every seed. Returns their `Models`, and the `Rounds` of each row and seed."""
+    """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
     paper = preset.imm.model_copy(update={"kd_space": "gold"})  # each row switches something of IMM with Eqs. 5 and 9
     rows = VARIANTS | OTHER_DISTANCES | (CONTROLS if preset.imm.controls else {})
-    histories = yield {
-        (row, seed): algorithm1(preset.drawn(seed), seed, paper.model_copy(update=changes), preset.imm.ablation_rounds)
-        for row, changes in rows.items()
-        for seed in range(preset.seeds)
+    variants = {row: paper.model_copy(update=changes) for row, changes in rows.items()}
+    return (yield from train(preset, variants, preset.imm.ablation_rounds))
+
+
+def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earlier: Sequence[str] = ()) -> Plan:
+    """Train variants of IMM and ``earlier`` methods with every seed. A variant needs its rejected readers too."""
+    drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
+    runs = {
+        (row, seed): algorithm1(drawn[seed], seed, switches, rounds)
+        for row, switches in variants.items()
+        for seed in drawn
     }
-    return add_rounds(Models(preset), histories), histories
-
-
-def add_rounds(models: Models, histories: dict[tuple[str, int], Rounds]) -> Models:
-    """Add seeds of IMM, or of its variants: their last readers, and all new ones as needed for them."""
+    values = yield runs | {seed: baselines(drawn[seed], seed, earlier) for seed in drawn}
+    models, histories = Models(preset), {name: values[name] for name in runs}
+    for seed in drawn:
+        for row, readers in values[seed].items():
+            models.add(row, seed, readers)
     for (row, seed), history in histories.items():
         models.add(row, seed, history.theta[-1], [new for readers in history.new for new in readers.values()])
-    return models
+    return models, histories
 
 
 def equal_steps(preset: Preset) -> Preset:
@@ -288,13 +261,10 @@ def similarity(preset: Preset) -> dict:
     """Tabulate s_ij of every two domains (row i, column j), with the cosines as payload (section 4, step 1)."""
     names, (cosines, weights) = list(preset.data.domains), question_similarity(training_questions(preset.data))
     scores = [
-        Score(method=target, column=source, seed=0, value=float(weights[i, j]))
-        for i, target in enumerate(names)
-        for j, source in enumerate(names)
+        Score(method=names[i], column=names[j], seed=0, value=float(value)) for (i, j), value in np.ndenumerate(weights)
     ]
-    rows = [dict(zip(names, map(float, row), strict=True)) for row in cosines]
     axes = {"x": "source domain j", "y": "target domain i"}
-    return {"scores": scores, "payload": {"cosines": dict(zip(names, rows, strict=True)), **axes}}
+    return {"scores": scores, "payload": {"cosines": pd.DataFrame(cosines, names, names).to_dict("index"), **axes}}
 
 
 def table1(preset: Preset) -> Plan:
@@ -324,14 +294,14 @@ def table3(preset: Preset) -> Plan:
 
 def f1_table(models: Models, rounds: int) -> Plan:
     """Make Tables 1 and 3: F1 on test questions, and the claim that IMM beats each row that the paper has."""
-    keys: dict[str, list[str]] = {}
+    keys = {}
     for row, _, _, (model,) in models:
         keys.setdefault(row, []).append(model.key)
     on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.rounds else ""
     compared = [row for row in keys if row in (*METHODS, *VARIANTS) and keys[row] != keys["IMM"]]
     return {
         **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
-        "baselines": [next(iter(keys))],
+        "baselines": list(keys)[:1],
         "claims": [beats(row, rounds, on) for row in compared],
         "notes": notes(models, rounds),
     }
@@ -347,8 +317,7 @@ def beats(row: str, rounds: int, on: str = "", **parts) -> Claim:
 def notes(models: Models, rounds: int) -> list[str]:
     """State how the rows were made: budget, trainings, questions, rounds."""
     preset, table = models.preset, shared.costs(models)
-    least, most = table["steps of a model"].min(), table["steps of a model"].max()
-    steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of a model"].agg(["min", "max"])}))
     over = "all domains" if preset.imm.steps == "equal" else "its own questions at each stage"
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
     epochs, size = preset.training.epochs, preset.training.batch_size
@@ -356,7 +325,7 @@ def notes(models: Models, rounds: int) -> list[str]:
         f"every reader has {steps} steps of {size} windows behind it ({epochs:g} epochs over {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
         shared.training_sizes(preset.data),
-        f"IMM with at most {rounds} round{'s' if rounds > 1 else ''}",
+        f"IMM with at most {rounds} round{'s' * (rounds > 1)}",
     ]
 
 
@@ -376,16 +345,14 @@ def figure3(preset: Preset) -> Plan:
     readers |= {(row, seed, None, i): model for row, i, seed, (model,) in models if row != "IMM"}
     f1, scores = (yield from shared.test_f1(preset, readers)), []
     for row, seed, x in dict.fromkeys(key[:3] for key in readers):
-        test = np.mean([f1[row, seed, x, i] for i in names])
-        valid = np.mean([readers[row, seed, x, i].best for i in names])
-        for column, value in (("validation", valid), ("test", test)):
-            scores.append(Score(method=row, column=column, seed=seed, value=float(value), x=x))
-    flat, last = min(PRINTED_ROUNDS, curve), f"IMM, {curve}"
-    rise = f"{flat} rounds of IMM are better than none"
-    claims = [Claim(text=rise, above=f"IMM, {flat}", below="IMM, 0", columns=["test"], primary=True)]
-    if curve > flat:
-        text = f"later rounds change F1 by at most {FLAT:g}"
-        claims.append(Claim(text=text, above=last, below=f"IMM, {flat}", columns=["test"], within=FLAT))
+        valid, test = [readers[row, seed, x, i].best for i in names], [f1[row, seed, x, i] for i in names]
+        for column, values in (("validation", valid), ("test", test)):
+            scores.append(Score(method=row, column=column, seed=seed, value=float(np.mean(values)), x=x))
+    few, last, on_test = min(PRINTED_ROUNDS, curve), f"IMM, {curve}", {"columns": ["test"]}
+    rise, flat = f"{few} rounds of IMM are better than none", f"later rounds change F1 by at most {FLAT:g}"
+    claims = [Claim(text=rise, above=f"IMM, {few}", below="IMM, 0", primary=True, **on_test)]
+    if curve > few:
+        claims.append(Claim(text=flat, above=last, below=f"IMM, {few}", within=FLAT, **on_test))
     stopped = sum(len(rounds.new) < curve for rounds in histories.values())
     note = f"{stopped} of {len(histories)} seeds stopped before K = {curve}, as no domain improved"
     return {
@@ -405,9 +372,8 @@ def table2(preset: Preset) -> Plan:
     parts = yield from shared.answer_table(models, lambda domain: sets if domain == adversarial else {})
     claims = [beats("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks]
     more = {"above": "IMM", "below": "Single", "than": ["IMM", "Single"], "than_columns": ["clean"]}
-    for name in attacks:
-        text = f"IMM gains more over Single on {name} than on clean questions"
-        claims.append(Claim(text=text, columns=[name], **more))
+    text = "IMM gains more over Single on {} than on clean questions"
+    claims += [Claim(text=text.format(name), columns=[name], **more) for name in attacks]
     return {
         **parts,
         "title": f"IMM, Table 2: F1 of the readers of {adversarial} on adversarial questions",
@@ -417,16 +383,9 @@ def table2(preset: Preset) -> Plan:
     }
 
 
-# --- The card -------------------------------------------------------------------------------------------------------
-
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"
+NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
 COUNTS = {"average": False, "ours": True}
-
-
-def _without_files(preset: Preset) -> str:
-    is_mini = preset.data.source == "mini"
-    return "the preset has no files; give yours with --preset lab -p data_dir FOLDER" * is_mini
-
 
 CARD = Paper(
     key="imm",
@@ -449,7 +408,7 @@ CARD = Paper(
         Notebook("02_imm_main", (table1, table1_equal)),
         Notebook("03_imm_iterations", (figure3,)),
         Notebook("04_imm_ablations", (table3,)),
-        Notebook("19_your_domains", left_out=_without_files),
+        Notebook("19_your_domains", left_out=lambda p: NO_FILES if p.data.source == "mini" else ""),
         Notebook("05_imm_adversarial", (table2,), lambda p: "" if p.data.adversarial else ABSENT),
     ),
     growth={"table1": (table1, "data")},

@@ -1,7 +1,5 @@
 """What IMM's rounds show beyond the paper: how many readers were accepted, and whether better teachers teach more."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 
@@ -9,11 +7,9 @@ import numpy as np
 
 from helpers.engine import Plan
 from helpers.papers import shared
-from helpers.papers.imm import CONTROLS, UNTAUGHT, Rounds, notes
+from helpers.papers.imm import CONTROLS, UNTAUGHT, Histories, notes
 from helpers.papers.shared import Models
 from helpers.results.records import Score
-
-Histories = dict[tuple[str, int], Rounds]  # by row and seed
 
 
 def count_accepted(histories: Histories) -> dict:

@@ -1,10 +1,9 @@
 """MtDNN: a reader of SQuAD 2.0 that trains on other tasks as well (He 2019, "Multi-Task Deep Neural Networks for
 Generalized Text Understanding")."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, Preset
-from helpers.results.records import Claim, Printed, Record, Score
+from helpers.results.records import Claim, Number, Record, Score
 
 QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple choice, sentence classification
 LARGER = ", larger"  # behind the rows of Table 3
@@ -50,19 +49,12 @@ def reader(
     It is selected by its questions. Its encoder starts as that of the reader ``start``, where there is one.
     """
     tasks, dropout = (questions(preset), *beside), preset.mtdnn.dropout
-    weights = {tasks[0]: weight} | {task: (1 - weight) / len(beside) for task in beside}
-    return Reader(
-        preset=preset,
-        label=f"{label}, weight {weight:g}, seed {seed}" if beside else f"{label}, seed {seed}",
-        seed=seed,
-        tasks=tasks,
-        selected_by=tasks[:1],
-        dropout=dropout,
-        head_dropout=dict.fromkeys(tasks, dropout),
-        weights=weights if beside else {},
-        start=start,
-        fresh=start is not None,
-    )
+    parts = {"seed": seed, "tasks": tasks, "selected_by": tasks[:1], "start": start, "fresh": start is not None}
+    parts |= {"dropout": dropout, "head_dropout": dict.fromkeys(tasks, dropout)}
+    if beside:
+        label = f"{label}, weight {weight:g}"
+        parts["weights"] = {tasks[0]: weight} | {task: (1 - weight) / len(beside) for task in beside}
+    return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
 
 
 def questions(preset: Preset) -> str:
@@ -84,10 +76,10 @@ def general(preset: Preset) -> Reader | None:
 
 def tasks_beside(preset: Preset) -> dict[str, list[str]]:
     """Group the tasks beside the questions by row of Table 2. Where all are of one kind, `BOTH` is their row."""
-    choices = [task for task in preset.tasks.tasks if head_of(preset, task).kind == "choices"]
-    sentences = [task for task in preset.tasks.tasks if task not in choices]
-    parts = {CHOICES: choices, SENTENCES: sentences} if choices and sentences else {}
-    return {QA: [], **parts, BOTH: [*choices, *sentences]}
+    tasks = {CHOICES: [], SENTENCES: []}
+    for task in preset.tasks.tasks:
+        tasks[CHOICES if head_of(preset, task).kind == "choices" else SENTENCES].append(task)
+    return {QA: [], **(tasks if all(tasks.values()) else {}), BOTH: [*tasks[CHOICES], *tasks[SENTENCES]]}
 
 
 def row_of(weight: float) -> str:
@@ -132,7 +124,6 @@ def test_readers(preset: Preset) -> Plan:
     for seed in range(preset.seeds):
         for row, model in rows(preset, seed).items():
             models.add(row, seed, {task: model})
-    yield [model for *_, (model,) in models]
     predictions = yield {part: shared.predictions_of(models, part) for part in ("valid", "test")}
     for cell, predicted in predictions["test"].items():
         limit = threshold(predicted.preset, task, predictions["valid"][cell].values()[task])  # section 3.1.5
@@ -141,25 +132,25 @@ def test_readers(preset: Preset) -> Plan:
 
 
 def percent_unanswerable(tested: dict[tuple[str, int], Replies]) -> float:
-    """Count the test questions without an answer, in percent."""
+    """Return the share of test questions without an answer, in percent."""
     return 100 * float(np.mean([not example.answers for cell in tested.values() for example in cell.examples]))
 
 
 ALL = "all questions"
 
 
-def table(preset: Preset, rows: dict[str, str], claims: list[Claim]) -> Plan:
+def table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA) -> Plan:
     """Make Tables 1 to 3: F1 and EM of readers, by the name in the table, of questions with an answer and without."""
     models, tested = yield from test_readers(preset)
     cells = {}
     for (name, row), seed in product(rows.items(), range(preset.seeds)):
         examples = tested[row, seed].examples
-        values = metrics.score(examples, tested[row, seed].answers())
-        for column, part in {ALL: values, **metrics.by_answerability(examples, values)}.items():
+        scores = metrics.score(examples, tested[row, seed].answers())
+        for column, part in {ALL: scores, **metrics.by_answerability(examples, scores)}.items():
             cells[name, column, seed] = part
     never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
-    parts = {"claims": claims, "notes": [*notes(preset), never], "training_seconds": models.seconds}
-    return {**shared.f1_and_em(cells), **parts}
+    facts = {"claims": claims, "notes": [*notes(preset), never], "training_seconds": models.seconds}
+    return {**shared.f1_and_em(cells), **facts, "baselines": [baseline]}
 
 
 def table1(preset: Preset) -> Plan:
@@ -172,19 +163,20 @@ def table1(preset: Preset) -> Plan:
         for number, (name, row) in enumerate(others)
     ]
     rows = {row_of(weight): row_of(weight) for weight in weights(preset)} | {alone: QA}
-    return {**(yield from table(preset, rows, claims)), "baselines": [alone]}
+    return (yield from table(preset, rows, claims, alone))
 
 
 def figure3(table: Record) -> dict:
     """Make Figure 3 of the record of Table 1: scores by the weight of the questions."""
-    places = {row: float(row.partition("(")[2].partition(")")[0]) for row in {score.method for score in table.scores}}
 
-    def placed(score: Score | Printed) -> dict:
-        return {"method": score.metric, "column": ALL, "value": score.value, "x": places[score.method]}
+    def point(number: Number) -> Number:
+        weight = float(number.method.partition("(")[2].partition(")")[0])
+        return number.model_copy(update={"method": number.metric, "metric": None, "x": weight})
 
+    rows = {score.method for score in table.scores}
     return {
-        "scores": [Score(**placed(score), seed=score.seed) for score in table.scores if score.column == ALL],
-        "paper": [Printed(**placed(score)) for score in table.paper if score.method in places],
+        "scores": [point(score) for score in table.scores if score.column == ALL],
+        "paper": [point(number) for number in table.paper if number.method in rows],
         "unit": "F1 or EM",
         "payload": {"x": "probability that a batch is of questions"},
     }
@@ -194,7 +186,7 @@ def table2(preset: Preset) -> Plan:
     """Make Table 2: which tasks beside the questions."""
     rows = {row: row for row in tasks_beside(preset)}
     claims = [shared.better(BOTH, row, columns=[ALL], primary=row == QA) for row in rows if row != BOTH]
-    return {**(yield from table(preset, rows, claims)), "baselines": [QA]}
+    return (yield from table(preset, rows, claims))
 
 
 def figure4(table: Record) -> dict:
@@ -208,8 +200,7 @@ def table3(preset: Preset) -> Plan:
     if not preset.mtdnn.large:
         return {}
     claims = [shared.better(BOTH, QA, columns=[ALL], primary=True)]
-    rows = {row: f"{row}{LARGER}" for row in (QA, BOTH)}
-    return {**(yield from table(preset, rows, claims)), "baselines": [QA]}
+    return (yield from table(preset, {row: f"{row}{LARGER}" for row in (QA, BOTH)}, claims))
 
 
 def thresholds(preset: Preset) -> Plan:
@@ -230,80 +221,67 @@ def thresholds(preset: Preset) -> Plan:
 
 KINDS = ("now answered", "now none", "longer", "shorter", "another")  # of changes in the answers (section 5)
 OUTCOMES = ("better", "worse")
+SHOWN = 3  # cases of each kind
 
 
 def change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
     """Classify an answer beside the one ``before`` by `KINDS` and, by F1, `OUTCOMES`; None where F1 is the same."""
     old, new = (metrics.f1(text, example.answers, no_answer=no_answer) for text in (before, after))
-    before, after = (f" {metrics.normalize_answer(text)} " for text in (before, after))  # whole words between spaces
     if old == new:
         return None
+    before, after = (f" {metrics.normalize_answer(text)} " for text in (before, after))  # whole words between spaces
     if not before.strip() or not after.strip():
-        kind = KINDS[0] if after.strip() else KINDS[1]
+        kind = "now answered" if after.strip() else "now none"
     else:
-        kind = KINDS[2] if before in after else KINDS[3] if after in before else KINDS[4]
-    return kind, OUTCOMES[0] if new > old else OUTCOMES[1]
+        kind = "longer" if before in after else "shorter" if after in before else "another"
+    return kind, "better" if new > old else "worse"
 
 
 def answers(preset: Preset) -> Plan:
     """Count how answers differ from those of the reader of questions alone, with the first cases of each kind."""
     _, tested = yield from test_readers(preset)
     no_answer, rows = preset.data.may_be_unanswerable(questions(preset)), list(tasks_beside(preset))[1:]
-    texts, changes = {cell: replies.answers() for cell, replies in tested.items()}, {}
+    texts, scores = {cell: replies.answers() for cell, replies in tested.items()}, []
     for row, seed in product(rows, range(preset.seeds)):
         answered = zip(tested[row, seed].examples, texts[QA, seed], texts[row, seed], strict=True)
-        changes[row, seed] = [change(*each, no_answer) for each in answered]
-    scores = []
-    for row, outcome, kind, seed in product(rows, OUTCOMES, KINDS, range(preset.seeds)):
-        share = changes[row, seed].count((kind, outcome)) / len(changes[row, seed])
-        scores.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=100 * share))
+        changes = [change(*each, no_answer) for each in answered]
+        for outcome, kind in product(OUTCOMES, KINDS):
+            share = 100 * changes.count((kind, outcome)) / len(changes)
+            scores.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=share))
     cases = {f"{kind}: {outcome}": [] for kind, outcome in product(KINDS, OUTCOMES)}
-    for number, example in enumerate(tested[BOTH, 0].examples):
-        if changes[BOTH, 0][number] and len(shown := cases[": ".join(changes[BOTH, 0][number])]) < 3:
+    for example, before, after in zip(tested[BOTH, 0].examples, texts[QA, 0], texts[BOTH, 0], strict=True):
+        if changed := change(example, before, after, no_answer):
             expected = " / ".join(dict.fromkeys(example.answers)) or "no answer"
-            given = {row: texts[row, 0][number] or "-" for row in (QA, BOTH)}
-            shown.append({"question": example.question, "expected": expected, **given})
-    return {"scores": scores, "payload": {"cases": cases}, "notes": notes(preset)}
+            case = {"question": example.question, "expected": expected, QA: before or "-", BOTH: after or "-"}
+            cases[": ".join(changed)].append(case)
+    shown = {name: of_kind[:SHOWN] for name, of_kind in cases.items()}
+    return {"scores": scores, "payload": {"cases": shown}, "notes": notes(preset)}
 
 
 def notes(preset: Preset) -> list[str]:
     """State how the rows were made."""
-    loop, settings, first = preset.training, preset.mtdnn, general(preset)
-    sizes = {name: len(examples_of(preset, name, "train")) for name in [questions(preset), *preset.tasks.tasks]}
+    task, first, loop = questions(preset), general(preset), preset.training
+    sizes = ", ".join(f"{name} {len(examples_of(preset, name, 'train')):,}" for name in [task, *preset.tasks.tasks])
     notes = [
         f"epochs of the questions: {loop.epochs:g}; {loop.optimizer}, learning rate {loop.learning_rate:g}, batches of "
-        f"{loop.batch_size}, dropout {settings.dropout:g}",
+        f"{loop.batch_size}, dropout {preset.mtdnn.dropout:g}",
         "a question has no answer where that is likelier by more than a threshold that was chosen on validation",
-        f"training examples: {', '.join(f'{name} {size:,}' for name, size in sizes.items())}",
+        f"training examples: {sizes}",
     ]
-    if not first:
-        return notes
-    number = len(examples_of(first.preset, questions(first.preset), "train"))
-    learned = f"every encoder first learned to answer {number:,} questions of {public_name(settings.general)}"
-    return [f"{learned}: {first.best:.1f} F1 on its validation questions", *notes]
-
-
-USES = {
-    "spans": """from helpers import load_reader
-
-print(load_reader("FOLDER").answer("your question", "your passage").text)""",
-    "labels": """from transformers import pipeline
-
-print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
-    "choices": """from transformers import AutoModelForMultipleChoice
-
-model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
-}
+    if first:
+        number, file = len(examples_of(first.preset, first.tasks[0], "train")), public_name(preset.mtdnn.general)
+        learned = f"every encoder first learned to answer {number:,} questions of {file}"
+        notes.insert(0, f"{learned}: {first.best:.1f} F1 on its validation questions")
+    return notes
 
 
 def keep(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the reader with all tasks that is best on validation, task by task, with a README.md of Table 2's record."""
     models, tested = yield from test_readers(preset)
     _, model = shared.best_of(models, BOTH)[questions(preset)]
-    limit = tested[BOTH, model.seed].limit
+    save = partial(Reader.save_task, null_threshold=tested[BOTH, model.seed].limit)
     for task, head in model.heads().items():
-        part, usage = {task: (BOTH, model)}, USES[head.kind]
-        shared.keep_models(part, folder, table, usage, lambda model, task, target: model.save_task(task, target, limit))
+        shared.keep_models({task: (BOTH, model)}, folder, table, shared.USES[head.kind], save)
 
 
 ABSENT = "the preset names no tasks beside the questions"

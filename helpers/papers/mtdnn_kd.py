@@ -1,7 +1,5 @@
 """MT-DNN with knowledge distillation: ensembles of multi-task models teach one model (Liu et al. 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -90,11 +88,11 @@ def mt_dnn(preset: Preset, seed: int, number: int, label: str = "MT-DNN", **part
 
 def tuned(label: str, task: str, model: MultiTaskTraining, *, fresh: bool = False) -> MultiTaskTraining:
     """Name the fine-tuning of a model on one task (section 2.1), with a ``fresh`` head in an ensemble (section 3)."""
-    settings = model.preset.mtdnn_kd
-    rate = {"learning_rate": settings.tuning_learning_rate} if settings.tuning_learning_rate else {}
-    start = {"seed": model.seed, "dropout": model.dropout, "start": model, "fresh": fresh}
-    changes = {"epochs": settings.tuning_epochs, **rate}
-    return training(model.preset, f"{label} on {task}, from {model.label}", [task], **start, changes=changes)
+    settings, changes = model.preset.mtdnn_kd, {"epochs": model.preset.mtdnn_kd.tuning_epochs}
+    if settings.tuning_learning_rate:
+        changes["learning_rate"] = settings.tuning_learning_rate
+    parts = {"seed": model.seed, "dropout": model.dropout, "start": model, "fresh": fresh, "changes": changes}
+    return training(model.preset, f"{label} on {task}, from {model.label}", [task], **parts)
 
 
 SINGLE, MTDNN, STUDENT, ENSEMBLE = "BERT", "MT-DNN", "MT-DNN_KD", "MT-DNN-ensemble"
@@ -119,13 +117,13 @@ def distillation(preset: Preset, seed: int) -> Plan:
         teachers = {}
         for part in parts:
             of_tasks = {task: ensembles[task] for task in taught(preset) if examples_of(preset, task, part)}
-            name = f"soft targets, {part}, seed {seed}"
-            teachers[part] = Predictions(preset=preset, label=name, models=of_tasks, part=part)
+            label = f"soft targets, {part}, seed {seed}"
+            teachers[part] = Predictions(preset=preset, label=label, models=of_tasks, part=part)
         students[row] = mt_dnn(preset, seed, 0, row, kind=Student, teachers=teachers, soft=soft)
 
     # BERT reads each task alone, for as many epochs as MT-DNN; MT-DNN and the students are fine-tuned (section 2.1)
-    changes = {"epochs": preset.training.epochs + settings.tuning_epochs}
-    alone = {"seed": models[0].seed, "dropout": models[0].dropout, "changes": changes}
+    alone = {"seed": models[0].seed, "dropout": models[0].dropout}
+    alone["changes"] = {"epochs": preset.training.epochs + settings.tuning_epochs}
     rows = {SINGLE: {task: (training(preset, f"{SINGLE}, {task}, seed {seed}", [task], **alone),) for task in tasks}}
     for row, model in {MTDNN: models[0], **students}.items():
         rows[row] = {task: (tuned(row, task, model),) for task in tasks}
@@ -170,9 +168,9 @@ METRICS = {"matthews": "Matthews", "accuracy": "accuracy", "f1": "F1", "pearson"
 
 def models_of(preset: Preset) -> Plan:
     """Train the rows of Tables 2 and 3 with every seed. Returns their `Models`, with tasks for domains."""
-    rows = yield {seed: distillation(preset.drawn(seed), seed) for seed in range(preset.seeds)}
-    models = Models(preset)
-    for seed in range(preset.seeds):
+    seeds, models = range(preset.seeds), Models(preset)
+    rows = yield {seed: distillation(preset.drawn(seed), seed) for seed in seeds}
+    for seed in seeds:
         for row, of_task in rows[seed].items():
             models.add(row, seed, of_task)
     return models
@@ -188,18 +186,24 @@ def table1(preset: Preset) -> dict:
     return {"scores": scores, "notes": [f"scored by: {', '.join(metrics)}"]}
 
 
+def predicted_tests(models: Models, rows: Iterable[str]) -> Plan:
+    """Have rows predict the test parts. Returns row, task, seed, examples, predictions and scores by metric of each."""
+    tests = []
+    for (row, seed), predictions in (yield from shared.predictions_of(models, rows=rows)).items():
+        for task, values in predictions.values().items():
+            examples = examples_of(predictions.preset, task, "test")
+            tests.append((row, task, seed, examples, values, score(predictions.preset, task, "test", values)))
+    return tests
+
+
 def table2(preset: Preset) -> Plan:
     """Make Table 2: the score of each task, the mean of its metrics, with every example's where that is accuracy."""
-    models = yield from models_of(preset)
-    predicted = yield from shared.predictions_of(models, rows=[row for row in models.of_rows if row != ENSEMBLE])
-    scores, hits = [], {}
-    for (row, seed), predictions in predicted.items():
-        for task, values in predictions.values().items():
-            by_metric = score(predictions.preset, task, "test", values)
-            scores.append(Score(method=row, column=task, seed=seed, value=main_score(by_metric)))
-            if list(by_metric) == ["accuracy"]:
-                labels = [example.label for example in examples_of(predictions.preset, task, "test")]
-                hits[row, task, seed] = 100.0 * (values.argmax(1) == labels)
+    models, scores, hits = (yield from models_of(preset)), [], {}
+    rows = [row for row in models.of_rows if row != ENSEMBLE]
+    for row, task, seed, examples, values, by_metric in (yield from predicted_tests(models, rows)):
+        scores.append(Score(method=row, column=task, seed=seed, value=main_score(by_metric)))
+        if list(by_metric) == ["accuracy"]:
+            hits[row, task, seed] = 100.0 * (values.argmax(1) == [example.label for example in examples])
     return {
         **records.scored(hits),
         "scores": scores,
@@ -212,15 +216,14 @@ def table2(preset: Preset) -> Plan:
 
 def claims(preset: Preset) -> list[Claim]:
     """State what section 4.2 claims of the student and MT-DNN."""
-    tasks, pupils = list(preset.tasks.tasks), taught(preset)
-    if not pupils:
+    if not taught(preset):
         return [shared.better(MTDNN, SINGLE, primary=True)]
     claims = [shared.better(MTDNN, SINGLE), shared.better(STUDENT, MTDNN, primary=True)]
-    if others := [task for task in tasks if task not in pupils]:
-        claims.append(shared.better(STUDENT, MTDNN, on=" on tasks without a teacher", columns=others))
-    sizes = {task: len(examples_of(preset, task, "train")) for task in tasks}
+    sizes = {task: len(examples_of(preset, task, "train")) for task in preset.tasks.tasks}
+    if untaught := [task for task in sizes if task not in taught(preset)]:
+        claims.append(shared.better(STUDENT, MTDNN, on=" on tasks without a teacher", columns=untaught))
     for few, many in PAIRS.items():
-        if {few, many} <= {*sizes} and sizes[few] < sizes[many]:
+        if sizes.get(few, np.inf) < sizes.get(many, 0):
             than = {"columns": [few], "than": [STUDENT, MTDNN], "than_columns": [many]}
             text = f"{STUDENT} gains more with few examples: on {few} than on {many}"
             claims.append(Claim(text=text, above=STUDENT, below=MTDNN, **than))
@@ -229,15 +232,11 @@ def claims(preset: Preset) -> list[Claim]:
 
 def table3(preset: Preset) -> Plan:
     """Make Table 3: every metric of the student beside the ensembles."""
-    models = yield from models_of(preset)
-    predicted = yield from shared.predictions_of(models, rows=(SINGLE, MTDNN, STUDENT, ENSEMBLE))
-    scores = []
-    for (row, seed), predictions in predicted.items():
-        for task, values in predictions.values().items():
-            by_metric = score(predictions.preset, task, "test", values)
-            for metric, value in by_metric.items():
-                column = task if len(by_metric) == 1 else f"{task}, {METRICS[metric]}"
-                scores.append(Score(method=row, column=column, seed=seed, value=value))
+    models, scores = (yield from models_of(preset)), []
+    for row, task, seed, *_, by_metric in (yield from predicted_tests(models, (SINGLE, MTDNN, STUDENT, ENSEMBLE))):
+        for metric, value in by_metric.items():
+            column = task if len(by_metric) == 1 else f"{task}, {METRICS[metric]}"
+            scores.append(Score(method=row, column=column, seed=seed, value=value))
     columns = [column for column in dict.fromkeys(score.column for score in scores) if column != NOT_PRINTED]
     claims = [shared.better(ENSEMBLE, MTDNN, columns=columns)]
     if STUDENT in models.of_rows:
@@ -252,10 +251,8 @@ def table3(preset: Preset) -> Plan:
 
 def notes(preset: Preset) -> list[str]:
     """State how the rows were made."""
-    settings, loop = preset.mtdnn_kd, preset.training
-    rates = ", ".join(f"{rate:g}" for rate in settings.dropouts)
-    pupils = taught(preset)
-    teach = f"they teach {', '.join(pupils)}" if pupils else "they teach no task, so there is no student"
+    settings, loop, rates = preset.mtdnn_kd, preset.training, ", ".join(f"{d:g}" for d in preset.mtdnn_kd.dropouts)
+    teach = f"they teach {', '.join(taught(preset)) or 'no task, so there is no student'}"
     return [
         f"epochs on all tasks together: {loop.epochs:g}, {loop.optimizer}, learning rate {loop.learning_rate:g}, "
         f"batches of {loop.batch_size}; then on one: {settings.tuning_epochs:g}",

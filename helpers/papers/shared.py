@@ -1,13 +1,10 @@
 """What the papers' tables share: rows of trained models, the answers of readers, scores, costs, notes."""
 
-from __future__ import annotations
-
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from timeit import timeit
 
 import numpy as np
 import pandas as pd
@@ -60,13 +57,17 @@ class Models:
 
     def trainings(self, row: str, seed: int) -> list[Training]:
         """List the trainings that one seed of a row needs if it is trained by itself."""
-        members = [model for models in self.of_rows[row][seed].values() for model in models]
-        return trainings_of(*members, *self.needs[row, seed])
+        return trainings_of(*(model for m in self.of_rows[row][seed].values() for model in m), *self.needs[row, seed])
 
     @property
     def seconds(self) -> float:
         """Seconds of all trainings, each counted once, whenever they ran."""
         return training_seconds(model for row, seed in self.needs for model in self.trainings(row, seed))
+
+
+def training_seconds(tasks: Iterable[Task]) -> float:
+    """Add up the seconds of all distinct trainings among tasks and what they need, whenever they ran."""
+    return sum(training.result()["seconds"] for training in trainings_of(*tasks))
 
 
 def costs(models: Models) -> pd.DataFrame:
@@ -77,9 +78,8 @@ def costs(models: Models) -> pd.DataFrame:
     """
     table = {}
     for row, seeds in models.of_rows.items():
-        first = min(seeds)
-        histories = [_stages(model) for members in seeds[first].values() for model in members]
-        needed = [training.result() for training in models.trainings(row, first)]
+        histories = [_stages(model) for members in seeds[0].values() for model in members]
+        needed = [training.result() for training in models.trainings(row, 0)]
         table[row] = {
             "stages of a model": " + ".join(f"{steps:,}" for steps in max(histories, key=len)),
             "steps of a model": max(map(sum, histories)),
@@ -100,31 +100,28 @@ def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, toget
     Several readers answer from the mean of their distributions, and with ``together`` a single one too, otherwise from
     its logits.
     """
-    groups: dict[tuple, dict[Cell, tuple[Members, str]]] = {}  # cells with the same readers are answered together
-    for cell, (readers, name) in cells.items():
-        groups.setdefault((cell[2], *(reader.key for reader in readers)), {})[cell] = readers, name
-    tasks = []
+    groups: dict[tuple, list[Cell]] = {}  # the same readers answer all their sets at once
+    for cell, (readers, _) in cells.items():
+        groups.setdefault((cell[2], *(reader.key for reader in readers)), []).append(cell)
+    tasks = {}
     for (seed, *_), group in groups.items():
-        readers, _ = next(iter(group.values()))
-        sets, label = dict.fromkeys(name for _, name in group.values()), ", ".join(reader.label for reader in readers)
-        facts = {"readers": readers, "sets": tuple(sets), "together": together or len(readers) > 1}
-        tasks.append(Answers(preset=preset.drawn(seed), label=f"answers of {label}", **facts))
-    yield tasks
-    answers = {cell: task.texts() for task, group in zip(tasks, groups.values(), strict=True) for cell in group}
-    return {cell: (name, [answers[cell][name]]) for cell, (_, name) in cells.items()}
-
-
-def scores_of(data: DataSettings, name: str, answers: list[list[str]]) -> metrics.Scores:
-    """Score each question of a set by EM and F1, averaged over several readers; see `metrics.adversarial_scores`."""
-    examples = question_set(data, name)
-    scores = [metrics.adversarial_scores(examples, metrics.score(examples, texts)) for texts in answers]
-    em, f1 = np.mean([score.em for score in scores], axis=0), np.mean([score.f1 for score in scores], axis=0)
-    return metrics.Scores(scores[0].ids, em, f1)
+        readers, sets = cells[group[0]][0], tuple(dict.fromkeys(cells[cell][1] for cell in group))
+        label = f"answers of {', '.join(reader.label for reader in readers)}"
+        facts = {"readers": readers, "sets": sets, "together": together or len(readers) > 1}
+        tasks |= dict.fromkeys(group, Answers(preset=preset.drawn(seed), label=label, **facts))
+    yield tasks.values()
+    return {cell: (name, [tasks[cell].texts()[name]]) for cell, (_, name) in cells.items()}
 
 
 def scored_cells(preset: Preset, texts: Texts) -> dict[Cell, metrics.Scores]:
-    """Score the answers of each cell."""
-    return {cell: scores_of(preset.drawn(cell[2]).data, *answers) for cell, answers in texts.items()}
+    """Score each question of each cell, averaged over its readers; see `metrics.adversarial_scores`."""
+    cells = {}
+    for cell, (name, answers) in texts.items():
+        examples = question_set(preset.drawn(cell[2]).data, name)
+        scores = [metrics.adversarial_scores(examples, metrics.score(examples, of_reader)) for of_reader in answers]
+        em, f1 = np.mean([score.em for score in scores], axis=0), np.mean([score.f1 for score in scores], axis=0)
+        cells[cell] = metrics.Scores(scores[0].ids, em, f1)
+    return cells
 
 
 def mean_f1(preset: Preset, texts: Texts) -> dict[Cell, float]:
@@ -139,18 +136,6 @@ def test_f1(preset: Preset, readers: dict[tuple, Training]) -> Plan:
     return {key: value for (key, *_), value in f1.items()}
 
 
-def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Plan:
-    """Make parts of a record: F1 of every model on sets of questions; ``columns`` names a domain's by column."""
-    cells = {
-        (row, column, seed): (members, name)
-        for row, domain, seed, members in models
-        for column, name in columns(domain).items()
-    }
-    texts = yield from answer_sets(models.preset, cells)
-    parts = records.scored({cell: scores.f1 for cell, scores in scored_cells(models.preset, texts).items()})
-    return {**parts, "training_seconds": models.seconds}
-
-
 def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
     """Make parts of a record: F1 of every cell with every question's, and EM as a second metric."""
     parts = records.scored({cell: scores.f1 for cell, scores in cells.items()}, "F1")
@@ -158,11 +143,23 @@ def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
     return parts
 
 
+def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Plan:
+    """Make parts of a record: F1 of every model on sets of questions; ``columns`` names a domain's by column."""
+    cells = {
+        (row, column, seed): (members, name)
+        for row, domain, seed, members in models
+        for column, name in columns(domain).items()
+    }
+    scored = scored_cells(models.preset, (yield from answer_sets(models.preset, cells)))
+    parts = records.scored({cell: scores.f1 for cell, scores in scored.items()})
+    return {**parts, "training_seconds": models.seconds}
+
+
 def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
     """Tabulate the first test questions of each domain with a row's answers, first seed, beside those expected."""
     cells = {(row, domain, 0): (members, f"test/{domain}") for domain, members in models.of_rows[row][0].items()}
     lines = []
-    for (_, domain, _), (name, (answers, *_)) in (yield from answer_sets(models.preset, cells)).items():
+    for (_, domain, _), (name, (answers,)) in (yield from answer_sets(models.preset, cells)).items():
         for example, text in zip(question_set(models.preset.drawn(0).data, name)[:number], answers, strict=False):
             expected = " / ".join(example.answers) or "no answer"
             lines.append({"domain": domain, "question": example.question, "answer": text, "expected": expected})
@@ -192,24 +189,19 @@ def gold_probabilities(models: Models, row: str) -> Plan:
         for domain, (reader,) in readers.items()
     ]
     yield tasks
-    rows = []
-    for task in tasks:
-        probability, best = task.result(), task.reader.best
-        row = {"training questions": probability["train"], "validation questions": probability["valid"]}
-        rows.append({"domain": task.domain, **row, "validation F1": best})
-    return pd.DataFrame(rows).groupby("domain", sort=False).mean()
+    rows = [{"domain": task.domain, **task.result(), "validation F1": task.reader.best} for task in tasks]
+    names = {"train": "training questions", "valid": "validation questions"}
+    return pd.DataFrame(rows).drop(columns="files").rename(columns=names).groupby("domain", sort=False).mean()
 
 
-def misleading_sentence(data: DataSettings) -> pd.DataFrame | None:
+def misleading_sentence(data: DataSettings) -> pd.DataFrame:
     """Show the first adversarial question with the sentence that is added to its passage."""
     sets = load_adversarial(data)
-    clean = {example.group: example.context for example in sets.get("clean", [])}
-    for example in sets.get("AddSent", []):
-        if example.id != example.group:
-            added = example.context.removeprefix(clean[example.group]).strip()
-            row = {"question": example.question, "answer": " / ".join(example.answers), "added": added}
-            return pd.DataFrame.from_dict(row, orient="index", columns=[""])
-    return None
+    variant = next(example for example in sets["AddSent"] if example.id != example.group)
+    clean = next(example for example in sets["clean"] if example.group == variant.group)
+    added = variant.context.removeprefix(clean.context).strip()
+    row = {"question": variant.question, "answer": " / ".join(variant.answers), "added": added}
+    return pd.DataFrame.from_dict(row, orient="index", columns=[""])
 
 
 def count_examples(settings: TextsSettings | TasksSettings) -> list[Score]:
@@ -234,60 +226,15 @@ def training_sizes(settings: DataSettings | TextsSettings, examples: str = "ques
     return f"training {examples}: {sizes}"
 
 
-def training_seconds(tasks: Iterable[Task]) -> float:
-    """Add up the seconds of all distinct trainings among tasks and what they need, whenever they ran."""
-    return sum(training.result()["seconds"] for training in trainings_of(*tasks))
-
-
 def seconds_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Time pieces of work in turns after a warm-up; return the median of ``repeats`` in seconds."""
-    measured: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(repeats + 1):
-        for name, function in work.items():
-            begun = time.perf_counter()
-            function()
-            measured[name].append(time.perf_counter() - begun)
-    return {name: median(seconds[1:]) for name, seconds in measured.items()}
-
-
-def best_of(models: Models, row: str) -> dict[str, tuple[str, Training]]:
-    """Choose for each domain the seed of a row whose model has the best validation score. Return row and model."""
-    seeds = list(models.of_rows[row].values())
-    return {name: (row, max((of[name][0] for of in seeds), key=lambda model: model.best)) for name in seeds[0]}
-
-
-def keep_models(
-    models: dict[str, tuple[str, Training]], folder: str, record: Record, usage: str, save: Callable | None = None
-) -> None:
-    """Copy trained models in Hugging Face format into a subfolder of ``folder`` each, with a README.md.
-
-    ``models`` has by name a row of ``record`` and the training. The README says what the model was trained on, has its
-    row of the table and ``usage``, code that loads it from FOLDER. ``save`` (of training, name and folder) writes one
-    that is more than a copy.
-    """
-    for name, (row, training) in models.items():
-        target = Path(folder).expanduser() / name
-        if save:
-            save(training, name, target)
-        else:
-            shutil.copytree(training.saved(), target, dirs_exist_ok=True)
-        columns: dict[str, list[float]] = {}
-        for score in record.scores:
-            if score.method == row and score.metric in (None, record.unit):
-                columns.setdefault(score.column, []).append(score.value)
-        columns = {name: columns[name]} if name in columns else columns  # the row's others are of other models
-        cells = [[*columns], ["---"] * len(columns), [f"{np.mean(values):.1f}" for values in columns.values()]]
-        table = [f"| {' | '.join(line)} |" for line in cells]
-        facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
-        intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
-        code = ["```python", usage.replace("FOLDER", str(target)), "```"]
-        lines = [f"# {name}: {row}", "", intro, "", *table, "", *facts, "", *code]
-        write_whole(target / "README.md", "\n".join(lines) + "\n")
-        print(f"{target}: {row}")
+    turns = [[timeit(function, number=1) for function in work.values()] for _ in range(repeats + 1)]
+    return dict(zip(work, np.median(turns[1:], axis=0).tolist(), strict=True))
 
 
 LENGTH = "% of the references' words"  # a metric of which neither more nor less is better
 FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_smoothed": "Bleu-4, smoothed"}
+FREE["length"] = "Length"
 
 
 def free_answers(preset: Preset, texts: Texts) -> dict:
@@ -296,12 +243,12 @@ def free_answers(preset: Preset, texts: Texts) -> dict:
     The length is another metric.
     """
     scores, each = [], {}
-    columns = {key: (column, None) for key, column in FREE.items()} | {"length": ("Length", LENGTH)}
     for (row, _, seed), (name, answers) in texts.items():
-        examples = question_set(preset.drawn(seed).data, name)
-        measured = [metrics.free_answers(of_reader, [example.answers for example in examples]) for of_reader in answers]
+        references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
+        measured = [metrics.free_answers(of_reader, references) for of_reader in answers]
         values = {key: np.mean([of_reader[key] for of_reader in measured], axis=0) for key in measured[0]}
-        for key, (column, metric) in columns.items():
+        for key, column in FREE.items():
+            metric = LENGTH if key == "length" else None
             scores.append(Score(method=row, column=column, seed=seed, value=float(values[key]), metric=metric))
         each[row, FREE["rouge_l"], seed] = values["rouge_l_each"]
     notes = [
@@ -319,15 +266,66 @@ FEW = 10  # questions of a type that are too few to speak of it
 def by_question_type(preset: Preset, texts: Texts) -> dict:
     """Make parts of a record: F1 of one column's texts by the question's type, of types with enough questions."""
     f1, sizes = {}, {}
-    for (row, _, seed), (name, answers) in texts.items():
-        data = preset.drawn(seed).data
-        questions = {example.group: example.question for example in question_set(data, name)}
-        scores = scores_of(data, name, answers).f1
+    for (row, column, seed), scores in scored_cells(preset, texts).items():
+        name, _ = texts[row, column, seed]
+        questions = {example.group: example.question for example in question_set(preset.drawn(seed).data, name)}
         for kind, numbers in by_type(questions.values()).items():
-            f1[row, kind, seed], sizes[kind, seed] = scores[numbers], len(numbers)
+            f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)
     counts = {kind: [sizes.get((kind, seed), 0) for seed in range(preset.seeds)] for kind in QUESTION_TYPES}
-    shown = [kind for kind, numbers in counts.items() if min(numbers) >= FEW]
     counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
-    parts = records.scored({cell: values for cell, values in f1.items() if cell[1] in shown})
     note = f"questions of the set {name}: {counted}; types with fewer than {FEW} in a seed are not shown"
-    return {**parts, "notes": [note]}
+    shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= FEW}
+    return {**records.scored(shown), "notes": [note]}
+
+
+def best_of(models: Models, row: str) -> dict[str, tuple[str, Training]]:
+    """Choose for each domain the seed of a row whose model has the best validation score. Return row and model."""
+    seeds = list(models.of_rows[row].values())
+    return {name: (row, max((of[name][0] for of in seeds), key=lambda model: model.best)) for name in seeds[0]}
+
+
+USES = {  # code that loads a kept model, by kind of head
+    "spans": """from helpers import load_reader
+
+print(load_reader("FOLDER").answer("your question", "your passage").text)
+
+# Without helpers:
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")""",
+    "labels": """from transformers import pipeline
+
+print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
+    "choices": """from transformers import AutoModelForMultipleChoice
+
+model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
+}
+
+
+def keep_models(
+    models: dict[str, tuple[str, Training]], folder: str, record: Record, usage: str, save: Callable | None = None
+) -> None:
+    """Copy trained models in Hugging Face format into a subfolder of ``folder`` each, with a README.md.
+
+    ``models`` has by name a row of ``record`` and the training. The README says what the model was trained on, has its
+    row of the table and ``usage``, code that loads it from FOLDER. ``save`` (of training, name and folder) writes one
+    that is more than a copy.
+    """
+    for name, (row, training) in models.items():
+        target = Path(folder).expanduser() / name
+        if save:
+            save(training, name, target)
+        else:
+            shutil.copytree(training.saved(), target, dirs_exist_ok=True)
+        scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
+        scores = [score for score in scores if score.column == name] or scores  # the others are of other models
+        means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
+        cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
+        table = [f"| {' | '.join(line)} |" for line in cells]
+        facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
+        intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
+        code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
+        lines = [f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code]
+        write_whole(target / "README.md", "\n".join(lines))
+        print(f"{target}: {row}")
