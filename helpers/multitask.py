@@ -167,9 +167,10 @@ class MultiTaskTraining(Training):
 
     def initial(self) -> MultiTask:
         """Make the model as its training begins."""
+        if self.start and self.fresh:
+            return new_multitask(str(self.start.saved()), self.heads(), seed=self.seed)
         if self.start:
-            tasks, fresh = ((), self.heads()) if self.fresh else (self.tasks, None)
-            return load_multitask(self.start.saved(), tasks, fresh, self.seed)
+            return load_multitask(self.start.saved(), self.tasks)
         limits = [self.preset.windows if is_reading(self.preset, task) else self.preset.tasks for task in self.tasks]
         sizes = {"random_layers": self.preset.random_layers, "max_length": max(part.max_length for part in limits)}
         return new_multitask(self.preset.encoder, self.heads(), seed=self.seed, **sizes)

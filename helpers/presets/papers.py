@@ -49,8 +49,6 @@ class MnemonicSettings(Settings):
     letter_width: int = Field(50, ge=2)
     hidden: PositiveInt = 100  # width of one direction
     blocks: PositiveInt = 3  # aligning layers
-    reattention: bool = True  # False, with fusion = "tanh": the earlier version of the paper
-    fusion: Literal["relu", "tanh"] = "relu"
     gamma: float = 3.0  # initial weight of the reattention
     dropout: Dropout = 0.3
     glove: str = ""  # text file of GloVe vectors of word_width; empty: all are learned
