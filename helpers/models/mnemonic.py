@@ -1,8 +1,8 @@
 """RMR, the Reinforced Mnemonic Reader (Hu et al. 2018, IJCAI-18), base reader of A2D (section 4.2).
 
-Word pieces and their letters, one recurrent encoder for question and passage, blocks that align the passage with the
-question and with itself while they remember earlier alignments, and a pointer to the answer's start and then its end.
-It reads the same windows as BERT. Shapes: B windows, Q question tokens, P passage positions, d = 2 * hidden.
+Word pieces and their letters, one recurrent encoder, blocks that align the passage with the question and with itself
+while they remember earlier alignments, and a pointer to the answer's start and then its end. It reads the same windows
+as BERT. Shapes: B windows, Q question tokens, P passage positions, d = 2 * hidden.
 """
 
 from functools import cache

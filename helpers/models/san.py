@@ -1,9 +1,8 @@
 """A stochastic answer network (Liu, Duh and Gao 2018, arXiv 1804.07888), a head that classifies a pair of texts in
 several turns, as MT-DNN has it (Liu et al. 2019, arXiv 1901.11504, section 3, released as module/san.py).
 
-A state that begins as a summary of one text reads the other, its memory, again and again. Every turn gives classes, and
-their mean is the answer. As in the released code the state begins with the hypothesis and the memory is the premise,
-which are the second and the first text of a pair as files have them.
+A state that begins as a summary of the second text reads the first, its memory, again and again. Every turn gives
+classes, and their mean is the answer.
 
 The released code keeps [CLS] and [SEP] among a text's tokens, and drops features at every step of the head; here only
 those of the encoder's output are dropped. It leaves out turns by a factor of 0 or 1/0.9 before their mean, which then
