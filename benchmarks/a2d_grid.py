@@ -22,13 +22,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="mini")
     parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
-    preset = load(given.preset, "a2d", **{"data.seed": 0, "own_draws": False, "seeds": given.seeds})
+    options = parser.parse_args()
+    preset = load(options.preset, "a2d", **{"data.seed": 0, "own_draws": False, "seeds": options.seeds})
     students: dict[tuple, list[a2d.Reader]] = {}
     for weights in itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS):
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
         changed, (kind, *_) = preset.changed("a2d", **changes), a2d.kinds_of(preset)
-        students[weights] = [a2d.distillation(changed, kind, seed)[f"{kind} + A2D"] for seed in range(given.seeds)]
+        students[weights] = [a2d.distillation(changed, kind, seed)[f"{kind} + A2D"] for seed in range(preset.seeds)]
     engine.run((wave for wave in [list(itertools.chain(*students.values()))]), preset.engine)
     scores = {weights: [student.best for student in trained] for weights, trained in students.items()}
     print("| temperature | gamma | delta | validation F1 | standard deviation |\n|---|---|---|---|---|")

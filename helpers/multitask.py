@@ -156,9 +156,10 @@ class MultiTaskTraining(Training):
         return {task: head_of(self.preset, task, self.san) for task in self.tasks}
 
     def initial(self) -> MultiTask:
-        if self.start:
-            tasks, fresh = ((), self.heads()) if self.fresh else (self.tasks, None)
-            model = load_multitask(self.start.saved(), tasks, fresh, self.seed)
+        if self.start and self.fresh:
+            model = new_multitask(str(self.start.saved()), self.heads(), seed=self.seed)
+        elif self.start:
+            model = load_multitask(self.start.saved(), self.tasks)
         else:
             parts = [self.preset.windows if is_reading(self.preset, task) else self.preset.tasks for task in self.tasks]
             sizes = {"random_layers": self.preset.random_layers, "max_length": max(part.max_length for part in parts)}

@@ -29,19 +29,16 @@ KINDS = {  # names of the configuration's class, special tokens in the order of 
 
 def make_tokenizer(kind: str, texts: list[str]) -> PreTrainedTokenizerFast:
     """As the kind's own, its vocabulary learned from ``texts``."""
-    specials = KINDS[kind][1]
-    given = {"vocab_size": 400, "special_tokens": specials}
+    sizes = {"vocab_size": 400, "special_tokens": KINDS[kind][1]}
     if kind in ("roberta", "modernbert"):
-        backend, trainer = (
-            Tokenizer(models.BPE()),
-            trainers.BpeTrainer(**given, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()),
-        )
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        backend, trainer = Tokenizer(models.BPE()), trainers.BpeTrainer(**sizes, initial_alphabet=alphabet)
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     elif kind == "deberta-v3":
-        backend, trainer = Tokenizer(models.Unigram()), trainers.UnigramTrainer(**given, unk_token="[UNK]")
+        backend, trainer = Tokenizer(models.Unigram()), trainers.UnigramTrainer(**sizes, unk_token="[UNK]")
         backend.pre_tokenizer = pre_tokenizers.Metaspace()
     else:
-        backend, trainer = Tokenizer(models.WordPiece(unk_token="[UNK]")), trainers.WordPieceTrainer(**given)
+        backend, trainer = Tokenizer(models.WordPiece(unk_token="[UNK]")), trainers.WordPieceTrainer(**sizes)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.train_from_iterator(texts, trainer)
     learned = json.loads(backend.to_str())["model"]
@@ -55,5 +52,5 @@ def make_tokenizer(kind: str, texts: list[str]) -> PreTrainedTokenizerFast:
         return PreTrainedTokenizerFast(tokenizer_object=backend, **dict(zip(names, BERTS, strict=True)))
     if kind == "deberta-v3":
         return transformers.DebertaV2Tokenizer(vocab=[tuple(piece) for piece in learned["vocab"]])
-    made = transformers.MPNetTokenizer if kind == "mpnet" else transformers.BertTokenizer
-    return made(vocab=learned["vocab"], do_lower_case=False)
+    tokenizer = transformers.MPNetTokenizer if kind == "mpnet" else transformers.BertTokenizer
+    return tokenizer(vocab=learned["vocab"], do_lower_case=False)

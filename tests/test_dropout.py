@@ -11,10 +11,7 @@ def test_elements_are_dropped_at_the_rate_and_the_rest_scaled_up():
     torch.manual_seed(0)
     values = quick_dropout(torch.ones(1001, 999), 0.1)
     assert (values == 0).float().mean().item() == pytest.approx(26 / 256, abs=1e-3)
-    assert values.max().item() == pytest.approx(256 / 230) and set(values.unique().tolist()) == {
-        0.0,
-        values.max().item(),
-    }
+    assert values.unique().tolist() == pytest.approx([0.0, 256 / 230])
     assert values.mean().item() == pytest.approx(1.0, abs=2e-3)
     for axis in (0, 1):  # no row and no column is treated otherwise
         assert (values.mean(axis) - 1).abs().max() < 0.06
@@ -49,8 +46,8 @@ def test_attention_spelt_out_equals_scaled_dot_product_attention():
     mask[1, :, :, 5:] = False
     expected = nn.functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)
     # a probability under 1/512 drops nothing, but takes the way of training
-    found, _ = attend(nn.Module(), query, key, value, mask, dropout=0.001, scaling=8**-0.5)
-    assert torch.allclose(found, expected, atol=1e-6)
+    values, _ = attend(nn.Module(), query, key, value, mask, dropout=0.001, scaling=8**-0.5)
+    assert torch.allclose(values, expected, atol=1e-6)
 
 
 def test_a_reader_is_quickened_and_saved_without_a_trace(tmp_path):

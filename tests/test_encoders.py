@@ -22,14 +22,7 @@ from helpers.loop import fit
 from helpers.models import attention
 from helpers.models import encoders as pretrained
 from helpers.models.attention import keep_attention
-from helpers.models.encoders import (
-    encoder_fingerprint,
-    inputs_of,
-    load_encoder,
-    load_saved,
-    load_tokenizer,
-    save_encoder,
-)
+from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings
 from helpers.reading import load_reader
 
@@ -81,58 +74,53 @@ def theirs(encoded):
     return list(zip(encoded["input_ids"], encoded["token_type_ids"], strict=True))
 
 
-def test_windows_equal_the_tokenizers_own(encoders, kind, questions):
+def test_windows_equal_the_tokenizer_s(encoders, kind, questions):
     tokenizer = load_tokenizer(encoders(kind))
     windows = make_windows(questions, tokenizer, max_length=64, stride=16, stride_is="overlap")
-    own = tokenizer(
+    expected = tokenizer(
         [e.question for e in questions], [e.context for e in questions], max_length=64, stride=16,
         truncation="only_second", return_overflowing_tokens=True, return_offsets_mapping=True,
         return_token_type_ids=True,
     )  # fmt: skip
-    assert rows(windows) == theirs(own) and len(windows) > len(questions)
-    assert windows.example_W.tolist() == own["overflow_to_sample_mapping"]
+    assert rows(windows) == theirs(expected) and len(windows) > len(questions)
+    assert windows.example_W.tolist() == expected["overflow_to_sample_mapping"]
     for window in range(len(windows)):
         context = questions[windows.example_W[window]].context
-        ranges = [own["offset_mapping"][window][t] for t, text in enumerate(own.sequence_ids(window)) if text == 1]
+        offsets = zip(expected["offset_mapping"][window], expected.sequence_ids(window), strict=True)
+        ranges = [span for span, text in offsets if text == 1]
         texts = [context[slice(*span)].strip() for span in ranges]
         first = int(windows.prefix_W[window])
         assert [text_of(windows, window, t, t) for t in range(first, first + len(texts))] == texts
         assert first + len(texts) == windows.lengths_W[window] - len(windows.template.after)
-        found = windows.rows[window].chars
-        ends = [end - len(context[start:end]) + len(context[start:end].rstrip()) for start, end in ranges]
-        assert all(found[:, 1][i] == end for i, end in enumerate(ends) if texts[i])
+        chars = windows.rows[window].chars
+        ends = [start + len(context[start:end].rstrip()) for start, end in ranges]
+        assert all(chars[:, 1][i] == end for i, end in enumerate(ends) if texts[i])
 
 
 def test_answers_are_labelled_without_the_space_before_them(encoders, kind, questions):
     windows = make_windows(questions, load_tokenizer(encoders(kind)), max_length=96, stride=32)
-    held = np.flatnonzero(windows.labels["start"])
-    assert len(held) >= 12
-    found = [
-        (text_of(windows, w, windows.labels["start"][w], windows.labels["end"][w]), questions[windows.example_W[w]])
-        for w in held
-    ]
-    assert all(text == text.strip() and example.answers[0] in text for text, example in found)
-    exact = [text == example.answers[0] for text, example in found]
-    assert np.mean(exact) > 0.9  # a few end inside a token
+    labelled, (start, end) = np.flatnonzero(windows.labels["start"]), windows.labels.values()
+    assert len(labelled) >= 12
+    pairs = [(text_of(windows, w, start[w], end[w]), questions[windows.example_W[w]].answers[0]) for w in labelled]
+    assert all(text == text.strip() and answer in text for text, answer in pairs)
+    assert np.mean([text == answer for text, answer in pairs]) > 0.9  # a few end inside a token
 
 
-def test_pairs_and_single_texts_equal_the_tokenizers_own(encoders, kind, questions):
+def test_pairs_single_texts_and_choices_equal_the_tokenizer_s(encoders, kind, questions):
     tokenizer = load_tokenizer(encoders(kind))
     texts = [e.context[:size] for e, size in zip(questions, itertools.cycle((5, 20, 40, 60, 80, 120, 300)))]
     sides = texts[:12], texts[::-1][:12]
     pairs = make_pairs([Pair("p", *both, 0) for both in zip(*sides, strict=True)], tokenizer, max_length=25)
-    own = tokenizer(*sides, max_length=25, truncation=True, return_token_type_ids=True)
-    assert rows(pairs) == theirs(own)
-    cut = sum(a != b for a, b in zip(tokenizer(*sides)["input_ids"], own["input_ids"], strict=True))
+    settings = {"max_length": 25, "truncation": True, "return_token_type_ids": True}
+    expected = tokenizer(*sides, **settings)
+    assert rows(pairs) == theirs(expected)
+    cut = sum(a != b for a, b in zip(tokenizer(*sides)["input_ids"], expected["input_ids"], strict=True))
     assert 0 < cut < 12
     single = make_pairs([Pair("s", text, None, 0) for text in texts], tokenizer, max_length=25)
-    assert rows(single) == theirs(tokenizer(texts, max_length=25, truncation=True, return_token_type_ids=True))
-    named = [Choice("c", context, sides[1][:3], 0) for context in sides[0]]
-    own = tokenizer(
-        [c.context for c in named for _ in range(3)], [ending for c in named for ending in c.endings],
-        max_length=25, truncation=True, return_token_type_ids=True,
-    )  # fmt: skip
-    assert rows(make_choices(named, tokenizer, max_length=25)) == theirs(own)
+    assert rows(single) == theirs(tokenizer(texts, **settings))
+    choices = [Choice("c", context, sides[1][:3], 0) for context in sides[0]]
+    contexts, endings = np.repeat(sides[0], 3).tolist(), sides[1][:3] * len(choices)
+    assert rows(make_choices(choices, tokenizer, max_length=25)) == theirs(tokenizer(contexts, endings, **settings))
 
 
 def learn(model, sequences, loss):
@@ -189,11 +177,11 @@ def test_attention_is_read_where_it_can_be(encoders, kind, questions):
     batch = collate(windows, np.arange(4))
     with torch.no_grad():
         attention = keep_attention(model)(**{name: batch[name] for name in inputs_of(model)}).attention
-    count, asked = windows.count_W[:4], windows.first_count_W[:4]
-    assert attention.shape == (4, count.max(), asked.max())
+    p, q = windows.count_W[:4], windows.first_count_W[:4]
+    assert attention.shape == (4, p.max(), q.max())
     for row in range(4):
-        assert torch.allclose(attention[row].sum(1), (torch.arange(count.max()) < count[row]).float(), atol=1e-5)
-        assert not attention[row, :, asked[row] :].any()
+        assert torch.allclose(attention[row].sum(1), (torch.arange(p.max()) < p[row]).float(), atol=1e-5)
+        assert not attention[row, :, q[row] :].any()
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
@@ -219,13 +207,11 @@ def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_p
         assert all(np.isfinite(list(metrics.label_scores(examples, predictions).values())))
 
 
-@pytest.mark.parametrize(
-    ("name", "longest"), [("bert", ROOM), ("roberta", ROOM), ("mpnet", ROOM), ("distilbert", ROOM)]
-)
-def test_the_longest_input_is_what_positions_have_room_for(encoders, name, longest):
-    load_encoder(encoders(name), seed=0, max_length=longest)
-    with pytest.raises(EncoderError, match=f"reads {longest} tokens, not {longest + 1}: lower max_length"):
-        load_encoder(encoders(name), seed=0, max_length=longest + 1)
+@pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "distilbert"])
+def test_the_longest_input_is_what_positions_have_room_for(encoders, name):
+    load_encoder(encoders(name), seed=0, max_length=ROOM)
+    with pytest.raises(EncoderError, match=f"reads {ROOM} tokens, not {ROOM + 1}: lower max_length"):
+        load_encoder(encoders(name), seed=0, max_length=ROOM + 1)
 
 
 @pytest.mark.parametrize("name", ["deberta-v3", "modernbert"])
@@ -259,7 +245,7 @@ def test_a_tokenizer_that_does_not_mark_the_beginning_is_refused(encoders, tmp_p
         load_tokenizer(str(tmp_path / "model"))
 
 
-def test_templates_are_the_tokenizers_own(encoders):
+def test_templates_are_the_tokenizer_s(encoders):
     of = {kind: Template.of(load_tokenizer(encoders(kind))) for kind in ("bert", "roberta", "deberta-v3")}
     assert of["bert"] == Template((2,), (3,), (3,), (0, 0, 0, 1, 1), 0) == of["deberta-v3"]
     assert of["roberta"] == Template((0,), (2, 2), (2,), (0, 0, 0, 0, 0), 1)
@@ -267,19 +253,19 @@ def test_templates_are_the_tokenizers_own(encoders):
 
 
 def test_an_encoder_on_the_hub_has_the_revision_after_its_name(monkeypatch):
-    asked = {}
+    calls = []
 
-    def from_pretrained(**given):
-        asked.update(given)
+    def from_pretrained(**arguments):
+        calls.append(arguments)
         raise OSError("no network")
 
     name, revision = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
     monkeypatch.setattr(pretrained.AutoConfig, "from_pretrained", from_pretrained)
     with pytest.raises(EncoderError, match="no network"):
         load_encoder(f"{name}@{revision}", seed=0)
-    assert asked["pretrained_model_name_or_path"] == name and asked["revision"] == revision
-    assert encoder_fingerprint(f"{name}@{revision}") == f"{name}@{revision}"  # so that it is part of keys
-    assert "revision" not in pretrained.locate(name) and "revision" not in pretrained.locate("data/mini")
+    assert calls[0]["pretrained_model_name_or_path"] == name and calls[0]["revision"] == revision
+    assert pretrained.encoder_fingerprint(f"{name}@{revision}") == f"{name}@{revision}"  # so that it is part of keys
+    assert pretrained.locate(name)["revision"] == "main" and "revision" not in pretrained.locate("data/mini")
 
 
 def test_a_head_of_another_size_gives_way_to_one_of_the_right_size(tmp_path):

@@ -6,17 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.models.mnemonic import (
-    Block,
-    Fusion,
-    MnemonicConfig,
-    Pointer,
-    Recurrent,
-    Similarity,
-    Words,
-    masked_softmax,
-    reattend,
-)
+from helpers.models.attention import masked_softmax
+from helpers.models.mnemonic import Block, Fusion, Pointer, Recurrent, Similarity, Words, reattend
 
 LN3 = math.log(3)
 OPEN, SHUT = 100.0, -100.0  # biases of a gate
@@ -59,8 +50,8 @@ def test_similarity_by_hand():
     similarity.one.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
     similarity.other.weight.copy_(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
     # relu(W1 a) is (3, 2) and (0, 0); relu(W2 b) is (2, 0), (0, 4) and (2, 4)
-    found = similarity(rows([3.0, -2.0], [-1.0, 2.0]), rows([1.0, -5.0], [-1.0, 4.0], [1.0, 4.0]))
-    assert found.tolist() == [[[6, 8, 14], [0, 0, 0]]]
+    values = similarity(rows([3.0, -2.0], [-1.0, 2.0]), rows([1.0, -5.0], [-1.0, 4.0], [1.0, 4.0]))
+    assert values.tolist() == [[[6, 8, 14], [0, 0, 0]]]
 
 
 @torch.no_grad()
@@ -85,33 +76,33 @@ def test_masked_softmax_by_hand():
 
 @pytest.fixture
 def block():
-    made = Block(MnemonicConfig(hidden=1))
-    alike(made.interactive), alike(made.itself)
-    fusion(made.fuse_question, TAKES_NEW, OPEN), fusion(made.fuse_passage, TAKES_NEW, SHUT)
-    return made
+    block = Block(2)
+    alike(block.interactive), alike(block.itself)
+    fusion(block.fuse_question, TAKES_NEW, OPEN), fusion(block.fuse_passage, TAKES_NEW, SHUT)
+    return block
 
 
 # Two words of the question and padding; two of the passage and padding. Each is like one and unlike the other.
-QUESTION, ASKED = rows([1.0, 0.0], [0.0, 1.0], [9.0, 9.0]), real(1, 1, 0)
-PASSAGE, SAID = rows([LN3, 0.0], [0.0, LN3], [9.0, 9.0]), real(1, 1, 0)
+QUESTION, IN_QUESTION = rows([1.0, 0.0], [0.0, 1.0], [9.0, 9.0]), real(1, 1, 0)
+PASSAGE, IN_PASSAGE = rows([LN3, 0.0], [0.0, LN3], [9.0, 9.0]), real(1, 1, 0)
 
 
 @torch.no_grad()
 def test_a_block_attends_to_the_question_alone(block):
-    found, attention, alignment, _ = block(PASSAGE, QUESTION, SAID, ASKED, None)
+    aligned, attention, alignment, _ = block(PASSAGE, QUESTION, IN_PASSAGE, IN_QUESTION)
     assert attention[0, :, 0].tolist() == pytest.approx([0.75, 0.25, 0])  # softmax of (ln 3, 0)
     assert attention[0, :, 1].tolist() == pytest.approx([0.25, 0.75, 0])
     assert alignment[0, :2, 0].tolist() == pytest.approx([LN3, 0])
     # each passage word becomes what it attends to: 3/4 of (1, 0) and 1/4 of (0, 1)
-    assert found[0, :2].tolist() == [pytest.approx([0.75, 0.25]), pytest.approx([0.25, 0.75])]
+    assert aligned[0, :2].tolist() == [pytest.approx([0.75, 0.25]), pytest.approx([0.25, 0.75])]
 
 
 @torch.no_grad()
 def test_a_passage_word_never_attends_to_itself(block):
     fusion(block.fuse_passage, TAKES_NEW, OPEN)
-    found, _, _, itself = block(PASSAGE, QUESTION, SAID, ASKED, None)
+    aligned, _, _, itself = block(PASSAGE, QUESTION, IN_PASSAGE, IN_QUESTION)
     # of two words each has but the other, so they change places, alike as each is to itself: 10/16 against 6/16
-    assert found[0, :2].tolist() == [pytest.approx([0.25, 0.75]), pytest.approx([0.75, 0.25])]
+    assert aligned[0, :2].tolist() == [pytest.approx([0.25, 0.75]), pytest.approx([0.75, 0.25])]
     assert itself[0, :2, :2].tolist() == [pytest.approx([10 / 16, 6 / 16]), pytest.approx([6 / 16, 10 / 16])]
 
 
@@ -119,7 +110,8 @@ def test_a_passage_word_never_attends_to_itself(block):
 def test_a_block_adds_what_it_remembers_to_both_alignments(block):
     remembered = torch.zeros(1, 3, 3)
     remembered[0, 1, 0] = LN3
-    _, attention, alignment, itself = block(PASSAGE, QUESTION, SAID, ASKED, (remembered, 10 * remembered))
+    memory = remembered, 10 * remembered
+    _, attention, alignment, itself = block(PASSAGE, QUESTION, IN_PASSAGE, IN_QUESTION, memory)
     assert alignment[0, :2, 0].tolist() == pytest.approx([LN3, LN3])
     assert attention[0, :, 0].tolist() == pytest.approx([0.5, 0.5, 0])
     # the first passage word is now (1/2, 1/2), the second still (1/4, 3/4): 1/8 + 3/8
@@ -146,20 +138,20 @@ def test_reattention_by_hand():
 @torch.no_grad()
 def pointer(slope):
     """Start: ``slope`` times the tanh of the passage's first number. End: tanh of the summary's first number."""
-    made = Pointer(MnemonicConfig(hidden=1))
-    for parameter in made.parameters():
+    pointer = Pointer(2)
+    for parameter in pointer.parameters():
         parameter.zero_()
-    made.start[0].weight[0, 0] = made.end[0].weight[0, 2] = 1.0
-    made.start[2].weight[0, 0], made.end[2].weight[0, 0] = slope, 1.0
-    fusion(made.fuse, TAKES_NEW, OPEN)
-    return made
+    pointer.start[0].weight[0, 0] = pointer.end[0].weight[0, 2] = 1.0
+    pointer.start[2].weight[0, 0], pointer.end[2].weight[0, 0] = slope, 1.0
+    fusion(pointer.fuse, TAKES_NEW, OPEN)
+    return pointer
 
 
 @torch.no_grad()
 @pytest.mark.parametrize(("slope", "expected"), [(LN3, 0.75), (-LN3, 0.25)])
 def test_the_end_depends_on_the_expected_start(slope, expected):
     passage = rows([0.0, 0.0], [1.0, 0.0], [50.0, 0.0])
-    start, end = pointer(slope / math.tanh(1))(passage, QUESTION, SAID, ASKED)
+    start, end = pointer(slope / math.tanh(1))(passage, QUESTION, IN_PASSAGE, IN_QUESTION)
     assert start[0, :2].tolist() == pytest.approx([0, slope])  # 1 to 3, or 3 to 1
     # The expected start is 1/4 (or 3/4) of 0 and 3/4 (or 1/4) of 1, the same for every end.
     assert end[0].tolist() == pytest.approx([math.tanh(expected)] * 3)
@@ -167,44 +159,43 @@ def test_the_end_depends_on_the_expected_start(slope, expected):
 
 @torch.no_grad()
 def test_the_start_sees_a_summary_of_the_real_question():
-    made = pointer(1.0)
-    made.start[0].weight[0, 0], made.start[0].weight[0, 2] = 0.0, 1.0  # the summary's first number, not the passage's
-    start, _ = made(PASSAGE, QUESTION, SAID, ASKED)
+    point = pointer(1.0)
+    point.start[0].weight[0, 0], point.start[0].weight[0, 2] = 0.0, 1.0  # the summary's first number, not the passage's
+    start, _ = point(PASSAGE, QUESTION, IN_PASSAGE, IN_QUESTION)
     assert start[0].tolist() == pytest.approx([math.tanh(0.5)] * 3)  # the mean of 1 and 0, without the padding's 9
-    made.summarise.weight[0] = torch.tensor([LN3, 0.0])
-    assert made(PASSAGE, QUESTION, SAID, ASKED)[0][0].tolist() == pytest.approx([math.tanh(0.75)] * 3)
+    point.summarise.weight[0] = torch.tensor([LN3, 0.0])
+    assert point(PASSAGE, QUESTION, IN_PASSAGE, IN_QUESTION)[0][0].tolist() == pytest.approx([math.tanh(0.75)] * 3)
 
 
 @torch.no_grad()
 def test_a_recurrent_layer_is_pytorchs_bidirectional_lstm_that_never_reads_padding():
     torch.manual_seed(0)
-    made, theirs = Recurrent(3, 4), nn.LSTM(3, 4, batch_first=True, bidirectional=True)
-    for name, parameter in made.ahead.named_parameters():
+    ours, theirs = Recurrent(3, 4), nn.LSTM(3, 4, batch_first=True, bidirectional=True)
+    for name, parameter in ours.ahead.named_parameters():
         getattr(theirs, name).copy_(parameter)
-        getattr(theirs, f"{name}_reverse").copy_(getattr(made.back, name))
+        getattr(theirs, f"{name}_reverse").copy_(getattr(ours.back, name))
     long, short = torch.randn(1, 7, 3), torch.randn(1, 4, 3)
     for values in (long, short):
-        assert torch.allclose(made(values, torch.ones(values.shape[:2]).bool()), theirs(values)[0], atol=1e-6)
+        assert torch.allclose(ours(values, torch.ones(values.shape[:2]).bool()), theirs(values)[0], atol=1e-6)
     padded = torch.cat([short, torch.full((1, 3, 3), 9.0)], 1)
     mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3], dtype=torch.bool)
-    both = made(torch.cat([long, padded]), mask)
+    both = ours(torch.cat([long, padded]), mask)
     assert torch.allclose(both[:1], theirs(long)[0], atol=1e-6)
     assert torch.allclose(both[1:, :4], theirs(short)[0], atol=1e-6)
 
 
 def test_words_are_spelt_and_those_of_glove_stay_fixed():
     torch.manual_seed(0)
-    words = Words(vocab_size=5, word_width=2, letter_width=4, fixed=True)
+    words = Words(vocab_size=5, word_width=2, letter_width=4)
     words.spelling[1, :2] = words.spelling[2, :2] = torch.tensor([7, 8])
     words.spelling[3, :2] = torch.tensor([8, 7])
-    words.fixed[2], words.is_fixed[2] = torch.tensor([0.5, -0.5]), True
+    words.learned.weight.data[2], words.is_fixed[2] = torch.tensor([0.5, -0.5]), True
     ids = torch.tensor([[1, 2, 3, 1, 4]])
     (before,), again = words(ids), words(ids[:, :1], ids[:, 1:])
     assert torch.allclose(torch.cat(again, 1), before) and before.shape == (1, 5, words.width) and words.width == 2 + 4
     one, other, backwards, repeated, _ = before[0].detach()
     assert torch.equal(one, repeated) and torch.equal(one[2:], other[2:]) and not torch.equal(one[:2], other[:2])
     assert not torch.equal(one[2:], backwards[2:]) and other[:2].tolist() == [0.5, -0.5]
-    torch.optim.SGD(words.parameters(), lr=1.0).zero_grad()
     before.square().sum().backward()
     torch.optim.SGD(words.parameters(), lr=1.0).step()
     after = words(ids)[0][0].detach()

@@ -20,7 +20,7 @@ from helpers.batches.sequences import Sequences, collate, make_choices
 from helpers.data.examples import Choice, DataError, Example
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
-from helpers.models.multitask import Head, load_multitask, set_dropout
+from helpers.models.multitask import Head, load_multitask, new_multitask, set_dropout
 from helpers.multitask import MultiTaskTraining, Predictions, Reply, head_of, plan_epochs, sequences_of
 from helpers.presets.load import load
 from helpers.reading import load_reader
@@ -178,7 +178,7 @@ def test_a_task_by_itself_is_loaded_by_transformers_alone(several, tmp_path):
 
 def test_tasks_share_the_encoder_and_fresh_heads_are_new(several):
     first, _ = several
-    model = load_multitask(first.saved())
+    model = load_multitask(first.saved(), first.tasks)
     assert set(model.tasks) == set(first.tasks)
     assert all(part.base_model is model.shared for part in model.tasks.values())
     begun, fresh = (
@@ -188,14 +188,14 @@ def test_tasks_share_the_encoder_and_fresh_heads_are_new(several):
     assert torch.equal(model.shared.state_dict()[name], fresh.shared.state_dict()[name])
     assert torch.equal(model.tasks["CoLA"].classifier.weight, begun.tasks["CoLA"].classifier.weight)
     assert not torch.equal(model.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
-    same = load_multitask(first.saved(), fresh={"CoLA": Head("labels", 2)}, seed=0)
+    same = new_multitask(str(first.saved()), {"CoLA": Head("labels", 2)}, seed=0)
     assert torch.equal(same.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
     with pytest.raises(EncoderError, match="has no task MRPC; it has "):
         load_multitask(first.saved(), ["MRPC"])
 
 
 def test_dropout_of_encoder_and_heads(several):
-    model = load_multitask(several[0].saved())
+    model = load_multitask(several[0].saved(), several[0].tasks)
     set_dropout(model, 0.25, {"encyclopedia": 0.1, "CoLA": 0.5, "SWAG": 0.1, "STS-B": 0.2})
     assert {module.p for module in model.shared.modules() if isinstance(module, nn.Dropout)} == {0.25}
     assert (model.tasks["CoLA"].dropout.p, model.tasks["STS-B"].dropout.p) == (0.5, 0.2)

@@ -53,21 +53,21 @@ def test_domains_that_are_alike_weigh_alike():
 
 
 def test_references_mix_the_domains_by_their_likeness():
-    known = relations(levels=1, width=1)
+    graph = relations(levels=1, width=1)
     with torch.no_grad():
-        known.domains_compared.fill_(1.0)
+        graph.domains_compared.fill_(1.0)
     h = torch.tensor([[[1.0], [2.0]]])
     # row i: softmax(h_i h_j) over j, times h
     expected = [(math.exp(i) + 2 * math.exp(2 * i)) / (math.exp(i) + math.exp(2 * i)) for i in (1, 2)]
-    assert known.references(h).flatten().tolist() == pytest.approx(expected)
+    assert graph.references(h).flatten().tolist() == pytest.approx(expected)
 
 
 def test_levels_are_compared_with_the_reference_of_their_own_domain():
-    known = relations(levels=2, width=1, self_attention=False)
+    graph = relations(levels=2, width=1, self_attention=False)
     with torch.no_grad():
-        known.levels_compared.fill_(1.0)
+        graph.levels_compared.fill_(1.0)
     h = torch.tensor([[[1.0], [0.0]], [[2.0], [3.0]]])  # levels × domains
-    shares = known.similarities(h)
+    shares = graph.similarities(h)
     # domain 0, level 1: softmax(1·2, 2·2); domain 1: softmax(0·3, 3·3)
     assert shares[0, 1].tolist() == pytest.approx([1 / (1 + math.exp(2)), 1 / (1 + math.exp(-2))])
     assert shares[1, 1].tolist() == pytest.approx([1 / (1 + math.exp(9)), 1 / (1 + math.exp(-9))])
@@ -94,12 +94,12 @@ def test_ratios_begin_near_alike_for_prototypes_as_long_as_an_encoder_s():
 
 def test_by_the_paper_s_equations_ratios_are_alike_and_cannot_be_learned():
     """Unlike prototypes, and still: a node's own part of its scores cancels out in the softmax."""
-    known = relations(domains=4, width=64)
+    graph = relations(domains=4, width=64)
     prototypes = torch.ones(3, 1, 64) + 0.5 * torch.randn(3, 4, 64)
-    ratios, _ = known(prototypes)
+    ratios, _ = graph(prototypes)
     assert torch.allclose(ratios, torch.full((3, 4), 0.25), atol=1e-5)
     (ratios * torch.arange(4.0)).sum().backward()
-    assert all(weight.grad.abs().max() < 1e-4 for weight in known.parameters())
+    assert all(weight.grad.abs().max() < 1e-4 for weight in graph.parameters())
 
 
 def test_with_dropout_ratios_are_noise_and_where_nodes_keep_their_features_they_can_be_learned():

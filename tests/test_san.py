@@ -7,8 +7,9 @@ from helpers.batches.sequences import collate, make_pairs
 from helpers.data.examples import Pair
 from helpers.errors import EncoderError
 from helpers.loop import forward
+from helpers.models.attention import pool
 from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
-from helpers.models.san import AnswerTurns, attend, kept_turns, mean_of_turns, with_san
+from helpers.models.san import AnswerTurns, draw_turns, mean_of_turns, with_san
 
 PAIRS = [("Ada leads Gamma.", "Bela leads Gamma and Delta."), ("Bela was born in Delta, and leads it.", "Ada leads.")]
 
@@ -23,7 +24,7 @@ def batch_of(*texts: tuple[str, str | None]) -> dict[str, torch.Tensor]:
     return collate(sequences, range(len(pairs)))
 
 
-def logits_of(model, batch, precision: str = "fp32") -> torch.Tensor:
+def logits_of(model, batch, precision="fp32") -> torch.Tensor:
     return forward(model, batch, precision).logits
 
 
@@ -35,33 +36,26 @@ def texts_of(examples: int = 4, hidden: int = 8):
     return torch.randn(examples, 3, hidden), mask[:, :3], torch.randn(examples, 5, hidden), mask
 
 
-def turns_of(examples: int) -> torch.Tensor:
-    return torch.ones(examples, 5, dtype=torch.bool)
-
-
 def test_a_mean_of_turns_by_hand():
     logits = torch.tensor([[[0.5, 0.5], [0.9, 0.1]], [[0.5, 0.5], [0.9, 0.1]]]).log()
     mean = mean_of_turns(logits, torch.tensor([[True, True], [False, True]])).exp()
     torch.testing.assert_close(mean, torch.tensor([[0.7, 0.3], [0.9, 0.1]]))
 
 
-def test_equal_turns_are_one_turn():
-    logits = torch.randn(4, 1, 3)
-    mean = mean_of_turns(logits.expand(-1, 5, -1), kept_turns(turns_of(4), 0.5))
-    torch.testing.assert_close(mean, logits[:, 0].log_softmax(-1))
-
-
-def test_one_turn_is_always_kept_and_any_may_be():
+def test_one_turn_always_counts_and_any_may():
     torch.manual_seed(0)
-    kept = kept_turns(turns_of(400), 1.0)
-    assert (kept.sum(1) == 1).all() and kept.any(0).all()
-    assert kept_turns(turns_of(400), 0.0).all()
-    assert kept_turns(turns_of(4000), 0.1).float().mean().item() == pytest.approx(0.9 + 0.1 / 5, abs=0.01)
+    counts = draw_turns(400, 5, 1.0, "cpu")
+    assert (counts.sum(1) == 1).all() and counts.any(0).all()
+    assert draw_turns(400, 5, 0.0, "cpu").all()
+    assert draw_turns(4000, 5, 0.1, "cpu").float().mean().item() == pytest.approx(0.9 + 0.1 / 5, abs=0.01)
+    logits = torch.randn(4, 1, 3)  # equal turns are one turn
+    mean = mean_of_turns(logits.expand(-1, 5, -1), draw_turns(4, 5, 0.5, "cpu"))
+    torch.testing.assert_close(mean, logits[:, 0].log_softmax(-1))
 
 
 def test_attention_to_a_single_token_is_that_token():
     states, mask = torch.randn(2, 3, 8), torch.tensor([[True, False, False], [False, True, False]])
-    assert torch.equal(attend(torch.randn(2, 3), states, mask), states[[0, 1], [0, 1]])
+    assert torch.equal(pool(torch.randn(2, 3), states, mask), states[[0, 1], [0, 1]])
 
 
 def test_a_head_by_hand():
@@ -71,8 +65,8 @@ def test_a_head_by_hand():
         weights.data.zero_()
     head.classes.weight.data = torch.tensor([[1.0, 0, 0, 0], [0, 0, 1.0, 0]])
     start, memory = torch.tensor([[[1.0], [3.0]]]), torch.tensor([[[0.5], [9.0]]])
-    found = head(start, torch.tensor([[True, True]]), memory, torch.tensor([[True, False]]))
-    torch.testing.assert_close(found, torch.tensor([[0.5, 1.5]]).log_softmax(-1))
+    logits = head(start, torch.tensor([[True, True]]), memory, torch.tensor([[True, False]]))
+    torch.testing.assert_close(logits, torch.tensor([[0.5, 1.5]]).log_softmax(-1))
 
 
 @pytest.mark.parametrize("drop", [0.0, 0.1, 1.0])
@@ -107,11 +101,11 @@ def test_padding_changes_nothing():
 
 
 def test_the_state_begins_with_the_second_text():
-    model, batch, given = classifier(), batch_of(*PAIRS), []
-    model.answer.register_forward_pre_hook(lambda _, arguments: given.extend(arguments))
+    model, batch, inputs = classifier(), batch_of(*PAIRS), []
+    model.answer.register_forward_pre_hook(lambda _, arguments: inputs.extend(arguments))
     states = forward(model, batch, "fp32", output_hidden_states=True).hidden_states[-1]
-    begun_with, memory = (states[0, batch["segment_ids"][0] == segment] for segment in (2, 1))
-    assert torch.equal(given[0][0, given[1][0]], begun_with) and torch.equal(given[2][0, given[3][0]], memory)
+    second, first = (states[0, batch["segment_ids"][0] == segment] for segment in (2, 1))
+    assert torch.equal(inputs[0][0, inputs[1][0]], second) and torch.equal(inputs[2][0, inputs[3][0]], first)
 
 
 def test_a_saved_classifier_loads_bit_for_bit(tmp_path):

@@ -1,4 +1,4 @@
-"""The attention of encoders: as it is computed, and as a loss reads it, that of the last layer or of every layer."""
+"""The attention of encoders: computing it, and keeping that of the last layer or of every layer for a loss."""
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,8 @@ def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None,
     "probabilities" is left them as ``stored``, B×H×L×L. One that stores its "scores" is left the two factors of them,
     scaled queries and keys, B×H×L×D each.
     """
-    stores = getattr(module, "stores", "")
-    is_fused = stores != "probabilities" and (dropout == 0.0 or query.device.type != "cpu")
+    stores, is_cpu = getattr(module, "stores", ""), query.device.type == "cpu"
+    is_fused = stores != "probabilities" and (dropout == 0.0 or not is_cpu)
     if stores or not is_fused:
         scaled = query * scaling
     if stores == "scores":
@@ -35,7 +35,7 @@ def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None,
     weights = scores.softmax(-1)
     if stores == "probabilities":
         module.stored = weights
-    drop = quick_dropout if query.device.type == "cpu" else nn.functional.dropout
+    drop = quick_dropout if is_cpu else nn.functional.dropout
     return (drop(weights, dropout).to(value.dtype) @ value).transpose(1, 2).contiguous(), None
 
 
@@ -52,6 +52,17 @@ AttentionInterface.register(NAME, attend)
 AttentionMaskInterface.register(NAME, make_mask)
 
 
+def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """Compute the softmax along ``dim`` where ``mask`` (broadcast) is true, in float32; zero elsewhere."""
+    scores = scores.float().masked_fill(~mask, torch.finfo(torch.float32).min)
+    return scores.softmax(dim) * mask
+
+
+def pool(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
+    """Sum the unmasked states, weighted by the softmax of their scores; B×H."""
+    return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]
+
+
 def keep_attention(model: nn.Module) -> nn.Module:
     """Let the output of ``model`` have ``attention`` (B×P×Q): per passage token a distribution over the question's.
 
@@ -61,11 +72,22 @@ def keep_attention(model: nn.Module) -> nn.Module:
     layer = attention_of(model)
     if layer is None or getattr(model, "keeps_attention", False):
         return model
+
+    def take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
+        model.segments = inputs.pop("segment_ids")  # the encoder does not take them
+        return arguments, inputs
+
+    def add_attention(model: nn.Module, _: tuple, output) -> None:
+        weights = vars(layer).pop("stored").float().mean(1)
+        at_q, q, at_p, p = text_positions(model.segments)
+        rows = weights.gather(1, at_p[:, :, None].expand(-1, -1, weights.shape[-1]))
+        block = rows.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
+        output.attention = block / block.sum(-1, keepdim=True).clamp_min(1e-9)
+
     model.set_attn_implementation(NAME)
-    layer.stores = "probabilities"
-    model.register_forward_pre_hook(_take_segments, with_kwargs=True)
-    model.register_forward_hook(_add_attention)
-    model.keeps_attention = True
+    layer.stores, model.keeps_attention = "probabilities", True
+    model.register_forward_pre_hook(take_segments, with_kwargs=True)
+    model.register_forward_hook(add_attention)
     return model
 
 
@@ -73,18 +95,14 @@ def keep_levels(model: nn.Module, what: str) -> nn.Module:
     """Let the output of ``model`` have ``attentions_kept``, per layer the "probabilities" of its attention or its
     "scores" before the softmax, as `attend` stores them. Raises EncoderError where they cannot be read."""
     layers = attention_layers(model, every=True)
-    has_hook = any(hasattr(layer, "stores") for layer in layers)
+
+    def hand_over(model: nn.Module, _: tuple, output) -> None:
+        output.attentions_kept = tuple(vars(layer).pop("stored") for layer in layers)
+
     model.set_attn_implementation(NAME)
     for layer in layers:
         layer.stores = what
-
-    def hand_over(model: nn.Module, _: tuple, output) -> None:
-        output.attentions_kept = tuple(layer.stored for layer in layers)
-        for layer in layers:
-            layer.stored = None
-
-    if not has_hook:
-        model.register_forward_hook(hand_over)
+    model.register_forward_hook(hand_over)
     return model
 
 
@@ -106,21 +124,6 @@ def attention_layers(model: nn.Module, every: bool = False) -> list[nn.Module]:
     is_enough = len(layers) == model.config.num_hidden_layers if every else bool(layers)
     if not is_enough or not model._supports_attention_backend:
         kind = model.config.model_type
-        raise EncoderError(
-            f"the attention of a {kind} cannot be read, and so not be matched; use an encoder of BERT's kind"
-        )
+        problem = f"the attention of a {kind} cannot be read, and so not be matched"
+        raise EncoderError(f"{problem}; use an encoder of BERT's kind")
     return layers
-
-
-def _take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
-    model.segments = inputs.pop("segment_ids")  # the encoder does not take them
-    return arguments, inputs
-
-
-def _add_attention(model: nn.Module, _: tuple, output) -> None:
-    layer = attention_of(model)
-    weights, layer.stored = layer.stored, None
-    at_q, q, at_p, p = text_positions(model.segments)
-    weights = weights.float().mean(1).gather(1, at_p[:, :, None].expand(-1, -1, weights.shape[-1]))
-    block = weights.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
-    output.attention = block / block.sum(-1, keepdim=True).clamp_min(1e-9)

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import hashlib
 import inspect
 import math
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from transformers.utils import logging
 from helpers import paths
 from helpers.batches.sequences import Template
 from helpers.errors import EncoderError
-from helpers.files import fingerprint, unwritten
+from helpers.files import file_fingerprint, fingerprint, unwritten
 from helpers.models import attention, mnemonic, san  # noqa: F401  registers RMR and SAN, so that they load like any other
 from helpers.models.dropout import quicken
 
@@ -37,7 +36,7 @@ HEADS = {
     "choices": AutoModelForMultipleChoice,
 }
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
-WEIGHTS_AND_VOCABULARY = (".safetensors", ".bin", ".json", ".txt", ".model", ".onnx", ".data")
+SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model")  # of weights and vocabulary
 
 
 def locate(encoder: str) -> dict[str, str]:
@@ -47,7 +46,7 @@ def locate(encoder: str) -> dict[str, str]:
         if (folder / "config.json").is_file():
             return {"pretrained_model_name_or_path": str(folder)}
     name, _, revision = encoder.partition("@")
-    return {"pretrained_model_name_or_path": name, **({"revision": revision} if revision else {})}
+    return {"pretrained_model_name_or_path": name, "revision": revision or "main"}
 
 
 @cache
@@ -71,17 +70,17 @@ def load_encoder(
     kind and size. ``random_layers`` > 0 builds that many layers of random weights, for tests. Raises EncoderError, also
     where the encoder cannot read ``max_length`` tokens or its tokenizer's token types.
     """
-    auto, changes = HEADS[head], {"num_hidden_layers": random_layers} if random_layers else {}
+    changes = {"num_hidden_layers": random_layers} if random_layers else {}
     with _loading(encoder):
         config = AutoConfig.from_pretrained(**locate(encoder), num_labels=classes, **changes)
-        settings = {"dtype": torch.float32}
-        if getattr(auto._model_mapping.get(type(config), None), "_supports_attention_backend", False):
-            settings["attn_implementation"] = attention.NAME
         torch.manual_seed(seed)
         if random_layers:
-            model = auto.from_config(config, **settings)
+            model = HEADS[head].from_config(config, dtype=torch.float32)
         else:  # an encoder may come with another's head, such as one of other classes
-            model = auto.from_pretrained(**locate(encoder), config=config, ignore_mismatched_sizes=True, **settings)
+            settings = {"config": config, "dtype": torch.float32, "ignore_mismatched_sizes": True}
+            model = HEADS[head].from_pretrained(**locate(encoder), **settings)
+        if model._supports_attention_backend:
+            model.set_attn_implementation(attention.NAME)
     if (longest := longest_input(model)) < max_length:
         raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, not {max_length}: lower max_length")
     rows, types = getattr(config, "type_vocab_size", 0), max(Template.of(load_tokenizer(encoder)).types) + 1
@@ -133,11 +132,8 @@ def encoder_fingerprint(encoder: str) -> str:
     folder = Path(locate(encoder)["pretrained_model_name_or_path"])
     if not folder.is_dir():
         return encoder
-    digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
-        if file.suffix in WEIGHTS_AND_VOCABULARY and file.name != "pretraining.json":
-            digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:16]
+    files = [file for file in sorted(folder.iterdir()) if file.suffix in SUFFIXES and file.name != "pretraining.json"]
+    return fingerprint(*(f"{file.name} {file_fingerprint(file)}" for file in files))
 
 
 def vocabulary_fingerprint(encoder: str) -> str:
@@ -149,17 +145,18 @@ def vocabulary_fingerprint(encoder: str) -> str:
 def head_of(model: nn.Module, domain: str) -> nn.Module:
     """Copy ``model`` with the outputs of one of its configuration's ``heads`` alone ("": the head that all share).
     Raises EncoderError."""
-    heads, names = model.config.heads, model.config.id2label
+    heads, names = model.config.heads, list(model.config.id2label.values())
     if domain not in heads:
         raise EncoderError(f"the classifier has no head of {domain!r}; it has {', '.join(map(repr, heads))}")
     classes = len(names) // len(heads)
     rows = slice(heads.index(domain) * classes, (heads.index(domain) + 1) * classes)
     single = copy.deepcopy(model)
-    layer = last_layer(single)
-    for name, values in list(layer.named_parameters()):
-        setattr(layer, name, nn.Parameter(values[rows].detach().clone()))
+    layer = linear_layers(single)[-1]
+    layer.weight = nn.Parameter(layer.weight[rows].detach().clone())
+    if layer.bias is not None:
+        layer.bias = nn.Parameter(layer.bias[rows].detach().clone())
     layer.out_features = single.num_labels = classes
-    name_labels(single, [names[number].removeprefix(domain).strip() for number in range(rows.start, rows.stop)])
+    name_labels(single, [name.removeprefix(domain).strip() for name in names[rows]])
     single.config.update({"heads": [domain], "problem_type": "single_label_classification"})
     return single
 
@@ -168,17 +165,6 @@ def name_labels(model: nn.Module, labels: list[str]) -> None:
     """Call a classifier's outputs by their labels."""
     model.config.id2label = dict(enumerate(labels))
     model.config.label2id = {label: number for number, label in enumerate(labels)}
-
-
-def last_layer(model: nn.Module) -> nn.Linear:
-    """Return the linear layer whose outputs are the logits. Raises EncoderError where there is none."""
-    classes = model.config.num_labels
-    if not (layers := [layer for layer in linear_layers(model) if layer.out_features == classes]):
-        raise EncoderError(
-            f"a {model.config.model_type} has no linear layer of {classes} outputs behind its encoder, so its heads "
-            "cannot be told apart; use one of BERT's kind"
-        )
-    return layers[-1]
 
 
 def linear_layers(model: nn.Module) -> list[nn.Linear]:

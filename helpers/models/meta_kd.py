@@ -54,13 +54,10 @@ def instance_weights(states: Mapping[str, np.ndarray], classes: Mapping[str, np.
 
     ``states`` are E×F and ``classes`` E per domain. Where no other domain has the class, its own domain alone counts.
     """
-    means = {
-        name: {c: values[classes[name] == c].mean(0) for c in np.unique(classes[name])}
-        for name, values in states.items()
-    }
-    weights = {}
+    means, weights = {}, {name: np.empty(len(values), np.float32) for name, values in states.items()}
     for name, values in states.items():
-        weights[name] = np.empty(len(values), np.float32)
+        means[name] = {c: values[classes[name] == c].mean(0) for c in np.unique(classes[name])}
+    for name, values in states.items():
         for c, mean in means[name].items():
             others = [means[other][c] for other in means if other != name and c in means[other]]
             sides = [mean, np.mean(others, axis=0)] if others else [mean]

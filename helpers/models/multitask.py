@@ -61,18 +61,15 @@ class MultiTask(nn.Module):
         save_file(heads, Path(folder) / HEADS_FILE)
 
 
-def new_multitask(
-    encoder: str, heads: Mapping[str, Head], *, seed: int, random_layers: int = 0, max_length: int = 0
-) -> MultiTask:
-    """Make a model of a pretrained encoder and new heads, which follow ``seed``. Raises EncoderError as `load_encoder`.
+def new_multitask(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes: int) -> MultiTask:
+    """Make a model of a pretrained encoder and new heads, which follow ``seed``; ``sizes`` go to `load_encoder`.
 
     The heads' weights are spread by the encoder's width, as PyTorch has it: 0.02 at BERT's 768, and wider in a narrower
     encoder, where a task of few steps would not get away from 0.
     """
     models = {}
     for task, head in heads.items():
-        sizes = {"classes": head.classes, "random_layers": random_layers, "max_length": max_length}
-        model = load_encoder(encoder, head.kind, seed=seed, **sizes)
+        model = load_encoder(encoder, head.kind, seed=seed, classes=head.classes, **sizes)
         models[task] = with_san(model) if head.san else model
         for layer in linear_layers(models[task]):
             if layer.bias is not None:
@@ -81,17 +78,13 @@ def new_multitask(
     return MultiTask(models)
 
 
-def load_multitask(
-    folder: Path, tasks: Iterable[str] = (), fresh: Mapping[str, Head] | None = None, seed: int = 0
-) -> MultiTask:
-    """Load some tasks of a saved model (all, if none is named) in evaluation mode, and ``fresh`` ones, whose heads are
-    new and follow ``seed``. Its configuration names its ``heads``. Raises EncoderError for a task that it lacks."""
-    saved = {task: Head(**facts) for task, facts in AutoConfig.from_pretrained(folder).heads.items()}
-    tasks = list(tasks) or ([] if fresh else list(saved))
+def load_multitask(folder: Path, tasks: Iterable[str]) -> MultiTask:
+    """Load some tasks of a saved model, whose configuration names its ``heads``, in evaluation mode. Raises
+    EncoderError for a task that it lacks."""
+    saved = AutoConfig.from_pretrained(folder).heads
     if missing := [task for task in tasks if task not in saved]:
         raise EncoderError(f"the model in {folder} has no task {missing[0]}; it has {', '.join(saved)}")
-    heads = {task: saved[task] for task in tasks} | dict(fresh or {})
-    model = new_multitask(str(folder), heads, seed=seed)
+    model = new_multitask(str(folder), {task: Head(**saved[task]) for task in tasks}, seed=0)
     for name, tensor in load_file(folder / HEADS_FILE).items():
         task, _, name = name.partition("|")
         if task in tasks:

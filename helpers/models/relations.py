@@ -16,7 +16,7 @@ def prototypes(levels: tuple[Tensor, ...], mask_BxL: Tensor, domain_B: Tensor, d
 
     ``levels`` are V outputs (B×L×F). Tokens count where ``mask_BxL`` is 1, and every token alike.
     """
-    is_domain_DxB = functional.one_hot(domain_B, domains).T.float()
+    is_domain_DxB = functional.one_hot(domain_B, domains).T
     weight_DxBL = (is_domain_DxB[:, :, None] * mask_BxL.float()).flatten(1)
     weight_DxBL = weight_DxBL / weight_DxBL.sum(1, keepdim=True).clamp_min(1)
     return torch.stack([weight_DxBL @ level.float().flatten(0, 1) for level in levels])
@@ -28,11 +28,10 @@ class Relations(nn.Module):
     Table 4 leaves out ``self_attention`` (without: a domain's reference is its own prototype), ``compare`` (without: a
     mean over the levels up to this one), and ``hierarchy`` (without: each graph sees its own level alone).
 
-    By Eqs. 7 to 12 the ratios are nearly always 1/D. What node i adds to every score cancels out in the softmax over j,
-    unless LeakyReLU bends in between. So all nodes collect nearly the same sum, nothing tells them apart in the second
-    layer, whose nodes are single numbers, and there is no gradient. Two switches of ours change that. ``dropout`` in
-    the graph, always on as in the released code, makes the ratios noise. ``residual`` adds each node's own features to
-    its sum (as Veličković et al. 2018 do elsewhere).
+    By Eqs. 7 to 12 the ratios are nearly always 1/D, without a gradient: what node i adds to every score cancels out in
+    the softmax over j, unless LeakyReLU bends in between, so all nodes collect nearly the same sum. Two switches of
+    ours change that. ``dropout`` in the graph, always on as in the released code, makes the ratios noise. ``residual``
+    adds each node's own features to its sum (as Veličković et al. 2018 do elsewhere).
     """
 
     def __init__(
@@ -52,10 +51,9 @@ class Relations(nn.Module):
         super().__init__()
         self.self_attention, self.compare, self.hierarchy = self_attention, compare, hierarchy
         self.dropout, self.residual = dropout, residual
-        inner = heads * graph_width
         self.first = nn.Parameter(torch.empty(levels, heads, width, graph_width))  # W_m of Eq. 7
         self.first_edges = nn.Parameter(torch.empty(levels, heads, 2, graph_width))  # a_m, for node i and node j
-        self.second = nn.Parameter(torch.empty(levels, 1, inner, 1))  # W'_m of Eq. 11
+        self.second = nn.Parameter(torch.empty(levels, 1, heads * graph_width, 1))  # W'_m of Eq. 11
         self.second_edges = nn.Parameter(torch.empty(levels, 1, 2, 1))  # a'_m
         for weight in (self.first, self.first_edges, self.second, self.second_edges):
             for matrix in weight.flatten(0, 1):

@@ -1,13 +1,12 @@
 """A stochastic answer network (Liu, Duh and Gao 2018, arXiv 1804.07888), a head that classifies a pair of texts in
 several turns, as MT-DNN has it (Liu et al. 2019, arXiv 1901.11504, section 3, released as module/san.py).
 
-A state that begins as a summary of one text reads the other, its memory, again and again. Every turn gives classes, and
-their mean is the answer. As in the released code the state begins with the hypothesis and the memory is the premise,
-which are the second and the first text of a pair as files have them.
+A state that begins as a summary of the second text reads the first, its memory, again and again. Every turn gives
+classes, and their mean is the answer.
 
 The released code keeps [CLS] and [SEP] among a text's tokens, and drops features at every step of the head; here only
 those of the encoder's output are dropped. It leaves out turns by a factor of 0 or 1/0.9 before their mean, which then
-is no distribution; here the mean is over the turns kept.
+is no distribution; here the mean is over the turns that count.
 
 Shapes: B pairs, P tokens of the memory, Q of the other text, H the encoder's width, T turns, C classes.
 """
@@ -19,44 +18,38 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from helpers.batches.sequences import text_positions
 from helpers.errors import EncoderError
+from helpers.models.attention import pool
 from helpers.models.dropout import QuickDropout
-from helpers.models.mnemonic import masked_softmax
+
+TURNS, DROP = 5, 0.1  # turns, and the probability that an example's turn is left out in training
 
 
 class SanConfig(PretrainedConfig):
-    """``encoder`` is the configuration of a sequence classifier, of which the encoder is used; ``drop`` the probability
-    that an example's turn is left out in training; ``dropout`` that of the encoder's output."""
+    """``encoder`` is the configuration of a sequence classifier, of which the encoder is used, and ``dropout`` that of
+    the encoder's output."""
 
     model_type = "san-classifier"
     encoder: dict | None = None
-    turns: int = 5
-    drop: float = 0.1
     dropout: float = 0.1
 
 
-def attend(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
-    """Sum the unmasked states, weighted by the softmax of their scores; B×H."""
-    return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]
+def draw_turns(examples: int, turns: int, drop: float, device: torch.device) -> Tensor:
+    """Draw the turns that count in a training step, B×T: each is left out with probability ``drop``, but one of every
+    example, drawn at random, counts (stochastic prediction dropout)."""
+    counts_BxT = torch.rand(examples, turns, device=device) >= drop
+    return counts_BxT.scatter(1, torch.randint(turns, (examples, 1), device=device), True)
 
 
-def kept_turns(all_BxT: Tensor, drop: float) -> Tensor:
-    """Draw the turns that count in a training step: each is left out with probability ``drop``, but one of every
-    example, drawn at random, is kept (stochastic prediction dropout)."""
-    kept_BxT = all_BxT & (torch.rand(all_BxT.shape, device=all_BxT.device) >= drop)
-    always_Bx1 = torch.randint(all_BxT.shape[1], (len(all_BxT), 1), device=all_BxT.device)
-    return kept_BxT.scatter(1, always_Bx1, True)
-
-
-def mean_of_turns(logits_BxTxC: Tensor, kept_BxT: Tensor) -> Tensor:
-    """Return the logarithm of the mean of the kept turns' softmaxes; B×C, in float32."""
-    logs = logits_BxTxC.float().log_softmax(-1).masked_fill(~kept_BxT[:, :, None], -torch.inf)
-    return logs.logsumexp(1) - kept_BxT.sum(1, keepdim=True).log()
+def mean_of_turns(logits_BxTxC: Tensor, counts_BxT: Tensor) -> Tensor:
+    """Return the logarithm of the mean softmax of the turns that count; B×C, in float32."""
+    logs = logits_BxTxC.float().log_softmax(-1).masked_fill(~counts_BxT[:, :, None], -torch.inf)
+    return logs.logsumexp(1) - counts_BxT.sum(1, keepdim=True).log()
 
 
 class AnswerTurns(nn.Module):
     """The head by itself: from the states of both texts to classes."""
 
-    def __init__(self, hidden: int, classes: int, turns: int = 5, drop: float = 0.1):
+    def __init__(self, hidden: int, classes: int, turns: int = TURNS, drop: float = DROP):
         super().__init__()
         self.turns, self.drop = turns, drop
         self.summary = nn.Linear(hidden, 1, bias=False)
@@ -67,17 +60,19 @@ class AnswerTurns(nn.Module):
     def forward(self, start_BxQxH: Tensor, q_BxQ: Tensor, memory_BxPxH: Tensor, p_BxP: Tensor) -> Tensor:
         """Return log-probabilities B×C from the text of the first state, the memory, and which of their tokens are
         real."""
-        state_BxH = attend(self.summary(start_BxQxH)[..., 0], start_BxQxH, q_BxQ)
+        state_BxH = pool(self.summary(start_BxQxH)[..., 0], start_BxQxH, q_BxQ)
         logits = []
         for _ in range(self.turns):
             scores_BxP = (memory_BxPxH @ self.bilinear(state_BxH)[..., None])[..., 0]
-            read_BxH = attend(scores_BxP, memory_BxPxH, p_BxP)
+            read_BxH = pool(scores_BxP, memory_BxPxH, p_BxP)
             both = [read_BxH, state_BxH, (read_BxH - state_BxH).abs(), read_BxH * state_BxH]
             logits.append(self.classes(torch.cat(both, -1)))
             state_BxH = self.update(read_BxH, state_BxH)
-        logits_BxTxC = torch.stack(logits, 1)
-        all_BxT = torch.ones_like(logits_BxTxC[..., 0], dtype=torch.bool)
-        return mean_of_turns(logits_BxTxC, kept_turns(all_BxT, self.drop) if self.training else all_BxT)
+        examples, device = len(q_BxQ), q_BxQ.device
+        counts_BxT = torch.ones(examples, self.turns, dtype=torch.bool, device=device)
+        if self.training:
+            counts_BxT = draw_turns(examples, self.turns, self.drop, device)
+        return mean_of_turns(torch.stack(logits, 1), counts_BxT)
 
 
 class SanClassifier(PreTrainedModel):
@@ -91,8 +86,7 @@ class SanClassifier(PreTrainedModel):
         classifier = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**config.encoder))
         self.encoder = classifier.base_model  # a pooler, which other tasks may want, is where the classifier has one
         self.dropout = QuickDropout(config.dropout)
-        width = classifier.config.hidden_size
-        self.answer = AnswerTurns(width, config.num_labels, config.turns, config.drop)
+        self.answer = AnswerTurns(classifier.config.hidden_size, config.num_labels)
         self.post_init()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, segment_ids: Tensor, token_type_ids=None, **arguments):
@@ -100,10 +94,7 @@ class SanClassifier(PreTrainedModel):
         ``arguments`` go to the encoder. Raises EncoderError where a text stands alone."""
         at_p, p, at_q, q = text_positions(segment_ids)
         if not (p.any(1) & q.any(1)).all():
-            raise EncoderError(
-                "a stochastic answer network compares two texts, and a text of this batch stands alone; give pairs, or "
-                "classify single texts with the encoder's own head"
-            )
+            raise EncoderError("a stochastic answer network compares two texts, and one stands alone; give pairs")
         if getattr(self.encoder.config, "type_vocab_size", 0):  # others take no token types
             arguments["token_type_ids"] = token_type_ids
         output = self.encoder(input_ids, attention_mask=attention_mask, **arguments)
@@ -113,7 +104,7 @@ class SanClassifier(PreTrainedModel):
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states, attentions=output.attentions)
 
 
-def with_san(model: PreTrainedModel, turns: int = 5, drop: float = 0.1) -> SanClassifier:
+def with_san(model: PreTrainedModel) -> SanClassifier:
     """Replace a classifier's head by this one, whose weights follow PyTorch's random state. Raises EncoderError where
     the classifier gives a score, which has no distribution."""
     config = model.config
@@ -121,7 +112,7 @@ def with_san(model: PreTrainedModel, turns: int = 5, drop: float = 0.1) -> SanCl
         raise EncoderError("a stochastic answer network gives classes, not a score; keep the encoder's own head for it")
     labels = {"id2label": config.id2label, "label2id": config.label2id}
     dropout = getattr(config, "hidden_dropout_prob", 0.1)
-    wrapped = SanClassifier(SanConfig(encoder=config.to_dict(), turns=turns, drop=drop, dropout=dropout, **labels))
+    wrapped = SanClassifier(SanConfig(encoder=config.to_dict(), dropout=dropout, **labels))
     wrapped.encoder = model.base_model
     return wrapped
 

@@ -2,7 +2,6 @@
 what only the training needs, projections to the teacher's width and the domains' relations (Dong et al. 2021)."""
 
 from functools import cache
-from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
@@ -28,32 +27,30 @@ class Distilled(nn.Module):
         self.student, self.domains, self.relations = keep_levels(student, what), domains, relations
         self.padding, self.steer = padding, steer
         narrow, levels = student.config.hidden_size, student.config.num_hidden_layers + 1
-        maps = [] if narrow == width else [nn.Linear(narrow, width, bias=False) for _ in range(levels)]
-        self.projections = nn.ModuleList(maps)
+        maps = 0 if narrow == width else levels
+        self.projections = nn.ModuleList(nn.Linear(narrow, width, bias=False) for _ in range(maps))
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of its inputs in a batch."""
         return (*inputs_of(self.student), "domain")
 
-    def forward(self, domain: Tensor, **inputs: Tensor) -> SimpleNamespace:
-        """Return ``logits``, ``levels`` (M+1 of B×L×width, projected), ``attentions_kept`` (of M layers), ``ratios``
-        (V×D; all 1/D without relations) and ``shares`` (D×V×V, None without)."""
+    def forward(self, domain: Tensor, **inputs: Tensor):
+        """Return the student's output with ``levels`` (M+1 of B×L×width, projected), ``ratios`` (V×D; all 1/D without
+        relations) and ``shares`` (D×V×V, None without)."""
         output = self.student(**inputs, output_hidden_states=True)
-        levels, mask_BxL = output.hidden_states, inputs["attention_mask"]
-        ratios_VxD = torch.full((len(levels), self.domains), 1 / self.domains, device=domain.device)
-        shares_DxVxV = None
+        output.levels, mask_BxL = output.hidden_states, inputs["attention_mask"]
+        output.ratios = torch.full((len(output.levels), self.domains), 1 / self.domains, device=domain.device)
+        output.shares = None
         if self.relations is not None:
             counted_BxL = torch.ones_like(mask_BxL) if self.padding else mask_BxL
             with torch.autocast(domain.device.type, enabled=False):  # a few small products, better not rounded
-                means = prototypes(levels, counted_BxL, domain, self.domains)
-                ratios_VxD, shares_DxVxV = self.relations(means if self.steer else means.detach())
+                means = prototypes(output.levels, counted_BxL, domain, self.domains)
+                output.ratios, output.shares = self.relations(means if self.steer else means.detach())
         if self.projections:
-            levels = tuple(project(level) for project, level in zip(self.projections, levels, strict=True))
-        logits, kept = getattr(output, "logits", None), output.attentions_kept
-        return SimpleNamespace(
-            logits=logits, levels=tuple(levels), attentions_kept=kept, ratios=ratios_VxD, shares=shares_DxVxV
-        )
+            pairs = zip(self.projections, output.levels, strict=True)
+            output.levels = tuple(project(level) for project, level in pairs)
+        return output
 
 
 def matched(student_layers: int, teacher_layers: int) -> list[int]:
@@ -74,8 +71,7 @@ def check_pair(student: str, teacher: str) -> None:
     """Raise EncoderError where the two read other word pieces, or the attention of one cannot be read. Loads no
     weights."""
     if student and load_tokenizer(student).get_vocab() != load_tokenizer(teacher).get_vocab():
-        names = f"student {student!r} and teacher {teacher!r}"
-        raise EncoderError(f"{names} read different word pieces; use two of one kind")
+        raise EncoderError(f"{student!r} and {teacher!r} read different word pieces; use two of one kind")
     for encoder in {teacher, student or teacher}:
         config = AutoConfig.from_pretrained(**locate(encoder))
         with torch.device("meta"):
