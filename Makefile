@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
-.PHONY: reproduce study test test-extras browser soak lab gpu figures lint lock clean
+.PHONY: reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
@@ -39,6 +39,12 @@ lab: $(STAMP)
 #   make gpu DATA=path/to/domains ENCODER=path/to/encoder [TRAIN_SIZE=0] [SEEDS=3]
 gpu: $(STAMP)
 	PYTHON=$(RUN) sh benchmarks/gpu.sh "$(DATA)" "$(ENCODER)"
+
+# What that needs on a machine without a network, in one folder (benchmarks/bundle.py says what it has to have).
+#   make gpu-bundle DATA=path/to/domains ENCODER=path/to/encoder [BUNDLE=path/to/folder]
+BUNDLE ?= bundle
+gpu-bundle: $(STAMP)
+	$(RUN) benchmarks/bundle.py --data "$(DATA)" --encoder "$(ENCODER)" --out "$(BUNDLE)"
 
 figures: $(STAMP)
 	for preset in mini study lab; do \

@@ -33,11 +33,11 @@ def main() -> None:
     parser.add_argument("--encoder", default="../shared/models/all-MiniLM-L6-v2")
     parser.add_argument("--questions", type=int, default=10_000)
     parser.add_argument("--windows", type=int, default=100_000)
-    options = parser.parse_args()
-    tokenizer = load_tokenizer(options.encoder)
-    domain = read_domain(options.data)
-    questions = [*domain.train, *domain.valid, *domain.test]
-    examples = [replace(questions[i % len(questions)], id=str(i)) for i in range(options.questions)]
+    given = parser.parse_args()
+    tokenizer = load_tokenizer(given.encoder)
+    domain = read_domain(given.data)
+    found = [*domain.train, *domain.valid, *domain.test]
+    examples = [replace(found[i % len(found)], id=str(i)) for i in range(given.questions)]
     make_windows(examples[:100], tokenizer, max_length=LENGTH)  # warm-up
 
     begun = time.perf_counter()
@@ -53,7 +53,7 @@ def main() -> None:
     print(f"the tokenizer's own way takes {theirs / ours:.1f}x as long")
 
     # Every passage made distinct, as the worst case: nothing is shared between questions
-    copies = [replace(questions[i % len(questions)], id=str(i)) for i in range(options.windows)]
+    copies = [replace(found[i % len(found)], id=str(i)) for i in range(given.windows)]
     copies = [replace(e, context=f"{e.context} {e.id}") for e in copies]
     texts = peak_mib()
     begun = time.perf_counter()
