@@ -107,7 +107,7 @@ def fingerprint_of(job: Job) -> str:
     Files count by place, size and time, since reading them takes long; the report depends on the records alone.
     """
     paper, _ = papers.card_of(job.notebook)
-    sources = [file for kind in ("py", "css", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
+    sources = [file for kind in ("py", "html", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
     code = [file_fingerprint(file) for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sources)]
     files = [*paths.results(job.place).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
     files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
