@@ -63,17 +63,17 @@ def lacking() -> dict[str, str]:
     """By name the version here of every package that the project needs and the image has not."""
     has = set((ROOT / "benchmarks/torch_image.txt").read_text().split())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    left, found = [Requirement(each) for each in [*project["dependencies"], *BESIDE]], {}
+    left, missing = [Requirement(each) for each in [*project["dependencies"], *BESIDE]], {}
     while left:
         needed = left.pop()
         name = re.sub(r"[-_.]+", "-", needed.name).lower()
-        if name in has | SKIPPED | set(found):
+        if name in has | SKIPPED | set(missing):
             continue
-        found[name] = metadata.version(name)
-        own = map(Requirement, metadata.requires(name) or [])
+        missing[name] = metadata.version(name)
+        needs = map(Requirement, metadata.requires(name) or [])
         environments = [{**PYTHON, "extra": extra} for extra in ("", *needed.extras)]
-        left += [each for each in own if not each.marker or any(map(each.marker.evaluate, environments))]
-    return found
+        left += [each for each in needs if not each.marker or any(map(each.marker.evaluate, environments))]
+    return missing
 
 
 def fetch_wheels(packages: dict[str, str], folder: Path) -> None:
@@ -133,30 +133,30 @@ def main() -> None:
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--most", type=float, default=60.0, help="megabytes")
-    given = parser.parse_args()
-    if given.out.exists():
-        sys.exit(f"{given.out} is there already: remove it, or give another folder")
-    given.out.mkdir(parents=True)
+    options = parser.parse_args()
+    if options.out.exists():
+        sys.exit(f"{options.out} is there already: remove it, or give another folder")
+    options.out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as temporary:
         parts = [Path(temporary) / name for name in ("project", "data", "encoder")]
         cut_project(parts[0])
-        cut_data(given.data, parts[1])
-        cut_encoder(given.encoder, parts[2])
+        cut_data(options.data, parts[1])
+        cut_encoder(options.encoder, parts[2])
         for part in parts:
-            pack(part, given.out)
-    fetch_wheels(lacking(), given.out / "wheels")
+            pack(part, options.out)
+    fetch_wheels(lacking(), options.out / "wheels")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    (given.out / "commit.txt").write_text(commit.stdout)
-    (given.out / "run.sh").write_text(RUN)
-    (given.out / "run.sh").chmod(0o755)
+    (options.out / "commit.txt").write_text(commit.stdout)
+    (options.out / "run.sh").write_text(RUN)
+    (options.out / "run.sh").chmod(0o755)
     sizes = {
         path.name: sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file()) / 1e6
-        for path in sorted(given.out.iterdir())
+        for path in sorted(options.out.iterdir())
     }
     whole = sum(sizes.values())
-    print(f"{given.out}: {whole:.1f} MB (" + ", ".join(f"{name} {size:.1f}" for name, size in sizes.items()) + ")")
-    if whole > given.most:
-        sys.exit(f"that is more than {given.most:g} MB")
+    print(f"{options.out}: {whole:.1f} MB (" + ", ".join(f"{name} {size:.1f}" for name, size in sizes.items()) + ")")
+    if whole > options.most:
+        sys.exit(f"that is more than {options.most:g} MB")
 
 
 if __name__ == "__main__":

@@ -42,15 +42,15 @@ def main() -> None:
     parser.add_argument("--long", type=int, default=6, help="seeds of longer ones")
     parser.add_argument("--epochs", type=float, default=40.0, help="of the longer ones")
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    options = parser.parse_args()
     import ray  # an extra
     from ray.cluster_utils import Cluster
 
     works = {
-        "short": ({"training.epochs": 0.1, "training.evaluations": 1}, given.short),
-        "long": ({"training.epochs": given.epochs, "training.evaluations": 1}, given.long),
+        "short": ({"training.epochs": 0.1, "training.evaluations": 1}, options.short),
+        "long": ({"training.epochs": options.epochs, "training.evaluations": 1}, options.long),
     }
-    for nodes in given.nodes:
+    for nodes in options.nodes:
         node = {"num_cpus": 1, "object_store_memory": MEMORY}
         cluster = Cluster(initialize_head=True, head_node_args=node)
         for _ in range(nodes - 1):
@@ -63,7 +63,7 @@ def main() -> None:
         for work, (changes, number) in works.items():
             rounds = [
                 {way: trained(settings, changes, number) for way, settings in ways.items()}
-                for _ in range(given.rounds + 1)
+                for _ in range(options.rounds + 1)
             ]
             print_times(work, number * len(DOMAINS), rounds[1:])
         ray.shutdown()

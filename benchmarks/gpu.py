@@ -161,15 +161,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="", help="folder or file of a domain's questions, for the windows' lengths")
     parser.add_argument("--encoder", default="data/mini", help="whose tokenizer cuts them")
-    given = parser.parse_args()
+    options = parser.parse_args()
     device = training_device()
     scale = FULL if device.type == "cuda" else SMALL
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU: in small, in float32"
     print(f"{name}; torch {torch.__version__}, transformers {transformers.__version__}")
     number = max(scale.batches) * (scale.warm + scale.steps + 1)
-    lengths = lengths_of(given.data, given.encoder, number, scale.longest, seed=0)
+    lengths = lengths_of(options.data, options.encoder, number, scale.longest, seed=0)
     sizes = f"{lengths.min()} to {lengths.max()} tokens, mean {lengths.mean():.0f}"
-    print(f"windows of {sizes}, {'as those of ' + given.data if given.data else 'drawn'}")
+    print(f"windows of {sizes}, {'as those of ' + options.data if options.data else 'drawn'}")
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     peak = matmul_peak(device, dtype)
     print(f"matrix product, {str(dtype).removeprefix('torch.')}: {peak / 1e12:.3g} TFLOP/s")
@@ -181,8 +181,8 @@ def main() -> None:
         host = 1e3 * idle.seconds / idle.steps
         for batch in scale.batches:
             done = train(size, lengths, batch, scale)
-            took = f"{1e3 * done.seconds / done.steps:7.1f} ms per step, host {host:.1f} ms"
-            print(f"{size:<10} batch {batch:<4} {rates([done], peak)}   {took}")
+            cost = f"{1e3 * done.seconds / done.steps:7.1f} ms per step, host {host:.1f} ms"
+            print(f"{size:<10} batch {batch:<4} {rates([done], peak)}   {cost}")
 
     print(f"\nside by side, a process each, batch {scale.batches[0]}")
     for size, runs in side_by_side(scale, lengths).items():

@@ -70,27 +70,29 @@ def main() -> None:
     parser.add_argument("--precision", default="auto", help="ours; auto: bfloat16 where the processor is fast at it")
     parser.add_argument("--questions", type=int, default=300)
     parser.add_argument("--turns", type=int, default=3)
-    given = parser.parse_args()
-    examples = [record.example for record in read_questions(Path(given.data), unanswerable=True)[0]][: given.questions]
+    options = parser.parse_args()
+    examples = [record.example for record in read_questions(Path(options.data), unanswerable=True)[0]][
+        : options.questions
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        model = load_encoder(given.encoder, seed=0)
+        model = load_encoder(options.encoder, seed=0)
         cut = {"max_length": LENGTH, "stride": STRIDE, "stride_is": "overlap"}
-        model.config.update({"windows": cut, "precision": given.precision})
-        save_encoder(model, load_tokenizer(given.encoder), folder)
+        model.config.update({"windows": cut, "precision": options.precision})
+        save_encoder(model, load_tokenizer(options.encoder), folder)
         reader, tokenizer = load_reader(folder), AutoTokenizer.from_pretrained(folder)
         model = AutoModelForQuestionAnswering.from_pretrained(folder).to(reader.model.device).eval()
-        ways, took = {"usual": partial(usual, model, tokenizer), "ours": partial(ours, reader)}, defaultdict(list)
+        ways, durations = {"usual": partial(usual, model, tokenizer), "ours": partial(ours, reader)}, defaultdict(list)
         for way in ways.values():
             way(examples[:32])  # thread pools and caches
-        for _ in range(given.turns):
+        for _ in range(options.turns):
             for name, way in ways.items():
                 begun = time.perf_counter()
                 answers = way(examples)
-                took[name].append(time.perf_counter() - begun)
+                durations[name].append(time.perf_counter() - begun)
                 if name == "usual":
                     expected = answers
     alike = np.mean([one == other for one, other in zip(expected, answers, strict=True)])
-    seconds = {name: median(times) for name, times in took.items()}
+    seconds = {name: median(times) for name, times in durations.items()}
     ratio = seconds["usual"] / seconds["ours"]
     print(f"{len(examples)} questions: {seconds['usual']:.1f} s and {seconds['ours']:.1f} s, {ratio:.1f} times as fast")
     print(f"{alike:.1%} of the answers are the same")

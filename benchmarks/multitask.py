@@ -37,37 +37,37 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="of a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0, help="0: all cores")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads or os.cpu_count())
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads or os.cpu_count())
     device = training_device()
-    texts = make_pairs(load_data(load("mini").tasks, "MNLI").train, load_tokenizer(given.encoder))
+    texts = make_pairs(load_data(load("mini").tasks, "MNLI").train, load_tokenizer(options.encoder))
 
     def task_names(number: int) -> list[str]:
         return [f"task {n}" for n in range(number)]
 
     def round_of(number: int):
         names = task_names(number)
-        model = new_multitask(given.encoder, dict.fromkeys(names, Head("labels", 3)), seed=0).to(device)
+        model = new_multitask(options.encoder, dict.fromkeys(names, Head("labels", 3)), seed=0).to(device)
         epochs = {name: bucketed(texts.lengths_W, batch_size=SETTINGS.batch_size, seed=0) for name in names}
-        plan = plan_steps(pooled(epochs, seed=0), given.steps)
+        plan = plan_steps(pooled(epochs, seed=0), options.steps)
         batches = Batches(dict.fromkeys(names, texts), plan)
         tokens = sum(int(texts.lengths_W[rows].sum()) for _, rows in plan)
         return lambda: tokens / fit(model, batches, loss, SETTINGS, seed=0).seconds
 
-    rounds = {1: round_of(1), given.tasks: round_of(given.tasks)}
+    rounds = {1: round_of(1), options.tasks: round_of(options.tasks)}
     speeds = {number: [] for number in rounds}
-    for repeat in range(given.rounds + 1):  # the first warms up
+    for repeat in range(options.rounds + 1):  # the first warms up
         for number, measure in rounds.items():
             speed = measure()
             if repeat:
                 speeds[number].append(speed)
     name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()
     kind = "bf16" if is_bf16(SETTINGS.precision, device) else "fp32"
-    print(f"{name}, {torch.get_num_threads()} threads, {kind}, {given.encoder}")
-    for number, found in speeds.items():
-        print(f"{number} task{'s' * (number > 1)}: {median(found):,.0f} tokens a second")
+    print(f"{name}, {torch.get_num_threads()} threads, {kind}, {options.encoder}")
+    for number, rates in speeds.items():
+        print(f"{number} task{'s' * (number > 1)}: {median(rates):,.0f} tokens a second")
     ratios = [many / one for one, many in zip(*speeds.values(), strict=True)]
-    print(f"{given.tasks} tasks against one: {median(ratios):.2f} (rounds: {min(ratios):.2f} to {max(ratios):.2f})")
+    print(f"{options.tasks} tasks against one: {median(ratios):.2f} (rounds: {min(ratios):.2f} to {max(ratios):.2f})")
 
 
 if __name__ == "__main__":

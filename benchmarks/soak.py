@@ -154,11 +154,11 @@ def disturb(runs: Runs, kills: int, counts: Counter, chance: random.Random, minu
     return kills
 
 
-def soak(given: argparse.Namespace, folder: Path) -> int:
+def soak(options: argparse.Namespace, folder: Path) -> int:
     """Compare disturbed rounds with an undisturbed run; return 0 where all records are the same."""
-    chance, counts, begun = random.Random(given.seed), Counter(), time.monotonic()
-    (preset := folder / "soak.toml").write_text(PRESET.format(preset=given.preset))
-    notebooks, kills, different = given.notebooks or notebook_names(), given.kills, 0
+    chance, counts, begun = random.Random(options.seed), Counter(), time.monotonic()
+    (preset := folder / "soak.toml").write_text(PRESET.format(preset=options.preset))
+    notebooks, kills, different = options.notebooks or notebook_names(), options.kills, 0
     undisturbed = Runs(folder / "undisturbed", preset, notebooks)
     first = undisturbed.start()
     try:
@@ -171,7 +171,7 @@ def soak(given: argparse.Namespace, folder: Path) -> int:
     while kills:
         counts["rounds"] += 1
         runs = Runs(folder / f"round-{counts['rounds']}", preset, notebooks)
-        kills = disturb(runs, kills, counts, chance, given.minutes)
+        kills = disturb(runs, kills, counts, chance, options.minutes)
         different += same.main(undisturbed.folder / "soak", runs.folder / "soak", only=False)
     print("\n| what | number |\n|---|---|")
     for name, number in {"minutes": round((time.monotonic() - begun) / 60), **counts}.items():
@@ -186,10 +186,10 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--minutes", type=float, default=45.0, help="that a round may take")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print("in", folder := Path(tempfile.mkdtemp(prefix="soak-")).resolve(), flush=True)
-    status = soak(given, folder)
+    status = soak(options, folder)
     if status == 0:
         shutil.rmtree(folder)
     return status

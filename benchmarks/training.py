@@ -102,36 +102,36 @@ def main() -> None:
     parser.add_argument("--encoder", default="../shared/models/all-MiniLM-L6-v2")
     parser.add_argument("--windows", type=int, default=320, help="windows an epoch")
     parser.add_argument("--turns", type=int, default=3)
-    given = parser.parse_args()
-    tokenizer = load_tokenizer(given.encoder)
-    examples = read_domain(given.data).train
-    every = make_windows(examples[: given.windows + 64], tokenizer, max_length=LENGTH)
+    options = parser.parse_args()
+    tokenizer = load_tokenizer(options.encoder)
+    examples = read_domain(options.data).train
+    every = make_windows(examples[: options.windows + 64], tokenizer, max_length=LENGTH)
     windows, held_out = (
-        every.select(np.arange(given.windows)),
-        every.select(np.arange(given.windows, given.windows + 64)),
+        every.select(np.arange(options.windows)),
+        every.select(np.arange(options.windows, options.windows + 64)),
     )
     peak = matmul_peak(training_device())
-    flops = training_flops(load_encoder(given.encoder, seed=0), windows.lengths_W)
+    flops = training_flops(load_encoder(options.encoder, seed=0), windows.lengths_W)
     print(f"matrix product, bfloat16: {peak / 1e12:.3g} TFLOP/s")
     print(f"{len(windows)} windows, mean {windows.lengths_W.mean():.0f} tokens, {torch.get_num_threads()} threads")
     ways = {
-        "Trainer, padded, fp32": lambda seed: with_trainer(windows, tokenizer, given.encoder, True, seed),
-        "Trainer at its best": lambda seed: with_trainer(windows, tokenizer, given.encoder, False, seed),
-        "ours": lambda seed: with_ours(windows, given.encoder, seed),
+        "Trainer, padded, fp32": lambda seed: with_trainer(windows, tokenizer, options.encoder, True, seed),
+        "Trainer at its best": lambda seed: with_trainer(windows, tokenizer, options.encoder, False, seed),
+        "ours": lambda seed: with_ours(windows, options.encoder, seed),
     }
-    with_ours(windows.select(np.arange(min(32, len(windows)))), given.encoder, 0)  # imports, thread pools, caches
+    with_ours(windows.select(np.arange(min(32, len(windows)))), options.encoder, 0)  # imports, thread pools, caches
     seconds, losses = {name: [] for name in ways}, {name: [] for name in ways}
-    for turn in range(given.turns):
+    for turn in range(options.turns):
         for name, way in ways.items():
             AcceleratorState._reset_state(reset_partial_state=True)  # Trainer leaves its precision behind
-            took, model = way(turn)
-            seconds[name].append(took)
+            duration, model = way(turn)
+            seconds[name].append(duration)
             losses[name].append(held_out_loss(model, held_out))
     ours = np.median(seconds["ours"])
     for name in ways:
-        took, loss = np.median(seconds[name]), np.mean(losses[name])
-        speed = f"{len(windows) / took:6.1f} windows/s   {flops / took / peak:5.1%} of the peak"
-        print(f"{name:<22} {speed}   loss {loss:.2f}   ours is {took / ours:.2f}x")
+        duration, loss = np.median(seconds[name]), np.mean(losses[name])
+        speed = f"{len(windows) / duration:6.1f} windows/s   {flops / duration / peak:5.1%} of the peak"
+        print(f"{name:<22} {speed}   loss {loss:.2f}   ours is {duration / ours:.2f}x")
 
 
 if __name__ == "__main__":

@@ -33,11 +33,11 @@ def main() -> None:
     parser.add_argument("--encoder", default="../shared/models/all-MiniLM-L6-v2")
     parser.add_argument("--questions", type=int, default=10_000)
     parser.add_argument("--windows", type=int, default=100_000)
-    given = parser.parse_args()
-    tokenizer = load_tokenizer(given.encoder)
-    domain = read_domain(given.data)
-    found = [*domain.train, *domain.valid, *domain.test]
-    examples = [replace(found[i % len(found)], id=str(i)) for i in range(given.questions)]
+    options = parser.parse_args()
+    tokenizer = load_tokenizer(options.encoder)
+    domain = read_domain(options.data)
+    originals = [*domain.train, *domain.valid, *domain.test]
+    examples = [replace(originals[i % len(originals)], id=str(i)) for i in range(options.questions)]
     make_windows(examples[:100], tokenizer, max_length=LENGTH)  # warm-up
 
     begun = time.perf_counter()
@@ -48,18 +48,18 @@ def main() -> None:
         [e.question for e in examples], [e.context for e in examples], max_length=LENGTH, stride=128,
         truncation="only_second", return_overflowing_tokens=True, return_offsets_mapping=True,
     )  # fmt: skip
-    theirs = time.perf_counter() - begun
+    usual = time.perf_counter() - begun
     print(f"{len(examples):,} questions into {len(windows):,} windows: {ours:.1f} s")
-    print(f"the tokenizer's own way takes {theirs / ours:.1f}x as long")
+    print(f"the tokenizer's own way takes {usual / ours:.1f}x as long")
 
     # Every passage made distinct, as the worst case: nothing is shared between questions
-    copies = [replace(found[i % len(found)], id=str(i)) for i in range(given.windows)]
+    copies = [replace(originals[i % len(originals)], id=str(i)) for i in range(options.windows)]
     copies = [replace(e, context=f"{e.context} {e.id}") for e in copies]
     texts = peak_mib()
     begun = time.perf_counter()
     windows = make_windows(copies, tokenizer, max_length=LENGTH)
-    taken = time.perf_counter() - begun
-    print(f"{len(windows):,} windows on {len(copies):,} distinct passages in {taken:.1f} s")
+    seconds = time.perf_counter() - begun
+    print(f"{len(windows):,} windows on {len(copies):,} distinct passages in {seconds:.1f} s")
     print(f"peak {peak_mib() - texts:.0f} MiB above the {texts:.0f} MiB of program and texts")
 
 

@@ -74,7 +74,7 @@ def train_vocabulary(seed: int) -> BertTokenizerFast:
     texts = [text for e in examples for text in (e.question.replace("[MASK]", ""), e.context)]
     # Every domain needs the words of questions, which are no names.
     texts += [text for r in world.RELATIONS for text in (*r.asks, *r.nouns)] * 20
-    texts += [re.sub(r"\{.*?\}", "", asked) for style in world.STYLES.values() for asked in style.questions] * 200
+    texts += [re.sub(r"\{.*?\}", "", question) for style in world.STYLES.values() for question in style.questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
     wordpiece.train_from_iterator(texts, vocab_size=VOCABULARY, min_frequency=2, show_progress=False)
     return BertTokenizerFast(tokenizer_object=wordpiece._tokenizer, do_lower_case=True)
@@ -194,7 +194,7 @@ if __name__ == "__main__":
     parser.add_argument("which", nargs="*", default=[*STEPS], help="encoder, large, student (default: all)")
     parser.add_argument("--steps", type=int, help="another number of steps, to try it")
     parser.add_argument("--out", type=Path, default=paths.MINI, help="folder to write to")
-    given = parser.parse_args()
-    base = given.out if "encoder" in given.which else paths.MINI
-    for which in given.which:
-        pretrain(which, given.out / which.removeprefix("encoder"), base, given.steps or STEPS[which])
+    options = parser.parse_args()
+    base = options.out if "encoder" in options.which else paths.MINI
+    for which in options.which:
+        pretrain(which, options.out / which.removeprefix("encoder"), base, options.steps or STEPS[which])
