@@ -1,7 +1,7 @@
 """Compare the records of two results folders: python benchmarks/same.py OLD NEW [--only]
 
-Everything counts but how a record was made, times and wording. With --only, records of OLD that NEW lacks are no
-difference. Ends with 1 where something differs.
+Everything counts but how a record was made, times, wording and the order of scores. With --only, records of OLD that
+NEW lacks are no difference. Ends with 1 where something differs.
 """
 
 import json
@@ -15,7 +15,10 @@ WORDS = ("title", "notes", "text", "printed_for", "unit")
 def facts(value):
     """Return what of a record has to be the same: no words, no times."""
     if isinstance(value, dict):
-        return {name: facts(inner) for name, inner in value.items() if name not in (*WORDS, "run", "limits")}
+        value = {name: facts(inner) for name, inner in value.items() if name not in (*WORDS, "run", "limits")}
+        if "scores" in value:
+            value["scores"].sort(key=lambda score: json.dumps(score, sort_keys=True))
+        return value
     if isinstance(value, list):
         return [facts(item) for item in value if not is_time(item)]
     return value
