@@ -333,7 +333,7 @@ class GoldProbability(Task):
 
 # --- a trained reader -----------------------------------------------------------------------------------------------
 
-LONGEST = 384  # tokens of a window, where neither model nor its configuration says fewer
+LONGEST = 384  # tokens of a window, where the model reads as many and its configuration says nothing
 
 
 class TrainedReader:
@@ -345,9 +345,11 @@ class TrainedReader:
     """
 
     def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
-        self.model, self.tokenizer = model, tokenizer
-        config, longest = model.config, int(min(LONGEST, longest_input(model)))
-        self.windows = getattr(config, "windows", None) or {"max_length": longest, "stride": longest // 3}
+        config = model.config
+        if not (windows := getattr(config, "windows", None)):
+            longest = longest_input(model, LONGEST)
+            windows = {"max_length": longest, "stride": longest // 3}
+        self.model, self.tokenizer, self.windows = model.to(training_device()), tokenizer, windows
         self.answers = AnswerSettings(**getattr(config, "answers", {}))
         self.unanswerable = bool(getattr(config, "unanswerable", False))
         self.null_threshold = float(getattr(config, "null_threshold", 0.0))
@@ -390,4 +392,4 @@ def load_reader(model: Path | str) -> TrainedReader:
     Raises EncoderError where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions
     about passages.
     """
-    return TrainedReader(load_saved(model).to(training_device()), load_tokenizer(str(model)))
+    return TrainedReader(load_saved(model), load_tokenizer(str(model)))

@@ -22,7 +22,14 @@ from helpers.loop import fit
 from helpers.models import attention
 from helpers.models import encoders as pretrained
 from helpers.models.attention import keep_attention
-from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
+from helpers.models.encoders import (
+    inputs_of,
+    load_encoder,
+    load_saved,
+    load_tokenizer,
+    longest_input,
+    save_encoder,
+)
 from helpers.presets.schema import TrainingSettings
 from helpers.reading import load_reader
 
@@ -212,6 +219,23 @@ def test_the_longest_input_is_what_positions_have_room_for(encoders, name):
     load_encoder(encoders(name), seed=0, max_length=ROOM)
     with pytest.raises(EncoderError, match=f"reads {ROOM} tokens, not {ROOM + 1}: lower max_length"):
         load_encoder(encoders(name), seed=0, max_length=ROOM + 1)
+
+
+def test_positions_end_whatever_their_table_is_called(tmp_path):
+    settings = {"vocab_size": 9, "n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 11}
+    assert longest_input(AutoModel.from_config(transformers.GPT2Config(**settings)), 384) == 11
+
+
+def test_a_tokenizer_has_to_be_there_and_to_fit(encoders, tmp_path):
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(encoders("bert"))
+    model = AutoModel.from_pretrained(encoders("bert"))
+    model.save_pretrained(tmp_path / "weights")
+    with pytest.raises(EncoderError, match="has no tokenizer; save its tokenizer beside its weights"):
+        load_encoder(str(tmp_path / "weights"), seed=0)
+    tokenizer.add_tokens(["Gamma"])
+    save_encoder(model, tokenizer, tmp_path / "added")
+    with pytest.raises(EncoderError, match=r"has embeddings of [\d,]+ tokens, its tokenizer has [\d,]+; use the"):
+        load_encoder(str(tmp_path / "added"), seed=0)
 
 
 @pytest.mark.parametrize("name", ["deberta-v3", "modernbert"])

@@ -201,7 +201,7 @@ def make_windows(
     """
     template, rows, table = Template.of(tokenizer), [], []  # of the table: the number of the example, start and end
     questions = tokenise((example.question.strip() for example in examples), tokenizer)
-    passages = tokenise((example.context for example in examples), tokenizer)
+    passages = tokenise((example.context for example in examples), tokenizer, ranges=True)
     for number, example in enumerate(examples):
         question, (ids, chars) = questions[example.question.strip()][0][:max_question], passages[example.context]
         if len(question) == 0:
@@ -276,27 +276,45 @@ def _make_texts(examples, texts, tokenizer, max_length, *, is_pair=True, choices
     return Sequences(examples=examples, template=template, rows=rows, **facts)
 
 
-def tokenise(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return ids and character ranges (tokens × 2) of each distinct text.
-
-    Some tokenizers count the space before a word as the word's; ranges come without it.
-    """
-    backend, distinct, probe, tokens = _backend(tokenizer), list(dict.fromkeys(texts)), "a b", {}
-    has_spaces = any(" " in probe[slice(*span)] for span in backend.encode(probe).offsets)
-    for begin in range(0, len(distinct), CHUNK):
-        chunk = distinct[begin : begin + CHUNK]
-        for text, encoded in zip(chunk, backend.encode_batch(chunk, add_special_tokens=False), strict=True):
-            spans = np.asarray(encoded.offsets, np.int32).reshape(-1, 2)
-            # arrays, because lists take many times the memory
-            tokens[text] = np.asarray(encoded.ids, np.int32), _without_spaces(text, spans) if has_spaces else spans
+def tokenise(
+    texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, *, ranges: bool = False
+) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Return the ids of each distinct text, and with ``ranges`` each token's characters (tokens × 2, half-open)."""
+    distinct, tokens = list(dict.fromkeys(texts)), {}
+    backend = _backend(tokenizer)
+    # Of some tokenizers it moves the ranges, as if a space stood in the text wherever the token has one.
+    processor, backend.post_processor = backend.post_processor, None
+    try:
+        for begin in range(0, len(distinct), CHUNK):
+            chunk = distinct[begin : begin + CHUNK]
+            for text, encoded in zip(chunk, backend.encode_batch(chunk, add_special_tokens=False), strict=True):
+                # arrays, because lists take many times the memory
+                chars = complete_ranges(text, encoded.offsets) if ranges else None
+                tokens[text] = np.asarray(encoded.ids, np.int32), chars
+    finally:
+        backend.post_processor = processor
     return tokens
 
 
-def _without_spaces(text: str, spans: np.ndarray) -> np.ndarray:
-    """Cut character ranges to what is no space; a range of spaces alone ends before it starts."""
-    solid = np.flatnonzero([not character.isspace() for character in text])
-    starts = np.append(solid, len(text))[np.searchsorted(solid, spans[:, 0])]
-    ends = np.append(0, solid + 1)[np.searchsorted(solid, spans[:, 1])]
+SPACES = np.array([chr(code).isspace() for code in range(0x3002)])  # the last one stands for all that follow
+
+
+def complete_ranges(text: str, offsets: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Cut tokens' ranges of characters to what is no space, and extend them by what no token covers.
+
+    A normaliser may strip marks, such as vowels in Hindi or Thai. These belong to the token before them, or to the one
+    behind them where white space or nothing stands before. A range of spaces alone ends before it starts.
+    """
+    starts, ends = np.asarray(offsets, np.int32).reshape(-1, 2).T
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    is_space = SPACES[np.minimum(codes, len(SPACES) - 1)]
+    solid, spaces, length = np.flatnonzero(~is_space), np.flatnonzero(is_space), len(text)
+    starts = np.append(solid, length)[np.searchsorted(solid, starts)]
+    ends = np.append(0, solid + 1)[np.searchsorted(solid, ends)]
+    word_ends = np.append(spaces, length)[np.searchsorted(spaces, ends)]
+    ends = np.maximum(ends, np.minimum(word_ends, np.append(starts[1:], length)))
+    word_starts = np.append(0, spaces + 1)[np.searchsorted(spaces, starts)]
+    starts = np.minimum(starts, np.maximum(word_starts, np.append(0, ends[:-1])))
     return np.stack([starts, ends], 1).astype(np.int32)
 
 

@@ -3,9 +3,9 @@
 import contextlib
 import copy
 import inspect
-import math
+from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -56,6 +56,8 @@ def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
         tokenizer = AutoTokenizer.from_pretrained(**locate(encoder), use_fast=True)
     if not tokenizer.is_fast:
         raise EncoderError(f"encoder {encoder!r} has only a slow tokenizer; use one with a fast tokenizer")
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # transformers makes one up
+        raise EncoderError(f"encoder {encoder!r} has no tokenizer; save its tokenizer beside its weights")
     Template.of(tokenizer)
     return tokenizer
 
@@ -81,9 +83,13 @@ def load_encoder(
             model = HEADS[head].from_pretrained(**locate(encoder), **settings)
         if model._supports_attention_backend:
             model.set_attn_implementation(attention.NAME)
-    if (longest := longest_input(model)) < max_length:
+    tokenizer, rows = load_tokenizer(encoder), model.get_input_embeddings().num_embeddings
+    if rows < len(tokenizer):
+        problem = f"has embeddings of {rows:,} tokens, its tokenizer has {len(tokenizer):,}"
+        raise EncoderError(f"encoder {encoder!r} {problem}; use the tokenizer that it was trained with")
+    if (longest := longest_input(model, max_length)) < max_length:
         raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, not {max_length}: lower max_length")
-    rows, types = getattr(config, "type_vocab_size", 0), max(Template.of(load_tokenizer(encoder)).types) + 1
+    rows, types = getattr(config, "type_vocab_size", 0), max(Template.of(tokenizer).types) + 1
     if "token_type_ids" in inputs_of(model) and 0 < rows < types:
         raise EncoderError(f"encoder {encoder!r} knows {rows} token type, its tokenizer makes {types}; use another")
     return quicken(model)
@@ -108,14 +114,27 @@ def save_encoder(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: P
         raise unwritten(f"save the reader {folder}", error) from error
 
 
-def longest_input(model: nn.Module) -> float:
-    """Return how many tokens the model's table of positions has room for; infinite where it has none."""
-    rooms = [
-        module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)  # RoBERTa's rows unused
-        for name, module in model.named_modules()
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding)
-    ]
-    return min(rooms, default=math.inf)
+def longest_input(model: nn.Module, most: int) -> int:
+    """Return how many tokens a model on the CPU reads, up to ``most``.
+
+    Each kind of model says it by another name, or not at all, so the model is tried.
+    """
+    is_too_long = partial(_is_too_long, model)
+    return bisect_left(range(1, most + 1), True, key=is_too_long) if most and is_too_long(most) else most
+
+
+@torch.inference_mode()
+def _is_too_long(model: nn.Module, length: int) -> bool:
+    was_training = model.training
+    ids = torch.full((1, length), (model.config.pad_token_id or 0) + 1)  # padding has no position in some models
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    try:
+        model.eval().base_model(**{name: inputs[name] for name in inputs if name in inputs_of(model)})
+    except (IndexError, RuntimeError, ValueError):  # of a table of positions that ends
+        return True
+    finally:
+        model.train(was_training)
+    return False
 
 
 def inputs_of(model: nn.Module) -> tuple[str, ...]:
