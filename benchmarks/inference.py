@@ -25,10 +25,10 @@ import numpy as np
 import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer, PreTrainedTokenizerFast
 
+from helpers.answering import TrainedReader, load_reader
 from helpers.data.examples import Example
 from helpers.data.questions import read_questions
 from helpers.models.encoders import load_encoder, load_tokenizer, save_encoder
-from helpers.reading import TrainedReader, load_reader
 
 BATCH, LENGTH, STRIDE, N_BEST, LONGEST = 32, 384, 128, 20, 30
 

@@ -14,6 +14,6 @@ def __getattr__(name: str) -> object:
     """``load_reader``, imported when it is asked for, as torch and transformers take seconds."""
     if name != "load_reader":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from helpers.reading import load_reader
+    from helpers.answering import load_reader
 
     return load_reader

@@ -72,6 +72,8 @@ def as_value(text: str) -> object:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     parsed = build_parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # "±" where the terminal has ASCII alone
     if not sys.stderr.isatty():
         os.environ.setdefault("TQDM_DISABLE", "1")  # a bar in a log is a line a second
     try:

@@ -108,6 +108,7 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     """Carry out plans side by side; return the value of each, or its error.
 
     A task begins as soon as all that it needs is done. Tasks of one key are one. A failure stops only what needs it.
+    What a task's result has as ``notes`` is printed when it is done.
     """
     schedule = Schedule(plans)
     running: dict[Future, Task] = {}
@@ -132,6 +133,8 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
                 else:
                     schedule.settle(task.key)
                     bar.update()
+                    for note in task.result().get("notes", []):
+                        tqdm.write(note)
             bar.total = bar.n + len(schedule.left)
     lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
     lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]

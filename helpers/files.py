@@ -14,9 +14,11 @@ WIDTH = 118  # characters; what fits stays on one line of a file
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write a file, text as UTF-8, in one step and with the folders above it: a killed run never leaves half of it.
 
-    Raises OSError that names the file.
+    Links are followed. Raises OSError that names the file, also where something else than a file is there.
     """
-    path = Path(path)
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        raise OSError(f"cannot write {path}: it is no regular file; choose another place")
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,6 +28,13 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
         raise unwritten(f"write {path}", error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def follow_umask(folder: Path) -> None:
+    """Let those read the weights below a folder who may read any new file; safetensors lets only their owner."""
+    os.umask(mask := os.umask(0))
+    for file in folder.rglob("*.safetensors"):
+        file.chmod(0o666 & ~mask)
 
 
 def unwritten(what: str, error: Exception) -> OSError:

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import Sequences, collate
+from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.models.encoders import inputs_of
 from helpers.presets.schema import TrainingSettings
@@ -65,7 +66,7 @@ def fit(
     it ends without.
 
     ``seed`` decides dropout. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
-    killed training goes on from there to the same weights. Raises FloatingPointError where the loss is not finite, and
+    killed training goes on from there to the same weights. Raises TrainingDiverged where the loss is not finite, and
     OSError where the checkpoint cannot be written.
     """
     torch.manual_seed(seed)
@@ -139,13 +140,17 @@ def outputs(
         yield index, batch, forward(model, batch, precision, **arguments)
 
 
+class TrainingDiverged(UserError):
+    """A training whose loss is not finite any more."""
+
+
 def check_finite(losses: list[dict[str, Tensor]], steps: int) -> None:
-    """Raise FloatingPointError at the first of the last losses that is not finite; ``steps`` are done."""
+    """Raise TrainingDiverged at the first of the last losses that is not finite; ``steps`` are done."""
     for step, terms in enumerate(losses, steps - len(losses)):
         if not math.isfinite(sum(terms.values())):
             values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
             advice = "lower learning_rate, or set precision to 'fp32'"
-            raise FloatingPointError(f"the loss is not finite at step {step} ({values}); {advice}")
+            raise TrainingDiverged(f"the loss is not finite at step {step} ({values}); {advice}")
 
 
 def load_checkpoint(path: Path) -> dict | None:

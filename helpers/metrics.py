@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -20,6 +21,8 @@ from helpers.decoding import Prediction
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 
 @dataclass(frozen=True)
@@ -43,21 +46,42 @@ def normalize_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def exact_match(prediction: str, answers: Sequence[str], *, no_answer: bool = False) -> float:
-    """Return 1.0 where the normalised prediction equals a normalised answer, else 0.0. No answers: see `f1`."""
-    return float(normalize_answer(prediction) in _references(answers, no_answer))
+def is_unspaced(text: str) -> bool:
+    """Return whether most letters of a text are of scripts that set no spaces between words."""
+    unspaced = len(re.findall(f"[{_UNSPACED}]", text))
+    return unspaced > 0 and 2 * unspaced > sum(map(str.isalpha, text))
 
 
-def f1(prediction: str, answers: Sequence[str], *, no_answer: bool = False) -> float:
+def normalize_characters(text: str) -> str:
+    """Lower-case a text, drop Unicode punctuation, and set spaces around each character of a script without spaces.
+
+    So do the evaluations of CMRC 2018 and MLQA ("mixed segmentation").
+    """
+    text = text.lower().translate(_NO_PUNCTUATION)
+    text = "".join(character for character in text if not unicodedata.category(character).startswith("P"))
+    return " ".join(re.findall(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+", text))
+
+
+def exact_match(
+    prediction: str, answers: Sequence[str], *, no_answer: bool = False, by_character: bool = False
+) -> float:
+    """Return 1.0 where the normalised prediction equals a normalised answer, else 0.0. Arguments: see `f1`."""
+    normalize = normalize_characters if by_character else normalize_answer
+    return float(normalize(prediction) in _references(answers, no_answer, normalize))
+
+
+def f1(prediction: str, answers: Sequence[str], *, no_answer: bool = False, by_character: bool = False) -> float:
     """Return the overlap of normalised words (0..1) with the answer that fits best.
 
     Without answers only a prediction that is empty once normalised is right. ``no_answer`` chooses the rules of
     SQuAD 2.0 over those of 1.1 and MRQA: answers that normalise to nothing ("A+") do not count beside others, and with
     none left an empty prediction scores 1. By 1.1 such an answer is an exact match to itself with an F1 of 0.
+    ``by_character`` counts the characters of scripts without spaces instead of words (`normalize_characters`).
     """
-    predicted = normalize_answer(prediction).split()
+    normalize = normalize_characters if by_character else normalize_answer
+    predicted = normalize(prediction).split()
     best = 0.0
-    for words in map(str.split, _references(answers, no_answer)):
+    for words in map(str.split, _references(answers, no_answer, normalize)):
         if common := (Counter(predicted) & Counter(words)).total():
             best = max(best, 2 * common / (len(predicted) + len(words)))
         elif no_answer or not answers:
@@ -65,8 +89,8 @@ def f1(prediction: str, answers: Sequence[str], *, no_answer: bool = False) -> f
     return best
 
 
-def _references(answers: Sequence[str], no_answer: bool) -> list[str]:
-    return [reference for reference in map(normalize_answer, answers) if reference or not no_answer] or [""]
+def _references(answers: Sequence[str], no_answer: bool, normalize: Callable[[str], str]) -> list[str]:
+    return [reference for reference in map(normalize, answers) if reference or not no_answer] or [""]
 
 
 def score(
@@ -74,17 +98,17 @@ def score(
 ) -> Scores:
     """Score predictions that stand in the order of ``examples``.
 
-    ``no_answer`` as in `f1`; None means SQuAD 2.0's rules where any example is unanswerable. Raises DataError where
-    numbers differ.
+    ``no_answer`` as in `f1`; None means SQuAD 2.0's rules where any example is unanswerable. Questions on passages in
+    a script without spaces are scored by character. Raises DataError where numbers differ.
     """
     _check_number(examples, predictions)
     if no_answer is None:
         no_answer = not all(example.answers for example in examples)
     texts = [prediction if isinstance(prediction, str) else prediction.text for prediction in predictions]
-    values = [
-        [100 * metric(text, example.answers, no_answer=no_answer) for metric in (exact_match, f1)]
-        for example, text in zip(examples, texts, strict=True)
-    ]
+    values = []
+    for example, text in zip(examples, texts, strict=True):
+        rules = {"no_answer": no_answer, "by_character": is_unspaced(example.context)}
+        values.append([100 * metric(text, example.answers, **rules) for metric in (exact_match, f1)])
     return Scores([example.id for example in examples], *np.array(values).T.copy())
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -21,14 +21,14 @@ from transformers import AutoTokenizer
 
 from helpers import metrics, texts
 from helpers.batches.plans import Batches, Epochs, Turn, bucketed, plan_steps, pooled
-from helpers.batches.sequences import Sequences, make_choices, make_pairs
+from helpers.batches.sequences import Sequences, make_choices, make_pairs, note_unknown
 from helpers.data.examples import Choice, Pair
 from helpers.data.load import fingerprint, label_names, load
 from helpers.loop import Batch, training_device
 from helpers.models.encoders import load_tokenizer, save_encoder
 from helpers.models.multitask import Head, MultiTask, load_multitask, new_multitask, part_of, set_dropout
 from helpers.presets.schema import DataSettings, Preset, TasksSettings, TrainingSettings
-from helpers.reading import answer, likelihood, reader_facts, reading_settings, windows_of
+from helpers.reading import answer, labels_of, likelihood, reader_facts, reading_settings, windows_of
 from helpers.task import Task
 from helpers.trainings import Training
 
@@ -66,7 +66,11 @@ def sequences_of(preset: Preset, task: str, part: str) -> Sequences:
         return windows_of(preset, [task], part)
     loaded = load(preset.tasks, task)
     make = make_choices if loaded.kind == "choices" else partial(make_pairs, scores=loaded.kind == "score")
-    return make(getattr(loaded, part), load_tokenizer(preset.encoder), preset.tasks.max_length)
+    tokenizer = load_tokenizer(preset.encoder)
+    sequences = make(getattr(loaded, part), tokenizer, preset.tasks.max_length)
+    for note in note_unknown(sequences, tokenizer, task) if part == "train" else ():
+        print(note)
+    return sequences
 
 
 def settings_of(preset: Preset, parts: Mapping[str, Sequence[str]]) -> dict:
@@ -152,6 +156,11 @@ class MultiTaskTraining(Training):
         parts = {task: [*self.parts(task), "valid"] for task in self.tasks}
         return super().settings() | settings_of(self.preset, parts)
 
+    @cached_property
+    def needs(self) -> list[Task]:
+        """The tasks among the fields, and a look at the labels of questions."""
+        return [*super().needs, *labels_of(self.preset, [task for task in self.tasks if is_reading(self.preset, task)])]
+
     def heads(self) -> dict[str, Head]:
         return {task: head_of(self.preset, task, self.san) for task in self.tasks}
 
@@ -205,7 +214,7 @@ class MultiTaskTraining(Training):
     def save_task(self, task: str, folder: Path, null_threshold: float) -> None:
         """Save the model of one task by itself, as transformers loads it, with its tokenizer.
 
-        A reader leaves questions without an answer above ``null_threshold`` (`helpers.reading.TrainedReader`).
+        A reader leaves questions without an answer above ``null_threshold`` (`helpers.answering.TrainedReader`).
         """
         loaded = load(section_of(self.preset, task), task)
         model = part_of(load_multitask(self.saved(), [task]), task, getattr(loaded, "labels", ()))

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import cache, cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerFast
 
 from helpers import decoding, metrics
 from helpers.batches.plans import Batches, epochs_of, plan_steps
-from helpers.batches.sequences import Windows, make_windows
+from helpers.batches.sequences import Windows, make_windows, note_unknown
 from helpers.data.examples import DataError, Example
+from helpers.data.files import PARTS
 from helpers.data.load import fingerprint, load
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.decoding import Logits, Prediction
 from helpers.files import fingerprint as hash_texts
-from helpers.loop import Batch, Validate, outputs, training_device
-from helpers.models.encoders import load_encoder, load_saved, load_tokenizer, longest_input
-from helpers.presets.schema import AnswerSettings, DataSettings, Preset, WindowSettings
+from helpers.loop import Batch, Validate, outputs
+from helpers.models.encoders import encoder_fingerprint, load_encoder, load_tokenizer
+from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.task import Task
 from helpers.trainings import Training
 
@@ -149,6 +150,78 @@ def answer(
     return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)
 
 
+# --- labels ---------------------------------------------------------------------------------------------------------
+
+
+def label_spans(windows: Windows) -> dict[int, tuple[int, tuple[int, int]]]:
+    """Return the number of tokens and the characters of each answer that a window holds, by its example's number."""
+    spans = {}
+    for window in np.flatnonzero(windows.labels["start"]):
+        first, last = (windows.labels[side][window] - windows.prefix_W[window] for side in SIDES)
+        chars = windows.rows[window].chars
+        spans[int(windows.example_W[window])] = int(last - first) + 1, (int(chars[first][0]), int(chars[last][1]))
+    return spans
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Labels(Task):
+    """What a domain's questions lose when they become labels.
+
+    Its result has ``em``, the exact match of the answers that the labels stand for, by part: no reader has more. Its
+    ``notes`` count the answers that are too long, in no window, or widened.
+    """
+
+    domain: str
+
+    def settings(self) -> dict:
+        return {
+            "data": fingerprint(self.preset.data, self.domain),
+            "windows": self.preset.windows.model_dump(),
+            "answers": self.preset.answers.model_dump(),
+            "vocabulary": encoder_fingerprint(self.preset.encoder),
+        }
+
+    def work(self) -> dict:
+        notes, em, longest = [], {}, self.preset.answers.max_tokens
+        for part in PARTS:
+            windows = windows_of(self.preset, [self.domain], part)
+            spans, examples, texts = label_spans(windows), windows.examples, [""] * len(windows.examples)
+            counts = Counter()
+            for number, example in enumerate(examples):
+                tokens, chars = spans.get(number, (0, (0, 0)))
+                text = example.context[slice(*chars)]
+                texts[number] = text if tokens <= longest else ""
+                if example.span:
+                    counts[f"are longer than answers.max_tokens = {longest} (raise it)"] += tokens > longest
+                    counts["lie in no window (raise windows.max_length)"] += tokens == 0
+                    counts["are widened to whole tokens"] += (
+                        tokens > 0 and text != example.context[slice(*example.span)]
+                    )
+            if lost := [f"{count:,} {problem}" for problem, count in counts.items() if count]:
+                total = sum(example.span is not None for example in examples)
+                notes.append(f"{self.domain}: of {total:,} {part} answers, {', '.join(lost)}")
+            em[part] = float(metrics.score(examples, texts).em.mean())
+        tokenizer = load_tokenizer(self.preset.encoder)
+        notes += note_unknown(windows_of(self.preset, [self.domain], "train"), tokenizer, self.domain)
+        if any(metrics.is_unspaced(example.context) for example in examples):
+            notes.append(f"{self.domain}: scored by character where the script sets no spaces between words")
+        return {"notes": notes, "em": em}
+
+
+def labels_of(preset: Preset, domains: Iterable[str]) -> list[Labels]:
+    """Return the task that looks at the labels of each domain."""
+    return [Labels(preset=preset, label=f"labels of {name}", domain=name) for name in domains]
+
+
+def label_notes(preset: Preset) -> list[str]:
+    """State what the labels of the domains lose, and the most that they allow on test questions."""
+    tasks = labels_of(preset, preset.data.domains)
+    for task in tasks:
+        task.do()
+    allowed = ", ".join(f"{task.domain} {task.result()['em']['test']:.1f}" for task in tasks)
+    return [f"labels allow at most (exact match, test): {allowed}", *chain(*(task.result()["notes"] for task in tasks))]
+
+
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +235,7 @@ def reading_settings(preset: Preset, domains: Iterable[str]) -> dict:
 
 
 def reader_facts(preset: Preset, domains: Iterable[str], null_threshold: float = 0.0) -> dict:
-    """Return what the configuration of a reader of some domains records, for `TrainedReader`."""
+    """Return what the configuration of a reader of some domains records, for `helpers.answering.TrainedReader`."""
     return {
         "windows": preset.windows.model_dump(exclude={"empty_windows"}),
         "answers": preset.answers.model_dump(),
@@ -191,6 +264,11 @@ class Reader(Training):
         names = sorted({*self.domains, *self.selected_by, *self.budget})
         data = {name: fingerprint(self.preset.data, name, "train", "valid") for name in names}
         return super().settings() | {"data": data} | reading_settings(self.preset, names)
+
+    @cached_property
+    def needs(self) -> list[Task]:
+        """The tasks among the fields, and a look at the labels."""
+        return [*super().needs, *labels_of(self.preset, {*self.domains, *self.selected_by})]
 
     def steps(self) -> int:
         """Count the steps. Raises DataError where its stages are more than they."""
@@ -329,67 +407,3 @@ class GoldProbability(Task):
             places = [(windows.offsets_W + windows.labels[side])[answered] for side in SIDES]
             result[part] = float(np.mean([values[place].mean() for values, place in zip(sides, places, strict=True)]))
         return result
-
-
-# --- a trained reader -----------------------------------------------------------------------------------------------
-
-LONGEST = 384  # tokens of a window, where the model reads as many and its configuration says nothing
-
-
-class TrainedReader:
-    """A trained reader that answers questions; `load_reader` makes one.
-
-    It reads windows of the length and stride of its training, in the precision of its training (float32 by default),
-    and limits answers as that did. No answer is possible where the training had unanswerable questions, unless a
-    call says otherwise. It wins where its score is higher by more than the configuration's ``null_threshold``.
-    """
-
-    def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
-        config = model.config
-        if not (windows := getattr(config, "windows", None)):
-            longest = longest_input(model, LONGEST)
-            windows = {"max_length": longest, "stride": longest // 3}
-        self.model, self.tokenizer, self.windows = model.to(training_device()), tokenizer, windows
-        self.answers = AnswerSettings(**getattr(config, "answers", {}))
-        self.unanswerable = bool(getattr(config, "unanswerable", False))
-        self.null_threshold = float(getattr(config, "null_threshold", 0.0))
-        self.precision = getattr(config, "precision", "fp32")
-
-    def answer(
-        self, question: str | Sequence[str], passage: str | Sequence[str], *, no_answer: bool | None = None
-    ) -> Prediction | list[Prediction]:
-        """Answer a question about a passage, or a list of questions, each about its passage in a second list.
-
-        A `Prediction` has the answer's ``text``, its ``span`` (half-open, in characters of the passage; None where the
-        text is ""), its ``probability`` among the ``n_best`` spans, and these, best first. Raises DataError for an
-        empty question or passage, ValueError for lists of different lengths.
-        """
-        if isinstance(question, str):
-            return self.answer([question], [passage], no_answer=no_answer)[0]
-        examples = []
-        for number, (text, context) in enumerate(zip(question, passage, strict=True), 1):
-            if not text.strip() or not context.strip():
-                raise DataError(f"question {number}: question and passage must not be empty")
-            examples.append(Example(f"question {number}", text, context, (), None, f"question {number}"))
-        return self.answer_all(examples, no_answer=no_answer)
-
-    def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
-        """Answer each example's question, in their order."""
-        windows = make_windows(examples, self.tokenizer, **self.windows)
-        return decoding.decode(
-            windows,
-            predict(self.model, windows, precision=self.precision),
-            n_best=self.answers.n_best,
-            max_answer_tokens=self.answers.max_tokens,
-            no_answer=self.unanswerable if no_answer is None else no_answer,
-            null_threshold=self.null_threshold,
-        )
-
-
-def load_reader(model: Path | str) -> TrainedReader:
-    """Load a reader from a folder in Hugging Face format or by its name on the Hub.
-
-    Raises EncoderError where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions
-    about passages.
-    """
-    return TrainedReader(load_saved(model), load_tokenizer(str(model)))

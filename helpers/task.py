@@ -14,7 +14,7 @@ from filelock import FileLock
 from safetensors import SafetensorError
 
 from helpers.errors import UserError
-from helpers.files import file_fingerprint, fingerprint, unwritten, write_whole
+from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten, write_whole
 from helpers.presets.schema import Preset
 
 RESULT = "result.json"
@@ -97,6 +97,7 @@ class Task:
                     result = self.work()
                 except (OSError, SafetensorError) as error:  # a full disk is either
                     raise unwritten(f"finish {self.label}", error) from error
+                follow_umask(self.folder)
                 files = sorted(self.folder.rglob("*.safetensors"))
                 digests = {file.relative_to(self.folder).as_posix(): file_fingerprint(file) for file in files}
                 write_whole(self.folder / RESULT, json.dumps({**result, "files": digests}, indent=1) + "\n")

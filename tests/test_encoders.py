@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, processors
 from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
 
 from helpers import metrics, reading, texts
+from helpers.answering import load_reader
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import Template, collate, make_choices, make_pairs, make_windows
 from helpers.data.examples import Choice, Pair
@@ -31,7 +32,6 @@ from helpers.models.encoders import (
     save_encoder,
 )
 from helpers.presets.schema import TrainingSettings
-from helpers.reading import load_reader
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}

@@ -1,5 +1,9 @@
 """A mistake of the person at the keyboard is answered by a sentence, in a notebook as on the command line."""
 
+import os
+import subprocess
+import sys
+
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -7,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from helpers import paths
 from helpers.data.examples import DataError
 from helpers.errors import UserError
+from helpers.files import write_whole
 from helpers.notebooks import runner
 
 
@@ -27,6 +32,26 @@ def test_a_cell_shows_one_line(shell, capsys, kind):
 def test_a_mistake_in_the_code_shows_its_traceback(shell, capsys):
     shell.run_cell("raise ValueError('as asked')")
     assert "Traceback" in capsys.readouterr().out
+
+
+def test_links_are_followed_and_devices_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_whole(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_text() == "text"
+    with pytest.raises(OSError, match="cannot write /dev/null: it is no regular file"):
+        write_whole("/dev/null", "text")
+
+
+def run_program(*arguments, **environment):
+    command = [sys.executable, "-m", "helpers", *arguments]
+    settings = {"env": {**os.environ, **environment}, "cwd": paths.ROOT, "capture_output": True, "text": True}
+    return subprocess.run(command, **settings)
+
+
+@pytest.mark.slow
+def test_what_the_terminal_cannot_print_is_replaced(tmp_path):
+    done = run_program("figures", "--preset", "f\u00e9", PYTHONIOENCODING="ascii", HELPERS_RESULTS=str(tmp_path))
+    assert done.returncode == 1 and "no records of preset 'f?'" in done.stderr
 
 
 def write_notebook(path, *sources):

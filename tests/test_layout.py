@@ -10,14 +10,14 @@ from helpers import papers, paths
 
 # A module imports from its own layer and from those before it.
 LAYERS = (
-    ("errors", "files", "paths", "tensors"),
+    ("errors", "files", "paths"),
     ("presets",),
     ("data",),
     ("batches",),
     ("models",),
     ("decoding", "metrics"),
     ("task", "engine", "cluster", "loop", "trainings", "teachers"),
-    ("reading", "texts", "multitask"),
+    ("reading", "answering", "texts", "multitask"),
     ("results",),
     ("papers",),
     ("notebooks",),

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +18,10 @@ from helpers.metrics import (
     exact_match,
     f1,
     free_answers,
+    is_unspaced,
     label_scores,
     normalize_answer,
+    normalize_characters,
     score,
 )
 
@@ -57,6 +60,18 @@ def test_f1_by_hand():
     assert f1("no no", ["no"]) == pytest.approx(2 / 3)
     assert f1("cat", ["dog"]) == 0
     assert f1("", ["dog"]) == 0
+
+
+def test_scripts_without_spaces_are_scored_by_character():
+    # 天氣很 of 天氣很好: precision 1, recall 3/4
+    assert f1("天氣很", ["天氣很好"], by_character=True) == pytest.approx(6 / 7)
+    assert f1("天氣很", ["天氣很好"]) == 0
+    assert normalize_characters("《iPhone 14》，在2022年！") == "iphone 14 在 2022 年"
+    assert exact_match("（天氣）", ["天 氣。"], by_character=True) == 1
+    asked = [replace(question("q", "天氣很好"), context="今天天氣很好。"), question("r", "the 天氣")]
+    scores = score(asked, ["天氣很", "天氣"])
+    assert scores.f1.tolist() == pytest.approx([600 / 7, 100]) and scores.em.tolist() == [0, 100]
+    assert is_unspaced("สี่ คน") and is_unspaced("東京で") and not is_unspaced("Confucius (孔子)")
 
 
 def test_unanswerable_questions():

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from helpers import engine
+from helpers.answering import load_reader
 from helpers.data.examples import Example
 from helpers.multitask import Reply, examples_of, sequences_of
 from helpers.papers import mtdnn
 from helpers.papers.mtdnn import BOTH, CHOICES, QA, SENTENCES, Replies, change, reader
 from helpers.presets.load import load
-from helpers.reading import load_reader
 from helpers.results.records import Record
 
 ROWS = ["QA(0.5)+MCC+SC", "QA(0.8)+MCC+SC", QA, CHOICES, SENTENCES, BOTH, f"{QA}, larger", f"{BOTH}, larger"]

@@ -267,13 +267,14 @@ def test_a_parameter_stands_for_a_key_of_the_paper_first(notebook, name, key):
     assert key_of(name, papers.card_of(notebook)[0]) == key
 
 
-def started(**parameters):
-    """What the first cells of a notebook define where papermill injects parameters."""
+def started(change=str, **parameters):
+    """What the first cells of a notebook define, changed as somebody may in Jupyter, or with injected parameters."""
     source = load_notebook_node(str(paths.NOTEBOOKS / "02_imm_main.ipynb"))
-    names = {"In": [""]}
-    for cell in [cell for cell in parameterize_notebook(source, parameters).cells if cell.cell_type == "code"][:3]:
-        names["In"].append(cell.source)
-        exec(cell.source, names)
+    cells = parameterize_notebook(source, parameters).cells if parameters else source.cells
+    names = {"In": ["", "%matplotlib inline"]}
+    for code in [change(cell.source) for cell in cells if cell.cell_type == "code"][: 2 + bool(parameters)]:
+        names["In"].append(code)
+        exec(code, names)
     return names
 
 
@@ -293,6 +294,22 @@ def started(**parameters):
 def test_unknown_and_mistyped_parameters_are_refused(parameters, kind, message):
     with pytest.raises(kind, match=message):
         started(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "message"),
+    [
+        ("rounds: int", "roundz: int", r"02_imm_main: unknown parameter 'roundz'; did you mean 'rounds'\?"),
+        ("rounds: int = None", "rounds: int = None; roundz = 3", "unknown parameter 'roundz'"),
+        ("rounds: int = None", "", "the parameters cell has no 'rounds'; write there the line rounds: int = None"),
+    ],
+)
+def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, other, message):
+    def change(source):
+        return source.replace(line, other, 1)
+
+    with pytest.raises(ParameterError, match=message):
+        started(change)
 
 
 def test_known_parameters_take_effect_and_a_number_stands_for_a_text():

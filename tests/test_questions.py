@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import os
 import random
 import re
 import subprocess
@@ -17,7 +18,7 @@ from qa_files import CONTEXT, mrqa_question, question, write_mrqa, write_narrati
 
 from helpers.data.examples import DataError
 from helpers.data.files import find_parts
-from helpers.data.questions import LOOSE, MOVED, OTHER, UNPLACED, closest_span, locate, read_questions
+from helpers.data.questions import LEFT_OUT, LOOSE, MOVED, OTHER, UNPLACED, closest_span, locate, read_questions
 
 VIRUS = "The virus was found in bats. In 2003 the virus was found in civets; bats\nand civets carry it."
 
@@ -229,6 +230,28 @@ def test_an_answer_is_at_its_offset_or_at_the_only_place_near_it_or_at_the_only_
 def test_other_answers_are_rejected(context, text, start, says):
     with pytest.raises(DataError, match=says):
         locate(context, text, start, Counter())
+
+
+def test_one_answer_that_is_nowhere_does_not_cost_its_question(tmp_path):
+    answers = [("Ada Bell", 0), ("Bo Carr", 3)]
+    path = write_squad(tmp_path / "a.json", ("Ada Bell leads Gamma.", [question(answers=answers)]))
+    (record,), notes = read_questions(path)
+    assert record.example.answers == ("Ada Bell",) and record.example.span == (0, 8)
+    assert notes == [f"a.json: 1 {LEFT_OUT}"]
+    write_squad(path, ("Ada Bell leads Gamma.", [question(answers=answers[1:])]))
+    assert "'Bo Carr' is not at its offset 3" in error_of(path)
+
+
+def test_places_that_differ_by_white_space_alone_are_one(tmp_path):
+    path = tmp_path / "a.json"
+    write_squad(path, ("Ada Bell leads Gamma. Gamma sells lamps.", [question(answers=[(" leads Gamma", 9)])]))
+    assert read(path)[0].span == (9, 20)
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    os.mkfifo(pipe := tmp_path / "pipe.json")
+    assert error_of(pipe) == "is no regular file; save what it gives in a file"
+    assert find_parts(pipe) == {"all": [pipe]}
 
 
 def test_files_count_moved_answers(tmp_path):

@@ -8,7 +8,7 @@ from conftest import ROOT
 from transformers import AutoModelForQuestionAnswering
 
 import helpers
-from helpers import reading
+from helpers import answering
 from helpers.data.examples import DataError
 from helpers.data.mini import world as mini
 from helpers.models.encoders import load_encoder, load_tokenizer, save_encoder
@@ -81,8 +81,8 @@ def test_a_reader_computes_in_the_precision_of_its_training(folder, examples, tm
     model = AutoModelForQuestionAnswering.from_pretrained(folder)
     model.config.precision = "bf16"
     save_encoder(model, load_tokenizer(str(folder)), tmp_path / "reader")
-    precisions, predict = [], reading.predict
-    monkeypatch.setattr(reading, "predict", lambda *given, precision: precisions.append(precision) or predict(*given))
+    precisions, predict = [], answering.predict
+    monkeypatch.setattr(answering, "predict", lambda *given, precision: precisions.append(precision) or predict(*given))
     for place in (folder, tmp_path / "reader"):
         helpers.load_reader(place).answer(examples[0].question, examples[0].context)
     assert precisions == ["fp32", "bf16"]

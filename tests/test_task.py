@@ -1,5 +1,7 @@
 """Work that is done once: keys, results, damage, locks."""
 
+import os
+import stat
 from dataclasses import dataclass, field
 
 import pytest
@@ -87,6 +89,17 @@ def test_a_task_that_fails_is_not_done(number, monkeypatch, error, message):
     assert not one.is_done()
     one.do()
     assert load_file(one.file("value.safetensors"))["value"].tolist() == [1]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_have_the_mode_that_the_umask_says(number, mask, mode):
+    one, before = number(1), os.umask(mask)
+    try:
+        one.do()
+    finally:
+        os.umask(before)
+    names = ("value.safetensors", "result.json")
+    assert [stat.S_IMODE((one.folder / name).stat().st_mode) for name in names] == [mode] * 2
 
 
 def test_every_damaged_byte_is_noticed(number):

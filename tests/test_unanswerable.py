@@ -5,7 +5,7 @@ import json
 import pytest
 from conftest import answer_of, write_squad
 
-from helpers import engine, reading
+from helpers import engine, load_reader
 from helpers.data.examples import DataError
 from helpers.data.load import load_domains
 from helpers.data.mini import world as mini
@@ -69,7 +69,7 @@ def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, 
     assert texts["test"] == texts["test/law"] + texts["test/news"]
     question = load_domains(settings.data)["law"].test[0]
     for name, may_have_none in {"law": True, "news": False}.items():
-        reader = reading.load_reader(readers[name].saved())  # reads as its configuration says
+        reader = load_reader(readers[name].saved())  # reads as its configuration says
         assert reader.windows == {"max_length": 96, "stride": 32, "stride_is": "step", "max_question": 64}
         best = reader.answer(question.question, question.context).n_best
         assert ("" in [candidate.text for candidate in best]) == may_have_none

@@ -4,13 +4,24 @@ import numpy as np
 import pytest
 import torch
 from conftest import text_of
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
 
 from helpers.batches.plans import Batches
-from helpers.batches.sequences import Windows, collate, make_pairs, make_windows, window_starts
+from helpers.batches.sequences import (
+    Windows,
+    collate,
+    complete_ranges,
+    make_pairs,
+    make_windows,
+    note_unknown,
+    window_starts,
+)
 from helpers.data import load as data
 from helpers.data.examples import DataError, Example, Pair
 from helpers.data.mini import world as mini
 from helpers.data.questions import read_questions
+from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.load import load
 from helpers.reading import windows_of, windows_over
@@ -52,6 +63,73 @@ def labelled(windows):
     """The passage text of each label, by window."""
     start, end = windows.labels["start"], windows.labels["end"]
     return {int(w): text_of(windows, w, start[w], end[w]) for w in np.flatnonzero(start)}
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets", "ranges"),
+    [
+        ("wo\u0301rld x\u200d y", [(0, 2), (3, 6), (7, 8), (10, 11)], [(0, 3), (3, 6), (7, 9), (10, 11)]),
+        (" \u200fab  c", [(2, 4), (6, 7)], [(1, 4), (6, 7)]),  # a mark before its word
+        (" a b ", [(0, 2), (2, 4)], [(1, 2), (3, 4)]),  # spaces in the ranges
+        ("a é", [(0, 1), (2, 3), (2, 3)], [(0, 1), (2, 3), (2, 3)]),  # two tokens of one character
+        ("", [], []),
+    ],
+)  # fmt: skip
+def test_characters_without_a_token_belong_to_one_beside_them(text, offsets, ranges):
+    assert complete_ranges(text, offsets).tolist() == [list(pair) for pair in ranges]
+
+
+SCRIPTS = {  # a passage, and answers in it
+    "Latin": ("Zoe\u0308 Quinn, of Paris-Nord, sold 40\u00ad000 lamps.", "Zoe\u0308", "Paris-Nord", "40\u00ad000"),
+    "Cyrillic": ("Москва́ основана в 1147 году, говорит Долгору́кий.", "Москва́", "1147", "Долгору́кий"),
+    "Arabic": ("ذَهَبَ مُحَمَّدٌ إِلَى القَاهِرَةِ وَ کتاب‌ها", "مُحَمَّدٌ", "القَاهِرَةِ", "کتاب‌ها"),
+    "Devanagari": ("राम दिल्ली में रहता है और एलवे खेलता है।", "दिल्ली", "राम", "एलवे"),
+    "Thai": ("สมชาย อยู่ที่ เชียงใหม่ มี สี่ คน", "เชียงใหม่", "สี่", "อยู่ที่"),
+    "Han": ("長江發源於青藏高原，全長六千公里。", "青藏高原", "六千公里", "長江"),
+}
+
+
+def make_backend(kind):
+    """A tokenizer of single characters, whose normaliser or pre-tokenizer is of a ``kind``."""
+    texts, specials = [text for text, *_ in SCRIPTS.values()], ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    if kind == "uncased":
+        backend, trainer = Tokenizer(models.WordPiece(unk_token="[UNK]")), trainers.WordPieceTrainer
+        backend.normalizer, backend.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    elif kind == "metaspace":
+        backend, trainer = Tokenizer(models.BPE(unk_token="[UNK]")), trainers.BpeTrainer
+        backend.normalizer, backend.pre_tokenizer = normalizers.NFKC(), pre_tokenizers.Metaspace()
+    else:
+        backend, trainer, bytewise = Tokenizer(models.BPE()), trainers.BpeTrainer, pre_tokenizers.ByteLevel
+        split = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()] * (kind == "split")
+        backend.pre_tokenizer = pre_tokenizers.Sequence([*split, bytewise(add_prefix_space=kind == "split")])
+    size = 4 if kind in ("uncased", "metaspace") else 260
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if size == 260 else []
+    backend.train_from_iterator(texts, trainer(vocab_size=size, special_tokens=specials, initial_alphabet=alphabet))
+    template = {"special_tokens": [("[CLS]", 2), ("[SEP]", 3)]}
+    around = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", **template)
+    backend.post_processor = processors.Sequence([processors.ByteLevel(), around]) if size == 260 else around
+    names = ("pad_token", "unk_token", "cls_token", "sep_token")
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **dict(zip(names, specials, strict=True)))
+
+
+@pytest.mark.parametrize("kind", ["uncased", "metaspace", "bytes", "split"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_labels_of_every_script_decode_to_their_answers(script, kind):
+    context, *answers = SCRIPTS[script]
+    examples = [example(context=context, answer=answer, name=answer) for answer in answers]
+    windows = make_windows(examples, make_backend(kind), max_length=400)
+    assert [*labelled(windows).values()] == answers
+
+
+def test_unknown_tokens_are_noted_and_refused(tokenizer):
+    known = make_windows([example()], tokenizer)
+    assert note_unknown(known, tokenizer, "news") == []
+    mixed = make_windows([example(context="Ada leads Gamma. Bela leads Delta. ☃ ☃ ☃")], tokenizer)
+    (note,) = note_unknown(mixed, tokenizer, "news")
+    assert note.startswith("news: 20% of the tokens are unknown to the tokenizer ")
+    foreign = make_windows([example("☃?", "☃ ☃ ☃ ☃", "☃")], tokenizer)
+    with pytest.raises(EncoderError, match=r"news: [0-9]+% .*; use an encoder of the texts' language"):
+        note_unknown(foreign, tokenizer, "news")
 
 
 def test_a_window_without_the_whole_answer_is_labelled_cls(tokenizer):

@@ -325,6 +325,19 @@ def _token_span(chars: np.ndarray, start: int, end: int) -> tuple[int, int]:
     return min(first, len(chars) - 1), last
 
 
+def note_unknown(sequences: Sequences, tokenizer: PreTrainedTokenizerFast, name: str) -> list[str]:
+    """Return a note where the tokenizer does not know more than a twentieth of the tokens of some texts.
+
+    Raises EncoderError where it does not know half of them: nothing can be learned from these.
+    """
+    ids = np.concatenate([text for row in sequences.rows for text in (row.first, row.second)])
+    share = 0.0 if tokenizer.unk_token_id is None else float((ids == tokenizer.unk_token_id).mean())
+    note = f"{name}: {share:.0%} of the tokens are unknown to the tokenizer {tokenizer.name_or_path!r}"
+    if share > 0.5:
+        raise EncoderError(f"{note}; use an encoder of the texts' language")
+    return [note] if share > 0.05 else []
+
+
 def _backend(tokenizer: PreTrainedTokenizerFast):
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()  # some saved tokenizers cut and pad on their own

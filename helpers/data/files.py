@@ -46,10 +46,23 @@ class Row(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(strict=True)
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file. Raises DataError, also for a pipe, which could not be read again."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: is no regular file; save what it gives in a file")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from None
+
+
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file, gzipped or not. Raises DataError."""
+    return _decode(path, read_bytes(path))
+
+
+def _decode(path: Path, content: bytes) -> str:
     try:
-        content = path.read_bytes()
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
         return content.decode("utf-8-sig")
@@ -57,7 +70,7 @@ def read_text(path: Path) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}: line {line} is not UTF-8: {error}; save the file as UTF-8") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read: {error}; check the path, or fetch the file again") from None
+        raise DataError(f"{path}: cannot be read: {error}; fetch the file again") from None
 
 
 def read_rows(path: Path) -> list[tuple[str, object]]:
@@ -65,14 +78,10 @@ def read_rows(path: Path) -> list[tuple[str, object]]:
 
     The content of the file decides, not its name.
     """
-    try:
-        with path.open("rb") as file:
-            is_parquet = file.read(4) == b"PAR1"
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from None
-    if is_parquet:
+    content = read_bytes(path)
+    if content.startswith(b"PAR1"):
         return _read_parquet(path)
-    text = read_text(path)
+    text = _decode(path, content)
     if not text.lstrip().startswith(("{", "[")):
         return read_table(path)
     try:
@@ -179,7 +188,7 @@ def find_parts(path: Path) -> dict[str, list[Path]]:
 
     ``path`` is a file, a folder, or what stands before the part in the names of the domain's files.
     """
-    if path.is_file():
+    if path.exists() and not path.is_dir():
         return {"all": [path]}
     folder, begin = (path, "") if path.is_dir() else (path.parent, path.name)
     present = sorted(folder.iterdir()) if folder.is_dir() else []

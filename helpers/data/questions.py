@@ -5,7 +5,7 @@ import json
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with id, context, 
 REACH = 5  # characters by which an offset may be wrong where an answer occurs more than once
 NO_ANSWER = "has no answer; remove it, or allow such questions in a preset of your own (data.unanswerable = true)"
 MOVED = "answers had a wrong offset and were moved to where their text occurs"
+LEFT_OUT = "answers that are not in their passage were left out, as their questions have others"
 UNPLACED = "questions have answers without a place in their passage: scored, not trained on"
 LOOSE = "answers differ from their passage in case or punctuation: the file's own offsets are used"
 OTHER = "questions are trained on a detected answer that is not among the answers to score with"
@@ -74,11 +75,13 @@ class Question(Row):
         texts = [answer if isinstance(answer, str) else answer.text for answer in self.answers]
         if self.detected_answers is not None:
             pairs = [(answer.text, *pair) for answer in self.detected_answers for pair in answer.char_spans]
-            spans = [_locate_detected(self.context, *pair, notes) for pair in pairs]
+            spans = [*_locate_each(_locate_detected, self.context, pairs, notes).values()]
         elif any(isinstance(answer, str) for answer in self.answers):
             raise DataError("an answer has no answer_start; write each as an object with text and answer_start")
         else:
-            spans = [locate(self.context, answer.text, answer.answer_start, notes) for answer in self.answers]
+            pairs = [(answer.text, answer.answer_start) for answer in self.answers]
+            located = _locate_each(locate, self.context, pairs, notes)
+            texts, spans = [text for text, _ in located], [*located.values()]
         if self.is_impossible == bool(texts):
             raise DataError(f"is_impossible is {self.is_impossible}, but it has {len(texts)} answers; correct one")
         if spans and not texts:
@@ -97,6 +100,20 @@ class Question(Row):
         group = variant[1] if variant else name
         example = Example(name, self.question, self.context, tuple(dict.fromkeys(texts)), span, group)
         return Record(example, self.title if isinstance(self.title, str) and self.title else self.context)
+
+
+def _locate_each(function: Callable, context: str, pairs: list[tuple], notes: Counter[str]) -> dict[tuple, tuple]:
+    # Returns the spans of answers. One that has no place is left out, if another has.
+    located, problems = {}, []
+    for pair in dict.fromkeys(pairs):
+        try:
+            located[pair] = function(context, *pair, notes)
+        except DataError as error:
+            problems.append(error)
+    if problems and not located:
+        raise problems[0]
+    notes[LEFT_OUT] += len(problems)
+    return located
 
 
 def locate(context: str, text: str, start: int, notes: Counter[str]) -> tuple[int, int]:

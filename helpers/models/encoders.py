@@ -24,7 +24,7 @@ from transformers.utils import logging
 from helpers import paths
 from helpers.batches.sequences import Template
 from helpers.errors import EncoderError
-from helpers.files import file_fingerprint, fingerprint, unwritten
+from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten
 from helpers.models import attention, mnemonic, san  # noqa: F401  registers RMR and SAN, so that they load like any other
 from helpers.models.dropout import quicken
 
@@ -110,6 +110,7 @@ def save_encoder(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: P
     try:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        follow_umask(Path(folder))
     except (OSError, SafetensorError) as error:
         raise unwritten(f"save the reader {folder}", error) from error
 

@@ -190,6 +190,7 @@ def describe(error: Exception) -> str:
 
 def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> None:
     """Execute one notebook; its copy stays without progress bars and what only this machine has."""
+    os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # this environment's kernel, before one of the user's
     source, settings = paths.NOTEBOOKS / f"{name}.ipynb", {"kernel_name": "python3", "extra_arguments": QUIET}
     executed = papermill.execute_notebook(source, output, parameters, progress_bar=False, **settings)
     for key in ("papermill", "widgets"):

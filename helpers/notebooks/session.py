@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from ast import Assign, literal_eval, parse
+from ast import AnnAssign, Assign, Name, literal_eval, parse
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,6 +21,7 @@ from helpers.errors import UserError
 from helpers.files import fingerprint
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset
+from helpers.reading import label_notes
 from helpers.results import figures, records
 
 MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # of this machine alone
@@ -159,6 +160,8 @@ class Session:
         seeds = sorted({score.seed for score in parts.get("scores", [])})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
+        if card.unit == "F1" and "data" in paper.examples:
+            parts["notes"] = [*parts.get("notes", []), *label_notes(self.preset.drawn(min(seeds, default=0)))]
         if self.preset.data.source == "mini":  # test examples are drawn too, so an interval over them says too little
             parts.pop("examples", None)
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
@@ -175,20 +178,37 @@ def _public(value: Any) -> Any:
     return paths.public_name(value) if isinstance(value, str) else value
 
 
+def assigned_in(source: str, *kinds: type) -> list[str]:
+    """List the names that the statements of some ``kinds`` in a cell assign."""
+    try:
+        statements = parse(source).body
+    except SyntaxError:  # of a cell that is no plain Python
+        return []
+    targets = [getattr(node, "target", None) or node.targets[0] for node in statements if isinstance(node, kinds)]
+    return [target.id for target in targets if isinstance(target, Name)]
+
+
 def start(notebook: str, namespace: dict[str, object]) -> Session:
     """Check a notebook's parameters, seed everything and print what is in force.
 
-    ``namespace`` is the notebook's ``globals()``. papermill injects unknown and mistyped parameters without a word, so
-    they are looked for here. Raises ParameterError, and PresetError for the preset itself.
+    ``namespace`` is the notebook's ``globals()``. papermill injects unknown and mistyped parameters without a word, and
+    a line of the parameters cell may be misspelt, so they are looked for here. Raises ParameterError, and PresetError
+    for the preset itself.
     """
-    declared = parameters_of(notebook)
-    names = [*declared]
+    declared, lines, injected = parameters_of(notebook), None, []
     for source in namespace.get("In", []):
         if source.startswith(INJECTED):
-            names += [node.targets[0].id for node in parse(source).body if isinstance(node, Assign)]
-    values = check({name: namespace[name] for name in names}, notebook)
-    namespace.update(values)
+            injected = assigned_in(source, Assign)
+        elif not declared.keys().isdisjoint(assigned_in(source, AnnAssign)):
+            lines = assigned_in(source, Assign, AnnAssign)
+    names = dict.fromkeys([*declared, *(lines or ()), *injected])
+    values = check({name: namespace[name] for name in names if name in namespace}, notebook)
+    if missing := [name for name in declared if name not in values or name not in (lines or values)]:
+        kind, default = declared[missing[0]]
+        line = f"{missing[0]}: {kind} = {default!r}"
+        raise ParameterError(f"{notebook}: the parameters cell has no {missing[0]!r}; write there the line {line}")
     preset, place = preset_for(notebook, values), place_of(notebook, values)
+    namespace.update(values)
     torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
