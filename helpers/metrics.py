@@ -159,6 +159,8 @@ def label_scores(examples: Sequence[Pair | Choice], predictions: np.ndarray) -> 
     _check_number(examples, predictions)
     if missing := [example.id for example in examples if example.label is None]:
         raise DataError(f"example {missing[0]!r} has no label to score it by")
+    if not np.isfinite(predictions).all():
+        raise DataError("a prediction is no number; did the model diverge? lower training.learning_rate")
     labels = np.array([example.label for example in examples])
     if predictions.ndim == 1:
         from scipy.stats import rankdata

@@ -139,6 +139,8 @@ class MultiTaskTraining(Training):
     ``start`` are replaced by new ones. ``changes`` replace values of the preset's section [training].
     """
 
+    version = 3
+
     tasks: tuple[str, ...]
     selected_by: tuple[str, ...]
     dropout: float | None = None  # of the encoder; None: as its configuration has it

@@ -265,6 +265,11 @@ def test_metrics_of_two_classes_by_hand():
     assert scores == pytest.approx({"accuracy": 75, "f1": 200 / 3, "matthews": 100 / math.sqrt(3)})
 
 
+def test_predictions_that_are_no_numbers_are_refused():
+    with pytest.raises(DataError, match="a prediction is no number; did the model diverge"):
+        label_scores(pairs(0, 1), np.array([[0.5, 0.5], [np.nan, np.nan]]))
+
+
 def test_f1_of_three_classes_is_averaged():
     scores = label_scores(pairs(0, 1, 1, 2), np.eye(3)[[0, 0, 1, 1]])  # F1 of 2/3, 1/2 and 0
     assert scores["accuracy"] == 50 and scores["f1"] == pytest.approx(100 * (2 / 3 + 1 / 2) / 3)

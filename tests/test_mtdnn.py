@@ -45,7 +45,7 @@ def test_the_other_tasks_share_the_rest_alike():
     both = reader(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
     assert both.weights == pytest.approx({"encyclopedia": 0.8, "SWAG": 0.1, "CoLA": 0.1})
     assert both.selected_by == ("encyclopedia",) and both.head_dropout == dict.fromkeys(both.tasks, both.dropout)
-    assert reader(smoke(), 0, QA, [], 0.8).weights == {}
+    assert reader(smoke(), 0, QA, [], 0.8).weights == {"encyclopedia": 1.0}
 
 
 def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
@@ -61,13 +61,15 @@ def test_an_epoch_ends_with_the_questions():
     for batches in (both, alone):
         windows = np.concatenate([rows for task, rows in batches.plan if task == "encyclopedia"])
         assert sorted(windows) == list(range(len(sequences_of(smoke(), "encyclopedia", "train"))))
+    of_questions = [rows.tolist() for task, rows in both.plan if task == "encyclopedia"]
+    assert of_questions == [rows.tolist() for _, rows in alone.plan]  # in the same order
 
 
 def test_encoders_that_read_other_questions_first(results):
     preset = smoke(seeds=2, **{"mtdnn.general": "news", "mtdnn.general_size": 16})
     rows = [mtdnn.rows(preset, seed) for seed in (0, 1)]
     (first,) = {model.start.key: model.start for of_seed in rows for model in of_seed.values()}.values()
-    assert (first.tasks, first.start, first.weights) == (("general",), None, {})
+    assert (first.tasks, first.start, first.weights) == (("general",), None, {"general": 1.0})
     assert len(examples_of(first.preset, "general", "train")) == 16
     assert not first.preset.data.may_be_unanswerable("general")
     first.do()

@@ -190,6 +190,8 @@ def test_tasks_share_the_encoder_and_fresh_heads_are_new(several):
     assert not torch.equal(model.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
     same = new_multitask(str(first.saved()), {"CoLA": Head("labels", 2)}, seed=0)
     assert torch.equal(same.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
+    heads = new_multitask("data/mini", dict.fromkeys("ab", Head("labels", 2)), seed=0, random_layers=1).tasks
+    assert not torch.equal(heads["a"].classifier.weight, heads["b"].classifier.weight)  # each begins by itself
     with pytest.raises(EncoderError, match="has no task MRPC; it has "):
         load_multitask(first.saved(), ["MRPC"])
 

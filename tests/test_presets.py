@@ -7,6 +7,7 @@ import pytest
 from helpers import engine, paths
 from helpers.papers import imm
 from helpers.presets.load import NAMES, PresetError, keys, load
+from helpers.trainings import trainings_of
 
 MINI = (paths.PRESETS / "mini.toml").read_text().replace('name = "mini"', 'name = "mine"')
 
@@ -126,7 +127,7 @@ def test_presets_that_share_trainings_train_the_first_seeds_once(results):
     def readers(name):
         preset = load(name, "imm")
         plans = {seed: imm.baselines(preset.drawn(seed), seed) for seed in range(2)}
-        return {task.folder for task in engine.Schedule(plans).tasks.values()}
+        return {task.folder for task in trainings_of(*engine.Schedule(plans).tasks.values())}
 
     mini = readers("mini")
     assert mini == readers("study") and {folder.parent for folder in mini} == {paths.models("mini")}

@@ -7,8 +7,8 @@ import pytest
 import torch
 from conftest import flip
 
-from helpers import load_reader, reading
-from helpers.data.examples import DataError
+from helpers import engine, load_reader, reading
+from helpers.data.examples import DataError, Domain, Example
 from helpers.data.sets import question_set
 from helpers.decoding import Logits
 from helpers.errors import EncoderError
@@ -51,6 +51,37 @@ def test_gold_probability_by_hand(preset, monkeypatch):
     assert probability["train"] == pytest.approx(expected, rel=1e-5)
     valid = windows_of(preset, ["news"], "valid")
     assert probability["valid"] == pytest.approx(np.mean(1 / valid.lengths_W[valid.labels["start"] > 0]), rel=1e-5)
+
+
+def test_what_labels_lose_is_counted_and_said(tmp_path, monkeypatch, capsys):
+    """Of 4 answers to train on one is longer than 5 tokens, one in no window, one ends inside a token."""
+    answers = ["Ann Lee", "Ann Lee leads Gamma", "Delta. " + "It is old. " * 20 + "So", "Gam"]
+    passages = ["Ann Lee leads Gamma.", "Ann Lee leads Gamma.", answers[2], "Ann Lee leads Gamma."]
+    examples = [
+        Example(
+            f"q{number}", "Who leads Gamma?", passage, (text,), (start := passage.index(text), start + len(text)), ""
+        )
+        for number, (text, passage) in enumerate(zip(answers, passages, strict=True))
+    ]
+    settings = {"windows.max_length": 40, "windows.stride": 16, "answers.max_tokens": 5}
+    preset = load("smoke", "imm", seeds=1, **settings)
+    monkeypatch.setattr(reading, "load", lambda data, name: Domain(name, examples, examples[:1], examples[:2]))
+    monkeypatch.setattr(reading, "fingerprint", lambda *parts: "")
+    reading._windows.cache_clear()
+    task = reading.Labels(preset=preset, label="labels", domain="news")
+
+    def plan():
+        yield [task]
+
+    engine.run(plan(), preset.engine)
+    reading._windows.cache_clear()
+    notes = [
+        "news: of 4 train answers, 1 are longer than answers.max_tokens = 5 (raise it), "
+        "1 lie in no window (raise windows.max_length), 1 are widened to whole tokens",
+        "news: of 2 test answers, 1 are longer than answers.max_tokens = 5 (raise it)",
+    ]
+    assert task.result() == {"notes": notes, "em": {"train": 25.0, "valid": 100.0, "test": 50.0}, "files": {}}
+    assert capsys.readouterr().out.splitlines() == notes
 
 
 def test_joint_logits_by_hand():

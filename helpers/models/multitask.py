@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoConfig, PreTrainedConfig
@@ -61,6 +62,9 @@ class MultiTask(nn.Module):
         save_file(heads, Path(folder) / HEADS_FILE)
 
 
+SEEDS = 10_000  # more than there are seeds
+
+
 def new_multitask(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes: int) -> MultiTask:
     """Make a model of a pretrained encoder and new heads, which follow ``seed``; ``sizes`` go to `load_encoder`.
 
@@ -68,8 +72,9 @@ def new_multitask(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes
     encoder, where a task of few steps would not get away from 0.
     """
     models = {}
-    for task, head in heads.items():
+    for number, (task, head) in enumerate(heads.items()):
         model = load_encoder(encoder, head.kind, seed=seed, classes=head.classes, **sizes)
+        torch.manual_seed(seed + SEEDS * number)  # each head's own
         models[task] = with_san(model) if head.san else model
         for layer in linear_layers(models[task]):
             if layer.bias is not None:

@@ -2,7 +2,7 @@
 Generalized Text Understanding")."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import NamedTuple
@@ -30,14 +30,12 @@ class Reader(MultiTaskTraining):
     """The training of a reader by weighted stochastic batch selection (section 3.3; Algorithm 1 of the appendix).
 
     The task of the next batch is drawn with probability weight / sum of ``weights``. An epoch ends with the questions,
-    the first of ``tasks``. Without weights the reader has questions alone.
+    the first of ``tasks``. Their batches come in the same order whatever other tasks there are.
     """
 
-    weights: dict[str, float] = field(default_factory=dict)  # by task
+    weights: dict[str, float]  # by task
 
     def turns(self, epochs: Mapping[str, Epochs]) -> Iterator[list[Turn]]:
-        if not self.weights:
-            return super().turns(epochs)
         return weighted(epochs, self.weights, epoch_of=self.tasks[0], seed=self.seed)
 
 
@@ -51,9 +49,9 @@ def reader(
     tasks, dropout = (questions(preset), *beside), preset.mtdnn.dropout
     parts = {"seed": seed, "tasks": tasks, "selected_by": tasks[:1], "start": start, "fresh": start is not None}
     parts |= {"dropout": dropout, "head_dropout": dict.fromkeys(tasks, dropout)}
+    parts["weights"] = {tasks[0]: weight if beside else 1.0} | {task: (1 - weight) / len(beside) for task in beside}
     if beside:
         label = f"{label}, weight {weight:g}"
-        parts["weights"] = {tasks[0]: weight} | {task: (1 - weight) / len(beside) for task in beside}
     return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
 
 

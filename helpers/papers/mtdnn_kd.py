@@ -209,9 +209,17 @@ def table2(preset: Preset) -> Plan:
         "scores": scores,
         "baselines": [MTDNN, SINGLE],
         "claims": claims(preset),
-        "notes": notes(preset),
+        "notes": [*notes(preset), *steps_of_students(models)],
         "training_seconds": models.seconds,
     }
+
+
+def steps_of_students(models: Models) -> list[str]:
+    """State the steps on all tasks of the students with and without texts that have no label, where there are both."""
+    if UNLABELLED not in models.of_rows:
+        return []
+    steps = {row: models.first(row, 0).start.result()["steps"] for row in (STUDENT, UNLABELLED)}
+    return [f"steps on all tasks: {', '.join(f'{row} {number:,}' for row, number in steps.items())}"]
 
 
 def claims(preset: Preset) -> list[Claim]:

@@ -76,13 +76,15 @@ def table6(preset: Preset) -> Plan:
 
 
 def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
-    """Show the texts at the first place of the domains' test parts where about ``same`` of them have one label.
+    """Show the texts at the first place of the domains' test parts where about ``same`` of them have the last label.
+
+    That is "positive", as in the paper's tables.
 
     Panels have in percent the weight of each domain by level, and the shares of the levels in each domain's graphs.
     """
     names, domains = label_names(student.texts), load_texts(student.texts)
-    most_N = np.array([max(np.bincount(labels_D)) for labels_D in labels_NxD])
-    place = int(np.abs(most_N - same).argmin())
+    count_N = (labels_NxD == len(names) - 1).sum(1)
+    place = int(np.abs(count_N - same).argmin())
     rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
     texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
     levels = ["embeddings", *(f"layer {layer}" for layer in range(1, ratios.shape[1]))]
@@ -93,7 +95,7 @@ def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarra
         title: {name: line.dropna().to_dict() for name, line in (100 * frame).round(1).iterrows()}
         for title, frame in frames.items()
     }
-    note = f"text {place + 1} of each test part: the first place where {most_N[place]} of {len(rows)} share a label"
+    note = f"text {place + 1} of each test part: the first where {count_N[place]} of {len(rows)} are {names[-1]}"
     return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note]}
 
 
