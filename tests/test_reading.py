@@ -53,7 +53,7 @@ def test_gold_probability_by_hand(preset, monkeypatch):
     assert probability["valid"] == pytest.approx(np.mean(1 / valid.lengths_W[valid.labels["start"] > 0]), rel=1e-5)
 
 
-def test_what_labels_lose_is_counted_and_said(tmp_path, monkeypatch, capsys):
+def test_what_labels_lose_is_counted_and_said(results, monkeypatch, capsys):
     """Of 4 answers to train on one is longer than 5 tokens, one in no window, one ends inside a token."""
     answers = ["Ann Lee", "Ann Lee leads Gamma", "Delta. " + "It is old. " * 20 + "So", "Gam"]
     passages = ["Ann Lee leads Gamma.", "Ann Lee leads Gamma.", answers[2], "Ann Lee leads Gamma."]
