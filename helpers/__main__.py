@@ -4,6 +4,7 @@ import argparse
 import ast
 import os
 import sys
+from io import TextIOWrapper
 
 DECISIVE = ("study", "mini")  # presets whose results README shows, the one with more seeds first
 
@@ -73,7 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     parsed = build_parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # "±" where the terminal has ASCII alone
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # "±" where the terminal has ASCII alone
     if not sys.stderr.isatty():
         os.environ.setdefault("TQDM_DISABLE", "1")  # a bar in a log is a line a second
     try:

@@ -16,9 +16,14 @@ def places(name: str) -> list[Path]:
     return [Path(name).expanduser(), ROOT / name]
 
 
+def find(name: str) -> Path:
+    """The first of the `places` where there is something, or else the name as it is."""
+    return next((place for place in places(name) if place.exists()), Path(name))
+
+
 def find_folder(name: str) -> Path | None:
     """The folder that a name stands for, from here or from the repository's root; None where there is none."""
-    return next((place for place in places(name) if place.is_dir()), None) if name else None
+    return folder if name and (folder := find(name)).is_dir() else None
 
 
 def public_name(place: str) -> str:

@@ -23,7 +23,7 @@ from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.decoding import Logits, Prediction
 from helpers.files import fingerprint as hash_texts
 from helpers.loop import Batch, Validate, outputs
-from helpers.models.encoders import encoder_fingerprint, load_encoder, load_tokenizer
+from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint
 from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.task import Task
 from helpers.trainings import Training
@@ -178,7 +178,7 @@ class Labels(Task):
             "data": fingerprint(self.preset.data, self.domain),
             "windows": self.preset.windows.model_dump(),
             "answers": self.preset.answers.model_dump(),
-            "vocabulary": encoder_fingerprint(self.preset.encoder),
+            "vocabulary": vocabulary_fingerprint(self.preset.encoder),
         }
 
     def work(self) -> dict:

@@ -148,3 +148,9 @@ def test_a_stored_report_is_of_the_records_that_there_are(name):
     ids = re.findall(r'<section id="([^"]+)"', paths.report(name).read_text(encoding="utf-8"))
     files = (paths.ROOT / "results" / name).glob("*/*.json")
     assert sorted(ids) == sorted(f"{file.parent.name}-{file.stem}" for file in files if file.parent.name != "notebooks")
+
+
+def test_the_papers_say_what_their_rows_are():
+    methods = {paper.key: paper.methods for paper in papers.ALL}
+    assert methods["imm"]["Single"].startswith("one reader") and set(methods) >= {"a2d", "hrkd", "mtdnn_kd", "mtdnn"}
+    assert all(methods[paper.key] for paper in papers.ALL[1:])

@@ -19,6 +19,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 
+from helpers import paths
 from helpers.batches.sequences import text_positions
 from helpers.data.examples import DataError
 from helpers.files import file_fingerprint
@@ -251,14 +252,14 @@ def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: str = "", 
 @cache
 def glove_digest(path: str) -> str:
     """Return what stands for a file of vectors; "" for none. Raises OSError."""
-    return file_fingerprint(path) if path else ""
+    return file_fingerprint(paths.find(path)) if path else ""
 
 
 def read_glove(path: str, words: list[str], width: int) -> dict[str, Tensor]:
     """Read GloVe's vectors of ``words`` from lines of a word and ``width`` numbers. Raises DataError for a line of
     other values and for a file of none."""
     vectors, wanted = {}, set(words)
-    with open(path, encoding="utf-8") as file:
+    with paths.find(path).open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             word, *values = line.rstrip().rsplit(" ", width)
             if word not in wanted or word in vectors:

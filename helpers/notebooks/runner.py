@@ -113,6 +113,7 @@ def fingerprint_of(job: Job) -> str:
     files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
     names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
     names += [job.parameters.get(name) for name in ("general", "start_from")]
+    names += [job.preset.hrkd.student, job.preset.mtdnn.large, job.preset.mnemonic.glove]
     for place in [place for name in names if name for place in paths.places(name)]:
         files += [file for file in (place, *place.rglob("*")) if file.is_file()]
     facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(files)]

@@ -160,7 +160,7 @@ class Session:
         seeds = sorted({score.seed for score in parts.get("scores", [])})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
-        if card.unit == "F1" and "data" in paper.examples:
+        if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             parts["notes"] = [*parts.get("notes", []), *label_notes(self.preset.drawn(min(seeds, default=0)))]
         if self.preset.data.source == "mini":  # test examples are drawn too, so an interval over them says too little
             parts.pop("examples", None)

@@ -1,8 +1,10 @@
 """What a paper declares of itself. Runner, session and report know papers by their cards alone."""
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from helpers import paths
 from helpers.engine import Plan
 from helpers.presets.schema import Preset
 
@@ -52,3 +54,8 @@ class Paper:
     settings: tuple[str, ...] = ()
     examples: tuple[str, ...] = ("data",)
     growth: dict[str, tuple[Table, str]] = field(default_factory=dict)
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """What the rows of its tables are, by name."""
+        return tomllib.loads((paths.PRESETS / "methods.toml").read_text(encoding="utf-8")).get(self.key, {})

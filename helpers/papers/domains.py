@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import mean
 
+from helpers import paths
 from helpers.data.load import load_domains
 from helpers.engine import Plan
 from helpers.errors import UserError
@@ -35,7 +35,7 @@ def initialised_from(preset: Preset, start: str, general: str) -> Plan:
     if start:
         preset = preset.model_copy(update={"encoder": start, "random_layers": 0})
     if general:
-        file = Path(general).expanduser().resolve()
+        file = paths.find(general).resolve()
         if not file.exists():
             raise UserError(f"general: {general!r} is not there; expected a file or folder of questions")
         place = {"source": "files", "folder": str(file.parent), "domains": {GENERAL: file.name}}

@@ -365,7 +365,12 @@ def figure3(preset: Preset) -> Plan:
 
 
 def table2(preset: Preset) -> Plan:
-    """Make Table 2: F1 of each method's reader of one domain on its clean questions, AddSent and AddOneSent."""
+    """Make Table 2: F1 of each method's reader of one domain on its clean questions, AddSent and AddOneSent.
+
+    It is empty where the preset names no adversarial questions.
+    """
+    if not preset.data.adversarial:
+        return {}
     models, _ = yield from methods(preset, preset.imm.rounds)
     adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.rounds
     sets = {name: name for name in ("clean", *attacks)}

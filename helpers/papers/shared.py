@@ -195,8 +195,9 @@ def gold_probabilities(models: Models, row: str) -> Plan:
 
 
 def misleading_sentence(data: DataSettings) -> pd.DataFrame:
-    """Show the first adversarial question with the sentence that is added to its passage."""
-    sets = load_adversarial(data)
+    """Show the first adversarial question with the sentence that is added to its passage, where there is one."""
+    if not (sets := load_adversarial(data)):
+        return pd.DataFrame()
     variant = next(example for example in sets["AddSent"] if example.id != example.group)
     clean = next(example for example in sets["clean"] if example.group == variant.group)
     added = variant.context.removeprefix(clean.context).strip()
