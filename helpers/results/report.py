@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import nbformat
 import pandas as pd
 from IPython.display import HTML, display
 from matplotlib.figure import Figure
-from nbconvert import HTMLExporter
 
 from helpers import paths
 from helpers.errors import UserError
@@ -107,6 +105,9 @@ def export(preset: str, executed_notebook: Path) -> Path:
 
     The notebook keeps a link to it instead of the page, which would be there twice.
     """
+    import nbformat  # both take seconds to import, and kernels import this module
+    from nbconvert import HTMLExporter
+
     try:
         notebook = nbformat.read(executed_notebook, as_version=4)
     except FileNotFoundError:
