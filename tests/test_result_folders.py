@@ -38,14 +38,14 @@ def test_long_differences_are_cut_and_stay_apart():
 def test_a_run_with_another_size_leaves_the_published_record_alone(results):
     preset = session.preset_for("01_imm_similarity", {"preset": "smoke"})
     first = session.Session(preset, {}, "smoke").save("imm/similarity", **imm.similarity(preset))
-    paths.report("smoke").write_text("the report of the published record")
-    published = [paths.report("smoke"), *(paths.record("smoke", first.artefact, end) for end in ("json", "png", "svg"))]
+    published = [paths.record("smoke", first.artefact, end) for end in ("json", "png", "svg")]
     before = [path.read_bytes() for path in published]
-    assert runner.run(["01_imm_similarity"], {"preset": "smoke", "train_size": 12}) == 0
+    job, of_report = runner.select_jobs(["01_imm_similarity"], {"preset": "smoke", "train_size": 12})
+    assert runner.execute(job, force=False).endswith(" s")
     assert [path.read_bytes() for path in published] == before
     other = records.read(paths.record("smoke+train_size=12", "imm/similarity"))
     assert other.preset == "smoke+train_size=12" and other.scores != first.scores
-    assert "smoke+train_size=12" in paths.report("smoke+train_size=12").read_text()
+    assert of_report.place == job.place == "smoke+train_size=12"
     executed = nbformat.read(paths.notebooks(other.preset) / "01_imm_similarity.ipynb", as_version=4)
     texts = [output.get("text", "") for cell in executed.cells for output in cell.get("outputs", [])]
     assert "smoke+train_size=12, as these are not the preset's own settings" in "".join(texts)
