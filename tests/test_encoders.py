@@ -226,6 +226,15 @@ def test_positions_end_whatever_their_table_is_called(tmp_path):
     assert longest_input(AutoModel.from_config(transformers.GPT2Config(**settings)), 384) == 11
 
 
+@pytest.mark.parametrize("names", [("WORLD_SIZE", "RANK"), ("PMI_SIZE",), ("OMPI_COMM_WORLD_SIZE",)])
+def test_a_process_never_waits_for_others_that_the_environment_names(names, monkeypatch):
+    for name in names:
+        monkeypatch.setenv(name, "0" if name == "RANK" else "2")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    assert load_encoder("data/mini", seed=0).config.vocab_size > 0
+
+
 def test_a_tokenizer_has_to_be_there_and_to_fit(encoders, tmp_path):
     tokenizer = PreTrainedTokenizerFast.from_pretrained(encoders("bert"))
     model = AutoModel.from_pretrained(encoders("bert"))

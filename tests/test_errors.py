@@ -1,5 +1,6 @@
 """A mistake of the person at the keyboard is answered by a sentence, in a notebook as on the command line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -63,6 +64,12 @@ def write_notebook(path, *sources):
 
 def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path)
+    # A broken kernel among the user's own, where this is no virtual environment, is not the one that is started.
+    broken = {"argv": ["false"], "display_name": "Python 3", "language": "python"}
+    write_whole(tmp_path / "user/kernels/python3/kernel.json", json.dumps(broken))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    monkeypatch.delenv("JUPYTER_PREFER_ENV_PATH", raising=False)
+    monkeypatch.setattr(sys, "base_prefix", sys.prefix)
     monkeypatch.setattr(runner.report, "export", lambda preset, executed: None)
     sentence = "UserError: no domain sqad; there is squad"
     broken = "from helpers.errors import UserError\n\nraise UserError('no domain sqad; there is squad')"
