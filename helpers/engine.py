@@ -18,6 +18,7 @@ import torch
 from filelock import Timeout
 from tqdm.auto import tqdm
 
+from helpers.errors import UserError
 from helpers.presets.schema import EngineSettings
 from helpers.task import Task, with_needs
 
@@ -25,7 +26,7 @@ Plan = Generator["Iterable[Task] | dict[Hashable, Plan]", "dict | None", object]
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
 
 
-class TasksFailed(RuntimeError):
+class TasksFailed(UserError):
     """Some tasks failed. All that does not need them is done and stays."""
 
 
