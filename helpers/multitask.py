@@ -21,7 +21,7 @@ from transformers import AutoTokenizer
 
 from helpers import metrics, texts
 from helpers.batches.plans import Batches, Epochs, Turn, bucketed, plan_steps, pooled
-from helpers.batches.sequences import Sequences, make_choices, make_pairs, note_unknown
+from helpers.batches.sequences import Sequences, make_choices, make_pairs, tokenise_part
 from helpers.data.examples import Choice, Pair
 from helpers.data.load import fingerprint, label_names, load
 from helpers.loop import Batch, training_device
@@ -66,11 +66,7 @@ def sequences_of(preset: Preset, task: str, part: str) -> Sequences:
         return windows_of(preset, [task], part)
     loaded = load(preset.tasks, task)
     make = make_choices if loaded.kind == "choices" else partial(make_pairs, scores=loaded.kind == "score")
-    tokenizer = load_tokenizer(preset.encoder)
-    sequences = make(getattr(loaded, part), tokenizer, preset.tasks.max_length)
-    for note in note_unknown(sequences, tokenizer, task) if part == "train" else ():
-        print(note)
-    return sequences
+    return tokenise_part(make, loaded, part, load_tokenizer(preset.encoder), preset.tasks.max_length)
 
 
 def settings_of(preset: Preset, parts: Mapping[str, Sequence[str]]) -> dict:
@@ -107,7 +103,7 @@ def threshold(preset: Preset, task: str, replies: list[Reply], part: str = "vali
     """
     if not preset.data.may_be_unanswerable(task):
         return np.inf
-    return metrics.best_threshold(examples_of(preset, task, part), replies)[0]
+    return metrics.best_threshold(examples_of(preset, task, part), replies)
 
 
 def answers_above(replies: list[Reply], limit: float) -> list[str]:
@@ -143,7 +139,7 @@ class MultiTaskTraining(Training):
 
     tasks: tuple[str, ...]
     selected_by: tuple[str, ...]
-    dropout: float | None = None  # of the encoder; None: as its configuration has it
+    dropout: float  # of the encoder
     head_dropout: dict[str, float]  # by task
     san: bool = False  # whether pairs of texts have a stochastic answer network as their head
     fresh: bool = False

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from helpers.batches.plans import Batches, bucketed, per_domain, plan_steps, pooled
-from helpers.batches.sequences import Sequences, make_pairs, note_unknown
+from helpers.batches.sequences import Sequences, make_pairs, tokenise_part
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, label_names, load_texts
 from helpers.loop import Batch, outputs
@@ -36,10 +36,8 @@ def sequences_of(settings: TextsSettings, encoder: str, domain: str, part: str) 
 
     Besides ``label`` the sequences have a label ``domain``, the domain's number in the preset.
     """
-    tokenizer = load_tokenizer(encoder)
-    sequences = make_pairs(getattr(load_texts(settings)[domain], part), tokenizer, settings.max_length)
-    for note in note_unknown(sequences, tokenizer, domain) if part == "train" else ():
-        print(note)
+    texts, tokenizer = load_texts(settings)[domain], load_tokenizer(encoder)
+    sequences = tokenise_part(make_pairs, texts, part, tokenizer, settings.max_length)
     return sequences.with_labels(domain=np.full(len(sequences), list(settings.domains).index(domain), np.int32))
 
 

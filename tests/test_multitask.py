@@ -87,7 +87,8 @@ def do(tasks):
 
 
 def training(preset, *tasks, **parts) -> MultiTaskTraining:
-    common = {"seed": 0, "tasks": tasks, "selected_by": tasks, "head_dropout": dict.fromkeys(tasks, 0.1)}
+    dropout = {"dropout": 0.1, "head_dropout": dict.fromkeys(tasks, 0.1)}
+    common = {"seed": 0, "tasks": tasks, "selected_by": tasks, **dropout}
     return MultiTaskTraining(preset=preset, label="x", **common, **parts)
 
 

@@ -143,7 +143,7 @@ class Batches:
         sequences, rows, teachers, names = self.sequences, self.plan[step], self.teachers, {}
         if isinstance(rows, tuple):
             task, rows = rows
-            sequences, teachers, names = sequences[task], teachers.get(task, []) if teachers else [], {"task": task}
+            sequences, teachers, names = sequences[task], teachers.get(task, []), {"task": task}
         for first in range(min(number, len(rows))):
             part = rows[first::number]
             index = part.ravel(order="F")

@@ -394,7 +394,7 @@ CARD = Paper(
         Artefact("table4", "A2D, Table 4: how much faster the student is", unit=FASTER, average=False),
         Artefact("table5", "A2D, Table 5: what each part is worth", average=False),
         Artefact("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
-        Artefact("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", "F1", False, True),
+        Artefact("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False),
         Artefact("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
         Artefact("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
     ),

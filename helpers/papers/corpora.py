@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 
 from helpers.data.examples import Domain
-from helpers.data.load import fingerprint, load_domains
+from helpers.data.load import fingerprint, load_domains, mini_test_part
 from helpers.data.mini import world as mini
 from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.metrics import f1
@@ -73,8 +73,7 @@ def type_guess(data: DataSettings) -> dict[str, float]:
     guesses = {}
     for name, domain in data.domains.items() if data.source == "mini" else ():
         if domain != mini.STORIES:
-            drawn = {"seed": data.drawn_by, "conventions": data.conventions}
-            questions = mini.list_candidates(domain, size=data.test_size or mini.TEST, **drawn)
+            questions = mini.list_candidates(domain, **mini_test_part(data))
             scores = [np.mean([f1(value, (answer,)) for value in values]) for answer, values in questions]
             guesses[name] = float(100 * np.mean(scores))
     return guesses

@@ -106,5 +106,6 @@ def best_readers(models: Models, best: dict[str, str]) -> dict[str, Reader]:
 
 def keep(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
-    readers = {name: shared.best_of(models, row)[name] for name, row in record.payload["best"].items()}
+    best = record.payload["best"]
+    readers = {name: (best[name], reader) for name, reader in best_readers(models, best).items()}
     shared.keep_models(readers, folder, record, shared.USES["spans"])

@@ -385,7 +385,6 @@ def table2(preset: Preset) -> Plan:
 
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"
 NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
-COUNTS = {"average": False, "ours": True}
 
 CARD = Paper(
     key="imm",
@@ -394,14 +393,14 @@ CARD = Paper(
     artefacts=(
         Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
         Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),
-        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method", ours=True),
+        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method"),
         Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
-        Artefact("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", **COUNTS),
+        Artefact("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", average=False),
         Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
-        Artefact("table3_kept", "IMM, Table 3: domains that accepted a round's new reader", **COUNTS),
-        Artefact("your_domains", "Your domains: F1 of each method's readers", ours=True),
-        Artefact("leads", "IMM, Table 3: the divergence's gain, by how good its teachers are", "scatter", ours=True),
+        Artefact("table3_kept", "IMM, Table 3: domains that accepted a round's new reader", average=False),
+        Artefact("your_domains", "Your domains: F1 of each method's readers"),
+        Artefact("leads", "IMM, Table 3: the divergence's gain, by how good its teachers are", "scatter"),
     ),
     notebooks=(
         Notebook("01_imm_similarity"),

@@ -292,10 +292,8 @@ CARD = Paper(
         Artefact("table2", "MtDNN, Table 2: which tasks help", average=False),
         Artefact("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
         Artefact("table3", "MtDNN, Table 3: a larger encoder", average=False),
-        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False, ours=True),
-        Artefact(
-            "answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False, True
-        ),
+        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False),
+        Artefact("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
     ),
     notebooks=(
         Notebook("15_mtdnn_main", (table1, table2, table3), lambda p: "" if p.tasks.tasks else ABSENT),

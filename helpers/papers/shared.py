@@ -120,7 +120,7 @@ def scored_cells(preset: Preset, texts: Texts) -> dict[Cell, metrics.Scores]:
         examples = question_set(preset.drawn(cell[2]).data, name)
         scores = [metrics.adversarial_scores(examples, metrics.score(examples, of_reader)) for of_reader in answers]
         em, f1 = np.mean([score.em for score in scores], axis=0), np.mean([score.f1 for score in scores], axis=0)
-        cells[cell] = metrics.Scores(scores[0].ids, em, f1)
+        cells[cell] = metrics.Scores(em, f1)
     return cells
 
 

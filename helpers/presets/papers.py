@@ -20,6 +20,7 @@ class Settings(pydantic.BaseModel):
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
+TRAINING = {"learning_rate", "clip", "batch_size", "epochs"}  # RMR's settings of its training
 
 
 class ImmSettings(Settings):
@@ -58,11 +59,11 @@ class MnemonicSettings(Settings):
 
     def training(self) -> dict:
         """Return what RMR changes of the section [training]; it has no weight decay."""
-        changes = self.model_dump(include={"learning_rate", "clip", "batch_size", "epochs"})
+        changes = self.model_dump(include=TRAINING)
         return {name: value for name, value in changes.items() if value} | {"weight_decay": 0.0}
 
     def model(self) -> dict:
-        return self.model_dump(exclude={"learning_rate", "clip", "batch_size", "epochs"})
+        return self.model_dump(exclude=TRAINING)
 
 
 class A2dSettings(Settings):
