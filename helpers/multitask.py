@@ -39,11 +39,10 @@ def is_reading(preset: Preset, task: str) -> bool:
 
 
 def section_of(preset: Preset, task: str) -> DataSettings | TasksSettings:
-    """Return the section of the preset that has a task."""
     return preset.data if is_reading(preset, task) else preset.tasks
 
 
-def head_of(preset: Preset, task: str, san: bool = False) -> Head:
+def choose_head(preset: Preset, task: str, san: bool = False) -> Head:
     """Choose the head of a task; with ``san`` pairs of texts get a stochastic answer network."""
     if is_reading(preset, task):
         return Head("spans")
@@ -61,7 +60,7 @@ def examples_of(preset: Preset, task: str, part: str) -> list:
 
 @cache
 def sequences_of(preset: Preset, task: str, part: str) -> Sequences:
-    """Tokenise one part of a task, once a process."""
+    """Tokenise one part of a task, once per process."""
     if is_reading(preset, task):
         return windows_of(preset, [task], part)
     loaded = load(preset.tasks, task)
@@ -147,7 +146,6 @@ class MultiTaskTraining(Training):
 
     @property
     def training(self) -> TrainingSettings:
-        """The settings of the loop."""
         return self.preset.training.model_copy(update=self.changes)
 
     def settings(self) -> dict:
@@ -160,7 +158,7 @@ class MultiTaskTraining(Training):
         return [*super().needs, *labels_of(self.preset, [task for task in self.tasks if is_reading(self.preset, task)])]
 
     def heads(self) -> dict[str, Head]:
-        return {task: head_of(self.preset, task, self.san) for task in self.tasks}
+        return {task: choose_head(self.preset, task, self.san) for task in self.tasks}
 
     def initial(self) -> MultiTask:
         if self.start and self.fresh:
@@ -198,7 +196,7 @@ class MultiTaskTraining(Training):
         predicted = {task: predict(self.preset, model.tasks[task], task, "valid") for task in self.selected_by}
         return {task: main_score(score(self.preset, task, "valid", values)) for task, values in predicted.items()}
 
-    def reading(self) -> dict:
+    def config_facts(self) -> dict:
         return {"heads": {task: head._asdict() for task, head in self.heads().items()}}
 
     def best_scores(self) -> dict[str, float]:

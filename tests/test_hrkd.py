@@ -16,7 +16,7 @@ from helpers.data.examples import Pair
 from helpers.errors import EncoderError
 from helpers.loop import forward
 from helpers.models.attention import keep_levels
-from helpers.models.encoders import head_of, load_encoder, load_tokenizer
+from helpers.models.encoders import copy_head, load_encoder, load_tokenizer
 from helpers.models.meta_kd import instance_weights
 from helpers.models.relations import Relations
 from helpers.models.tinybert import Distilled, check_pair, keep_layers, load_student, matched
@@ -289,7 +289,7 @@ def test_a_saved_student_gives_the_same_logits_through_transformers_alone(traine
     inputs = collate(student.sequences("test", "films"), np.arange(8))
     arguments = {key: inputs[key] for key in ("input_ids", "attention_mask", "token_type_ids")}
     with torch.inference_mode():
-        logits, one_head = theirs(**arguments).logits, head_of(theirs, "films")(**arguments).logits
+        logits, one_head = theirs(**arguments).logits, copy_head(theirs, "films")(**arguments).logits
         ours = student.load()(**arguments).logits
     assert are_alike(logits, ours) and logits.shape == (8, 6)
     assert torch.allclose(one_head, texts.head_logits(ours, inputs["domain"], 2))

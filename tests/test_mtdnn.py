@@ -50,7 +50,7 @@ def test_the_other_tasks_share_the_rest_alike():
 
 def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
     for kind in ("choices", "labels"):
-        monkeypatch.setattr(mtdnn, "head_of", lambda preset, task, kind=kind: SimpleNamespace(kind=kind))
+        monkeypatch.setattr(mtdnn, "choose_head", lambda preset, task, kind=kind: SimpleNamespace(kind=kind))
         assert {row: len(tasks) for row, tasks in mtdnn.tasks_beside(smoke()).items()} == {QA: 0, BOTH: 2}
 
 

@@ -131,7 +131,6 @@ class Batches:
         return len(self.plan)
 
     def at(self, step: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        """Make the batch of ``step``."""
         ((_, batch),) = self.parts(step, 1, device)
         return batch
 

@@ -47,7 +47,6 @@ class MultiTask(nn.Module):
 
     @property
     def config(self) -> PreTrainedConfig:
-        """The encoder's configuration."""
         return self.shared.config
 
     def save_pretrained(self, folder: Path) -> None:

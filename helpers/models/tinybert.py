@@ -32,7 +32,6 @@ class Distilled(nn.Module):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of its inputs in a batch."""
         return (*inputs_of(self.student), "domain")
 
     def forward(self, domain: Tensor, **inputs: Tensor):

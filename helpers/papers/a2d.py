@@ -95,15 +95,15 @@ def smoothed_likelihood(output, batch: Batch, smoothing: float) -> Tensor:
     return reading.weighted_mean((1 - smoothing) * hard_B + smoothing * even_B)
 
 
-Kind = Literal["RMR", "BERT"]  # the paper's reader, and below it ours
+Kind = Literal["RMR", "BERT"]  # the paper's reader, and one that is not in the paper
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reader(reading.Reader):
     """The training of RMR or of a BERT reader: a member of an ensemble, or a student of one by some ``terms`` of Eq. 1.
 
-    It has ``times`` the preset's steps. A second stage goes on in the order of its first one, ``start``, for the steps
-    that this one left, or ``anew`` for all. ``smoothing`` is for labels (`smoothed_likelihood`).
+    It has ``times`` the preset's steps. A second stage starts from its first stage, ``start``, and continues its order
+    of questions: for the remaining steps, or with ``anew`` for all. ``smoothing`` is of labels (`smoothed_likelihood`).
     """
 
     kind: Kind
@@ -146,7 +146,7 @@ class Reader(reading.Reader):
 
 ALL = "all domains"
 STAGED, STAGED_WHOLE = "- Joint Training", "- Joint Training, full second stage"  # match the attention first
-# The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is ours.
+# The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is not in the paper.
 ABLATIONS = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", STAGED: "ATT", STAGED_WHOLE: "ATT"}
 SMOOTHING = 0.1
 
@@ -353,7 +353,10 @@ def figure4(preset: Preset) -> Plan:
 
 
 def steps(preset: Preset) -> Plan:
-    """Make our curves of F1 by the steps of `longer`; nothing without ``a2d.lengths``. Dev chose the weights."""
+    """Make curves of F1 by the steps of `longer` (not in the paper); nothing without ``a2d.lengths``.
+
+    They have no Dev, which selected the weights.
+    """
     if not preset.a2d.lengths:
         return {}
     kind, *_ = kinds_of(preset)

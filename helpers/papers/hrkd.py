@@ -137,7 +137,7 @@ class MetaTeacher(Classifier):
         done = self.fit(model, batches, self.loss, lambda model: self.validate(model.classifier))
         save_file(model.view.state_dict(), self.folder / "view.safetensors")
         save_file({name: torch.from_numpy(of) for name, of in weights.items()}, self.folder / "weights.safetensors")
-        return self.save(classifier, done, self.reading())
+        return self.save(classifier, done, self.config_facts())
 
     def text_weights(self) -> dict[str, np.ndarray]:
         """Compute w, how typical each training text is of its class by the pretrained encoder's states, by domain."""
@@ -194,7 +194,7 @@ class Student(SmallClassifier):
         done = self.fit(learner, batches, loss, self.validate)
         if learner.relations is not None:
             save_file(learner.relations.state_dict(), self.folder / "relations.safetensors")
-        return self.save(learner.student, done, self.reading())
+        return self.save(learner.student, done, self.config_facts())
 
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
         """Return what is trained, its batches with the teacher's outputs, and the loss."""
@@ -240,7 +240,7 @@ class Student(SmallClassifier):
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
 TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
 STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
-PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is ours
+PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is not in the paper
 ON_LABELS = {  # what is trained on labels, by how batches mix the domains; the rest are students
     SINGLE: (Classifier, "mixed"),
     MIX: (Classifier, "mixed"),
@@ -381,7 +381,7 @@ def figure2(preset: Preset) -> Plan:
 
 
 def table4(preset: Preset) -> Plan:
-    """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches of ours."""
+    """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches not in the paper."""
     parts = yield from accuracies(preset, "reviews", (*ABLATIONS, *VARIANTS))
     claims = [shared.better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"]
     return {**parts, "baselines": ["HRKD"], "claims": claims}

@@ -113,7 +113,7 @@ def reader(
 
 
 def lessons(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
-    """Return what a student's training holds of its teachers, by domain, and of what is matched of them."""
+    """Return a student's teachers by domain, and the distance to match; nothing without teachers."""
     logits = {
         j: TeacherLogits(preset=preset, label=f"logits of {teacher.label}", reader=teacher, domain=j)
         for j, teacher in teachers.items()

@@ -13,7 +13,7 @@ from helpers import metrics
 from helpers.batches.plans import Epochs, Turn, weighted
 from helpers.data.examples import Example
 from helpers.engine import Plan
-from helpers.multitask import MultiTaskTraining, Reply, answers_above, examples_of, head_of, threshold
+from helpers.multitask import MultiTaskTraining, Reply, answers_above, choose_head, examples_of, threshold
 from helpers.papers import shared
 from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
@@ -76,7 +76,7 @@ def tasks_beside(preset: Preset) -> dict[str, list[str]]:
     """Group the tasks beside the questions by row of Table 2. Where all are of one kind, `BOTH` is their row."""
     tasks = {CHOICES: [], SENTENCES: []}
     for task in preset.tasks.tasks:
-        tasks[CHOICES if head_of(preset, task).kind == "choices" else SENTENCES].append(task)
+        tasks[CHOICES if choose_head(preset, task).kind == "choices" else SENTENCES].append(task)
     return {QA: [], **(tasks if all(tasks.values()) else {}), BOTH: [*tasks[CHOICES], *tasks[SENTENCES]]}
 
 
