@@ -27,8 +27,8 @@ def main() -> None:
     students: dict[tuple, list[a2d.Reader]] = {}
     for weights in itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS):
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
-        changed, (kind, *_) = preset.changed("a2d", **changes), a2d.kinds_of(preset)
-        students[weights] = [a2d.distillation(changed, kind, seed)[f"{kind} + A2D"] for seed in range(preset.seeds)]
+        changed, (kind, *_) = preset.changed("a2d", **changes), a2d.list_kinds(preset)
+        students[weights] = [a2d.name_students(changed, kind, seed)[f"{kind} + A2D"] for seed in range(preset.seeds)]
     engine.run((wave for wave in [list(itertools.chain(*students.values()))]), preset.engine)
     scores = {weights: [student.best for student in trained] for weights, trained in students.items()}
     print("| temperature | gamma | delta | validation F1 | standard deviation |\n|---|---|---|---|---|")

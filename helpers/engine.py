@@ -114,7 +114,7 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     schedule = Schedule(plans)
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
-    tried: set[str] = set()  # tasks whose worker died once, of them or beside them
+    tried: set[str] = set()  # tasks that were running when a worker died
     with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=not schedule.left) as bar:
         while True:
             ready = schedule.ready({task.key for task in running.values()} | failed.keys())

@@ -25,7 +25,7 @@ READ_EVERY = 50  # steps: reading a loss waits for the device
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
 # loss(output, batch, progress) gives named terms that add up to the loss; progress rises from 0 to 1 in a training
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
-Validate = Callable[[nn.Module], float | tuple[float, dict]]  # a score, or a score and details for the history
+Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for the history
 
 
 @dataclass
@@ -104,9 +104,9 @@ def fit(
             check_finite(unread, done.steps)
             unread = []
         if validate and done.steps in evaluate_at:
-            score, *details = result if isinstance(result := validate(model), tuple) else (result,)
+            score, details = validate(model)
             model.train()
-            done.history.append([done.steps, score, *details])
+            done.history.append([done.steps, score, details])
             if score > done.best_score:
                 done.best_score = score
                 best = {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -29,16 +29,11 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 class Scores:
     """Exact match and F1 of each question, or group of questions, in percent."""
 
-    ids: list[str]
     em: np.ndarray
     f1: np.ndarray
 
     def means(self) -> dict[str, float]:
         return {"em": float(self.em.mean()), "f1": float(self.f1.mean())}
-
-    def select(self, rows: np.ndarray | list[int]) -> Scores:
-        """Return the scores of some questions, given by a mask or by their numbers."""
-        return Scores(np.array(self.ids)[rows].tolist(), self.em[rows], self.f1[rows])
 
 
 def normalize_answer(text: str) -> str:
@@ -109,7 +104,7 @@ def score(
     for example, text in zip(examples, texts, strict=True):
         rules = {"no_answer": no_answer, "by_character": is_unspaced(example.context)}
         values.append([100 * metric(text, example.answers, **rules) for metric in (exact_match, f1)])
-    return Scores([example.id for example in examples], *np.array(values).T.copy())
+    return Scores(*np.array(values).T.copy())
 
 
 def adversarial_scores(examples: Sequence[Example], scores: Scores) -> Scores:
@@ -120,18 +115,18 @@ def adversarial_scores(examples: Sequence[Example], scores: Scores) -> Scores:
     for row, example in enumerate(examples):
         rows.setdefault(example.group, []).append(row)
     worst = [min(of, key=lambda row: (examples[row].id == group, scores.f1[row])) for group, of in rows.items()]
-    return Scores(list(rows), scores.em[worst], scores.f1[worst])
+    return Scores(scores.em[worst], scores.f1[worst])
 
 
 def by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, Scores]:
     """Split scores into SQuAD 2.0's "HasAns" and "NoAns", each where there is such a question."""
     answerable = np.array([bool(example.answers) for example in examples])
     parts = {"HasAns": answerable, "NoAns": ~answerable}
-    return {name: scores.select(mask) for name, mask in parts.items() if mask.any()}
+    return {name: Scores(scores.em[mask], scores.f1[mask]) for name, mask in parts.items() if mask.any()}
 
 
-def best_threshold(examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[float, float]:
-    """Return the ``null_threshold`` of `decoding.decode` with the best mean F1, and that mean in percent.
+def best_threshold(examples: Sequence[Example], predictions: Sequence[Prediction]) -> float:
+    """Return the ``null_threshold`` of `decoding.decode` with the best mean F1.
 
     As in SQuAD 2.0's official evaluation, one question after another turns from "no answer" to its best span, by rising
     null difference, and the mean is looked at after each. Among equal differences it may be a mean that no threshold
@@ -145,8 +140,7 @@ def best_threshold(examples: Sequence[Example], predictions: Sequence[Prediction
     order = np.argsort(difference, kind="stable")
     total = np.concatenate([[0.0], np.cumsum(gain[order])])
     best = int(total.argmax())
-    threshold = float(difference[order[best - 1]]) if best else -np.inf
-    return threshold, float((100.0 * np.count_nonzero(~is_answerable) + total[best]) / len(examples))
+    return float(difference[order[best - 1]]) if best else -np.inf
 
 
 def label_scores(examples: Sequence[Pair | Choice], predictions: np.ndarray) -> dict[str, float]:

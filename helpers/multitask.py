@@ -21,7 +21,7 @@ from transformers import AutoTokenizer
 
 from helpers import metrics, texts
 from helpers.batches.plans import Batches, Epochs, Turn, bucketed, plan_steps, pooled
-from helpers.batches.sequences import Sequences, make_choices, make_pairs, note_unknown
+from helpers.batches.sequences import Sequences, make_choices, make_pairs, tokenise_part
 from helpers.data.examples import Choice, Pair
 from helpers.data.load import fingerprint, label_names, load
 from helpers.loop import Batch, training_device
@@ -39,11 +39,10 @@ def is_reading(preset: Preset, task: str) -> bool:
 
 
 def section_of(preset: Preset, task: str) -> DataSettings | TasksSettings:
-    """Return the section of the preset that has a task."""
     return preset.data if is_reading(preset, task) else preset.tasks
 
 
-def head_of(preset: Preset, task: str, san: bool = False) -> Head:
+def choose_head(preset: Preset, task: str, san: bool = False) -> Head:
     """Choose the head of a task; with ``san`` pairs of texts get a stochastic answer network."""
     if is_reading(preset, task):
         return Head("spans")
@@ -61,16 +60,12 @@ def examples_of(preset: Preset, task: str, part: str) -> list:
 
 @cache
 def sequences_of(preset: Preset, task: str, part: str) -> Sequences:
-    """Tokenise one part of a task, once a process."""
+    """Tokenise one part of a task, once per process."""
     if is_reading(preset, task):
         return windows_of(preset, [task], part)
     loaded = load(preset.tasks, task)
     make = make_choices if loaded.kind == "choices" else partial(make_pairs, scores=loaded.kind == "score")
-    tokenizer = load_tokenizer(preset.encoder)
-    sequences = make(getattr(loaded, part), tokenizer, preset.tasks.max_length)
-    for note in note_unknown(sequences, tokenizer, task) if part == "train" else ():
-        print(note)
-    return sequences
+    return tokenise_part(make, loaded, part, load_tokenizer(preset.encoder), preset.tasks.max_length)
 
 
 def settings_of(preset: Preset, parts: Mapping[str, Sequence[str]]) -> dict:
@@ -107,7 +102,7 @@ def threshold(preset: Preset, task: str, replies: list[Reply], part: str = "vali
     """
     if not preset.data.may_be_unanswerable(task):
         return np.inf
-    return metrics.best_threshold(examples_of(preset, task, part), replies)[0]
+    return metrics.best_threshold(examples_of(preset, task, part), replies)
 
 
 def answers_above(replies: list[Reply], limit: float) -> list[str]:
@@ -143,7 +138,7 @@ class MultiTaskTraining(Training):
 
     tasks: tuple[str, ...]
     selected_by: tuple[str, ...]
-    dropout: float | None = None  # of the encoder; None: as its configuration has it
+    dropout: float  # of the encoder
     head_dropout: dict[str, float]  # by task
     san: bool = False  # whether pairs of texts have a stochastic answer network as their head
     fresh: bool = False
@@ -151,7 +146,6 @@ class MultiTaskTraining(Training):
 
     @property
     def training(self) -> TrainingSettings:
-        """The settings of the loop."""
         return self.preset.training.model_copy(update=self.changes)
 
     def settings(self) -> dict:
@@ -164,7 +158,7 @@ class MultiTaskTraining(Training):
         return [*super().needs, *labels_of(self.preset, [task for task in self.tasks if is_reading(self.preset, task)])]
 
     def heads(self) -> dict[str, Head]:
-        return {task: head_of(self.preset, task, self.san) for task in self.tasks}
+        return {task: choose_head(self.preset, task, self.san) for task in self.tasks}
 
     def initial(self) -> MultiTask:
         if self.start and self.fresh:
@@ -202,7 +196,7 @@ class MultiTaskTraining(Training):
         predicted = {task: predict(self.preset, model.tasks[task], task, "valid") for task in self.selected_by}
         return {task: main_score(score(self.preset, task, "valid", values)) for task, values in predicted.items()}
 
-    def reading(self) -> dict:
+    def config_facts(self) -> dict:
         return {"heads": {task: head._asdict() for task, head in self.heads().items()}}
 
     def best_scores(self) -> dict[str, float]:

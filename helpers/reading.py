@@ -37,7 +37,7 @@ Span = tuple[Tensor, Tensor]  # values of start and of end
 def windows_of(preset: Preset, domains: Sequence[str], part: str) -> Windows:
     """Cut one part ("train", "valid" or "test") of the domains into windows, one domain after another.
 
-    Each domain is tokenised once a process, and cut the same way alone and among others.
+    Each domain is tokenised once per process, and cut the same way alone and among others.
     """
     return _windows(preset.data, preset.windows, preset.encoder, tuple(domains), part)
 
@@ -164,8 +164,8 @@ def label_spans(windows: Windows) -> dict[int, tuple[int, tuple[int, int]]]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Labels(Task):
-    """What a domain's questions lose when they become labels.
+class LabelCheck(Task):
+    """Count the answers that tokenisation changes or loses.
 
     Its result has ``em``, the exact match of the answers that the labels stand for, by part: no reader has more. Its
     ``notes`` count the answers that are too long, in no window, or widened.
@@ -208,9 +208,9 @@ class Labels(Task):
         return {"notes": notes, "em": em}
 
 
-def labels_of(preset: Preset, domains: Iterable[str]) -> list[Labels]:
+def labels_of(preset: Preset, domains: Iterable[str]) -> list[LabelCheck]:
     """Return the task that looks at the labels of each domain."""
-    return [Labels(preset=preset, label=f"labels of {name}", domain=name) for name in domains]
+    return [LabelCheck(preset=preset, label=f"labels of {name}", domain=name) for name in domains]
 
 
 def label_notes(preset: Preset) -> list[str]:
@@ -306,7 +306,7 @@ class Reader(Training):
             scores[name] = float(metrics.score(windows.examples, answers).f1.mean())
         return scores
 
-    def reading(self) -> dict:
+    def config_facts(self) -> dict:
         return reader_facts(self.preset, {*self.domains, *self.selected_by})
 
 

@@ -17,14 +17,13 @@ class StoredTeacher:
 
     ``of_sequences`` holds one value per sequence (B in a batch), ``of_tokens`` one per real token, all sequences' one
     after another (B×L), and ``of_pairs`` one per passage token and question token, all of a passage token's together
-    (B×P×Q). Tokens and pairs are padded with 0. A batch has them with ``prefix``, on its device.
+    (B×P×Q). Tokens and pairs are padded with 0. A batch has them behind "teacher_", on its device.
     """
 
     sequences: Sequences
     of_sequences: Mapping[str, Tensor] = field(default_factory=dict)
     of_tokens: Mapping[str, Tensor] = field(default_factory=dict)
     of_pairs: Mapping[str, Tensor] = field(default_factory=dict)
-    prefix: str = "teacher_"
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         index, ids = batch["window"].numpy(), batch["input_ids"]
@@ -35,7 +34,7 @@ class StoredTeacher:
         for name, flat in self.of_pairs.items():
             shape = max(1, passage[index].max()), max(1, question[index].max())
             values[name] = padded(flat, passage, question, index, shape)
-        return {self.prefix + name: upload(value, ids.device) for name, value in values.items()}
+        return {f"teacher_{name}": upload(value, ids.device) for name, value in values.items()}
 
 
 def padded(flat: Tensor, rows_W: np.ndarray, columns_W: np.ndarray, index: np.ndarray, shape: tuple) -> Tensor:
@@ -53,7 +52,7 @@ def padded(flat: Tensor, rows_W: np.ndarray, columns_W: np.ndarray, index: np.nd
 class LiveTeacher:
     """A model that computes its outputs for every batch, because they are too large to store, such as hidden states.
 
-    ``fields`` maps names in the batch, without ``prefix``, to fields of the model's output. ``arguments`` go to the
+    ``fields`` maps names in the batch, without "teacher_", to fields of the model's output. ``arguments`` go to the
     model. Raises ValueError where it is in training mode.
     """
 
@@ -61,11 +60,10 @@ class LiveTeacher:
     fields: Mapping[str, str]
     arguments: Mapping[str, object] = field(default_factory=dict)
     precision: str = "auto"
-    prefix: str = "teacher_"
 
     @torch.no_grad()  # not inference mode: a loss may have to keep the outputs for its gradient
     def __call__(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
         if any(module.training for module in self.model.modules()):
             raise ValueError("a teacher is in training mode, so its dropout would be learnt: call eval() on it")
         output = forward(self.model, batch, self.precision, **self.arguments)
-        return {self.prefix + name: getattr(output, source) for name, source in self.fields.items()}
+        return {f"teacher_{name}": getattr(output, source) for name, source in self.fields.items()}

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from helpers.batches.plans import Batches, bucketed, per_domain, plan_steps, pooled
-from helpers.batches.sequences import Sequences, make_pairs, note_unknown
+from helpers.batches.sequences import Sequences, make_pairs, tokenise_part
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, label_names, load_texts
 from helpers.loop import Batch, outputs
-from helpers.models.encoders import head_of, load_encoder, load_tokenizer, save_encoder
+from helpers.models.encoders import copy_head, load_encoder, load_tokenizer, save_encoder
 from helpers.models.meta_kd import token_mean
 from helpers.presets.schema import TextsSettings
 from helpers.reading import weighted_mean
@@ -32,14 +32,12 @@ from helpers.trainings import Training
 
 @cache
 def sequences_of(settings: TextsSettings, encoder: str, domain: str, part: str) -> Sequences:
-    """Tokenise one part ("train", "valid" or "test") of a domain, once a process.
+    """Tokenise one part ("train", "valid" or "test") of a domain, once per process.
 
     Besides ``label`` the sequences have a label ``domain``, the domain's number in the preset.
     """
-    tokenizer = load_tokenizer(encoder)
-    sequences = make_pairs(getattr(load_texts(settings)[domain], part), tokenizer, settings.max_length)
-    for note in note_unknown(sequences, tokenizer, domain) if part == "train" else ():
-        print(note)
+    texts, tokenizer = load_texts(settings)[domain], load_tokenizer(encoder)
+    sequences = tokenise_part(make_pairs, texts, part, tokenizer, settings.max_length)
     return sequences.with_labels(domain=np.full(len(sequences), list(settings.domains).index(domain), np.int32))
 
 
@@ -118,7 +116,6 @@ class Classifier(Training):
 
     @property
     def texts(self) -> TextsSettings:
-        """The settings of the corpus."""
         return getattr(self.preset, self.corpus)
 
     @property
@@ -128,7 +125,6 @@ class Classifier(Training):
 
     @property
     def classes(self) -> int:
-        """The number of labels."""
         return len(label_names(self.texts))
 
     def settings(self) -> dict:
@@ -157,7 +153,7 @@ class Classifier(Training):
         return load_encoder(self.preset.encoder, "labels", **self.sizes())
 
     def sizes(self) -> dict:
-        """Return what a new classifier is made by besides its encoder."""
+        """Return the sizes and seed of a new classifier."""
         sizes = {"classes": self.classes * len(self.heads), "max_length": self.texts.max_length}
         return {"seed": self.seed, "random_layers": self.preset.random_layers, **sizes}
 
@@ -197,7 +193,7 @@ class Classifier(Training):
         right = {name: classes == self.sequences("valid", name).labels["label"] for name, classes in numbers.items()}
         return {name: 100 * float(hits.mean()) for name, hits in right.items()}
 
-    def reading(self) -> dict:
+    def config_facts(self) -> dict:
         names = [f"{head} {label}".strip() for head in self.heads for label in label_names(self.texts)]
         named = {"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}}
         return {"windows": {"max_length": self.texts.max_length}, "heads": self.heads, **named}
@@ -205,7 +201,7 @@ class Classifier(Training):
     def load(self, head: str = "") -> nn.Module:
         """Load the trained model, with the head of one domain alone if ``head`` is named."""
         model = super().load()
-        return head_of(model, head) if head else model
+        return copy_head(model, head) if head else model
 
     def save_head(self, domain: str, folder: Path) -> None:
         """Save the trained classifier with the head of one domain alone, in Hugging Face format."""

@@ -24,8 +24,8 @@ class Training(Task):
 
     Its result has ``best``, the best validation score, ``validation``, all of them with their steps, ``steps`` and
     ``seconds``. The number of steps is no field: it follows from data and settings. A kind of training has the methods
-    ``initial`` (the model), ``batches``, ``loss``, ``scores`` (of a model, by domain or task) and ``reading`` (what the
-    model's configuration records).
+    ``initial`` (the model), ``batches``, ``loss``, ``scores`` (of a model, by domain or task) and ``config_facts``
+    (what the model's configuration records).
     """
 
     version = 2
@@ -36,7 +36,6 @@ class Training(Task):
 
     @property
     def training(self) -> TrainingSettings:
-        """The settings of the loop."""
         return self.preset.training
 
     def settings(self) -> dict:
@@ -49,7 +48,7 @@ class Training(Task):
     def work(self) -> dict:
         model = self.initial()
         done = self.fit(model, self.batches(), self.loss, self.validate)
-        return self.save(model, done, self.reading())
+        return self.save(model, done, self.config_facts())
 
     def validate(self, model: nn.Module) -> tuple[float, dict]:
         """Average the ``scores`` on validation examples, which select the weights; return them too."""
@@ -61,9 +60,9 @@ class Training(Task):
         files = {"checkpoint": self.folder / CHECKPOINT, "label": self.label}
         return fit(model, batches, loss, self.training, seed=self.seed, validate=validate, **files)
 
-    def save(self, model: nn.Module, done: Fitted, reading: dict) -> dict:
-        """Save the trained model in Hugging Face format, with ``reading`` in its configuration; return the result."""
-        model.eval().config.update(reading)
+    def save(self, model: nn.Module, done: Fitted, facts: dict) -> dict:
+        """Save the trained model in Hugging Face format, with ``facts`` in its configuration; return the result."""
+        model.eval().config.update(facts)
         save_encoder(model, load_tokenizer(self.preset.encoder), self.folder / "model")
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return {
@@ -76,7 +75,6 @@ class Training(Task):
 
     @property
     def best(self) -> float:
-        """The best validation score."""
         return self.result()["best"]
 
     def saved(self) -> Path:

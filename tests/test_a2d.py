@@ -60,7 +60,7 @@ BATCH |= {"attention_mask": torch.tensor([[1, 1, 0]]), "teacher_attention": torc
 
 
 def test_joint_loss_by_hand():
-    weights = a2d.term_weights(small())
+    weights = a2d.weigh_terms(small())
     assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}  # the temperature is 2
     expected = {
         "CE": -math.log(0.9) - math.log(0.5),
@@ -178,7 +178,7 @@ def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypat
 
 def test_the_rows_of_table_5():
     preset = small(**{"mnemonic.epochs": 4.0})
-    students = a2d.distillation(preset, "RMR", 0, ROWS)
+    students = a2d.name_students(preset, "RMR", 0, ROWS)
     stored = students["RMR + A2D"].ensemble
     assert [member.seed for member in stored.members] == [100, 200]
     assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in stored.members)
@@ -193,12 +193,12 @@ def test_the_rows_of_table_5():
     assert staged.start is longer.start and staged.start.terms == {"ATT": 0.1} and staged.start.selected_by == ()
     assert [one.steps() for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
     assert {one.steps() for one in (*stored.members, *students.values())} == {whole, whole - whole // 2}
-    assert "BERT, - Vanilla KD" in a2d.distillation(preset, "BERT", 0, ROWS)
+    assert "BERT, - Vanilla KD" in a2d.name_students(preset, "BERT", 0, ROWS)
 
 
 def test_a_weight_of_zero_is_no_term():
     preset = small(**{"a2d.answer_weight": 0.0, "a2d.attention_weight": 0.0})
-    students = a2d.distillation(preset, "RMR", 0, ROWS)
+    students = a2d.name_students(preset, "RMR", 0, ROWS)
     assert all(set(student.terms) <= {"CE", "KD"} for student in students.values())
     assert students["RMR + A2D"].key == students["- ATT"].key == students["- ANS"].key
     assert students[a2d.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
@@ -206,9 +206,9 @@ def test_a_weight_of_zero_is_no_term():
 
 def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
-    (student,) = a2d.distillation(preset, "RMR", 0).values()
+    (student,) = a2d.name_students(preset, "RMR", 0).values()
     member = student.ensemble.members[0]
-    readers = {point: reader for point, _, _, (reader,) in a2d.longer(preset, "RMR")}
+    readers = {point: reader for point, _, _, (reader,) in a2d.name_controls(preset, "RMR")}
     assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
     whole = member.steps()
     assert {times: reader.steps() for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
@@ -224,7 +224,7 @@ def test_longer_trainings_and_other_teachers():
 
 def test_keys_follow_what_a_training_depends_on(tmp_path):
     def keys(kind="RMR", preset=None, **changes):
-        (student,) = a2d.distillation(preset or small(**changes), kind, 0).values()
+        (student,) = a2d.name_students(preset or small(**changes), kind, 0).values()
         return student.ensemble.members[0].key, student.ensemble.key, student.key
 
     member, stored, student = keys()
@@ -250,7 +250,7 @@ def test_keys_follow_what_a_training_depends_on(tmp_path):
 def trained(module_results):
     """All rows of Table 5 for RMR, trained once for this module."""
     torch.set_num_threads(1)
-    students = a2d.distillation(small(), "RMR", 0, ROWS)
+    students = a2d.name_students(small(), "RMR", 0, ROWS)
     engine.run((wave for wave in [students.values()]), small().engine)
     return students
 
@@ -290,7 +290,7 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
 
     monkeypatch.setattr(shared, "answer_sets", answer_sets)
     preset = small()
-    texts = engine.run(a2d.answers(a2d.rows_of(preset, ["RMR"]), a2d.ABLATED), preset.engine)
+    texts = engine.run(a2d.answer_columns(a2d.name_rows(preset, ["RMR"]), a2d.ABLATED), preset.engine)
     first, second = (f"RMR, member {n}, seed {n}00" for n in (1, 2))
     assert texts["RMR", "Test", 0] == ("test", [[first], [second]])
     assert texts["RMR (E)", "Test", 0] == ("test", [[first, second]])

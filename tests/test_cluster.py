@@ -80,7 +80,7 @@ def test_results_are_those_of_this_machine_to_the_last_digit(nodes, results, mon
 
 
 def test_a_node_with_another_version_or_without_the_folder_is_named(results, monkeypatch):
-    single = imm.single_readers(smoke(), 0)["news"]
+    single = imm.name_single_readers(smoke(), 0)["news"]
     monkeypatch.setattr(os, "environ", dict(os.environ))
     with pytest.raises(cluster.ClusterError, match=r"no folder .*; mount the results there on all nodes"):
         cluster.do_on_node(engine.do, single, single.key, str(results), 1)

@@ -51,8 +51,8 @@ def preset(files):
 @pytest.fixture(scope="module")
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
-    started = engine.run(domains.initialised_from(preset, "", str(files / "general.json")), preset.engine)
-    models = engine.run(domains.readers(started, domains.select_methods("Mix IMM Ensemble A2D")), preset.engine)
+    started = engine.run(domains.initialise(preset, "", str(files / "general.json")), preset.engine)
+    models = engine.run(domains.train_readers(started, domains.select_methods("Mix IMM Ensemble A2D")), preset.engine)
     parts = engine.run(domains.table(models), preset.engine)
     return models, Session(started, {}, "mine").save("imm/your_domains", **parts)
 
@@ -69,16 +69,16 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
     whole = preset.changed("data", domains={"trivia": "trivia"})
     assert with_every_domain(whole.data) == whole.data
-    assert domains.sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
+    assert domains.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 
 def test_readers_start_from_another_one_or_from_general_questions(preset, trained):
     models, _ = trained
     (single,) = models.of_rows["Single"][0]["trivia"]
     assert single.preset.encoder.endswith("/model")
-    assert single.preset.random_layers == 0 == engine.run(domains.initialised_from(preset, "x", ""), None).random_layers
+    assert single.preset.random_layers == 0 == engine.run(domains.initialise(preset, "x", ""), None).random_layers
     with pytest.raises(UserError, match=r"^general: 'nowhere' is not there"):
-        engine.run(domains.initialised_from(preset, "", "nowhere"), preset.engine)
+        engine.run(domains.initialise(preset, "", "nowhere"), preset.engine)
 
 
 def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained, monkeypatch):
@@ -88,8 +88,8 @@ def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained,
     monkeypatch.setattr(domains.shared, "answer_sets", lambda preset, cells: iter(()))
     f1 = {"Single": (20.0, 60.0), "Mix": (50.0, 10.0), "IMM": (30.0, 30.0), domains.DISTILLED: (40.0, 40.0)}
     by_cell = {(row, name, 0): of[n] for row, of in f1.items() for n, name in enumerate(("my-news", "trivia"))}
-    monkeypatch.setattr(domains.shared, "mean_f1", lambda *_: by_cell)
-    best = engine.run(domains.best_on_validation(models), models.preset.engine)
+    monkeypatch.setattr(domains.shared, "average_f1", lambda *_: by_cell)
+    best = engine.run(domains.choose_on_validation(models), models.preset.engine)
     assert best == {"my-news": "Mix", "trivia": "Single"}
 
 
@@ -113,10 +113,10 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
         yield []
         return domains.Models(preset), {}
 
-    monkeypatch.setattr(domains.imm, "methods", untrained)
-    (_, wave), models = waves_of(domains.readers(preset, domains.select_methods("")))
+    monkeypatch.setattr(domains.imm, "train_methods", untrained)
+    (_, wave), models = waves_of(domains.train_readers(preset, domains.select_methods("")))
     assert list(models.of_rows) == [domains.ENSEMBLE, domains.DISTILLED] and len(wave) == 2 * 2 * 3
     for row, _, seed, members in models:
         assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row
     for methods in (["Single"], ["Single", domains.ENSEMBLE]):
-        assert list(waves_of(domains.readers(preset, methods))[1].of_rows) == methods[1:]
+        assert list(waves_of(domains.train_readers(preset, methods))[1].of_rows) == methods[1:]

@@ -16,7 +16,7 @@ from helpers.data.examples import Pair
 from helpers.errors import EncoderError
 from helpers.loop import forward
 from helpers.models.attention import keep_levels
-from helpers.models.encoders import head_of, load_encoder, load_tokenizer
+from helpers.models.encoders import copy_head, load_encoder, load_tokenizer
 from helpers.models.meta_kd import instance_weights
 from helpers.models.relations import Relations
 from helpers.models.tinybert import Distilled, check_pair, keep_layers, load_student, matched
@@ -38,7 +38,7 @@ def smoke(**changes):
 
 def name(preset, row):
     """The model of the first domain of reviews."""
-    return next(iter(hrkd.row_models(preset, "reviews", 0, row).values()))
+    return next(iter(hrkd.name_models(preset, "reviews", 0, row).values()))
 
 
 def run(plan, preset):
@@ -224,7 +224,7 @@ def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path
 
 def test_rows_are_the_paper_s_and_a_student_alone():
     preset = smoke()
-    rows = {row: hrkd.row_models(preset, "reviews", 0, row) for row in ROWS}
+    rows = {row: hrkd.name_models(preset, "reviews", 0, row) for row in ROWS}
     assert len(ROWS) == 12
     for row, models in rows.items():
         one_per_domain = row in (SINGLE, *STUDENTS)
@@ -289,7 +289,7 @@ def test_a_saved_student_gives_the_same_logits_through_transformers_alone(traine
     inputs = collate(student.sequences("test", "films"), np.arange(8))
     arguments = {key: inputs[key] for key in ("input_ids", "attention_mask", "token_type_ids")}
     with torch.inference_mode():
-        logits, one_head = theirs(**arguments).logits, head_of(theirs, "films")(**arguments).logits
+        logits, one_head = theirs(**arguments).logits, copy_head(theirs, "films")(**arguments).logits
         ours = student.load()(**arguments).logits
     assert are_alike(logits, ours) and logits.shape == (8, 6)
     assert torch.allclose(one_head, texts.head_logits(ours, inputs["domain"], 2))
@@ -301,7 +301,7 @@ def test_ratios_are_traced_and_relations_stored(trained):
     traced = np.asarray(student.result()["validation"][-1][2]["ratios"])
     assert traced.shape == (2, 3) and np.allclose(traced.sum(1), 1, atol=1e-3)
     assert "ratios" not in model_of(trained, PLAIN).result()["validation"][-1][2]
-    of_texts, shares, labels = ratios.ratios_of_texts(student)
+    of_texts, shares, labels = ratios.compute_ratios(student)
     assert of_texts.shape == (8, 2, 3) and shares.shape == (8, 3, 2, 2) and labels.shape == (8, 3)
     assert np.allclose(of_texts.sum(2), 1) and np.allclose(shares.sum(3), 1)
 
@@ -309,7 +309,7 @@ def test_ratios_are_traced_and_relations_stored(trained):
 @pytest.mark.parametrize(
     ("row", "name", "reads"),
     [
-        (OURS, "relations", lambda trained: ratios.ratios_of_texts(model_of(trained, OURS))),
+        (OURS, "relations", lambda trained: ratios.compute_ratios(model_of(trained, OURS))),
         (META, "view", lambda trained: model_of(trained, STUDENTS[3]).lesson()),
         (META, "weights", lambda trained: model_of(trained, STUDENTS[3]).lesson()),
     ],
@@ -355,14 +355,14 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
 
 def test_a_preset_without_texts_has_no_table():
     without = smoke().changed("mnli", source="files", folder="")
-    assert run(hrkd.table2(without), without) == {} and hrkd.corpora(without) == ["reviews"]
+    assert run(hrkd.table2(without), without) == {} and hrkd.list_corpora(without) == ["reviews"]
     main, few, _ = hrkd.CARD.notebooks
     assert main.left_out(without) == "" != few.left_out(without)
 
 
 def test_gaps_of_ratios_are_those_of_equal_and_of_different_labels():
     values = np.array([[[0.5, 0.5, 0.1]], [[0.5, 0.3, 0.1]]])  # two places, one level, three domains
-    gaps = ratios.label_gaps(values, np.array([[0, 0, 1], [0, 1, 1]]))
+    gaps = ratios.average_gaps(values, np.array([[0, 0, 1], [0, 1, 1]]))
     # Domains 0 and 1: alike 0.0, different 0.2. Domains 1 and 2: different 0.4, alike 0.2. 0 and 2: never alike.
     assert gaps == pytest.approx({ratios.SAME: 0.1, ratios.DIFFERENT: 0.3})
-    assert ratios.weight_moved(np.array([[0.5, 0.5], [1.0, 0.0]])) == 25.0
+    assert ratios.measure_moved(np.array([[0.5, 0.5], [1.0, 0.0]])) == 25.0

@@ -9,7 +9,7 @@ from conftest import waves_of
 
 from helpers.engine import run
 from helpers.papers import imm, imm_rounds, shared
-from helpers.papers.imm import Reader, algorithm1, baselines, tfidf_weights
+from helpers.papers.imm import Reader, algorithm1, tfidf_weights, train_baselines
 from helpers.presets.load import load
 from helpers.reading import Answers, budget
 from helpers.trainings import trainings_of
@@ -29,7 +29,7 @@ def rounds_of(preset, rounds=1, seed=0, **switches):
 
 
 def rows_of(preset):
-    return waves_of(baselines(preset, 0))[1]
+    return waves_of(train_baselines(preset, 0))[1]
 
 
 def by_name(monkeypatch, scores, other):
@@ -83,7 +83,7 @@ def test_what_the_switches_change(preset):
     same, untaught = first(teach_target=False)
     assert untaught.teachers == {} and same.key == phi.key == untaught.start.key
     assert first(kd_space="logits")[0].matched == "logits" and first(annealing="constant")[1].annealing == "constant"
-    assert first(multi_domain_start="theta")[0].start.key == imm.single_readers(preset, 0)["encyclopedia"].key
+    assert first(multi_domain_start="theta")[0].start.key == imm.name_single_readers(preset, 0)["encyclopedia"].key
     near, _ = first(sources=1)
     weights = tfidf_weights(preset.data)["encyclopedia"]
     assert near.domains == (max(weights, key=weights.get),) and list(near.teachers) == list(near.domains)
@@ -115,7 +115,7 @@ def test_steps_by_epochs_or_the_same_for_all(preset):
     theta = history.new[0]["news"]
     assert history.theta[0]["news"].steps() == theta.steps() == budget(preset, ["news"], epochs)
     assert theta.start.steps() == budget(preset, ["encyclopedia", "search"], epochs)
-    equal = imm.equal_steps(preset)
+    equal = imm.with_equal_steps(preset)
     for reader in [*(readers["news"] for readers in rows_of(equal).values()), rounds_of(equal).new[0]["news"]]:
         steps, stage = 0, reader
         while stage:
@@ -137,7 +137,7 @@ def test_the_same_training_has_one_key_under_any_name(preset):
 
 def test_only_what_a_training_reads_is_in_its_key(results):
     def key(**overrides):
-        return imm.single_readers(load("smoke", "imm", **overrides), 0)["news"].key
+        return imm.name_single_readers(load("smoke", "imm", **overrides), 0)["news"].key
 
     same = key()
     assert {key(**{"engine.threads": 2}), key(**{"imm.rounds": 2}), key(**{"data.test_size": 20})} == {same}
@@ -145,7 +145,7 @@ def test_only_what_a_training_reads_is_in_its_key(results):
     changes = ({"training.epochs": 2.0}, {"windows.stride": 16}, {"data.train_size": 20}, {"data.valid_size": 20})
     assert len({same, key(random_layers=2), *(key(**change) for change in changes)}) == 6
     small, large = (load("smoke", "imm", **{"data.test_size": size}) for size in (12, 20))
-    single = imm.single_readers(small, 0)["news"]
+    single = imm.name_single_readers(small, 0)["news"]
     answers = [Answers(preset=p, label="", readers=(single,), sets=("test/news",)).key for p in (small, large)]
     assert answers[0] != answers[1]
 
@@ -180,9 +180,9 @@ def test_the_loss_by_hand():
 def test_controls_have_rows_and_seeds_of_their_own(preset):
     controlled = preset.model_copy(update={"seeds": 3}).changed("imm", controls=True, other_seeds=2)
     for each, rows in ((preset, imm.VARIANTS | imm.OTHER_DISTANCES), (controlled, imm.VARIANTS | imm.CONTROLS)):
-        assert {(row, seed) for row in rows for seed in range(each.seeds)} <= {*next(imm.ablations(each))}
-    assert not {(row, 0) for row in imm.CONTROLS} & {*next(imm.ablations(preset))}
-    assert imm.equal_steps(controlled).seeds == 2 and imm.equal_steps(preset).seeds == 1
+        assert {(row, seed) for row in rows for seed in range(each.seeds)} <= {*next(imm.train_ablations(each))}
+    assert not {(row, 0) for row in imm.CONTROLS} & {*next(imm.train_ablations(preset))}
+    assert imm.with_equal_steps(controlled).seeds == 2 and imm.with_equal_steps(preset).seeds == 1
     assert run(imm.table1_equal(preset), preset.engine) == {}
 
 
@@ -203,7 +203,7 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
         return {}
 
     monkeypatch.setattr(shared, "answer_table", no_answers)
-    monkeypatch.setattr(imm, "notes", lambda models, rounds: [])
+    monkeypatch.setattr(imm, "make_notes", lambda models, rounds: [])
     models = shared.Models(preset)
     for row, key in {"Single": "a", "BAM": "b", "IMM": "c", "raw logits": "d"}.items():
         models.add(row, 0, {"news": SimpleNamespace(key=key)})
@@ -216,17 +216,17 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
 @pytest.mark.slow
 def test_trained_readers_learn_from_stored_logits(results):
     preset = load("smoke", "imm", seeds=1)
-    models, histories = run(imm.methods(preset, 1), preset.engine)
+    models, histories = run(imm.train_methods(preset, 1), preset.engine)
     theta = histories["IMM", 0].new[0]["news"]
     batch = theta.batches().at(0)
     assert batch["teacher_start"].shape == batch["input_ids"].shape and "weight" not in batch
     batch = theta.start.batches().at(0)
     weights = list(theta.start.weights.values())
     assert all(min(abs(weight - value) for value in weights) < 1e-6 for weight in batch["weight"].tolist())
-    costs = shared.costs(models)
+    costs = shared.tabulate_costs(models)
     assert costs.loc["Single", "trainings"] == 3 and costs.loc["IMM", "trainings"] == 9
     needed = trainings_of(theta)
     assert {reader.label.split(",")[0] for reader in needed} == {"Single", "IMM phi", "IMM theta"}
-    table = run(shared.gold_probabilities(models, "Single"), preset.engine)
+    table = run(shared.tabulate_gold_probabilities(models, "Single"), preset.engine)
     assert list(table.index) == list(NAMES) and table.iloc[:, :2].min().min() >= 0
     assert len(run(shared.sample_answers(models, "IMM"), preset.engine)) == 9

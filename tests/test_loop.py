@@ -109,11 +109,11 @@ def test_the_best_validation_score_is_kept(windows):
 
     def validate(now):
         seen.append({name: tensor.clone() for name, tensor in now.state_dict().items()})
-        return [1.0, 3.0, 2.0][len(seen) - 1]
+        return [1.0, 3.0, 2.0][len(seen) - 1], {}
 
     done = loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0, validate=validate)
     steps = len(batches(windows))
-    assert [step for step, _ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
+    assert [step for step, *_ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
     assert done.best_score == 3.0
     assert all(torch.equal(tensor, seen[1][name]) for name, tensor in model.state_dict().items())
 
@@ -138,7 +138,11 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, disk_
 
 @pytest.mark.parametrize(
     ("optimizer", "validate"),
-    [("adamw", None), ("adamax", None), ("adamw", lambda model: 1.0)],  # the last weights are kept, or the first best
+    [
+        ("adamw", None),
+        ("adamax", None),
+        ("adamw", lambda model: (1.0, {})),
+    ],  # the last weights are kept, or the first best
 )
 def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, optimizer, validate):
     settings = SETTINGS.model_copy(update={"optimizer": optimizer})
@@ -185,7 +189,7 @@ def train_long(checkpoint=None, minutes=5.0):
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": minutes})
 
     def validate(model):
-        return float(reading.predict(model.eval(), windows, precision="fp32").start.sum())
+        return float(reading.predict(model.eval(), windows, precision="fp32").start.sum()), {}
 
     plan, loss = batches(windows, epochs=12.0), reading.likelihood
     return loop.fit(reader(), plan, loss, settings, seed=1, validate=validate, checkpoint=checkpoint).history

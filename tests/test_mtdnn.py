@@ -12,7 +12,7 @@ from helpers.answering import load_reader
 from helpers.data.examples import Example
 from helpers.multitask import Reply, examples_of, sequences_of
 from helpers.papers import mtdnn
-from helpers.papers.mtdnn import BOTH, CHOICES, QA, SENTENCES, Replies, change, reader
+from helpers.papers.mtdnn import BOTH, CHOICES, QA, SENTENCES, Replies, classify_change, name_reader
 from helpers.presets.load import load
 from helpers.results.records import Record
 
@@ -31,31 +31,31 @@ def run(plan):
 
 
 def test_rows_share_readers():
-    rows = mtdnn.rows(smoke(), 0)
+    rows = mtdnn.name_rows(smoke(), 0)
     assert list(rows) == ROWS and len({model.key for model in rows.values()}) == 5
     assert rows["QA(0.8)+MCC+SC"].key == rows[BOTH].key
     assert rows[CHOICES].tasks == ("encyclopedia", "SWAG") and rows[SENTENCES].tasks == ("encyclopedia", "CoLA")
     assert rows[f"{QA}, larger"].key == rows[QA].key  # the larger encoder of preset smoke is its encoder
-    larger = mtdnn.rows(smoke(**{"mtdnn.large": "data/mini/large"}), 0)
+    larger = mtdnn.name_rows(smoke(**{"mtdnn.large": "data/mini/large"}), 0)
     assert larger[QA].key == rows[QA].key != larger[f"{QA}, larger"].key
-    assert mtdnn.rows(smoke(seeds=2), 1)[QA].key != rows[QA].key
+    assert mtdnn.name_rows(smoke(seeds=2), 1)[QA].key != rows[QA].key
 
 
 def test_the_other_tasks_share_the_rest_alike():
-    both = reader(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
+    both = name_reader(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
     assert both.weights == pytest.approx({"encyclopedia": 0.8, "SWAG": 0.1, "CoLA": 0.1})
     assert both.selected_by == ("encyclopedia",) and both.head_dropout == dict.fromkeys(both.tasks, both.dropout)
-    assert reader(smoke(), 0, QA, [], 0.8).weights == {"encyclopedia": 1.0}
+    assert name_reader(smoke(), 0, QA, [], 0.8).weights == {"encyclopedia": 1.0}
 
 
 def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
     for kind in ("choices", "labels"):
-        monkeypatch.setattr(mtdnn, "head_of", lambda preset, task, kind=kind: SimpleNamespace(kind=kind))
-        assert {row: len(tasks) for row, tasks in mtdnn.tasks_beside(smoke()).items()} == {QA: 0, BOTH: 2}
+        monkeypatch.setattr(mtdnn, "choose_head", lambda preset, task, kind=kind: SimpleNamespace(kind=kind))
+        assert {row: len(tasks) for row, tasks in mtdnn.group_tasks(smoke()).items()} == {QA: 0, BOTH: 2}
 
 
 def test_an_epoch_ends_with_the_questions():
-    both, alone = (reader(smoke(), 0, QA, beside, 0.5).batches() for beside in (["SWAG"], []))
+    both, alone = (name_reader(smoke(), 0, QA, beside, 0.5).batches() for beside in (["SWAG"], []))
     turns = [task for task, _ in both.plan]
     assert turns.count("encyclopedia") == len(alone) < len(turns) and turns[-1] == "encyclopedia"
     for batches in (both, alone):
@@ -67,7 +67,7 @@ def test_an_epoch_ends_with_the_questions():
 
 def test_encoders_that_read_other_questions_first(results):
     preset = smoke(seeds=2, **{"mtdnn.general": "news", "mtdnn.general_size": 16})
-    rows = [mtdnn.rows(preset, seed) for seed in (0, 1)]
+    rows = [mtdnn.name_rows(preset, seed) for seed in (0, 1)]
     (first,) = {model.start.key: model.start for of_seed in rows for model in of_seed.values()}.values()
     assert (first.tasks, first.start, first.weights) == (("general",), None, {"general": 1.0})
     assert len(examples_of(first.preset, "general", "train")) == 16
@@ -79,7 +79,7 @@ def test_encoders_that_read_other_questions_first(results):
     encoder, pretrained = model.shared.state_dict()[name], first.initial().shared.state_dict()[name]
     learned = first.load("general").base_model.state_dict()[name].cpu()
     assert torch.equal(encoder, learned) and not torch.equal(encoder, pretrained)
-    assert mtdnn.notes(preset)[0].startswith("every encoder first learned to answer 16 questions of news: ")
+    assert mtdnn.make_notes(preset)[0].startswith("every encoder first learned to answer 16 questions of news: ")
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_tables_and_figures(tested):
     ],
 )
 def test_a_change_by_hand(answers, before, after, expected):
-    assert change(Example("a", "?", "", answers, None, "a"), before, after, True) == expected
+    assert classify_change(Example("a", "?", "", answers, None, "a"), before, after, True) == expected
 
 
 def test_changes_are_counted_and_shown(monkeypatch):

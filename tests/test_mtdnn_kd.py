@@ -54,7 +54,7 @@ def third_is_best(monkeypatch):
 
 
 def test_who_starts_from_whom_and_who_teaches(third_is_best):
-    (models, last), rows = waves_of(mtdnn_kd.distillation(smoke(), 0))
+    (models, last), rows = waves_of(mtdnn_kd.distil(smoke(), 0))
     assert list(rows) == [SINGLE, MTDNN, STUDENT, SOFT_ALONE, UNLABELLED, ENSEMBLE]
     assert len(last) == 5 * 6 + 6 * 2 and all(model.tasks == tuple(TASKS) for model in models)
     assert [model.dropout for model in models] == [0.1, 0.2, 0.3] and len({model.seed for model in models}) == 3
@@ -77,7 +77,7 @@ def test_who_starts_from_whom_and_who_teaches(third_is_best):
 
 def test_epochs_and_learning_rates(third_is_best):
     preset = smoke(**{"mtdnn_kd.tuning_epochs": 2.5, "mtdnn_kd.tuning_learning_rate": 1e-5})
-    (models, _), rows = waves_of(mtdnn_kd.distillation(preset, 0))
+    (models, _), rows = waves_of(mtdnn_kd.distil(preset, 0))
     (single,), (tuned,) = rows[SINGLE]["RTE"], rows[MTDNN]["RTE"]
     # 16 texts of each of six tasks, in batches of 8
     assert [len(model.batches()) for model in (models[0], single, tuned)] == [6 * 2, 2 * (1 + 2) + 1, 2 * 2 + 1]
@@ -91,16 +91,16 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
     scores = {0: {"MNLI": 50, "RTE": 60, "CoLA": 0}, 1: {"MNLI": 40, "RTE": 80, "CoLA": 0}}
     scores[2] = {"MNLI": 40, "RTE": 40, "CoLA": 99}
     monkeypatch.setattr(MultiTaskTraining, "best_scores", lambda self: scores[self.seed])
-    models = [mtdnn_kd.mt_dnn(smoke(), 0, number) for number in range(3)]
-    assert [model.seed for model in mtdnn_kd.best(models, ["MNLI", "RTE"])] == [1, 0, 2]
-    assert mtdnn_kd.chosen_by(smoke(**{"mtdnn_kd.chosen_by": ["SST-2"]})) == TASKS
+    models = [mtdnn_kd.name_mt_dnn(smoke(), 0, number) for number in range(3)]
+    assert [model.seed for model in mtdnn_kd.rank(models, ["MNLI", "RTE"])] == [1, 0, 2]
+    assert mtdnn_kd.list_choosers(smoke(**{"mtdnn_kd.chosen_by": ["SST-2"]})) == TASKS
 
 
 def test_rows_of_a_seed():
     fewer = smoke(**{"seeds": 2, "mtdnn_kd.other_seeds": 1})
-    assert list(mtdnn_kd.students_of(fewer, 1)) == [STUDENT]
-    assert list(mtdnn_kd.students_of(smoke(**{"tasks.unlabelled_size": 0}), 0)) == [STUDENT, SOFT_ALONE]
-    assert mtdnn_kd.students_of(smoke(**{"mtdnn_kd.taught": []}), 0) == {}
+    assert list(mtdnn_kd.choose_students(fewer, 1)) == [STUDENT]
+    assert list(mtdnn_kd.choose_students(smoke(**{"tasks.unlabelled_size": 0}), 0)) == [STUDENT, SOFT_ALONE]
+    assert mtdnn_kd.choose_students(smoke(**{"mtdnn_kd.taught": []}), 0) == {}
 
 
 # --- runs -----------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_rows_of_a_seed():
 
 @pytest.fixture(scope="module")
 def models(module_results):
-    return run(mtdnn_kd.models_of(smoke()))
+    return run(mtdnn_kd.train_models(smoke()))
 
 
 def test_soft_targets_are_the_mean_of_the_members(models):
@@ -132,11 +132,11 @@ def test_a_row_needs_its_teachers(models):
     # Two of three MT-DNNs, fine-tuned on four tasks, teach; then the student and its own six.
     numbers = {row: len(models.trainings(row, 0)) for row in (SINGLE, MTDNN, STUDENT)}
     assert numbers == {SINGLE: 6, MTDNN: 6 + 1, STUDENT: 2 + 2 * 4 + 1 + 6}
-    assert list(shared.costs(models).index) == list(models.of_rows)
+    assert list(shared.tabulate_costs(models).index) == list(models.of_rows)
 
 
 def test_a_score_is_the_mean_of_the_metrics_of_a_task(models):
-    predictions = run(shared.predictions_of(models, rows=[MTDNN]))[MTDNN, 0]
+    predictions = run(shared.predict_part(models, rows=[MTDNN]))[MTDNN, 0]
     classes = predictions.values()["QQP"].argmax(1)
     labels = np.array([text.label for text in examples_of(models.preset, "QQP", "test")])
     both = 2 * ((classes == 1) & (labels == 1)).sum()
@@ -150,9 +150,9 @@ def test_a_score_is_the_mean_of_the_metrics_of_a_task(models):
 
 
 def test_claims_are_about_the_tasks_of_the_preset():
-    claims = list(mtdnn_kd.claims(smoke()))
+    claims = list(mtdnn_kd.state_claims(smoke()))
     assert [(claim.columns, claim.primary) for claim in claims] == [([], False), ([], True), (["CoLA", "STS-B"], False)]
-    *_, fewer = mtdnn_kd.claims(smoke(**{"tasks.train_size": 0}))  # the miniature tasks in their own sizes
+    *_, fewer = mtdnn_kd.state_claims(smoke(**{"tasks.train_size": 0}))  # the miniature tasks in their own sizes
     assert (fewer.columns, fewer.than, fewer.than_columns) == (["RTE"], [STUDENT, MTDNN], ["MNLI"])
 
 
@@ -167,7 +167,7 @@ def test_without_teachers_the_tables_compare_what_there_is(models):
 
 
 def test_a_stochastic_answer_network_is_the_head_of_pairs(results):
-    model = mtdnn_kd.mt_dnn(smoke(**{"mtdnn_kd.san": True}), 0, 0)
+    model = mtdnn_kd.name_mt_dnn(smoke(**{"mtdnn_kd.san": True}), 0, 0)
     assert {task for task, head in model.heads().items() if head.san} == set(TAUGHT)
     predictions = Predictions(preset=model.preset, label="p", models={"MNLI": (model,)})
     model.do()

@@ -22,7 +22,7 @@ from helpers.data.examples import Choice, DataError, Example
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
 from helpers.models.multitask import Head, load_multitask, new_multitask, set_dropout
-from helpers.multitask import MultiTaskTraining, Predictions, Reply, head_of, plan_epochs, sequences_of
+from helpers.multitask import MultiTaskTraining, Predictions, Reply, choose_head, plan_epochs, sequences_of
 from helpers.presets.load import load
 from helpers.task import with_needs
 
@@ -58,10 +58,10 @@ def test_the_endings_of_an_example_stay_together():
 
 def test_tasks_of_a_preset_and_their_heads():
     preset = load("smoke", "mtdnn")
-    assert head_of(preset, "encyclopedia") == Head("spans")
-    assert head_of(preset, "CoLA") == Head("labels", 2) and head_of(preset, "SWAG") == Head("choices")
-    assert head_of(load("smoke", "mtdnn_kd"), "MNLI", san=True) == Head("labels", 3, san=True)
-    assert head_of(load("smoke", "mtdnn_kd"), "STS-B", san=True) == Head("labels", 1)
+    assert choose_head(preset, "encyclopedia") == Head("spans")
+    assert choose_head(preset, "CoLA") == Head("labels", 2) and choose_head(preset, "SWAG") == Head("choices")
+    assert choose_head(load("smoke", "mtdnn_kd"), "MNLI", san=True) == Head("labels", 3, san=True)
+    assert choose_head(load("smoke", "mtdnn_kd"), "STS-B", san=True) == Head("labels", 1)
 
 
 def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):
@@ -87,7 +87,8 @@ def do(tasks):
 
 
 def training(preset, *tasks, **parts) -> MultiTaskTraining:
-    common = {"seed": 0, "tasks": tasks, "selected_by": tasks, "head_dropout": dict.fromkeys(tasks, 0.1)}
+    dropout = {"dropout": 0.1, "head_dropout": dict.fromkeys(tasks, 0.1)}
+    common = {"seed": 0, "tasks": tasks, "selected_by": tasks, **dropout}
     return MultiTaskTraining(preset=preset, label="x", **common, **parts)
 
 

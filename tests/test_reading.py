@@ -68,7 +68,7 @@ def test_what_labels_lose_is_counted_and_said(results, monkeypatch, capsys):
     monkeypatch.setattr(reading, "load", lambda data, name: Domain(name, examples, examples[:1], examples[:2]))
     monkeypatch.setattr(reading, "fingerprint", lambda *parts: "")
     reading._windows.cache_clear()
-    task = reading.Labels(preset=preset, label="labels", domain="news")
+    task = reading.LabelCheck(preset=preset, label="labels", domain="news")
 
     def plan():
         yield [task]

@@ -29,12 +29,12 @@ def test_what_is_stored_of_windows_and_tokens_comes_along(windows, part, parts, 
     each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
     weights = {"weight": 10.0 * torch.arange(len(windows))}
     teachers = [
-        StoredTeacher(windows, weights, prefix=""),
+        StoredTeacher(windows, weights),
         StoredTeacher(windows, of_tokens={"place": torch.cat(each)}),
     ]
     _, batch = [*Batches(windows, PLAN, teachers).parts(1, parts)][part]
     assert batch["window"].tolist() == expected
-    assert batch["weight"].tolist() == [10.0 * window for window in expected]
+    assert batch["teacher_weight"].tolist() == [10.0 * window for window in expected]
     place = batch["teacher_place"]
     assert place.shape == batch["input_ids"].shape
     for row, window in zip(place.tolist(), expected, strict=True):
@@ -46,11 +46,12 @@ def test_what_is_stored_of_windows_and_tokens_comes_along(windows, part, parts, 
 def test_a_live_teacher_computes_what_would_have_been_stored(windows, model):
     logits = predict(model, windows, precision="fp32")
     flat = {side: torch.from_numpy(getattr(logits, side)) for side in ("start", "end")}
-    live = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32", prefix="live_")
-    batch = Batches(windows, PLAN, [StoredTeacher(windows, of_tokens=flat), live]).at(1)
+    live = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32")
+    stored = StoredTeacher(windows, of_tokens={f"stored_{side}": values for side, values in flat.items()})
+    batch = Batches(windows, PLAN, [stored, live]).at(1)
     for side in ("start", "end"):
-        real = batch[f"live_{side}"].masked_fill(batch["attention_mask"] == 0, 0.0)
-        assert torch.allclose(real, batch[f"teacher_{side}"], atol=1e-5) and real.abs().max() > 0.1
+        real = batch[f"teacher_{side}"].masked_fill(batch["attention_mask"] == 0, 0.0)
+        assert torch.allclose(real, batch[f"teacher_stored_{side}"], atol=1e-5) and real.abs().max() > 0.1
 
 
 def test_a_teacher_gives_its_hidden_states_and_no_gradient(windows, model):

@@ -117,8 +117,8 @@ def test_steps_follow_epochs_and_none_is_refused():
 
 def test_outputs_are_named_by_head_and_label():
     joint, mixed = classifier(), classifier("mixed")
-    assert joint.reading()["id2label"][2] == "films negative" and joint.heads == list(DOMAINS)
-    assert mixed.reading()["label2id"] == {"negative": 0, "positive": 1} and mixed.heads == [""]
+    assert joint.config_facts()["id2label"][2] == "films negative" and joint.heads == list(DOMAINS)
+    assert mixed.config_facts()["label2id"] == {"negative": 0, "positive": 1} and mixed.heads == [""]
     assert joint.initial().config.num_labels == 6 and mixed.initial().config.num_labels == 2
 
 

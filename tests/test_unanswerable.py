@@ -57,7 +57,7 @@ def test_without_the_setting_they_are_refused_and_the_setting_is_named(preset):
 
 def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, preset):
     settings = preset(["law"])
-    readers, sets = imm.single_readers(settings, 0), ("test", "test/law", "test/news")
+    readers, sets = imm.name_single_readers(settings, 0), ("test", "test/law", "test/news")
     answers = Answers(preset=settings, label="answers", readers=(readers["law"],), sets=sets)
 
     def plan():
@@ -77,7 +77,7 @@ def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, 
 
 def test_the_setting_is_part_of_the_keys_of_what_depends_on_it(preset):
     some, everywhere = preset(["law"]), preset(True)
-    before, after = imm.single_readers(some, 0), imm.single_readers(everywhere, 0)
+    before, after = imm.name_single_readers(some, 0), imm.name_single_readers(everywhere, 0)
     assert before["law"].key == after["law"].key and before["news"].key != after["news"].key
     keys = [Answers(preset=p, label="", readers=(before["law"],), sets=("test/news",)).key for p in (some, everywhere)]
     assert keys[0] != keys[1]

@@ -16,9 +16,9 @@ def models(module_results):
     """A reader, a classifier with a head per domain, and a model of questions, labels and choices, by name."""
     preset, texts = load("smoke", "imm", "imm_main").drawn(0), load("smoke", "hrkd", "hrkd_main").drawn(0)
     tasks = load("smoke", "mtdnn", "mtdnn_main").drawn(0)
-    teacher = next(iter(hrkd.row_models(texts, "reviews", 0, "HRKD-teacher").values()))
-    several = mtdnn.reader(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
-    trainings = [imm.single_readers(preset, 0)["news"], teacher, several]
+    teacher = next(iter(hrkd.name_models(texts, "reviews", 0, "HRKD-teacher").values()))
+    several = mtdnn.name_reader(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
+    trainings = [imm.name_single_readers(preset, 0)["news"], teacher, several]
     for training in trainings:
         training.do()
     return {f"{one.label}: {head}".removesuffix(": "): (one, head) for one in trainings for head in heads_of(one)}

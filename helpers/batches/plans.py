@@ -131,7 +131,6 @@ class Batches:
         return len(self.plan)
 
     def at(self, step: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        """Make the batch of ``step``."""
         ((_, batch),) = self.parts(step, 1, device)
         return batch
 
@@ -143,7 +142,7 @@ class Batches:
         sequences, rows, teachers, names = self.sequences, self.plan[step], self.teachers, {}
         if isinstance(rows, tuple):
             task, rows = rows
-            sequences, teachers, names = sequences[task], teachers.get(task, []) if teachers else [], {"task": task}
+            sequences, teachers, names = sequences[task], teachers.get(task, []), {"task": task}
         for first in range(min(number, len(rows))):
             part = rows[first::number]
             index = part.ravel(order="F")

@@ -76,6 +76,11 @@ def _sizes_of(settings: Drawn) -> dict[str, int]:
     return {f"{part}_size": size for part in PARTS if (size := getattr(settings, f"{part}_size"))}
 
 
+def mini_test_part(data: DataSettings) -> dict:
+    """Return what decides a miniature domain's test part: its size, its seed and its conventions."""
+    return {"size": data.test_size or mini.TEST, "seed": data.drawn_by, "conventions": data.conventions}
+
+
 def _cut(examples: list, share: float) -> list:
     return examples[: max(1, round(share * len(examples)))]
 

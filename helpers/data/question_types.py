@@ -13,12 +13,10 @@ def question_word(question: str, words: tuple[str, ...] = QUESTION_WORDS) -> str
     return next((word for word in tokens if word in words), "other")
 
 
-def question_type(question: str) -> str:
-    """Return one of `QUESTION_TYPES`; "Can you guess who ..." is "who", "Is ..." and "Name ..." are "other"."""
-    return question_word(question, QUESTION_TYPES[:-1])
-
-
 def by_type(questions: Iterable[str]) -> dict[str, list[int]]:
-    """Return the numbers of the questions of each type that occurs, in the order of `QUESTION_TYPES`."""
-    types = [question_type(question) for question in questions]
+    """Return the numbers of the questions of each type that occurs, in the order of `QUESTION_TYPES`.
+
+    "Can you guess who ..." is of the type "who"; "Is ..." and "Name ..." are of "other".
+    """
+    types = [question_word(question, QUESTION_TYPES[:-1]) for question in questions]
     return {kind: [n for n, other in enumerate(types) if other == kind] for kind in QUESTION_TYPES if kind in types}

@@ -6,12 +6,12 @@ from itertools import chain, groupby
 
 from helpers.data import downloads, splits
 from helpers.data.examples import DataError, Example
-from helpers.data.load import find_folder, load
+from helpers.data.files import PARTS
+from helpers.data.load import find_folder, load, mini_test_part
 from helpers.data.mini import world as mini
 from helpers.data.questions import read_questions
 from helpers.presets.schema import DataSettings
 
-PARTS = ("valid", "test")
 SETS = ("clean", "AddSent", "AddOneSent")
 
 
@@ -27,8 +27,7 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     if settings is None:
         return {}
     if data.source == "mini":
-        drawn = {"size": data.test_size or mini.TEST, "seed": data.drawn_by, "conventions": data.conventions}
-        many = mini.make_adversarial(data.domains[settings.domain], **drawn)
+        many = mini.make_adversarial(data.domains[settings.domain], **mini_test_part(data))
         groups = [list(group) for _, group in groupby(many, key=lambda example: example.group)]
         # One variant per question: the first of the first, the second of the second, so that all wordings occur.
         pairs = [(clean, variants[number % len(variants)]) for number, (clean, *variants) in enumerate(groups)]
@@ -64,8 +63,8 @@ def _read(data: DataSettings, source: str) -> list[Example]:
 
 def question_set_names(data: DataSettings) -> list[str]:
     """Return the names that `question_set` accepts: a part of all domains, a part of each, adversarial sets."""
-    of_domains = [f"{part}/{domain}" for part in PARTS for domain in data.domains]
-    return [*PARTS, *of_domains, *(SETS if data.adversarial else ())]
+    of_domains = [f"{part}/{domain}" for part in PARTS[1:] for domain in data.domains]
+    return [*PARTS[1:], *of_domains, *(SETS if data.adversarial else ())]
 
 
 def may_be_unanswerable(data: DataSettings, name: str) -> list[bool]:

@@ -162,7 +162,7 @@ def vocabulary_fingerprint(encoder: str) -> str:
     return fingerprint(*sorted(pieces, key=pieces.get))
 
 
-def head_of(model: nn.Module, domain: str) -> nn.Module:
+def copy_head(model: nn.Module, domain: str) -> nn.Module:
     """Copy ``model`` with the outputs of one of its configuration's ``heads`` alone ("": the head that all share).
     Raises EncoderError."""
     heads, names = model.config.heads, list(model.config.id2label.values())

@@ -32,7 +32,6 @@ class Viewed(nn.Module):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of its inputs in a batch."""
         return (*inputs_of(self.classifier), "domain")
 
     def forward(self, domain: Tensor, **inputs: Tensor):

@@ -47,7 +47,6 @@ class MultiTask(nn.Module):
 
     @property
     def config(self) -> PreTrainedConfig:
-        """The encoder's configuration."""
         return self.shared.config
 
     def save_pretrained(self, folder: Path) -> None:
@@ -97,15 +96,12 @@ def load_multitask(folder: Path, tasks: Iterable[str]) -> MultiTask:
     return model.eval()
 
 
-def set_dropout(model: MultiTask, encoder: float | None, heads: Mapping[str, float]) -> None:
-    """Set the dropout of the encoder (None: as it is) and of every task's head, by task."""
+def set_dropout(model: MultiTask, encoder: float, heads: Mapping[str, float]) -> None:
+    """Set the dropout of the encoder and, by task, of the heads."""
     for task, whole in model.tasks.items():
         for name, module in whole.named_modules():
             if isinstance(module, nn.Dropout):
-                if not is_of_encoder(whole, name):
-                    module.p = heads[task]
-                elif encoder is not None:
-                    module.p = encoder
+                module.p = encoder if is_of_encoder(whole, name) else heads[task]
 
 
 def part_of(model: MultiTask, task: str, labels: tuple[str, ...] = ()) -> nn.Module:

@@ -32,21 +32,19 @@ class Distilled(nn.Module):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of its inputs in a batch."""
         return (*inputs_of(self.student), "domain")
 
     def forward(self, domain: Tensor, **inputs: Tensor):
-        """Return the student's output with ``levels`` (M+1 of B×L×width, projected), ``ratios`` (V×D; all 1/D without
-        relations) and ``shares`` (D×V×V, None without)."""
+        """Return the student's output with ``levels`` (M+1 of B×L×width, projected) and ``ratios`` (V×D; all 1/D
+        without relations)."""
         output = self.student(**inputs, output_hidden_states=True)
         output.levels, mask_BxL = output.hidden_states, inputs["attention_mask"]
         output.ratios = torch.full((len(output.levels), self.domains), 1 / self.domains, device=domain.device)
-        output.shares = None
         if self.relations is not None:
             counted_BxL = torch.ones_like(mask_BxL) if self.padding else mask_BxL
             with torch.autocast(domain.device.type, enabled=False):  # a few small products, better not rounded
                 means = prototypes(output.levels, counted_BxL, domain, self.domains)
-                output.ratios, output.shares = self.relations(means if self.steer else means.detach())
+                output.ratios, _ = self.relations(means if self.steer else means.detach())
         if self.projections:
             pairs = zip(self.projections, output.levels, strict=True)
             output.levels = tuple(project(level) for project, level in pairs)

@@ -74,7 +74,7 @@ def joint_loss(output, batch: Batch, weights: dict[str, float], temperature: flo
     return {name: weights[name] * term for name, term in terms.items()}
 
 
-def term_weights(preset: Preset, without: str = "") -> dict[str, float]:
+def weigh_terms(preset: Preset, without: str = "") -> dict[str, float]:
     """Return the weights of Eq. 1 that are not 0. Lambda is tau squared, which scales the gradients (section 2.2)."""
     tau, gamma, delta = preset.a2d.temperature, preset.a2d.answer_weight, preset.a2d.attention_weight
     weights = {"CE": 1.0, "KD": tau**2, "ANS": gamma, "ATT": delta}
@@ -95,15 +95,15 @@ def smoothed_likelihood(output, batch: Batch, smoothing: float) -> Tensor:
     return reading.weighted_mean((1 - smoothing) * hard_B + smoothing * even_B)
 
 
-Kind = Literal["RMR", "BERT"]  # the paper's reader, and below it ours
+Kind = Literal["RMR", "BERT"]  # the paper's reader, and one that is not in the paper
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reader(reading.Reader):
     """The training of RMR or of a BERT reader: a member of an ensemble, or a student of one by some ``terms`` of Eq. 1.
 
-    It has ``times`` the preset's steps. A second stage goes on in the order of its first one, ``start``, for the steps
-    that this one left, or ``anew`` for all. ``smoothing`` is for labels (`smoothed_likelihood`).
+    It has ``times`` the preset's steps. A second stage starts from its first stage, ``start``, and continues its order
+    of questions: for the remaining steps, or with ``anew`` for all. ``smoothing`` is of labels (`smoothed_likelihood`).
     """
 
     kind: Kind
@@ -146,12 +146,12 @@ class Reader(reading.Reader):
 
 ALL = "all domains"
 STAGED, STAGED_WHOLE = "- Joint Training", "- Joint Training, full second stage"  # match the attention first
-# The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is ours.
+# The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is not in the paper.
 ABLATIONS = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", STAGED: "ATT", STAGED_WHOLE: "ATT"}
 SMOOTHING = 0.1
 
 
-def reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader:
+def name_reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader:
     """Name the training of a reader of all domains, which select it too."""
     if kind == "RMR":  # has settings of its own
         preset = preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
@@ -160,26 +160,26 @@ def reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader
     return Reader(preset=preset, label=f"{label}, seed {seed}", kind=kind, seed=seed, **parts)
 
 
-def distillation(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Reader]:
+def name_students(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Reader]:
     """Name the trainings of section 3.4 for one seed. Returns a student by row, for each of some `ABLATIONS`."""
     preset, numbers = preset.drawn(seed), range(1, preset.a2d.members + 1)
-    members = tuple(reader(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers)  # step 1
+    members = tuple(name_reader(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers)  # step 1
     settings = {"temperature": preset.a2d.temperature, "top_k": preset.a2d.top_k}  # steps 2 and 3
     label = f"{kind}, outputs of the members, seed {seed}"
     ensemble = EnsembleOutputs(preset=preset, label=label, members=members, **settings)
-    train = partial(reader, preset, kind, seed, ensemble=ensemble)  # step 4
+    train = partial(name_reader, preset, kind, seed, ensemble=ensemble)  # step 4
     alone = {"terms": {"ATT": preset.a2d.attention_weight or 1.0}, "stages": 2, "selected_by": ()}
     first = train(f"{kind}, {STAGED}, first stage", **alone)
     staged = {STAGED: {"start": first}, STAGED_WHOLE: {"start": first, "anew": True}}
     students = {}
     for row in rows:
         label = f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}"
-        student = train(label, terms=term_weights(preset, ABLATIONS[row]), **staged.get(row, {}))
+        student = train(label, terms=weigh_terms(preset, ABLATIONS[row]), **staged.get(row, {}))
         students[label.removeprefix("RMR, ")] = student  # the paper's rows of Table 5 bear no reader's name
     return students
 
 
-def longer(preset: Preset, kind: Kind) -> Models:
+def name_controls(preset: Preset, kind: Kind) -> Models:
     """Name readers that tell distillation from a stronger signal and from longer training, by line and ``times``.
 
     They are the first member, A2D, the same with that member as its only teacher, and a reader with smoothed labels.
@@ -187,7 +187,7 @@ def longer(preset: Preset, kind: Kind) -> Models:
     """
     models = Models(preset)
     for seed in range(preset.seeds):
-        (student,) = distillation(preset, kind, seed).values()
+        (student,) = name_students(preset, kind, seed).values()
         first = student.ensemble.members[0]
         lines = {
             kind: first,
@@ -207,16 +207,16 @@ SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL}
 ABLATED = ("Dev", "Test", "AddSent")
 
 
-def kinds_of(preset: Preset) -> list[Kind]:
+def list_kinds(preset: Preset) -> list[Kind]:
     """List the kinds of readers, the paper's first. A preset without RMR has BERT in its place."""
     return ["RMR", "BERT"] if preset.a2d.rmr else ["BERT"]
 
 
-def rows_of(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",)) -> Models:
+def name_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",)) -> Models:
     """Name the readers of a table's rows with every seed: each member by itself, the ensemble, and the students."""
     models = Models(preset)
     for kind, seed in product(kinds, range(preset.seeds)):
-        students = distillation(preset, kind, seed, rows)
+        students = name_students(preset, kind, seed, rows)
         members = students[f"{kind} + A2D"].ensemble.members
         models.add(kind, seed, {member.label: member for member in members})
         models.add(f"{kind} (E)", seed, {ALL: members})
@@ -225,7 +225,7 @@ def rows_of(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",
     return models
 
 
-def answers(models: Models, columns: Iterable[str]) -> Plan:
+def answer_columns(models: Models, columns: Iterable[str]) -> Plan:
     """Have readers answer the sets of some columns, if there are any. Returns texts by row, column and seed.
 
     The row of a reader by itself has the texts of every member of the ensemble.
@@ -239,13 +239,13 @@ def answers(models: Models, columns: Iterable[str]) -> Plan:
     return texts
 
 
-def scored(models: Models, columns: Iterable[str]) -> Plan:
+def score_columns(models: Models, columns: Iterable[str]) -> Plan:
     """Have readers answer the sets of some columns. Returns F1 and EM as parts of a record."""
-    texts = yield from answers(models, columns)
-    return described(models, shared.f1_and_em(shared.scored_cells(models.preset, texts)))
+    texts = yield from answer_columns(models, columns)
+    return add_notes(models, shared.f1_and_em(shared.score_cells(models.preset, texts)))
 
 
-def described(models: Models, parts: dict) -> dict:
+def add_notes(models: Models, parts: dict) -> dict:
     """Return the parts of a record with notes on how its readers were trained, and the seconds that it took."""
     a2d, trainings = models.preset.a2d, {readers[0].kind: readers[0].training for *_, readers in models}
     notes = [
@@ -255,14 +255,14 @@ def described(models: Models, parts: dict) -> dict:
     notes += [
         f"ensembles of {a2d.members}; a reader's own row is the mean over its ensemble's members",
         f"temperature {a2d.temperature:g}, gamma {a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
-        shared.training_sizes(models.preset.data),
+        shared.state_training_sizes(models.preset.data),
     ]
     return {**parts, "notes": notes + parts.get("notes", []), "training_seconds": models.seconds}
 
 
 def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
     """State that one row beats another on a column."""
-    return shared.better(above, below, "beats", f" {on} {column}", columns=[column], **flags)
+    return shared.state_better(above, below, "beats", f" {on} {column}", columns=[column], **flags)
 
 
 def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
@@ -271,7 +271,7 @@ def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
     Section 4.3 says "nearly" instead of 80 %; the abstract's claims are primary. Those about another reader than the
     paper's are controls.
     """
-    kinds, claims = kinds_of(preset), []
+    kinds, claims = list_kinds(preset), []
     for kind, column in product(kinds, columns[1:]):
         ensemble, student, is_ours = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
         gain = {"above": student, "below": kind, "columns": [column], "control": is_ours}
@@ -284,7 +284,7 @@ def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
             claims.append(beats(student, ensemble, column, primary=primary, control=is_ours))
             text = f"{student} gains more over {kind} on {column} than on clean questions"
             claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
-    return {**(yield from scored(rows_of(preset, kinds), columns)), "baselines": kinds[:1], "claims": claims}
+    return {**(yield from score_columns(name_rows(preset, kinds), columns)), "baselines": kinds[:1], "claims": claims}
 
 
 def table2(preset: Preset) -> Plan:
@@ -292,27 +292,27 @@ def table2(preset: Preset) -> Plan:
     return (yield from table1(preset, ADVERSARIAL)) if preset.data.adversarial else {}
 
 
-def stories(preset: Preset) -> Preset:
+def with_stories(preset: Preset) -> Preset:
     """Return the preset of Table 3, whose questions about summaries have free answers."""
     return preset.model_copy(update={"data": narrative(preset.data)})
 
 
 def table3(preset: Preset) -> Plan:
-    """Make Table 3: BLEU and ROUGE-L of free answers to `stories`."""
-    preset = stories(preset)
-    kind, *_ = kinds_of(preset)
-    models, student = rows_of(preset, [kind]), f"{kind} + A2D"
-    parts = shared.free_answers(preset, (yield from answers(models, ["Test"])))
+    """Make Table 3: BLEU and ROUGE-L of free answers to `with_stories`."""
+    preset = with_stories(preset)
+    kind, *_ = list_kinds(preset)
+    models, student = name_rows(preset, [kind]), f"{kind} + A2D"
+    parts = shared.score_free_answers(preset, (yield from answer_columns(models, ["Test"])))
     claims = [beats(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
     claims.append(beats(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
-    return {**described(models, parts), "baselines": [kind], "claims": claims}
+    return {**add_notes(models, parts), "baselines": [kind], "claims": claims}
 
 
 def table4(preset: Preset) -> Plan:
     """Make Table 4: how long ensemble and student take for at most 200 test questions, in turns, and their sizes."""
-    models, scores = rows_of(preset, kinds_of(preset)), []
+    models, scores = name_rows(preset, list_kinds(preset)), []
     yield [reader for *_, readers in models for reader in readers]
-    for kind, seed in product(kinds_of(preset), range(preset.seeds)):
+    for kind, seed in product(list_kinds(preset), range(preset.seeds)):
         readers = {row: models.of_rows[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
         questions = question_set(preset.drawn(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
@@ -320,20 +320,20 @@ def table4(preset: Preset) -> Plan:
         for row, members in readers.items():
             loaded = [one.load() for one in members]
             work[row] = partial(reading.answer, preset, loaded, windows, together=True)
-        slow, fast = (seconds := shared.seconds_in_turns(work, repeats=3)).values()
+        slow, fast = (seconds := shared.time_in_turns(work, repeats=3)).values()
         sizes = {row: sum(one.result()["parameters"] for one in members) / 1000 for row, members in readers.items()}
         values = {FASTER: {f"{kind} + A2D": slow / fast}, "seconds": seconds, "thousand parameters": sizes}
         cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed}
         for metric, of_rows in values.items():
             scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in of_rows.items()]
-    return described(models, {"scores": scores, "notes": [f"times are for {len(questions)} test questions"]})
+    return add_notes(models, {"scores": scores, "notes": [f"times are for {len(questions)} test questions"]})
 
 
 def table5(preset: Preset) -> Plan:
     """Make Table 5: what each part is worth. The paper says that each helps."""
-    kind, *_ = kinds_of(preset)
-    models, student = rows_of(preset, [kind], ABLATIONS), f"{kind} + A2D"
-    parts, claims = (yield from scored(models, ABLATED)), []
+    kind, *_ = list_kinds(preset)
+    models, student = name_rows(preset, [kind], ABLATIONS), f"{kind} + A2D"
+    parts, claims = (yield from score_columns(models, ABLATED)), []
     _, *columns = dict.fromkeys(score.column for score in parts["scores"])
     for row, column in product([row for row in models.of_rows if "- " in row], columns):
         primary = row.endswith("- ANS") and column == columns[-1]  # AddSent, where the paper loses most
@@ -343,34 +343,37 @@ def table5(preset: Preset) -> Plan:
 
 def figure4(preset: Preset) -> Plan:
     """Make Figure 4: F1 by the question's type, for the reader by itself and the distilled one."""
-    kind, *_ = kinds_of(preset)
-    models, student = rows_of(preset, [kind], ABLATIONS), f"{kind} + A2D"
-    texts = yield from answers(models, ABLATED)
+    kind, *_ = list_kinds(preset)
+    models, student = name_rows(preset, [kind], ABLATIONS), f"{kind} + A2D"
+    texts = yield from answer_columns(models, ABLATED)
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
-    parts = described(models, shared.by_question_type(preset, texts))
+    parts = add_notes(models, shared.score_by_type(preset, texts))
     types = dict.fromkeys(score.column for score in parts["scores"])
     return parts | {"claims": [beats(student, kind, name, "on questions of the type") for name in types]}
 
 
 def steps(preset: Preset) -> Plan:
-    """Make our curves of F1 by the steps of `longer`; nothing without ``a2d.lengths``. Dev chose the weights."""
+    """Make curves of F1 by the steps of `name_controls` (not in the paper); nothing without ``a2d.lengths``.
+
+    They have no Dev, which selected the weights.
+    """
     if not preset.a2d.lengths:
         return {}
-    kind, *_ = kinds_of(preset)
-    models = longer(preset, kind)
-    f1 = shared.mean_f1(preset, (yield from answers(models, ABLATED[1:])))
+    kind, *_ = list_kinds(preset)
+    models = name_controls(preset, kind)
+    f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))
     scores = [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
     student, last = f"{kind} + A2D", f", {max(preset.a2d.lengths):g}"
     rivals = kind, f"{kind}, smoothed labels", f"{kind} + one teacher"
     pairs = product(rivals, reversed(dict.fromkeys(score.column for score in scores)))
     claims = [beats(student + last, rival + last, column, control=True) for rival, column in pairs]
-    return described(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
+    return add_notes(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
 
 
 def figure3(preset: Preset) -> Plan:
     """Make Figure 3: a question as the first seed's first member sees it, and as the student does."""
-    kind, *_ = kinds_of(preset)
-    (student,) = distillation(preset, kind, 0).values()
+    kind, *_ = list_kinds(preset)
+    (student,) = name_students(preset, kind, 0).values()
     pair = {"before": student.ensemble.members[0], "after": student}
     yield pair.values()
     name = "AddSent" if preset.data.adversarial else "test"
@@ -379,7 +382,7 @@ def figure3(preset: Preset) -> Plan:
     readers = {when: keep_attention(one.load()) for when, one in pair.items()}
     example, notes = case.choose(preset, readers, name, questions)
     notes.append(f"{kind}, seed 0: the ensemble's first member, and the reader distilled from the ensemble")
-    payload, seconds = case.compare(preset, readers, example), shared.training_seconds(pair.values())
+    payload, seconds = case.compare(preset, readers, example), shared.add_up_seconds(pair.values())
     return {"payload": payload, "notes": notes, "training_seconds": seconds}
 
 
@@ -394,7 +397,7 @@ CARD = Paper(
         Artefact("table4", "A2D, Table 4: how much faster the student is", unit=FASTER, average=False),
         Artefact("table5", "A2D, Table 5: what each part is worth", average=False),
         Artefact("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
-        Artefact("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", "F1", False, True),
+        Artefact("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False),
         Artefact("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
         Artefact("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
     ),

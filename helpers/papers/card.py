@@ -13,14 +13,13 @@ Table = Callable[[Preset], Plan]  # a plan that returns the parts of a record
 
 @dataclass(frozen=True)
 class Artefact:
-    """A table or figure: the name of its record, and what the record says of itself; ``ours`` is beyond the paper."""
+    """A table or figure: the name of its record, and what the record says of itself."""
 
     name: str
     title: str
     kind: str = "table"
     unit: str = "F1"
     average: bool = True  # whether a mean over its columns means anything
-    ours: bool = False
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,7 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
     spans, first_answer = {"gold": example.span}, next(iter(answers.values()))
     if not example.answers or metrics.f1(first_answer.text, example.answers) == 0:
         spans["confusing" if example.answers else "given"] = first_answer.span
-    number, places = best_window(windows, 0, spans)
-    window = windows.select(np.array([number]))
+    window, places = best_window(windows, 0, spans)
     prefix, count = int(window.prefix_W[0]), int(window.first_count_W[0])
     tokens = load_tokenizer(preset.encoder).convert_ids_to_tokens(window.token_ids(0).tolist())
     views = {}
@@ -75,10 +74,10 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
     }
 
 
-def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -> tuple[int, dict[str, Span]]:
+def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -> tuple[Windows, dict[str, Span]]:
     """Choose the example's window that holds most of the spans, and among equals one that holds the first span.
 
-    Spans are in characters of the passage. Returns the window's number, and first and last token of the spans in it.
+    Spans are in characters of the passage. Returns the window, and first and last token of the spans in it.
     """
     held: dict[int, dict[str, Span]] = {}
     for window in map(int, np.flatnonzero(windows.example_W == example)):
@@ -87,7 +86,8 @@ def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -
             first, last = map(int, windows.positions(window, span)) if span else (-1, -1)
             if begin <= first <= last < begin + windows.count_W[window]:
                 held[window][name] = first, last
-    return max(held.items(), key=lambda item: (len(item[1]), next(iter(spans)) in item[1]))
+    number = max(held, key=lambda window: (len(held[window]), next(iter(spans)) in held[window]))
+    return windows.select(np.array([number])), held[number]
 
 
 def read(
@@ -99,8 +99,7 @@ def read(
     """
     windows = windows_over(preset, [example])
     (prediction,) = answer(preset, [model], windows, no_answer)
-    number, _ = best_window(windows, 0, {"answer": prediction.span})
-    window = windows.select(np.array([number]))
+    window, _ = best_window(windows, 0, {"answer": prediction.span})
     prefix, count = int(window.prefix_W[0]), int(window.count_W[0])
     logits = predict(model, window, precision=preset.training.precision)
     words = [*re.finditer(r"\S+", example.context)]

@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 
 from helpers.data.examples import Domain
-from helpers.data.load import fingerprint, load_domains
+from helpers.data.load import fingerprint, load_domains, mini_test_part
 from helpers.data.mini import world as mini
 from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.metrics import f1
@@ -24,7 +24,7 @@ def overview(data: DataSettings) -> dict:
     passages = {name: list({example.context for example in domain.train}) for name, domain in domains.items()}
     words = {name: Counter(map(question_word, texts)) for name, texts in questions.items()}
     return {
-        "sizes": sizes(domains),
+        "sizes": count_questions(domains),
         "passage_lengths": _histograms(passages),
         "question_lengths": _histograms(questions),
         "question_words": {
@@ -35,7 +35,7 @@ def overview(data: DataSettings) -> dict:
     }
 
 
-def sizes(domains: dict[str, Domain]) -> dict[str, dict[str, int]]:
+def count_questions(domains: dict[str, Domain]) -> dict[str, dict[str, int]]:
     """Count the questions of each part and the distinct passages, by domain."""
     counts = {}
     for name, domain in domains.items():
@@ -53,7 +53,7 @@ def _histograms(texts: dict[str, list[str]]) -> dict[str, dict[str, list[int]]]:
     return {name: {"edges": edges.tolist(), "counts": of_domain.tolist()} for name, of_domain in counts.items()}
 
 
-def example_html(domain: Domain) -> str:
+def show_example(domain: Domain) -> str:
     """Show the first training question with an answer, the answer marked in the passage around it."""
     example = next((e for e in domain.train if e.span is not None), domain.train[0])
     start, end = example.span or (0, 0)
@@ -65,7 +65,7 @@ def example_html(domain: Domain) -> str:
     return f"<p><b>{escape(domain.name)}</b>: {escape(example.question)}<br>{passage}{dots}</p>"
 
 
-def type_guess(data: DataSettings) -> dict[str, float]:
+def guess_types(data: DataSettings) -> dict[str, float]:
     """Return the expected F1 (0-100) on each miniature domain's test set of a random value of the right type.
 
     Empty for other data, and without stories, whose answers are free: there the types are not known.
@@ -73,8 +73,7 @@ def type_guess(data: DataSettings) -> dict[str, float]:
     guesses = {}
     for name, domain in data.domains.items() if data.source == "mini" else ():
         if domain != mini.STORIES:
-            drawn = {"seed": data.drawn_by, "conventions": data.conventions}
-            questions = mini.list_candidates(domain, size=data.test_size or mini.TEST, **drawn)
+            questions = mini.list_candidates(domain, **mini_test_part(data))
             scores = [np.mean([f1(value, (answer,)) for value in values]) for answer, values in questions]
             guesses[name] = float(100 * np.mean(scores))
     return guesses

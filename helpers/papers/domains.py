@@ -30,7 +30,7 @@ def select_methods(names: str) -> list[str]:
     return [row for word, row in METHODS.items() if word in ("Single", *(words or METHODS))]
 
 
-def initialised_from(preset: Preset, start: str, general: str) -> Plan:
+def initialise(preset: Preset, start: str, general: str) -> Plan:
     """Return the preset whose readers start from the reader ``start``, or from one trained on the file ``general``."""
     if start:
         preset = preset.model_copy(update={"encoder": start, "random_layers": 0})
@@ -40,17 +40,17 @@ def initialised_from(preset: Preset, start: str, general: str) -> Plan:
             raise UserError(f"general: {general!r} is not there; expected a file or folder of questions")
         place = {"source": "files", "folder": str(file.parent), "domains": {GENERAL: file.name}}
         alone = preset.changed("data", **place, adversarial=None, narrative="", train_size=0, train_share=1.0)
-        reader = imm.reader(alone, 0, "general reader", [GENERAL], [GENERAL], stages=1)
+        reader = imm.name_reader(alone, 0, "general reader", [GENERAL], [GENERAL], stages=1)
         yield [reader]
         preset = preset.model_copy(update={"encoder": str(reader.saved()), "random_layers": 0})
     return preset
 
 
-def readers(preset: Preset, methods: Sequence[str]) -> Plan:
+def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
     """Train readers of every domain by some methods, with every seed. Returns their `Models`."""
-    models, _ = yield from imm.methods(preset, preset.imm.rounds, methods)
+    models, _ = yield from imm.train_methods(preset, preset.imm.rounds, methods)
     for seed in range(preset.seeds):
-        (student,) = a2d.distillation(preset, "BERT", seed).values()
+        (student,) = a2d.name_students(preset, "BERT", seed).values()
         for row, trained in {ENSEMBLE: student.ensemble.members, DISTILLED: student}.items():
             if row in methods:
                 models.add(row, seed, dict.fromkeys(preset.data.domains, trained))
@@ -63,18 +63,19 @@ def table(models: Models) -> Plan:
 
     The payload names the best method of each domain on validation, averaged over seeds; the last row are its readers.
     """
-    best = yield from best_on_validation(models)
+    best = yield from choose_on_validation(models)
     chosen = {
         seed: {name: models.of_rows[row][seed][name] for name, row in best.items()}
         for seed in range(models.preset.seeds)
     }
     models = replace(models, of_rows=models.of_rows | {BEST: chosen})
     parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
-    facts = {"baselines": ["Single"], "claims": [shared.better(BEST, "Single", "beats")], "payload": {"best": best}}
-    return {**parts, **facts, "notes": sizes(models.preset)}
+    claims = [shared.state_better(BEST, "Single", "beats")]
+    facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "notes": state_sizes(models.preset)}
+    return {**parts, **facts}
 
 
-def best_on_validation(models: Models) -> Plan:
+def choose_on_validation(models: Models) -> Plan:
     """Return the method of each domain whose reader has the best F1 on its validation questions, over seeds.
 
     An ensemble is not chosen: it is not one reader.
@@ -82,7 +83,7 @@ def best_on_validation(models: Models) -> Plan:
     cells = {
         (row, domain, seed): (members, f"valid/{domain}") for row, domain, seed, members in models if len(members) == 1
     }
-    f1 = shared.mean_f1(models.preset, (yield from shared.answer_sets(models.preset, cells)))
+    f1 = shared.average_f1(models.preset, (yield from shared.answer_sets(models.preset, cells)))
     rows, seeds = dict.fromkeys(row for row, *_ in cells), range(models.preset.seeds)
     return {
         name: max(rows, key=lambda row: mean(f1[row, name, seed] for seed in seeds))
@@ -90,7 +91,7 @@ def best_on_validation(models: Models) -> Plan:
     }
 
 
-def sizes(preset: Preset) -> list[str]:
+def state_sizes(preset: Preset) -> list[str]:
     """State the training and test questions of each domain, and which domains have too few."""
     counts = {name: (len(domain.train), len(domain.test)) for name, domain in load_domains(preset.data).items()}
     listed = ", ".join(f"{name} {train:,} and {test:,}" for name, (train, test) in counts.items())
@@ -99,12 +100,13 @@ def sizes(preset: Preset) -> list[str]:
     return [*notes, f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else notes
 
 
-def best_readers(models: Models, best: dict[str, str]) -> dict[str, Reader]:
+def choose_readers(models: Models, best: dict[str, str]) -> dict[str, Reader]:
     """Return each domain's reader by its best method, of the seed with the best F1 on validation questions."""
-    return {name: shared.best_of(models, row)[name][1] for name, row in best.items()}
+    return {name: shared.choose_best(models, row)[name][1] for name, row in best.items()}
 
 
 def keep(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
-    readers = {name: shared.best_of(models, row)[name] for name, row in record.payload["best"].items()}
+    best = record.payload["best"]
+    readers = {name: (best[name], reader) for name, reader in choose_readers(models, best).items()}
     shared.keep_models(readers, folder, record, shared.USES["spans"])

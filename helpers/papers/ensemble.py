@@ -1,4 +1,4 @@
-"""What an ensemble of readers knows of its training windows, stored once for all its students (Hu et al. 2018)."""
+"""The outputs of an ensemble of readers on its training windows, stored once for all students (Hu et al. 2018)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ CONFUSING = tuple(f"confusing_{side}" for side in SIDES)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EnsembleOutputs(Task):
-    """Answers, doubts and attention of several readers on the windows that they were trained on.
+    """Distributions, confusing answers and attention of several readers on the windows that they were trained on.
 
     The keys of the members have all else that it depends on: data, windows, precision, and how answers are decoded.
     """
@@ -49,7 +49,7 @@ class EnsembleOutputs(Task):
         )
 
     def ask(self, models: Iterable[nn.Module], windows: Windows) -> dict[str, Tensor]:
-        """Compute what models together know of W windows (section 3.4).
+        """Compute the joint outputs of models for W windows (section 3.4).
 
         ``start``, ``end`` and ``attention`` are means of softened distributions and of attention, flat over windows,
         float16. ``confusing_start`` and ``confusing_end`` (W) are the confusing answer that any model is surest of.

@@ -137,7 +137,7 @@ class MetaTeacher(Classifier):
         done = self.fit(model, batches, self.loss, lambda model: self.validate(model.classifier))
         save_file(model.view.state_dict(), self.folder / "view.safetensors")
         save_file({name: torch.from_numpy(of) for name, of in weights.items()}, self.folder / "weights.safetensors")
-        return self.save(classifier, done, self.reading())
+        return self.save(classifier, done, self.config_facts())
 
     def text_weights(self) -> dict[str, np.ndarray]:
         """Compute w, how typical each training text is of its class by the pretrained encoder's states, by domain."""
@@ -194,7 +194,7 @@ class Student(SmallClassifier):
         done = self.fit(learner, batches, loss, self.validate)
         if learner.relations is not None:
             save_file(learner.relations.state_dict(), self.folder / "relations.safetensors")
-        return self.save(learner.student, done, self.reading())
+        return self.save(learner.student, done, self.config_facts())
 
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
         """Return what is trained, its batches with the teacher's outputs, and the loss."""
@@ -240,7 +240,7 @@ class Student(SmallClassifier):
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
 TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
 STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
-PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is ours
+PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is not in the paper
 ON_LABELS = {  # what is trained on labels, by how batches mix the domains; the rest are students
     SINGLE: (Classifier, "mixed"),
     MIX: (Classifier, "mixed"),
@@ -268,11 +268,11 @@ VARIANTS = {  # rows that the paper does not have, by the settings that they cha
 }
 
 
-def row_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, Classifier]:
+def name_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, Classifier]:
     """Name the training of a row's model of each domain: one model per domain, or one for all."""
     domains, teachers = list(getattr(preset, corpus).domains), {}
     if row not in ON_LABELS:
-        teachers = row_models(preset, corpus, seed, row.partition(" → ")[0] if "→" in row else HRKD)
+        teachers = name_models(preset, corpus, seed, row.partition(" → ")[0] if "→" in row else HRKD)
         preset = preset.changed("hrkd", **VARIANTS.get(row, {}))
 
     def model(*names: str) -> Classifier:
@@ -294,12 +294,12 @@ def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     models, others = Models(preset), min(preset.hrkd.other_seeds or preset.seeds, preset.seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
-            models.add(row, seed, row_models(preset.drawn(seed), corpus, seed, row))
+            models.add(row, seed, name_models(preset.drawn(seed), corpus, seed, row))
     yield [model for *_, (model,) in models]
     return models
 
 
-def accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
+def compute_accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Have the models of rows label the test texts. Returns accuracies, notes and seconds as parts of a record."""
     models = yield from train(preset, corpus, rows)
     tasks = {
@@ -308,21 +308,21 @@ def accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     }
     yield tasks.values()
     parts = records.scored({cell: task.hits(cell[1]) for cell, task in tasks.items()})
-    return {**parts, "notes": notes(preset, corpus), "training_seconds": models.seconds}
+    return {**parts, "notes": make_notes(preset, corpus), "training_seconds": models.seconds}
 
 
-def averages(parts: dict) -> dict[tuple[str, int], float]:
+def average_accuracies(parts: dict) -> dict[tuple[str, int], float]:
     """Average accuracies over the domains, by row and seed."""
     table = pd.DataFrame(score.model_dump() for score in parts["scores"])
     return table.groupby(["method", "seed"])["value"].mean().to_dict()
 
 
-def corpora(preset: Preset) -> list[str]:
+def list_corpora(preset: Preset) -> list[str]:
     """List the sections of the corpora that the preset has."""
     return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
 
 
-def notes(preset: Preset, corpus: str) -> list[str]:
+def make_notes(preset: Preset, corpus: str) -> list[str]:
     """State how the rows were made: budget, start, training texts, chance."""
     hrkd, training, texts = preset.hrkd, preset.training, getattr(preset, corpus)
     rate, labels = getattr(hrkd, f"{corpus}_learning_rate"), len(label_names(texts))
@@ -331,23 +331,24 @@ def notes(preset: Preset, corpus: str) -> list[str]:
         f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {hrkd.epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
         f"students are initialised from {student.partition('@')[0]}",
-        shared.training_sizes(texts, "texts"),
+        shared.state_training_sizes(texts, "texts"),
         f"guessing one of the {labels} labels is right for {100 / labels:.1f} % of the texts",
     ]
 
 
 def table1(preset: Preset) -> dict:
     """Count the texts of each part of every domain (Table 1)."""
-    return {"scores": [score for corpus in corpora(preset) for score in shared.count_examples(getattr(preset, corpus))]}
+    corpora = [getattr(preset, corpus) for corpus in list_corpora(preset)]
+    return {"scores": [score for texts in corpora for score in shared.count_examples(texts)]}
 
 
 def table2(preset: Preset, corpus: str = "mnli") -> Plan:
     """Make Table 2: accuracy of every row's model of each domain; nothing where the preset has no texts for it."""
-    if corpus not in corpora(preset):
+    if corpus not in list_corpora(preset):
         return {}
     others = (PLAIN, STUDENTS[-1], STUDENTS[0], ALONE)
-    claims = [shared.better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others]
-    return {**(yield from accuracies(preset, corpus)), "baselines": [PLAIN, ALONE], "claims": claims}
+    claims = [shared.state_better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others]
+    return {**(yield from compute_accuracies(preset, corpus)), "baselines": [PLAIN, ALONE], "claims": claims}
 
 
 table3 = partial(table2, corpus="reviews")
@@ -357,10 +358,10 @@ def figure2(preset: Preset) -> Plan:
     """Make Figure 2: the gain of Meta-KD and HRKD over single → TinyBERT-KD, by share of the texts, from the front."""
     corpus, shares, (single, *_, meta) = preset.hrkd.few_shot, preset.hrkd.shares, STUDENTS
     presets = {share: preset.changed(corpus, train_share=share) for share in shares}
-    parts = yield {share: accuracies(presets[share], corpus, (single, meta, OURS)) for share in shares}
+    parts = yield {share: compute_accuracies(presets[share], corpus, (single, meta, OURS)) for share in shares}
     scores = []
     for share in shares:
-        accuracy = averages(parts[share])
+        accuracy = average_accuracies(parts[share])
         for (row, seed), value in accuracy.items():
             point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
             scores.append(Score(**point, metric=GAIN, value=value - accuracy[single, seed]))
@@ -375,15 +376,15 @@ def figure2(preset: Preset) -> Plan:
         "scores": scores,
         "claims": claims,
         "payload": {"x": "% of the training texts", "scale": "log"},
-        "notes": [f"on {CORPORA[corpus]}", *notes(preset, corpus)],
+        "notes": [f"on {CORPORA[corpus]}", *make_notes(preset, corpus)],
         "training_seconds": sum(of_share["training_seconds"] for of_share in parts.values()),
     }
 
 
 def table4(preset: Preset) -> Plan:
-    """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches of ours."""
-    parts = yield from accuracies(preset, "reviews", (*ABLATIONS, *VARIANTS))
-    claims = [shared.better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"]
+    """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches not in the paper."""
+    parts = yield from compute_accuracies(preset, "reviews", (*ABLATIONS, *VARIANTS))
+    claims = [shared.state_better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"]
     return {**parts, "baselines": ["HRKD"], "claims": claims}
 
 
@@ -397,17 +398,17 @@ CARD = Paper(
         Artefact("table1", "HRKD, Table 1: texts of each domain", "table", "examples", False),
         Artefact("table2", "HRKD, Table 2: accuracy on MNLI", "table", "accuracy"),
         Artefact("table3", "HRKD, Table 3: accuracy on Amazon Reviews", "table", "accuracy"),
-        Artefact("compression", "HRKD: what a student costs and keeps", "table", "accuracy", False, ours=True),
+        Artefact("compression", "HRKD: what a student costs and keeps", "table", "accuracy", False),
         Artefact("figure2", f"HRKD, Figure 2: above {STUDENTS[0]}, with few texts", "curve", GAIN, False),
         Artefact("table4", "HRKD, Table 4: what each part is worth", "table", "accuracy"),
         Artefact("table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, False),
         Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", SHARE, False),
-        Artefact("ratios", "HRKD: how far the ratios move", "curve", SHARE, False, ours=True),
+        Artefact("ratios", "HRKD: how far the ratios move", "curve", SHARE, False),
     ),
     notebooks=(
-        Notebook("10_hrkd_main", (table2, table3), lambda p: "" if corpora(p) else ABSENT),
-        Notebook("11_hrkd_fewshot", (figure2,), lambda p: "" if p.hrkd.few_shot in corpora(p) else ABSENT),
-        Notebook("12_hrkd_ablation", (table4,), lambda p: "" if "reviews" in corpora(p) else ABSENT),
+        Notebook("10_hrkd_main", (table2, table3), lambda p: "" if list_corpora(p) else ABSENT),
+        Notebook("11_hrkd_fewshot", (figure2,), lambda p: "" if p.hrkd.few_shot in list_corpora(p) else ABSENT),
+        Notebook("12_hrkd_ablation", (table4,), lambda p: "" if "reviews" in list_corpora(p) else ABSENT),
     ),
     growth={"table2": (table2, "mnli"), "table3": (table3, "reviews")},
     settings=("hrkd", "mnli", "reviews"),

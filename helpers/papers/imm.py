@@ -102,7 +102,7 @@ class Reader(reading.Reader):
         return {"likelihood": lam * terms["likelihood"], "divergence": (1 - lam) * divergence}
 
 
-def reader(
+def name_reader(
     preset: Preset, seed: int, label: str, domains: list[str], selected_by: Sequence[str] = (), stages: int = 2, **parts
 ) -> Reader:
     """Name the training of a reader. With ``imm.steps = "equal"`` all have the same steps, in two stages or in one."""
@@ -112,8 +112,8 @@ def reader(
     return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
 
 
-def lessons(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
-    """Return what a student's training holds of its teachers, by domain, and of what is matched of them."""
+def name_teachers(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
+    """Return a student's teachers by domain, and the distance to match; nothing without teachers."""
     logits = {
         j: TeacherLogits(preset=preset, label=f"logits of {teacher.label}", reader=teacher, domain=j)
         for j, teacher in teachers.items()
@@ -121,9 +121,9 @@ def lessons(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
     return {"teachers": logits, "matched": switches.kd_space, "annealing": switches.annealing} if teachers else {}
 
 
-def single_readers(preset: Preset, seed: int) -> Readers:
+def name_single_readers(preset: Preset, seed: int) -> Readers:
     """Name theta^(0): a reader of each domain, trained on it alone, in one stage."""
-    return {i: reader(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
+    return {i: name_reader(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Rounds(NamedTuple):
 
 def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) -> Plan:
     """Run Algorithm 1 for K = ``rounds``, or until no domain improves. Returns its `Rounds`."""
-    theta = single_readers(preset, seed)  # line 1
+    theta = name_single_readers(preset, seed)  # line 1
     history = Rounds([theta], [])
     s = similarities(preset.data, switches.similarity)  # line 2
     for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
@@ -147,12 +147,12 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
             weights = nearest(s[i], switches.sources)
             teachers = {j: theta[j] for j in theta if j in weights}
             start = theta[i] if switches.multi_domain_start == "theta" else None
-            taught = lessons(preset, teachers if switches.teach_multi_domain else {}, switches)
+            taught = name_teachers(preset, teachers if switches.teach_multi_domain else {}, switches)
             parts = {"start": start, "weights": weights, "order": order, **taught}
-            phi[i] = reader(preset, seed, f"IMM phi, {i}, round {k + 1}", [*teachers], **parts)  # 5, 6: Eqs. 4 to 7
-            taught = lessons(preset, {i: theta[i]} if switches.teach_target else {}, switches)
+            phi[i] = name_reader(preset, seed, f"IMM phi, {i}, round {k + 1}", [*teachers], **parts)  # 5, 6: Eqs. 4-7
+            taught = name_teachers(preset, {i: theta[i]} if switches.teach_target else {}, switches)
             parts = {"start": phi[i], "order": order, **taught}
-            new[i] = reader(preset, seed, f"IMM theta, {i}, round {k + 1}", [i], [i], **parts)  # 7, 8: Eqs. 8 to 11
+            new[i] = name_reader(preset, seed, f"IMM theta, {i}, round {k + 1}", [i], [i], **parts)  # 7, 8: Eqs. 8-11
         yield [*theta.values(), *new.values()]
         gain = {i: new[i].best - theta[i].best for i in theta}  # EvalModel: F1 on validation questions
         theta = {i: theta[i] if gain[i] < 0 else new[i] for i in theta}  # lines 9 to 11
@@ -168,16 +168,16 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
 METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
 
 
-def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
+def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
     """Train rows of Table 1 beside IMM. Returns for each method its reader of each domain."""
-    names, single, s = list(preset.data.domains), single_readers(preset, seed), tfidf_weights(preset.data)
-    mix = reader(preset, seed, "Mix", names, names, stages=1)
-    unified = reader(preset, seed, "BAM, unified", names, **lessons(preset, single, preset.imm))
+    names, single, s = list(preset.data.domains), name_single_readers(preset, seed), tfidf_weights(preset.data)
+    mix = name_reader(preset, seed, "Mix", names, names, stages=1)
+    unified = name_reader(preset, seed, "BAM, unified", names, **name_teachers(preset, single, preset.imm))
     readers = {"Single": single, "Mix": dict.fromkeys(names, mix)}
     for i in names:
         closest = max(s[i], key=s[i].__getitem__)
-        others = reader(preset, seed, f"mix without {i}", [j for j in names if j != i])
-        source = reader(preset, seed, f"source {closest}", [closest])
+        others = name_reader(preset, seed, f"mix without {i}", [j for j in names if j != i])
+        source = name_reader(preset, seed, f"source {closest}", [closest])
         second_stages = {
             "FT": (others, [i]),
             "MS-FT": (source, [i]),
@@ -186,7 +186,7 @@ def baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
             "BAM": (unified, [i]),
         }
         for row, (start, domains) in second_stages.items():
-            readers.setdefault(row, {})[i] = reader(preset, seed, f"{row}, {i}", domains, [i], start=start)
+            readers.setdefault(row, {})[i] = name_reader(preset, seed, f"{row}, {i}", domains, [i], start=start)
     readers = {row: readers[row] for row in readers if row in rows}
     yield [model for by_domain in readers.values() for model in by_domain.values()]
     return readers
@@ -220,12 +220,12 @@ FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" 
 Histories = dict[tuple[str, int], Rounds]  # by row and seed
 
 
-def methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) -> Plan:
+def train_methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) -> Plan:
     """Train rows of Table 1 with every seed. Returns their `Models`, and the `Histories` of IMM."""
     return (yield from train(preset, {"IMM": preset.imm} if "IMM" in rows else {}, rounds, rows))
 
 
-def ablations(preset: Preset) -> Plan:
+def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
     paper = preset.imm.model_copy(update={"kd_space": "gold"})  # each row switches something of IMM with Eqs. 5 and 9
     rows = VARIANTS | OTHER_DISTANCES | (CONTROLS if preset.imm.controls else {})
@@ -241,7 +241,7 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
         for row, switches in variants.items()
         for seed in drawn
     }
-    values = yield runs | {seed: baselines(drawn[seed], seed, earlier) for seed in drawn}
+    values = yield runs | {seed: train_baselines(drawn[seed], seed, earlier) for seed in drawn}
     models, histories = Models(preset), {name: values[name] for name in runs}
     for seed in drawn:
         for row, readers in values[seed].items():
@@ -251,7 +251,7 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
     return models, histories
 
 
-def equal_steps(preset: Preset) -> Preset:
+def with_equal_steps(preset: Preset) -> Preset:
     """Return the preset with as many steps for every method, a control of a budget in epochs."""
     seeds = min(preset.seeds, preset.imm.other_seeds or preset.seeds)
     return preset.changed("imm", steps="equal").model_copy(update={"seeds": seeds})
@@ -269,9 +269,9 @@ def similarity(preset: Preset) -> dict:
 
 def table1(preset: Preset) -> Plan:
     """Make Table 1: F1 of every method's reader of each domain."""
-    models, _ = yield from methods(preset, preset.imm.rounds)
+    models, _ = yield from train_methods(preset, preset.imm.rounds)
     parts = yield from f1_table(models, preset.imm.rounds)
-    sure = yield from shared.gold_probabilities(models, "Single")
+    sure = yield from shared.tabulate_gold_probabilities(models, "Single")
     spread = "; ".join(f"{name} {sure[name].min():.2f} to {sure[name].max():.2f}" for name in list(sure)[:2])
     note = f"probability that readers of Single give right answers, by domain: {spread}"
     return {**parts, "notes": [*parts["notes"], note]}
@@ -281,14 +281,14 @@ def table1_equal(preset: Preset) -> Plan:
     """Make Table 1 with as many steps for every method, a control; nothing without ``imm.controls``."""
     if not preset.imm.controls:
         return {}
-    models, _ = yield from methods(equal_steps(preset), preset.imm.rounds)
+    models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.rounds)
     parts = yield from f1_table(models, preset.imm.rounds)
     return {**parts, "claims": [beats(row, preset.imm.rounds, control=True) for row in ("Mix", "FT", "BAM")]}
 
 
 def table3(preset: Preset) -> Plan:
     """Make Table 3: F1 without parts of IMM, and with other distances from the teacher."""
-    models, _ = yield from ablations(preset)
+    models, _ = yield from train_ablations(preset)
     return (yield from f1_table(models, preset.imm.ablation_rounds))
 
 
@@ -303,7 +303,7 @@ def f1_table(models: Models, rounds: int) -> Plan:
         **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
         "baselines": list(keys)[:1],
         "claims": [beats(row, rounds, on) for row in compared],
-        "notes": notes(models, rounds),
+        "notes": make_notes(models, rounds),
     }
 
 
@@ -311,12 +311,12 @@ def beats(row: str, rounds: int, on: str = "", **parts) -> Claim:
     """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
     parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
-    return shared.better("IMM", row, "beats", on, printed_for=printed_for, **parts)
+    return shared.state_better("IMM", row, "beats", on, printed_for=printed_for, **parts)
 
 
-def notes(models: Models, rounds: int) -> list[str]:
+def make_notes(models: Models, rounds: int) -> list[str]:
     """State how the rows were made: budget, trainings, questions, rounds."""
-    preset, table = models.preset, shared.costs(models)
+    preset, table = models.preset, shared.tabulate_costs(models)
     steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of a model"].agg(["min", "max"])}))
     over = "all domains" if preset.imm.steps == "equal" else "its own questions at each stage"
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
@@ -324,7 +324,7 @@ def notes(models: Models, rounds: int) -> list[str]:
     return [
         f"every reader has {steps} steps of {size} windows behind it ({epochs:g} epochs over {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
-        shared.training_sizes(preset.data),
+        shared.state_training_sizes(preset.data),
         f"IMM with at most {rounds} round{'s' * (rounds > 1)}",
     ]
 
@@ -335,7 +335,7 @@ def figure3(preset: Preset) -> Plan:
     Readers that are accepted for their validation score cannot get worse there; only the test questions tell.
     """
     curve, names = preset.imm.curve, list(preset.data.domains)
-    models, histories = yield from methods(preset, curve)
+    models, histories = yield from train_methods(preset, curve)
     readers = {
         ("IMM", seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
         for (_, seed), rounds in histories.items()
@@ -359,7 +359,7 @@ def figure3(preset: Preset) -> Plan:
         "scores": scores,
         "claims": claims,
         "payload": {"x": "largest number of rounds K"},
-        "notes": [*notes(models, curve), note],
+        "notes": [*make_notes(models, curve), note],
         "training_seconds": models.seconds,
     }
 
@@ -371,7 +371,7 @@ def table2(preset: Preset) -> Plan:
     """
     if not preset.data.adversarial:
         return {}
-    models, _ = yield from methods(preset, preset.imm.rounds)
+    models, _ = yield from train_methods(preset, preset.imm.rounds)
     adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.rounds
     sets = {name: name for name in ("clean", *attacks)}
     parts = yield from shared.answer_table(models, lambda domain: sets if domain == adversarial else {})
@@ -384,13 +384,12 @@ def table2(preset: Preset) -> Plan:
         "title": f"IMM, Table 2: F1 of the readers of {adversarial} on adversarial questions",
         "baselines": ["Single"],
         "claims": claims,
-        "notes": notes(models, rounds),
+        "notes": make_notes(models, rounds),
     }
 
 
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"
 NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
-COUNTS = {"average": False, "ours": True}
 
 CARD = Paper(
     key="imm",
@@ -399,14 +398,14 @@ CARD = Paper(
     artefacts=(
         Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
         Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),
-        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method", ours=True),
+        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method"),
         Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
-        Artefact("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", **COUNTS),
+        Artefact("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", average=False),
         Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
-        Artefact("table3_kept", "IMM, Table 3: domains that accepted a round's new reader", **COUNTS),
-        Artefact("your_domains", "Your domains: F1 of each method's readers", ours=True),
-        Artefact("leads", "IMM, Table 3: the divergence's gain, by how good its teachers are", "scatter", ours=True),
+        Artefact("table3_kept", "IMM, Table 3: domains that accepted a round's new reader", average=False),
+        Artefact("your_domains", "Your domains: F1 of each method's readers"),
+        Artefact("leads", "IMM, Table 3: the divergence's gain, by how good its teachers are", "scatter"),
     ),
     notebooks=(
         Notebook("01_imm_similarity"),

@@ -7,7 +7,7 @@ import numpy as np
 
 from helpers.engine import Plan
 from helpers.papers import shared
-from helpers.papers.imm import CONTROLS, UNTAUGHT, Histories, notes
+from helpers.papers.imm import CONTROLS, UNTAUGHT, Histories, make_notes
 from helpers.papers.shared import Models
 from helpers.results.records import Score
 
@@ -51,4 +51,5 @@ def leads(models: Models, histories: Histories) -> Plan:
                 scores.append(Score(method=row, column=i, seed=seed, value=value, metric=metric))
     means = "; ".join(f"{name} {np.mean(values):.1f}" for name, values in levels.items())
     coupled = "both axes are differences to the same reader, so an error in its score alone tilts the points upwards"
-    return {"scores": scores, "notes": [*notes(models, models.preset.imm.ablation_rounds), f"F1: {means}", coupled]}
+    notes = make_notes(models, models.preset.imm.ablation_rounds)
+    return {"scores": scores, "notes": [*notes, f"F1: {means}", coupled]}

@@ -13,7 +13,7 @@ from helpers import metrics
 from helpers.batches.plans import Epochs, Turn, weighted
 from helpers.data.examples import Example
 from helpers.engine import Plan
-from helpers.multitask import MultiTaskTraining, Reply, answers_above, examples_of, head_of, threshold
+from helpers.multitask import MultiTaskTraining, Reply, answers_above, choose_head, examples_of, threshold
 from helpers.papers import shared
 from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
@@ -39,14 +39,14 @@ class Reader(MultiTaskTraining):
         return weighted(epochs, self.weights, epoch_of=self.tasks[0], seed=self.seed)
 
 
-def reader(
+def name_reader(
     preset: Preset, seed: int, label: str, beside: list[str], weight: float, start: Reader | None = None
 ) -> Reader:
     """Name a reader whose batches are questions with probability ``weight``, else one of the tasks ``beside``.
 
     It is selected by its questions. Its encoder starts as that of the reader ``start``, where there is one.
     """
-    tasks, dropout = (questions(preset), *beside), preset.mtdnn.dropout
+    tasks, dropout = (find_question_task(preset), *beside), preset.mtdnn.dropout
     parts = {"seed": seed, "tasks": tasks, "selected_by": tasks[:1], "start": start, "fresh": start is not None}
     parts |= {"dropout": dropout, "head_dropout": dict.fromkeys(tasks, dropout)}
     parts["weights"] = {tasks[0]: weight if beside else 1.0} | {task: (1 - weight) / len(beside) for task in beside}
@@ -55,12 +55,12 @@ def reader(
     return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
 
 
-def questions(preset: Preset) -> str:
+def find_question_task(preset: Preset) -> str:
     """Return the task of questions about passages: the preset's first domain."""
     return next(iter(preset.data.domains))
 
 
-def general(preset: Preset) -> Reader | None:
+def name_general_reader(preset: Preset) -> Reader | None:
     """Name a reader of the questions in ``mtdnn.general``, one for all seeds; None where no file is named.
 
     The encoders of all readers start as its encoder (not in the paper).
@@ -69,36 +69,36 @@ def general(preset: Preset) -> Reader | None:
         return None
     questions = {"domains": {GENERAL: preset.mtdnn.general}, "train_size": preset.mtdnn.general_size}
     preset = preset.changed("data", **questions, unanswerable=False)
-    return reader(preset, 0, "general reader", [], 1.0)
+    return name_reader(preset, 0, "general reader", [], 1.0)
 
 
-def tasks_beside(preset: Preset) -> dict[str, list[str]]:
+def group_tasks(preset: Preset) -> dict[str, list[str]]:
     """Group the tasks beside the questions by row of Table 2. Where all are of one kind, `BOTH` is their row."""
     tasks = {CHOICES: [], SENTENCES: []}
     for task in preset.tasks.tasks:
-        tasks[CHOICES if head_of(preset, task).kind == "choices" else SENTENCES].append(task)
+        tasks[CHOICES if choose_head(preset, task).kind == "choices" else SENTENCES].append(task)
     return {QA: [], **(tasks if all(tasks.values()) else {}), BOTH: [*tasks[CHOICES], *tasks[SENTENCES]]}
 
 
-def row_of(weight: float) -> str:
+def name_row(weight: float) -> str:
     """Return the paper's name for a row of Table 1."""
     return f"QA({weight:g})+MCC+SC"
 
 
-def weights(preset: Preset) -> list[float]:
+def list_weights(preset: Preset) -> list[float]:
     """List the weights of Table 1, including the weight of the other tables."""
     return sorted({*preset.mtdnn.weights, preset.mtdnn.weight})
 
 
-def rows(preset: Preset, seed: int) -> dict[str, Reader]:
+def name_rows(preset: Preset, seed: int) -> dict[str, Reader]:
     """Name the readers of a seed: Table 1 varies the weight, Table 2 the tasks, Table 3 has a larger encoder."""
-    beside, settings = tasks_beside(preset), preset.mtdnn
+    beside, settings = group_tasks(preset), preset.mtdnn
 
     def row(name: str, weight: float = settings.weight, encoder: str = preset.encoder) -> Reader:
         encoded = preset.model_copy(update={"encoder": encoder})
-        return reader(encoded.drawn(seed), seed, name, beside[name], weight, general(encoded))
+        return name_reader(encoded.drawn(seed), seed, name, beside[name], weight, name_general_reader(encoded))
 
-    table1 = {row_of(weight): row(BOTH, weight) for weight in weights(preset)}
+    table1 = {name_row(weight): row(BOTH, weight) for weight in list_weights(preset)}
     table2 = {name: row(name) for name in beside}
     table3 = {f"{name}{LARGER}": row(name, encoder=settings.large) for name in (QA, BOTH) if settings.large}
     return table1 | table2 | table3
@@ -118,11 +118,11 @@ class Replies(NamedTuple):
 
 def test_readers(preset: Preset) -> Plan:
     """Train the readers of all tables and have them reply. Returns `Models`, and `Replies` by row and seed."""
-    models, tested, task = Models(preset), {}, questions(preset)
+    models, tested, task = Models(preset), {}, find_question_task(preset)
     for seed in range(preset.seeds):
-        for row, model in rows(preset, seed).items():
+        for row, model in name_rows(preset, seed).items():
             models.add(row, seed, {task: model})
-    predictions = yield {part: shared.predictions_of(models, part) for part in ("valid", "test")}
+    predictions = yield {part: shared.predict_part(models, part) for part in ("valid", "test")}
     for cell, predicted in predictions["test"].items():
         limit = threshold(predicted.preset, task, predictions["valid"][cell].values()[task])  # section 3.1.5
         tested[cell] = Replies(examples_of(predicted.preset, task, "test"), predicted.values()[task], limit)
@@ -147,20 +147,20 @@ def table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: s
         for column, part in {ALL: scores, **metrics.by_answerability(examples, scores)}.items():
             cells[name, column, seed] = part
     never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
-    facts = {"claims": claims, "notes": [*notes(preset), never], "training_seconds": models.seconds}
+    facts = {"claims": claims, "notes": [*make_notes(preset), never], "training_seconds": models.seconds}
     return {**shared.f1_and_em(cells), **facts, "baselines": [baseline]}
 
 
 def table1(preset: Preset) -> Plan:
     """Make Table 1: questions drawn more or less often, and questions alone."""
-    weight, least, alone = preset.mtdnn.weight, weights(preset)[0], "QA(1.0)"
-    others = [(f"{least:g}", row_of(least))] * (weight > least) + [("all", alone)]
+    weight, least, alone = preset.mtdnn.weight, list_weights(preset)[0], "QA(1.0)"
+    others = [(f"{least:g}", name_row(least))] * (weight > least) + [("all", alone)]
     text = f"taking {weight:g} of the batches from the questions is better than"
     claims = [
-        Claim(text=f"{text} {name}", above=row_of(weight), below=row, columns=[ALL], primary=number == 0)
+        Claim(text=f"{text} {name}", above=name_row(weight), below=row, columns=[ALL], primary=number == 0)
         for number, (name, row) in enumerate(others)
     ]
-    rows = {row_of(weight): row_of(weight) for weight in weights(preset)} | {alone: QA}
+    rows = {name_row(weight): name_row(weight) for weight in list_weights(preset)} | {alone: QA}
     return (yield from table(preset, rows, claims, alone))
 
 
@@ -182,8 +182,8 @@ def figure3(table: Record) -> dict:
 
 def table2(preset: Preset) -> Plan:
     """Make Table 2: which tasks beside the questions."""
-    rows = {row: row for row in tasks_beside(preset)}
-    claims = [shared.better(BOTH, row, columns=[ALL], primary=row == QA) for row in rows if row != BOTH]
+    rows = {row: row for row in group_tasks(preset)}
+    claims = [shared.state_better(BOTH, row, columns=[ALL], primary=row == QA) for row in rows if row != BOTH]
     return (yield from table(preset, rows, claims))
 
 
@@ -197,7 +197,7 @@ def table3(preset: Preset) -> Plan:
     """Make Table 3: Table 2's first and last row with a larger encoder; nothing where the preset names none."""
     if not preset.mtdnn.large:
         return {}
-    claims = [shared.better(BOTH, QA, columns=[ALL], primary=True)]
+    claims = [shared.state_better(BOTH, QA, columns=[ALL], primary=True)]
     return (yield from table(preset, {row: f"{row}{LARGER}" for row in (QA, BOTH)}, claims))
 
 
@@ -222,7 +222,7 @@ OUTCOMES = ("better", "worse")
 SHOWN = 3  # cases of each kind
 
 
-def change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
+def classify_change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
     """Classify an answer beside the one ``before`` by `KINDS` and, by F1, `OUTCOMES`; None where F1 is the same."""
     old, new = (metrics.f1(text, example.answers, no_answer=no_answer) for text in (before, after))
     if old == new:
@@ -238,27 +238,27 @@ def change(example: Example, before: str, after: str, no_answer: bool) -> tuple[
 def answers(preset: Preset) -> Plan:
     """Count how answers differ from those of the reader of questions alone, with the first cases of each kind."""
     _, tested = yield from test_readers(preset)
-    no_answer, rows = preset.data.may_be_unanswerable(questions(preset)), list(tasks_beside(preset))[1:]
+    no_answer, rows = preset.data.may_be_unanswerable(find_question_task(preset)), list(group_tasks(preset))[1:]
     texts, scores = {cell: replies.answers() for cell, replies in tested.items()}, []
     for row, seed in product(rows, range(preset.seeds)):
         answered = zip(tested[row, seed].examples, texts[QA, seed], texts[row, seed], strict=True)
-        changes = [change(*each, no_answer) for each in answered]
+        changes = [classify_change(*each, no_answer) for each in answered]
         for outcome, kind in product(OUTCOMES, KINDS):
             share = 100 * changes.count((kind, outcome)) / len(changes)
             scores.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=share))
     cases = {f"{kind}: {outcome}": [] for kind, outcome in product(KINDS, OUTCOMES)}
     for example, before, after in zip(tested[BOTH, 0].examples, texts[QA, 0], texts[BOTH, 0], strict=True):
-        if changed := change(example, before, after, no_answer):
+        if changed := classify_change(example, before, after, no_answer):
             expected = " / ".join(dict.fromkeys(example.answers)) or "no answer"
             case = {"question": example.question, "expected": expected, QA: before or "-", BOTH: after or "-"}
             cases[": ".join(changed)].append(case)
     shown = {name: of_kind[:SHOWN] for name, of_kind in cases.items()}
-    return {"scores": scores, "payload": {"cases": shown}, "notes": notes(preset)}
+    return {"scores": scores, "payload": {"cases": shown}, "notes": make_notes(preset)}
 
 
-def notes(preset: Preset) -> list[str]:
+def make_notes(preset: Preset) -> list[str]:
     """State how the rows were made."""
-    task, first, loop = questions(preset), general(preset), preset.training
+    task, first, loop = find_question_task(preset), name_general_reader(preset), preset.training
     sizes = ", ".join(f"{name} {len(examples_of(preset, name, 'train')):,}" for name in [task, *preset.tasks.tasks])
     notes = [
         f"epochs of the questions: {loop.epochs:g}; {loop.optimizer}, learning rate {loop.learning_rate:g}, batches of "
@@ -276,7 +276,7 @@ def notes(preset: Preset) -> list[str]:
 def keep(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the reader with all tasks that is best on validation, task by task, with a README.md of Table 2's record."""
     models, tested = yield from test_readers(preset)
-    _, model = shared.best_of(models, BOTH)[questions(preset)]
+    _, model = shared.choose_best(models, BOTH)[find_question_task(preset)]
     save = partial(Reader.save_task, null_threshold=tested[BOTH, model.seed].limit)
     for task, head in model.heads().items():
         shared.keep_models({task: (BOTH, model)}, folder, table, shared.USES[head.kind], save)
@@ -292,10 +292,8 @@ CARD = Paper(
         Artefact("table2", "MtDNN, Table 2: which tasks help", average=False),
         Artefact("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
         Artefact("table3", "MtDNN, Table 3: a larger encoder", average=False),
-        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False, ours=True),
-        Artefact(
-            "answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False, True
-        ),
+        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False),
+        Artefact("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
     ),
     notebooks=(
         Notebook("15_mtdnn_main", (table1, table2, table3), lambda p: "" if p.tasks.tasks else ABSENT),

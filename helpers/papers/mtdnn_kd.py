@@ -69,7 +69,7 @@ class Student(MultiTaskTraining):
         return student_loss(terms["label"], output.logits, batch["label"], batch["teacher_targets"], self.soft)
 
 
-def training(
+def name_training(
     preset: Preset, label: str, tasks: Iterable[str], kind: type[MultiTaskTraining] = MultiTaskTraining, **parts
 ) -> MultiTaskTraining:
     """Name a training on some tasks, selected by all of them."""
@@ -79,83 +79,83 @@ def training(
     return kind(preset=preset, label=label, **common, **parts)
 
 
-def mt_dnn(preset: Preset, seed: int, number: int, label: str = "MT-DNN", **parts) -> MultiTaskTraining:
+def name_mt_dnn(preset: Preset, seed: int, number: int, label: str = "MT-DNN", **parts) -> MultiTaskTraining:
     """Name one of a seed's MT-DNNs on all tasks; its ``number`` decides initialisation and dropout (section 4.1)."""
     dropouts, number_of_all = preset.mtdnn_kd.dropouts, seed * preset.mtdnn_kd.models + number
     label, dropout = f"{label}, seed {seed}, model {number + 1}", dropouts[number % len(dropouts)]
-    return training(preset, label, preset.tasks.tasks, seed=number_of_all, dropout=dropout, **parts)
+    return name_training(preset, label, preset.tasks.tasks, seed=number_of_all, dropout=dropout, **parts)
 
 
-def tuned(label: str, task: str, model: MultiTaskTraining, *, fresh: bool = False) -> MultiTaskTraining:
+def name_tuning(label: str, task: str, model: MultiTaskTraining, *, fresh: bool = False) -> MultiTaskTraining:
     """Name the fine-tuning of a model on one task (section 2.1), with a ``fresh`` head in an ensemble (section 3)."""
     settings, changes = model.preset.mtdnn_kd, {"epochs": model.preset.mtdnn_kd.tuning_epochs}
     if settings.tuning_learning_rate:
         changes["learning_rate"] = settings.tuning_learning_rate
     parts = {"seed": model.seed, "dropout": model.dropout, "start": model, "fresh": fresh, "changes": changes}
-    return training(model.preset, f"{label} on {task}, from {model.label}", [task], **parts)
+    return name_training(model.preset, f"{label} on {task}, from {model.label}", [task], **parts)
 
 
 SINGLE, MTDNN, STUDENT, ENSEMBLE = "BERT", "MT-DNN", "MT-DNN_KD", "MT-DNN-ensemble"
 SOFT_ALONE, UNLABELLED = "MT-DNN_KD, soft targets alone", "MT-DNN_KD, unlabelled texts too"  # not in the paper
 
 
-def distillation(preset: Preset, seed: int) -> Plan:
+def distil(preset: Preset, seed: int) -> Plan:
     """Train the rows of Tables 2 and 3. Returns for each row the models of each task, several in an ensemble."""
     settings, tasks = preset.mtdnn_kd, list(preset.tasks.tasks)
 
     # MT-DNNs that differ in initialisation and dropout (Algorithm 1, section 4.1)
-    models = [mt_dnn(preset, seed, number) for number in range(settings.models)]
+    models = [name_mt_dnn(preset, seed, number) for number in range(settings.models)]
     yield models
 
     # The best on validation, each fine-tuned on a task with a new head, are its ensemble
-    members = best(models, chosen_by(preset))[: settings.members]
-    ensembles = {task: tuple(tuned(ENSEMBLE, task, model, fresh=True) for model in members) for task in tasks}
+    members = rank(models, list_choosers(preset))[: settings.members]
+    ensembles = {task: tuple(name_tuning(ENSEMBLE, task, model, fresh=True) for model in members) for task in tasks}
 
     # The ensembles of some tasks teach students by their soft targets (Eqs. 3, 4)
     students = {}
-    for row, (parts, soft) in students_of(preset, seed).items():
+    for row, (parts, soft) in choose_students(preset, seed).items():
         teachers = {}
         for part in parts:
-            of_tasks = {task: ensembles[task] for task in taught(preset) if examples_of(preset, task, part)}
+            of_tasks = {task: ensembles[task] for task in list_taught(preset) if examples_of(preset, task, part)}
             label = f"soft targets, {part}, seed {seed}"
             teachers[part] = Predictions(preset=preset, label=label, models=of_tasks, part=part)
-        students[row] = mt_dnn(preset, seed, 0, row, kind=Student, teachers=teachers, soft=soft)
+        students[row] = name_mt_dnn(preset, seed, 0, row, kind=Student, teachers=teachers, soft=soft)
 
     # BERT reads each task alone, for as many epochs as MT-DNN; MT-DNN and the students are fine-tuned (section 2.1)
     alone = {"seed": models[0].seed, "dropout": models[0].dropout}
     alone["changes"] = {"epochs": preset.training.epochs + settings.tuning_epochs}
-    rows = {SINGLE: {task: (training(preset, f"{SINGLE}, {task}, seed {seed}", [task], **alone),) for task in tasks}}
+    rows = {SINGLE: {t: (name_training(preset, f"{SINGLE}, {t}, seed {seed}", [t], **alone),) for t in tasks}}
     for row, model in {MTDNN: models[0], **students}.items():
-        rows[row] = {task: (tuned(row, task, model),) for task in tasks}
+        rows[row] = {task: (name_tuning(row, task, model),) for task in tasks}
     rows[ENSEMBLE] = ensembles
     yield [model for of_task in rows.values() for members in of_task.values() for model in members]
     return rows
 
 
-def best(models: Sequence[MultiTaskTraining], tasks: Sequence[str]) -> list[MultiTaskTraining]:
+def rank(models: Sequence[MultiTaskTraining], tasks: Sequence[str]) -> list[MultiTaskTraining]:
     """Sort trained models by their validation scores on some tasks, best first; of equal ones the earlier is first."""
     return sorted(models, key=lambda model: -sum(model.best_scores()[task] for task in tasks))
 
 
-def taught(preset: Preset) -> list[str]:
+def list_taught(preset: Preset) -> list[str]:
     """List the tasks whose ensembles teach."""
     return [task for task in preset.mtdnn_kd.taught if task in preset.tasks.tasks]
 
 
-def chosen_by(preset: Preset) -> list[str]:
+def list_choosers(preset: Preset) -> list[str]:
     """List the tasks that choose the ensembles' members; all, where the preset's are not among its tasks."""
     return [task for task in preset.mtdnn_kd.chosen_by if task in preset.tasks.tasks] or list(preset.tasks.tasks)
 
 
-def students_of(preset: Preset, seed: int) -> dict[str, tuple[list[str], float]]:
+def choose_students(preset: Preset, seed: int) -> dict[str, tuple[list[str], float]]:
     """Choose the students of a seed: by row the parts that the teachers predict, and the weight of the soft targets."""
-    if not taught(preset):
+    if not list_taught(preset):
         return {}
     settings = preset.mtdnn_kd
     rows = {STUDENT: (["train"], settings.soft)}
     if seed < (settings.other_seeds or preset.seeds):
         rows[SOFT_ALONE] = (["train"], 1.0)
-        if any(examples_of(preset, task, "unlabelled") for task in taught(preset)):
+        if any(examples_of(preset, task, "unlabelled") for task in list_taught(preset)):
             rows[UNLABELLED] = (["train", "unlabelled"], settings.soft)
     return rows
 
@@ -166,10 +166,10 @@ PAIRS = {"RTE": "MNLI", "MRPC": "QQP"}  # tasks of one type, the smaller first (
 METRICS = {"matthews": "Matthews", "accuracy": "accuracy", "f1": "F1", "pearson": "Pearson", "spearman": "Spearman"}
 
 
-def models_of(preset: Preset) -> Plan:
+def train_models(preset: Preset) -> Plan:
     """Train the rows of Tables 2 and 3 with every seed. Returns their `Models`, with tasks for domains."""
     seeds, models = range(preset.seeds), Models(preset)
-    rows = yield {seed: distillation(preset.drawn(seed), seed) for seed in seeds}
+    rows = yield {seed: distil(preset.drawn(seed), seed) for seed in seeds}
     for seed in seeds:
         for row, of_task in rows[seed].items():
             models.add(row, seed, of_task)
@@ -186,10 +186,10 @@ def table1(preset: Preset) -> dict:
     return {"scores": scores, "notes": [f"scored by: {', '.join(metrics)}"]}
 
 
-def predicted_tests(models: Models, rows: Iterable[str]) -> Plan:
+def predict_tests(models: Models, rows: Iterable[str]) -> Plan:
     """Have rows predict the test parts. Returns row, task, seed, examples, predictions and scores by metric of each."""
     tests = []
-    for (row, seed), predictions in (yield from shared.predictions_of(models, rows=rows)).items():
+    for (row, seed), predictions in (yield from shared.predict_part(models, rows=rows)).items():
         for task, values in predictions.values().items():
             examples = examples_of(predictions.preset, task, "test")
             tests.append((row, task, seed, examples, values, score(predictions.preset, task, "test", values)))
@@ -198,9 +198,9 @@ def predicted_tests(models: Models, rows: Iterable[str]) -> Plan:
 
 def table2(preset: Preset) -> Plan:
     """Make Table 2: the score of each task, the mean of its metrics, with every example's where that is accuracy."""
-    models, scores, hits = (yield from models_of(preset)), [], {}
+    models, scores, hits = (yield from train_models(preset)), [], {}
     rows = [row for row in models.of_rows if row != ENSEMBLE]
-    for row, task, seed, examples, values, by_metric in (yield from predicted_tests(models, rows)):
+    for row, task, seed, examples, values, by_metric in (yield from predict_tests(models, rows)):
         scores.append(Score(method=row, column=task, seed=seed, value=main_score(by_metric)))
         if list(by_metric) == ["accuracy"]:
             hits[row, task, seed] = 100.0 * (values.argmax(1) == [example.label for example in examples])
@@ -208,13 +208,13 @@ def table2(preset: Preset) -> Plan:
         **records.scored(hits),
         "scores": scores,
         "baselines": [MTDNN, SINGLE],
-        "claims": claims(preset),
-        "notes": [*notes(preset), *steps_of_students(models)],
+        "claims": state_claims(preset),
+        "notes": [*make_notes(preset), *state_steps(models)],
         "training_seconds": models.seconds,
     }
 
 
-def steps_of_students(models: Models) -> list[str]:
+def state_steps(models: Models) -> list[str]:
     """State the steps on all tasks of the students with and without texts that have no label, where there are both."""
     if UNLABELLED not in models.of_rows:
         return []
@@ -222,14 +222,14 @@ def steps_of_students(models: Models) -> list[str]:
     return [f"steps on all tasks: {', '.join(f'{row} {number:,}' for row, number in steps.items())}"]
 
 
-def claims(preset: Preset) -> list[Claim]:
+def state_claims(preset: Preset) -> list[Claim]:
     """State what section 4.2 claims of the student and MT-DNN."""
-    if not taught(preset):
-        return [shared.better(MTDNN, SINGLE, primary=True)]
-    claims = [shared.better(MTDNN, SINGLE), shared.better(STUDENT, MTDNN, primary=True)]
+    if not list_taught(preset):
+        return [shared.state_better(MTDNN, SINGLE, primary=True)]
+    claims = [shared.state_better(MTDNN, SINGLE), shared.state_better(STUDENT, MTDNN, primary=True)]
     sizes = {task: len(examples_of(preset, task, "train")) for task in preset.tasks.tasks}
-    if untaught := [task for task in sizes if task not in taught(preset)]:
-        claims.append(shared.better(STUDENT, MTDNN, on=" on tasks without a teacher", columns=untaught))
+    if untaught := [task for task in sizes if task not in list_taught(preset)]:
+        claims.append(shared.state_better(STUDENT, MTDNN, on=" on tasks without a teacher", columns=untaught))
     for few, many in PAIRS.items():
         if sizes.get(few, np.inf) < sizes.get(many, 0):
             than = {"columns": [few], "than": [STUDENT, MTDNN], "than_columns": [many]}
@@ -240,33 +240,33 @@ def claims(preset: Preset) -> list[Claim]:
 
 def table3(preset: Preset) -> Plan:
     """Make Table 3: every metric of the student beside the ensembles."""
-    models, scores = (yield from models_of(preset)), []
-    for row, task, seed, *_, by_metric in (yield from predicted_tests(models, (SINGLE, MTDNN, STUDENT, ENSEMBLE))):
+    models, scores = (yield from train_models(preset)), []
+    for row, task, seed, *_, by_metric in (yield from predict_tests(models, (SINGLE, MTDNN, STUDENT, ENSEMBLE))):
         for metric, value in by_metric.items():
             column = task if len(by_metric) == 1 else f"{task}, {METRICS[metric]}"
             scores.append(Score(method=row, column=column, seed=seed, value=value))
     columns = [column for column in dict.fromkeys(score.column for score in scores) if column != NOT_PRINTED]
-    claims = [shared.better(ENSEMBLE, MTDNN, columns=columns)]
+    claims = [shared.state_better(ENSEMBLE, MTDNN, columns=columns)]
     if STUDENT in models.of_rows:
         text = f"{STUDENT} keeps at least {NEARLY_ALL:.0%} of what the ensembles gain over {MTDNN}"
         gain = {"than": [ENSEMBLE, MTDNN], "times": NEARLY_ALL, "columns": columns, "primary": True}
         claims.append(Claim(text=text, above=STUDENT, below=MTDNN, **gain))
-    facts = [*notes(preset), "averages are over columns, so a task of two metrics counts twice"]
+    facts = [*make_notes(preset), "averages are over columns, so a task of two metrics counts twice"]
     if NOT_PRINTED in preset.tasks.tasks:
         facts.append(f"claims leave out {NOT_PRINTED}, which the paper's table does not have; AVE. includes it")
     return {"scores": scores, "baselines": [MTDNN], "claims": claims, "notes": facts}
 
 
-def notes(preset: Preset) -> list[str]:
+def make_notes(preset: Preset) -> list[str]:
     """State how the rows were made."""
     settings, loop, rates = preset.mtdnn_kd, preset.training, ", ".join(f"{d:g}" for d in preset.mtdnn_kd.dropouts)
-    teach = f"they teach {', '.join(taught(preset)) or 'no task, so there is no student'}"
+    teach = f"they teach {', '.join(list_taught(preset)) or 'no task, so there is no student'}"
     return [
         f"epochs on all tasks together: {loop.epochs:g}, {loop.optimizer}, learning rate {loop.learning_rate:g}, "
         f"batches of {loop.batch_size}; then on one: {settings.tuning_epochs:g}",
         f"epochs of {SINGLE}: {loop.epochs + settings.tuning_epochs:g}, as many as {MTDNN} sees of each task",
         f"ensembles: the {min(settings.members, settings.models)} of {settings.models} models, of dropout {rates} in "
-        f"turns, that are best on validation of {' and '.join(chosen_by(preset))}; {teach}",
+        f"turns, that are best on validation of {' and '.join(list_choosers(preset))}; {teach}",
     ]
 
 

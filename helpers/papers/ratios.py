@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from helpers.data.load import label_names, load_texts
 from helpers.engine import Plan
 from helpers.loop import training_device
-from helpers.papers import shared
-from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student, accuracies, averages, notes, train
+from helpers.papers import hrkd, shared
+from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.texts import mean_tokens, predict
@@ -20,7 +20,7 @@ from helpers.texts import mean_tokens, predict
 SAME, DIFFERENT = "same label", "different labels"
 
 
-def ratios_of_texts(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compute what a trained student's relations say of batches of one test text per domain, the N-th of each.
 
     Returns ratios N×V×D, shares N×D×V×V (the last axis: of levels in the graph of a level), and labels N×D.
@@ -38,7 +38,7 @@ def ratios_of_texts(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return ratios, shares, np.stack([texts.labels["label"] for texts in sequences], 1)
 
 
-def label_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, float]:
+def average_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, float]:
     """Average the absolute difference of two domains' values where their texts have the same label, and where not.
 
     Each pair of domains counts alike, so that domains that differ anyhow are not taken for labels that do.
@@ -55,27 +55,27 @@ def label_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, fl
 
 def table5(preset: Preset) -> Plan:
     """Make Table 5: ratios of texts of which all but one have the same label. It has the claim about all texts."""
-    models, scores = (yield from train(preset, "reviews", ("HRKD",))), []
-    values = [ratios_of_texts(models.first("HRKD", seed)) for seed in range(preset.seeds)]
+    models, scores = (yield from hrkd.train(preset, "reviews", ("HRKD",))), []
+    values = [compute_ratios(models.first("HRKD", seed)) for seed in range(preset.seeds)]
     for seed, (ratios, shares, labels) in enumerate(values):
         flat_shares = shares.reshape(*labels.shape, -1).transpose(0, 2, 1)
         for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
-            gaps = label_gaps(of_domains, labels).items()
+            gaps = average_gaps(of_domains, labels).items()
             scores += [Score(method=row, column=column, seed=seed, value=100 * gap) for row, gap in gaps]
     text = "the ratios of texts with the same label are nearer to each other"
     claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
-    parts = one_place(models.first("HRKD", 0), len(preset.reviews.domains) - 1, *values[0])
+    parts = show_place(models.first("HRKD", 0), len(preset.reviews.domains) - 1, *values[0])
     note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
     return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], note]}
 
 
 def table6(preset: Preset) -> Plan:
     """Make Table 6: ratios of texts of which half have one label."""
-    student = (yield from train(preset, "reviews", ("HRKD",))).first("HRKD", 0)
-    return one_place(student, (len(preset.reviews.domains) + 1) // 2, *ratios_of_texts(student))
+    student = (yield from hrkd.train(preset, "reviews", ("HRKD",))).first("HRKD", 0)
+    return show_place(student, (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
 
 
-def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
+def show_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
     """Show the texts at the first place of the domains' test parts where about ``same`` of them have the last label.
 
     That is "positive", as in the paper's tables.
@@ -101,25 +101,25 @@ def one_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarra
 
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
-    models, scores = (yield from train(preset, "reviews", (*ABLATIONS, *VARIANTS))), []
+    models, scores = (yield from hrkd.train(preset, "reviews", (*ABLATIONS, *VARIANTS))), []
     for row, seed in product(models.of_rows, range(preset.seeds)):
         result = models.first(row, seed).result()
         for step, _, details in result["validation"]:
             if "ratios" in details:
-                moved, x = weight_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
+                moved, x = measure_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
                 scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
-    return {"scores": scores, "payload": {"x": "% of the training"}, "notes": notes(preset, "reviews")}
+    return {"scores": scores, "payload": {"x": "% of the training"}, "notes": hrkd.make_notes(preset, "reviews")}
 
 
-def weight_moved(ratios_VxD: np.ndarray) -> float:
+def measure_moved(ratios_VxD: np.ndarray) -> float:
     """Return the percentage of a level's weight that separates the ratios from equal ones, averaged over levels."""
     return float(50 * np.abs(ratios_VxD - 1 / ratios_VxD.shape[1]).sum(1).mean())
 
 
 def compression(preset: Preset) -> Plan:
     """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
-    parts, scores = (yield from accuracies(preset, "reviews", (HRKD, OURS))), []
-    models, accuracy = (yield from train(preset, "reviews", (HRKD, OURS))), averages(parts)
+    parts, scores = (yield from hrkd.compute_accuracies(preset, "reviews", (HRKD, OURS))), []
+    models, accuracy = (yield from hrkd.train(preset, "reviews", (HRKD, OURS))), hrkd.average_accuracies(parts)
     for seed in range(preset.seeds):
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
         texts = pair[HRKD].sequences("test")
@@ -134,7 +134,7 @@ def compression(preset: Preset) -> Plan:
         }
         for size, how in {1: "one at a time", 32: "32 at a time"}.items():
             work = {row: partial(predict, model, texts, "fp32", batch_size=size) for row, model in loaded.items()}
-            seconds = shared.seconds_in_turns(work, repeats=3)
+            seconds = shared.time_in_turns(work, repeats=3)
             values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
             values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
         cell = {"column": CORPORA["reviews"], "seed": seed}

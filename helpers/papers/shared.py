@@ -62,15 +62,15 @@ class Models:
     @property
     def seconds(self) -> float:
         """Seconds of all trainings, each counted once, whenever they ran."""
-        return training_seconds(model for row, seed in self.needs for model in self.trainings(row, seed))
+        return add_up_seconds(model for row, seed in self.needs for model in self.trainings(row, seed))
 
 
-def training_seconds(tasks: Iterable[Task]) -> float:
+def add_up_seconds(tasks: Iterable[Task]) -> float:
     """Add up the seconds of all distinct trainings among tasks and what they need, whenever they ran."""
     return sum(training.result()["seconds"] for training in trainings_of(*tasks))
 
 
-def costs(models: Models) -> pd.DataFrame:
+def tabulate_costs(models: Models) -> pd.DataFrame:
     """Tabulate what each row costs with its first seed.
 
     Columns are the optimiser steps of one tested model from the pretrained encoder on, stage by stage and together, and
@@ -113,26 +113,26 @@ def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, toget
     return {cell: (name, [tasks[cell].texts()[name]]) for cell, (_, name) in cells.items()}
 
 
-def scored_cells(preset: Preset, texts: Texts) -> dict[Cell, metrics.Scores]:
+def score_cells(preset: Preset, texts: Texts) -> dict[Cell, metrics.Scores]:
     """Score each question of each cell, averaged over its readers; see `metrics.adversarial_scores`."""
     cells = {}
     for cell, (name, answers) in texts.items():
         examples = question_set(preset.drawn(cell[2]).data, name)
         scores = [metrics.adversarial_scores(examples, metrics.score(examples, of_reader)) for of_reader in answers]
         em, f1 = np.mean([score.em for score in scores], axis=0), np.mean([score.f1 for score in scores], axis=0)
-        cells[cell] = metrics.Scores(scores[0].ids, em, f1)
+        cells[cell] = metrics.Scores(em, f1)
     return cells
 
 
-def mean_f1(preset: Preset, texts: Texts) -> dict[Cell, float]:
+def average_f1(preset: Preset, texts: Texts) -> dict[Cell, float]:
     """Average F1 over the questions of each cell."""
-    return {cell: float(scores.f1.mean()) for cell, scores in scored_cells(preset, texts).items()}
+    return {cell: float(scores.f1.mean()) for cell, scores in score_cells(preset, texts).items()}
 
 
 def test_f1(preset: Preset, readers: dict[tuple, Training]) -> Plan:
     """Return F1 of readers on test questions, by the same keys, whose second part is the seed, the last the domain."""
     cells = {(key, key[-1], key[1]): ((reader,), f"test/{key[-1]}") for key, reader in readers.items()}
-    f1 = mean_f1(preset, (yield from answer_sets(preset, cells)))
+    f1 = average_f1(preset, (yield from answer_sets(preset, cells)))
     return {key: value for (key, *_), value in f1.items()}
 
 
@@ -150,7 +150,7 @@ def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Pl
         for row, domain, seed, members in models
         for column, name in columns(domain).items()
     }
-    scored = scored_cells(models.preset, (yield from answer_sets(models.preset, cells)))
+    scored = score_cells(models.preset, (yield from answer_sets(models.preset, cells)))
     parts = records.scored({cell: scores.f1 for cell, scores in scored.items()})
     return {**parts, "training_seconds": models.seconds}
 
@@ -166,7 +166,7 @@ def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
     return pd.DataFrame(lines)
 
 
-def predictions_of(models: Models, part: str = "test", rows: Iterable[str] = (), tasks: Iterable[str] = ()) -> Plan:
+def predict_part(models: Models, part: str = "test", rows: Iterable[str] = (), tasks: Iterable[str] = ()) -> Plan:
     """Have models of several tasks predict a part of some tasks, or of all. Returns `Predictions` by row and seed."""
     predictions = {}
     for row, seeds in models.of_rows.items():
@@ -181,7 +181,7 @@ def predictions_of(models: Models, part: str = "test", rows: Iterable[str] = (),
     return predictions
 
 
-def gold_probabilities(models: Models, row: str) -> Plan:
+def tabulate_gold_probabilities(models: Models, row: str) -> Plan:
     """Tabulate the probability that a row's readers give to right answers, by domain; means over seeds."""
     tasks = [
         GoldProbability(preset=reader.preset, label=f"gold probability of {reader.label}", reader=reader, domain=domain)
@@ -194,7 +194,7 @@ def gold_probabilities(models: Models, row: str) -> Plan:
     return pd.DataFrame(rows).drop(columns="files").rename(columns=names).groupby("domain", sort=False).mean()
 
 
-def misleading_sentence(data: DataSettings) -> pd.DataFrame:
+def show_misleading_sentence(data: DataSettings) -> pd.DataFrame:
     """Show the first adversarial question with the sentence that is added to its passage, where there is one."""
     if not (sets := load_adversarial(data)):
         return pd.DataFrame()
@@ -215,19 +215,19 @@ def count_examples(settings: TextsSettings | TasksSettings) -> list[Score]:
     ]
 
 
-def better(above: str, below: str, verb: str = "is better than", on: str = "", **parts) -> Claim:
+def state_better(above: str, below: str, verb: str = "is better than", on: str = "", **parts) -> Claim:
     """State that one row beats another; "- ATT" is called the method "itself without ATT"."""
     named = f"itself without {below.lstrip('- ')}" if below.startswith("-") else below
     return Claim(text=f"{above} {verb} {named}{on}", above=above, below=below, **parts)
 
 
-def training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> str:
+def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> str:
     """State the number of training examples per domain."""
     sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(settings).items())
     return f"training {examples}: {sizes}"
 
 
-def seconds_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def time_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Time pieces of work in turns after a warm-up; return the median of ``repeats`` in seconds."""
     turns = [[timeit(function, number=1) for function in work.values()] for _ in range(repeats + 1)]
     return dict(zip(work, np.median(turns[1:], axis=0).tolist(), strict=True))
@@ -238,7 +238,7 @@ FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_sm
 FREE["length"] = "Length"
 
 
-def free_answers(preset: Preset, texts: Texts) -> dict:
+def score_free_answers(preset: Preset, texts: Texts) -> dict:
     """Make parts of a record: BLEU and ROUGE-L of one column's texts (`metrics.free_answers`), and their length.
 
     The length is another metric.
@@ -264,10 +264,10 @@ def free_answers(preset: Preset, texts: Texts) -> dict:
 FEW = 10  # questions of a type that are too few to speak of it
 
 
-def by_question_type(preset: Preset, texts: Texts) -> dict:
+def score_by_type(preset: Preset, texts: Texts) -> dict:
     """Make parts of a record: F1 of one column's texts by the question's type, of types with enough questions."""
     f1, sizes = {}, {}
-    for (row, column, seed), scores in scored_cells(preset, texts).items():
+    for (row, column, seed), scores in score_cells(preset, texts).items():
         name, _ = texts[row, column, seed]
         questions = {example.group: example.question for example in question_set(preset.drawn(seed).data, name)}
         for kind, numbers in by_type(questions.values()).items():
@@ -279,7 +279,7 @@ def by_question_type(preset: Preset, texts: Texts) -> dict:
     return {**records.scored(shown), "notes": [note]}
 
 
-def best_of(models: Models, row: str) -> dict[str, tuple[str, Training]]:
+def choose_best(models: Models, row: str) -> dict[str, tuple[str, Training]]:
     """Choose for each domain the seed of a row whose model has the best validation score. Return row and model."""
     seeds = list(models.of_rows[row].values())
     return {name: (row, max((of[name][0] for of in seeds), key=lambda model: model.best)) for name in seeds[0]}

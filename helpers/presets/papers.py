@@ -20,6 +20,7 @@ class Settings(pydantic.BaseModel):
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
+TRAINING = {"learning_rate", "clip", "batch_size", "epochs"}  # RMR's settings of its training
 
 
 class ImmSettings(Settings):
@@ -34,7 +35,7 @@ class ImmSettings(Settings):
     annealing: Literal["linear", "half", "constant"] = "linear"  # lambda (Eqs. 6, 11): 0 to 1, 1/2 to 1, or 1/2
     new_order: bool = True  # whether the order of questions is new in every round
     steps: Literal["equal", "epochs"] = "epochs"  # epochs over a reader's own questions, or equal for all readers
-    controls: bool = False  # whether rows of ours stand below Tables 1 and 3 and Figure 3
+    controls: bool = False  # whether rows that are not in the paper stand below Tables 1 and 3 and Figure 3
     other_seeds: NonNegativeInt = 0  # seeds of these rows below Table 1 and Figure 3; 0: all
     multi_domain_start: Literal["encoder", "theta"] = "encoder"  # what phi starts from (Algorithm 1, line 5)
     teach_multi_domain: bool = True  # False: -KD1, Eq. 6 without its divergence
@@ -58,11 +59,11 @@ class MnemonicSettings(Settings):
 
     def training(self) -> dict:
         """Return what RMR changes of the section [training]; it has no weight decay."""
-        changes = self.model_dump(include={"learning_rate", "clip", "batch_size", "epochs"})
+        changes = self.model_dump(include=TRAINING)
         return {name: value for name, value in changes.items() if value} | {"weight_decay": 0.0}
 
     def model(self) -> dict:
-        return self.model_dump(exclude={"learning_rate", "clip", "batch_size", "epochs"})
+        return self.model_dump(exclude=TRAINING)
 
 
 class A2dSettings(Settings):
@@ -74,7 +75,7 @@ class A2dSettings(Settings):
     answer_weight: NonNegativeFloat = 0.3  # gamma, the weight of the answer loss L_ANS
     attention_weight: NonNegativeFloat = 0.1  # delta, the weight of the attention loss L_ATT
     top_k: PositiveInt = 4  # best answers of a member among which the confusing one is looked for
-    # Lengths of trainings, in times the steps of the tables' readers, for curves of ours; empty: no curves.
+    # Lengths of trainings, in times the steps of the tables' readers, for curves not in the paper; empty: none.
     lengths: list[PositiveFloat] = Field([])
 
 
@@ -113,7 +114,7 @@ class MtDnnKdSettings(Settings):
     taught: list[str] = Field(["MNLI", "QQP", "RTE", "QNLI"])  # tasks with an ensemble as teacher
     chosen_by: list[str] = Field(["MNLI", "RTE"])  # tasks on whose validation parts members are chosen
     soft: float = Field(0.5, ge=0, le=1)  # weight of the soft targets, the teachers' probabilities
-    other_seeds: NonNegativeInt = 0  # seeds of the rows of ours, which no claim compares; 0: all
+    other_seeds: NonNegativeInt = 0  # seeds of the rows not in the paper, which no claim compares; 0: all
     tuning_epochs: PositiveFloat = 5.0  # of the training on one task after all together
     tuning_learning_rate: NonNegativeFloat = 0.0  # of that training; 0: as in [training]
     san: bool = False  # whether pairs of texts have a stochastic answer network as their head

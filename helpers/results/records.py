@@ -65,8 +65,6 @@ class Printed(Number):
 
 
 class Score(Number):
-    """A number of one run."""
-
     seed: Annotated[int, Field(ge=0)]
 
 
@@ -86,7 +84,7 @@ class Claim(Strict):
     times: float = optional(1.0)
     within: Annotated[float, Field(gt=0)] | None = optional(None)  # the two rows are at most that far apart
     primary: bool = optional(False)  # the paper's headline, at most one per record
-    control: bool = optional(False)  # a claim of ours
+    control: bool = optional(False)  # a claim that is not in the paper
     printed_for: str = optional("")  # the condition of the paper's number where it differs
 
 
@@ -134,12 +132,10 @@ class Record(Strict):
 
     @property
     def columns(self) -> list[str]:
-        """The columns that have a score, in order."""
         return list(dict.fromkeys(score.column for score in self.scores))
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds that have a score."""
         return sorted({score.seed for score in self.scores})
 
     def by_metric(self) -> list[Self]:

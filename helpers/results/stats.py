@@ -3,7 +3,7 @@
 Functions read one metric of a record (``Record.by_metric``). A row is a method, or a method at a position of a curve.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +30,11 @@ class Estimate(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a claim."""
+    """The outcome of a claim's test."""
 
     claim: Claim
     outcome: str
-    estimate: Estimate  # of our difference
+    estimate: Estimate  # of the difference in the record
     p: float | None  # corrected; None where nothing could be tested
     printed: float | None  # the paper's own difference; None where it prints no number
 
@@ -44,11 +44,10 @@ def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
 
     Methods share data and order in a seed, so a difference is computed per seed.
     """
-    scores, values = {(score.row, score.column, score.seed): score.value for score in record.scores}, []
-    for seed in record.seeds:
-        if all((row, column, seed) in scores for _, row, columns in terms for column in columns):
-            averages = [(weight, [scores[row, column, seed] for column in columns]) for weight, row, columns in terms]
-            values.append(float(sum(weight * np.mean(average) for weight, average in averages)))
+    scores: dict[int, dict[tuple[str, str], float]] = {seed: {} for seed in record.seeds}
+    for score in record.scores:
+        scores[score.seed][score.row, score.column] = score.value
+    values = [value for of_seed in scores.values() if (value := add_up(terms, of_seed)) is not None]
     if not values:
         return None
     error, freedom, over = np.nan, 1, ""
@@ -59,6 +58,13 @@ def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
         freedom, over = sum(len(column) - 1 for column in examples), "examples of one seed"
     mean, half = np.mean(values), stats.t.ppf(0.975, freedom) * error
     return Estimate(tuple(values), float(mean), float(mean - half), float(mean + half), over)
+
+
+def add_up(terms: Sequence[Term], values: Mapping[tuple[str, str], float]) -> float | None:
+    """Return the weighted sum of row averages of values by row and column; None where one is missing."""
+    if any((row, column) not in values for _, row, columns in terms for column in columns):
+        return None
+    return float(sum(weight * np.mean([values[row, column] for column in columns]) for weight, row, columns in terms))
 
 
 def _by_example(record: Record, terms: Sequence[Term]) -> list[np.ndarray]:
@@ -140,10 +146,7 @@ def printed(record: Record, claim: Claim) -> float | None:
     values = {(number.row, number.column): number.value for number in record.paper}
     columns = list(dict.fromkeys(column for _, column in values))
     terms = terms_of(claim, [AVERAGE] if AVERAGE in columns else columns)
-    if not values or any((row, column) not in values for _, row, columns in terms for column in columns):
-        return None
-    averages = [(weight, [values[row, column] for column in columns]) for weight, row, columns in terms]
-    return float(sum(weight * np.mean(average) for weight, average in averages))
+    return add_up(terms, values) if values else None
 
 
 def decimals(record: Record) -> int:
