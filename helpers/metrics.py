@@ -118,7 +118,7 @@ def adversarial_scores(examples: Sequence[Example], scores: Scores) -> Scores:
     return Scores(scores.em[worst], scores.f1[worst])
 
 
-def by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, Scores]:
+def split_by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, Scores]:
     """Split scores into SQuAD 2.0's "HasAns" and "NoAns", each where there is such a question."""
     answerable = np.array([bool(example.answers) for example in examples])
     parts = {"HasAns": answerable, "NoAns": ~answerable}

@@ -74,7 +74,7 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
 
 def test_readers_start_from_another_one_or_from_general_questions(preset, trained):
     models, _ = trained
-    (single,) = models.of_rows["Single"][0]["trivia"]
+    (single,) = models.by_row["Single"][0]["trivia"]
     assert single.preset.encoder.endswith("/model")
     assert single.preset.random_layers == 0 == engine.run(domains.initialise(preset, "x", ""), None).random_layers
     with pytest.raises(UserError, match=r"^general: 'nowhere' is not there"):
@@ -115,8 +115,8 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
 
     monkeypatch.setattr(domains.imm, "train_methods", untrained)
     (_, wave), models = waves_of(domains.train_readers(preset, domains.select_methods("")))
-    assert list(models.of_rows) == [domains.ENSEMBLE, domains.DISTILLED] and len(wave) == 2 * 2 * 3
+    assert list(models.by_row) == [domains.ENSEMBLE, domains.DISTILLED] and len(wave) == 2 * 2 * 3
     for row, _, seed, members in models:
         assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row
     for methods in (["Single"], ["Single", domains.ENSEMBLE]):
-        assert list(waves_of(domains.train_readers(preset, methods))[1].of_rows) == methods[1:]
+        assert list(waves_of(domains.train_readers(preset, methods))[1].by_row) == methods[1:]

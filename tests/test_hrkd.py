@@ -280,7 +280,7 @@ def trained(module_results):
 
 
 def model_of(trained, row):
-    return trained.of_rows[row][0]["films"][0]
+    return trained.by_row[row][0]["films"][0]
 
 
 def test_a_saved_student_gives_the_same_logits_through_transformers_alone(trained):
@@ -336,7 +336,7 @@ def test_meta_kd_weights_texts_and_compares_views(trained):
 def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
     scores = run(hrkd.table3(smoke()), smoke())["scores"]
     record = Record.model_construct(title="Table 3", unit="accuracy", notes=["a note"], scores=scores)
-    students = {domain: (OURS, model) for domain, (model,) in trained.of_rows[OURS][0].items()}
+    students = {domain: (OURS, model) for domain, (model,) in trained.by_row[OURS][0].items()}
     shared.keep_models(students, str(tmp_path), record, "load('FOLDER')", texts.Classifier.save_head)
     for domain, (_, student) in students.items():
         (guess,) = pipeline("text-classification", str(tmp_path / domain))("a fine story")

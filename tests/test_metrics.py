@@ -14,7 +14,6 @@ from helpers.data.questions import read_questions
 from helpers.metrics import (
     adversarial_scores,
     best_threshold,
-    by_answerability,
     exact_match,
     f1,
     free_answers,
@@ -23,6 +22,7 @@ from helpers.metrics import (
     normalize_answer,
     normalize_characters,
     score,
+    split_by_answerability,
 )
 
 
@@ -174,12 +174,12 @@ def test_without_variants_the_scores_are_unchanged():
 def test_breakdown_by_answerability():
     examples = [question("a", "dog"), question("b"), question("c", "cat")]
     scores = score(examples, ["dog", "fox", ""])
-    parts = by_answerability(examples, scores)
+    parts = split_by_answerability(examples, scores)
     assert list(parts) == ["HasAns", "NoAns"]
     assert parts["HasAns"].em.tolist() == parts["HasAns"].f1.tolist() == [100, 0]
     assert parts["NoAns"].em.tolist() == parts["NoAns"].f1.tolist() == [0]
     assert parts["HasAns"].means() == {"em": 50, "f1": 50}
-    assert list(by_answerability(examples[:1], score(examples[:1], ["dog"]))) == ["HasAns"]
+    assert list(split_by_answerability(examples[:1], score(examples[:1], ["dog"]))) == ["HasAns"]
 
 
 def prediction(name: str, text: str, difference: float) -> SimpleNamespace:

@@ -133,7 +133,7 @@ def test_changes_are_counted_and_shown(monkeypatch):
     def plan(preset):
         gaps = {QA: 1.0, CHOICES: -1.0, SENTENCES: -1.0, BOTH: -1.0}  # of these, QA alone never answers
         tested = {(row, 0): Replies(examples, [Reply("Rome", gap)] * 10, 0.0) for row, gap in gaps.items()}
-        return SimpleNamespace(of_rows=gaps), tested
+        return SimpleNamespace(by_row=gaps), tested
         yield
 
     monkeypatch.setattr(mtdnn, "test_readers", plan)

@@ -112,11 +112,11 @@ def models(module_results):
 
 
 def test_soft_targets_are_the_mean_of_the_members(models):
-    members = models.of_rows[ENSEMBLE][0]["MNLI"]
+    members = models.by_row[ENSEMBLE][0]["MNLI"]
     alone = [Predictions(preset=m.preset, label="p", models={"MNLI": (m,)}, part="train") for m in members]
     for predictions in alone:
         predictions.do()
-    student = models.of_rows[STUDENT][0]["MNLI"][0].start
+    student = models.by_row[STUDENT][0]["MNLI"][0].start
     batches = student.batches()
     steps = {task: next(n for n in range(len(batches)) if batches.plan[n][0] == task) for task in ("MNLI", "CoLA")}
     batch = batches.at(steps["MNLI"])
@@ -124,7 +124,7 @@ def test_soft_targets_are_the_mean_of_the_members(models):
     expected = np.mean([predictions.values()["MNLI"][rows] for predictions in alone], axis=0)
     assert np.allclose(batch["teacher_targets"].cpu().numpy(), expected, atol=1e-6)
     assert "teacher_targets" not in batches.at(steps["CoLA"])
-    more = models.of_rows[UNLABELLED][0]["MNLI"][0].start.batches()
+    more = models.by_row[UNLABELLED][0]["MNLI"][0].start.batches()
     assert len(more) == len(batches) + len(TAUGHT)  # 8 more texts of each, which is a batch
 
 
@@ -132,7 +132,7 @@ def test_a_row_needs_its_teachers(models):
     # Two of three MT-DNNs, fine-tuned on four tasks, teach; then the student and its own six.
     numbers = {row: len(models.trainings(row, 0)) for row in (SINGLE, MTDNN, STUDENT)}
     assert numbers == {SINGLE: 6, MTDNN: 6 + 1, STUDENT: 2 + 2 * 4 + 1 + 6}
-    assert list(shared.tabulate_costs(models).index) == list(models.of_rows)
+    assert list(shared.tabulate_costs(models).index) == list(models.by_row)
 
 
 def test_a_score_is_the_mean_of_the_metrics_of_a_task(models):

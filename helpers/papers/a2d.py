@@ -298,7 +298,7 @@ def with_stories(preset: Preset) -> Preset:
 
 
 def table3(preset: Preset) -> Plan:
-    """Make Table 3: BLEU and ROUGE-L of free answers to `with_stories`."""
+    """Make Table 3: BLEU and ROUGE-L of free answers to questions about stories."""
     preset = with_stories(preset)
     kind, *_ = list_kinds(preset)
     models, student = name_rows(preset, [kind]), f"{kind} + A2D"
@@ -313,7 +313,7 @@ def table4(preset: Preset) -> Plan:
     models, scores = name_rows(preset, list_kinds(preset)), []
     yield [reader for *_, readers in models for reader in readers]
     for kind, seed in product(list_kinds(preset), range(preset.seeds)):
-        readers = {row: models.of_rows[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
+        readers = {row: models.by_row[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
         questions = question_set(preset.drawn(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
         windows, work = reading.windows_over(preset, questions), {}
@@ -324,8 +324,8 @@ def table4(preset: Preset) -> Plan:
         sizes = {row: sum(one.result()["parameters"] for one in members) / 1000 for row, members in readers.items()}
         values = {FASTER: {f"{kind} + A2D": slow / fast}, "seconds": seconds, "thousand parameters": sizes}
         cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed}
-        for metric, of_rows in values.items():
-            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in of_rows.items()]
+        for metric, by_row in values.items():
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in by_row.items()]
     return add_notes(models, {"scores": scores, "notes": [f"times are for {len(questions)} test questions"]})
 
 
@@ -335,7 +335,7 @@ def table5(preset: Preset) -> Plan:
     models, student = name_rows(preset, [kind], ABLATIONS), f"{kind} + A2D"
     parts, claims = (yield from score_columns(models, ABLATED)), []
     _, *columns = dict.fromkeys(score.column for score in parts["scores"])
-    for row, column in product([row for row in models.of_rows if "- " in row], columns):
+    for row, column in product([row for row in models.by_row if "- " in row], columns):
         primary = row.endswith("- ANS") and column == columns[-1]  # AddSent, where the paper loses most
         claims.append(beats(student, row, column, primary=primary, control=row.endswith(STAGED_WHOLE)))
     return {**parts, "baselines": [student], "claims": claims}
@@ -353,10 +353,7 @@ def figure4(preset: Preset) -> Plan:
 
 
 def steps(preset: Preset) -> Plan:
-    """Make curves of F1 by the steps of `name_controls` (not in the paper); nothing without ``a2d.lengths``.
-
-    They have no Dev, which selected the weights.
-    """
+    """Make curves of F1 by steps (not in the paper), not on Dev, which selects; nothing without ``a2d.lengths``."""
     if not preset.a2d.lengths:
         return {}
     kind, *_ = list_kinds(preset)

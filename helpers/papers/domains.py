@@ -65,10 +65,10 @@ def table(models: Models) -> Plan:
     """
     best = yield from choose_on_validation(models)
     chosen = {
-        seed: {name: models.of_rows[row][seed][name] for name, row in best.items()}
+        seed: {name: models.by_row[row][seed][name] for name, row in best.items()}
         for seed in range(models.preset.seeds)
     }
-    models = replace(models, of_rows=models.of_rows | {BEST: chosen})
+    models = replace(models, by_row=models.by_row | {BEST: chosen})
     parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
     claims = [shared.state_better(BEST, "Single", "beats")]
     facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "notes": state_sizes(models.preset)}

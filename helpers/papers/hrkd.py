@@ -307,7 +307,7 @@ def compute_accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) 
         for row, domain, seed, (model,) in models
     }
     yield tasks.values()
-    parts = records.scored({cell: task.hits(cell[1]) for cell, task in tasks.items()})
+    parts = records.make_scores({cell: task.hits(cell[1]) for cell, task in tasks.items()})
     return {**parts, "notes": make_notes(preset, corpus), "training_seconds": models.seconds}
 
 

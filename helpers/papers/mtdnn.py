@@ -137,14 +137,14 @@ def percent_unanswerable(tested: dict[tuple[str, int], Replies]) -> float:
 ALL = "all questions"
 
 
-def table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA) -> Plan:
+def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA) -> Plan:
     """Make Tables 1 to 3: F1 and EM of readers, by the name in the table, of questions with an answer and without."""
     models, tested = yield from test_readers(preset)
     cells = {}
     for (name, row), seed in product(rows.items(), range(preset.seeds)):
         examples = tested[row, seed].examples
         scores = metrics.score(examples, tested[row, seed].answers())
-        for column, part in {ALL: scores, **metrics.by_answerability(examples, scores)}.items():
+        for column, part in {ALL: scores, **metrics.split_by_answerability(examples, scores)}.items():
             cells[name, column, seed] = part
     never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
     facts = {"claims": claims, "notes": [*make_notes(preset), never], "training_seconds": models.seconds}
@@ -161,7 +161,7 @@ def table1(preset: Preset) -> Plan:
         for number, (name, row) in enumerate(others)
     ]
     rows = {name_row(weight): name_row(weight) for weight in list_weights(preset)} | {alone: QA}
-    return (yield from table(preset, rows, claims, alone))
+    return (yield from make_table(preset, rows, claims, alone))
 
 
 def figure3(table: Record) -> dict:
@@ -184,7 +184,7 @@ def table2(preset: Preset) -> Plan:
     """Make Table 2: which tasks beside the questions."""
     rows = {row: row for row in group_tasks(preset)}
     claims = [shared.state_better(BOTH, row, columns=[ALL], primary=row == QA) for row in rows if row != BOTH]
-    return (yield from table(preset, rows, claims))
+    return (yield from make_table(preset, rows, claims))
 
 
 def figure4(table: Record) -> dict:
@@ -198,7 +198,7 @@ def table3(preset: Preset) -> Plan:
     if not preset.mtdnn.large:
         return {}
     claims = [shared.state_better(BOTH, QA, columns=[ALL], primary=True)]
-    return (yield from table(preset, {row: f"{row}{LARGER}" for row in (QA, BOTH)}, claims))
+    return (yield from make_table(preset, {row: f"{row}{LARGER}" for row in (QA, BOTH)}, claims))
 
 
 def thresholds(preset: Preset) -> Plan:

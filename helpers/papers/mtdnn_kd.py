@@ -199,13 +199,13 @@ def predict_tests(models: Models, rows: Iterable[str]) -> Plan:
 def table2(preset: Preset) -> Plan:
     """Make Table 2: the score of each task, the mean of its metrics, with every example's where that is accuracy."""
     models, scores, hits = (yield from train_models(preset)), [], {}
-    rows = [row for row in models.of_rows if row != ENSEMBLE]
+    rows = [row for row in models.by_row if row != ENSEMBLE]
     for row, task, seed, examples, values, by_metric in (yield from predict_tests(models, rows)):
         scores.append(Score(method=row, column=task, seed=seed, value=main_score(by_metric)))
         if list(by_metric) == ["accuracy"]:
             hits[row, task, seed] = 100.0 * (values.argmax(1) == [example.label for example in examples])
     return {
-        **records.scored(hits),
+        **records.make_scores(hits),
         "scores": scores,
         "baselines": [MTDNN, SINGLE],
         "claims": state_claims(preset),
@@ -216,7 +216,7 @@ def table2(preset: Preset) -> Plan:
 
 def state_steps(models: Models) -> list[str]:
     """State the steps on all tasks of the students with and without texts that have no label, where there are both."""
-    if UNLABELLED not in models.of_rows:
+    if UNLABELLED not in models.by_row:
         return []
     steps = {row: models.first(row, 0).start.result()["steps"] for row in (STUDENT, UNLABELLED)}
     return [f"steps on all tasks: {', '.join(f'{row} {number:,}' for row, number in steps.items())}"]
@@ -247,7 +247,7 @@ def table3(preset: Preset) -> Plan:
             scores.append(Score(method=row, column=column, seed=seed, value=value))
     columns = [column for column in dict.fromkeys(score.column for score in scores) if column != NOT_PRINTED]
     claims = [shared.state_better(ENSEMBLE, MTDNN, columns=columns)]
-    if STUDENT in models.of_rows:
+    if STUDENT in models.by_row:
         text = f"{STUDENT} keeps at least {NEARLY_ALL:.0%} of what the ensembles gain over {MTDNN}"
         gain = {"than": [ENSEMBLE, MTDNN], "times": NEARLY_ALL, "columns": columns, "primary": True}
         claims.append(Claim(text=text, above=STUDENT, below=MTDNN, **gain))

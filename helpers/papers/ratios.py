@@ -102,7 +102,7 @@ def show_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarr
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
     models, scores = (yield from hrkd.train(preset, "reviews", (*ABLATIONS, *VARIANTS))), []
-    for row, seed in product(models.of_rows, range(preset.seeds)):
+    for row, seed in product(models.by_row, range(preset.seeds)):
         result = models.first(row, seed).result()
         for step, _, details in result["validation"]:
             if "ratios" in details:
@@ -138,6 +138,6 @@ def compression(preset: Preset) -> Plan:
             values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
             values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
         cell = {"column": CORPORA["reviews"], "seed": seed}
-        for metric, of_rows in values.items():
-            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in of_rows.items()]
+        for metric, by_row in values.items():
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in by_row.items()]
     return {"scores": scores, "notes": [*parts["notes"], f"times are for {len(texts)} texts"]}

@@ -36,28 +36,28 @@ class Models:
     """
 
     preset: Preset
-    of_rows: dict[str, dict[int, dict[str, Members]]] = field(default_factory=dict)
+    by_row: dict[str, dict[int, dict[str, Members]]] = field(default_factory=dict)
     needs: dict[tuple[str, int], list[Training]] = field(default_factory=dict)
 
     def add(self, row: str, seed: int, models: dict[str, Training | Members], needs: Iterable[Training] = ()) -> None:
         """Add one seed of a row: a model, or an ensemble, for each domain."""
         members = {name: model if isinstance(model, tuple) else (model,) for name, model in models.items()}
-        self.of_rows.setdefault(row, {})[seed] = members
+        self.by_row.setdefault(row, {})[seed] = members
         self.needs[row, seed] = list(needs)
 
     def __iter__(self) -> Iterator[tuple[str, str, int, Members]]:
         """Iterate over row, domain, seed and models."""
-        for row, seeds in self.of_rows.items():
+        for row, seeds in self.by_row.items():
             for seed, models in seeds.items():
                 yield from ((row, domain, seed, members) for domain, members in models.items())
 
     def first(self, row: str, seed: int) -> Training:
         """Return a row's first model: the only one where its domains share one."""
-        return next(iter(self.of_rows[row][seed].values()))[0]
+        return next(iter(self.by_row[row][seed].values()))[0]
 
     def trainings(self, row: str, seed: int) -> list[Training]:
         """List the trainings that one seed of a row needs if it is trained by itself."""
-        return trainings_of(*(model for m in self.of_rows[row][seed].values() for model in m), *self.needs[row, seed])
+        return trainings_of(*(model for m in self.by_row[row][seed].values() for model in m), *self.needs[row, seed])
 
     @property
     def seconds(self) -> float:
@@ -77,7 +77,7 @@ def tabulate_costs(models: Models) -> pd.DataFrame:
     the trainings, steps and minutes of all models that the row needs, teachers and rejected ones included.
     """
     table = {}
-    for row, seeds in models.of_rows.items():
+    for row, seeds in models.by_row.items():
         histories = [_stages(model) for members in seeds[0].values() for model in members]
         needed = [training.result() for training in models.trainings(row, 0)]
         table[row] = {
@@ -138,8 +138,8 @@ def test_f1(preset: Preset, readers: dict[tuple, Training]) -> Plan:
 
 def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
     """Make parts of a record: F1 of every cell with every question's, and EM as a second metric."""
-    parts = records.scored({cell: scores.f1 for cell, scores in cells.items()}, "F1")
-    parts["scores"] += records.scored({cell: scores.em for cell, scores in cells.items()}, "EM")["scores"]
+    parts = records.make_scores({cell: scores.f1 for cell, scores in cells.items()}, "F1")
+    parts["scores"] += records.make_scores({cell: scores.em for cell, scores in cells.items()}, "EM")["scores"]
     return parts
 
 
@@ -151,13 +151,13 @@ def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Pl
         for column, name in columns(domain).items()
     }
     scored = score_cells(models.preset, (yield from answer_sets(models.preset, cells)))
-    parts = records.scored({cell: scores.f1 for cell, scores in scored.items()})
+    parts = records.make_scores({cell: scores.f1 for cell, scores in scored.items()})
     return {**parts, "training_seconds": models.seconds}
 
 
 def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
     """Tabulate the first test questions of each domain with a row's answers, first seed, beside those expected."""
-    cells = {(row, domain, 0): (members, f"test/{domain}") for domain, members in models.of_rows[row][0].items()}
+    cells = {(row, domain, 0): (members, f"test/{domain}") for domain, members in models.by_row[row][0].items()}
     lines = []
     for (_, domain, _), (name, (answers,)) in (yield from answer_sets(models.preset, cells)).items():
         for example, text in zip(question_set(models.preset.drawn(0).data, name)[:number], answers, strict=False):
@@ -169,7 +169,7 @@ def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
 def predict_part(models: Models, part: str = "test", rows: Iterable[str] = (), tasks: Iterable[str] = ()) -> Plan:
     """Have models of several tasks predict a part of some tasks, or of all. Returns `Predictions` by row and seed."""
     predictions = {}
-    for row, seeds in models.of_rows.items():
+    for row, seeds in models.by_row.items():
         for seed, of_tasks in seeds.items() if not rows or row in rows else ():
             predictions[row, seed] = Predictions(
                 preset=models.first(row, seed).preset,
@@ -185,7 +185,7 @@ def tabulate_gold_probabilities(models: Models, row: str) -> Plan:
     """Tabulate the probability that a row's readers give to right answers, by domain; means over seeds."""
     tasks = [
         GoldProbability(preset=reader.preset, label=f"gold probability of {reader.label}", reader=reader, domain=domain)
-        for readers in models.of_rows[row].values()
+        for readers in models.by_row[row].values()
         for domain, (reader,) in readers.items()
     ]
     yield tasks
@@ -258,7 +258,7 @@ def score_free_answers(preset: Preset, texts: Texts) -> dict:
         "where few answers have four words, that alone makes it large",
         "Length: words of the answers, in % of those of the references that are nearest in length, as Bleu counts them",
     ]
-    return {**records.scored(each), "scores": scores, "notes": notes}
+    return {**records.make_scores(each), "scores": scores, "notes": notes}
 
 
 FEW = 10  # questions of a type that are too few to speak of it
@@ -276,12 +276,12 @@ def score_by_type(preset: Preset, texts: Texts) -> dict:
     counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
     note = f"questions of the set {name}: {counted}; types with fewer than {FEW} in a seed are not shown"
     shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= FEW}
-    return {**records.scored(shown), "notes": [note]}
+    return {**records.make_scores(shown), "notes": [note]}
 
 
 def choose_best(models: Models, row: str) -> dict[str, tuple[str, Training]]:
     """Choose for each domain the seed of a row whose model has the best validation score. Return row and model."""
-    seeds = list(models.of_rows[row].values())
+    seeds = list(models.by_row[row].values())
     return {name: (row, max((of[name][0] for of in seeds), key=lambda model: model.best)) for name in seeds[0]}
 
 

@@ -165,7 +165,7 @@ class Record(Strict):
         return self
 
 
-def scored(examples: dict[Cell, Sequence[float]], metric: str | None = None) -> dict[str, Any]:
+def make_scores(examples: dict[Cell, Sequence[float]], metric: str | None = None) -> dict[str, Any]:
     """Return ``scores``, the means of each cell's examples; for a single seed also ``examples``, to one decimal."""
     parts: dict[str, Any] = {"scores": []}
     for (method, column, seed), values in examples.items():
