@@ -1,14 +1,14 @@
 """A mistake of the person at the keyboard is answered by a sentence, in a notebook as on the command line."""
 
+import io
 import json
-import os
-import subprocess
 import sys
 
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from helpers import __main__ as cli
 from helpers import paths
 from helpers.data.examples import DataError
 from helpers.errors import UserError
@@ -43,16 +43,11 @@ def test_links_are_followed_and_devices_refused(tmp_path):
         write_whole("/dev/null", "text")
 
 
-def run_program(*arguments, **environment):
-    command = [sys.executable, "-m", "helpers", *arguments]
-    settings = {"env": {**os.environ, **environment}, "cwd": paths.ROOT, "capture_output": True, "text": True}
-    return subprocess.run(command, **settings)
-
-
-@pytest.mark.slow
-def test_what_the_terminal_cannot_print_is_replaced(tmp_path):
-    done = run_program("figures", "--preset", "f\u00e9", PYTHONIOENCODING="ascii", HELPERS_RESULTS=str(tmp_path))
-    assert done.returncode == 1 and "no records of preset 'f?'" in done.stderr
+def test_what_the_terminal_cannot_print_is_replaced(results, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(printed := io.BytesIO(), encoding="ascii"))
+    assert cli.main(["figures", "--preset", "f\u00e9"]) == 1
+    sys.stderr.flush()
+    assert b"no records of preset 'f?'" in printed.getvalue()
 
 
 def write_notebook(path, *sources):
