@@ -49,7 +49,9 @@ def find_folder(settings: Drawn) -> Path:
 
 
 def with_every_domain(settings: Drawn) -> Drawn:
-    """Return a section with every file and subfolder of its folder as a domain or task, if its own are not there.
+    """Return a section with every file and subfolder of its folder as a domain or task, unless its own are there.
+
+    Of questions all have to be there, as people's folders may have names like "news" too; of texts and tasks one.
 
     Files whose names begin alike and then name a part are one. Labels are those of the texts.
     """
@@ -64,8 +66,10 @@ def with_every_domain(settings: Drawn) -> Drawn:
         if not entry.name.startswith(".") and place not in places.values():
             name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(place).stem).strip("-_")
             places[name if name and name not in places else place] = place
-    words = {word for source in settings.named.values() for word in source.split(":")}
-    if any(word in places.values() or (folder / word).exists() for word in words):
+    present = {word for source in settings.named.values() for word in source.split(":") if (folder / word).exists()}
+    present |= set(places.values())
+    enough = all if isinstance(settings, DataSettings) else any
+    if enough(present.intersection(source.split(":")) for source in settings.named.values()):
         return settings
     others = {"adversarial": None, "narrative": "", "labels": [], "split": "content"}
     others = {key: value for key, value in others.items() if key in type(settings).model_fields}
