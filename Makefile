@@ -15,7 +15,7 @@ study: $(STAMP)
 	$(RUN) -m helpers run --preset study
 
 test: $(STAMP)
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2 --dist loadfile
 
 # What needs a package that few need, and is skipped without it: trainings on Ray.
 test-extras: $(STAMP)

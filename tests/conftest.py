@@ -2,10 +2,8 @@ import contextlib
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -81,51 +79,31 @@ def module_results(tmp_path_factory):
         yield folder
 
 
-SMOKE = pytest.StashKey()  # the folder, and the processes that fill it
-
-
 def pytest_collection_modifyitems(session, items):
-    """Put tests of the notebooks on preset smoke last, as others can run meanwhile. Skip those of a GPU without one."""
+    """Skip tests of a GPU where there is none."""
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU, and PyTorch sees none"))
-    items.sort(key=lambda item: "smoke" in getattr(item, "fixturenames", ()))
-
-
-def pytest_collection_finish(session):
-    """Start the notebooks on preset smoke in two processes, which leave the tests a share of two cores meanwhile."""
-    if session.config.option.collectonly or not (session.items and "smoke" in session.items[-1].fixturenames):
-        return
-    folder = Path(tempfile.mkdtemp(prefix="smoke-"))
-    names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-    halves = [[name for name in names if any(map(name.count, of))] for of in (("_a2d_", "_imm_"), ("_hrkd_", "_mtdnn"))]
-    halves[1].insert(0, "00_corpora")
-    session.config.stash[SMOKE] = folder, [_run_smoke(folder, half) for half in halves]
-
-
-def _run_smoke(folder, names):
-    settings = {"env": {**os.environ, "HELPERS_RESULTS": str(folder)}, "cwd": ROOT}
-    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke", *names]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **settings)
-
-
-def pytest_sessionfinish(session):
-    folder, processes = session.config.stash.get(SMOKE, (None, []))
-    for process in processes:
-        process.terminate()
-        process.wait()
-    if folder:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def smoke(request) -> Path:
-    """The results of every notebook on preset smoke; the last ones show what the others left."""
+def smoke(tmp_path_factory) -> Path:
+    """The results of every notebook on preset smoke, from two processes; the last ones show what the others left."""
     from helpers.notebooks import runner
 
-    folder, processes = request.config.stash[SMOKE]
-    assert {process.wait() for process in processes} == {0}
+    folder = tmp_path_factory.mktemp("smoke")
+    names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+    halves = [[name for name in names if any(map(name.count, of))] for of in (("_a2d_", "_imm_"), ("_hrkd_", "_mtdnn"))]
+    halves[1].insert(0, "00_corpora")
+    settings = {"env": {**os.environ, "HELPERS_RESULTS": str(folder)}, "cwd": ROOT, "stdout": subprocess.DEVNULL}
+    command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke"]
+    processes = [subprocess.Popen([*command, *half], stderr=subprocess.DEVNULL, **settings) for half in halves]
+    try:
+        assert {process.wait() for process in processes} == {0}
+    finally:
+        for process in processes:
+            process.kill()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
         assert runner.run(["17_playground", "18_growth"], {"preset": "smoke"}) == 0
