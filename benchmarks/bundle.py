@@ -79,9 +79,9 @@ def lacking() -> dict[str, str]:
 def fetch_wheels(packages: dict[str, str], folder: Path) -> None:
     """Download these versions for the image's Python. Raises CalledProcessError where one has no such wheel."""
     platforms = [f"--platform={platform}" for platform in PLATFORMS]
-    wanted = [f"{name}=={version}" for name, version in sorted(packages.items())]
+    pins = [f"{name}=={version}" for name, version in sorted(packages.items())]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    subprocess.run([*command, "--python-version=3.12", *platforms, f"--dest={folder}", *wanted], check=True)
+    subprocess.run([*command, "--python-version=3.12", *platforms, f"--dest={folder}", *pins], check=True)
 
 
 def pack(folder: Path, into: Path) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from helpers.data.examples import Choice, DataError, Example, Pair
 from helpers.decoding import Prediction
 
+Normalizer = Callable[[str], str]
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
@@ -57,23 +58,28 @@ def normalize_characters(text: str) -> str:
     return " ".join(re.findall(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+", text))
 
 
+def choose_normalizer(passage: str) -> Normalizer:
+    """Return how answers from a passage are normalised: by characters where its script sets no spaces."""
+    return normalize_characters if is_unspaced(passage) else normalize_answer
+
+
 def exact_match(
-    prediction: str, answers: Sequence[str], *, no_answer: bool = False, by_character: bool = False
+    prediction: str, answers: Sequence[str], *, no_answer: bool = False, normalize: Normalizer = normalize_answer
 ) -> float:
     """Return 1.0 where the normalised prediction equals a normalised answer, else 0.0. Arguments: see `f1`."""
-    normalize = normalize_characters if by_character else normalize_answer
     return float(normalize(prediction) in _references(answers, no_answer, normalize))
 
 
-def f1(prediction: str, answers: Sequence[str], *, no_answer: bool = False, by_character: bool = False) -> float:
+def f1(
+    prediction: str, answers: Sequence[str], *, no_answer: bool = False, normalize: Normalizer = normalize_answer
+) -> float:
     """Return the overlap of normalised words (0..1) with the answer that fits best.
 
     Without answers only a prediction that is empty once normalised is right. ``no_answer`` chooses the rules of
     SQuAD 2.0 over those of 1.1 and MRQA: answers that normalise to nothing ("A+") do not count beside others, and with
     none left an empty prediction scores 1. By 1.1 such an answer is an exact match to itself with an F1 of 0.
-    ``by_character`` counts the characters of scripts without spaces instead of words (`normalize_characters`).
+    ``normalize`` is `choose_normalizer`'s for the passage.
     """
-    normalize = normalize_characters if by_character else normalize_answer
     predicted = normalize(prediction).split()
     best = 0.0
     for words in map(str.split, _references(answers, no_answer, normalize)):
@@ -84,7 +90,12 @@ def f1(prediction: str, answers: Sequence[str], *, no_answer: bool = False, by_c
     return best
 
 
-def _references(answers: Sequence[str], no_answer: bool, normalize: Callable[[str], str]) -> list[str]:
+def answer_f1(example: Example, text: str, *, no_answer: bool = False) -> float:
+    """Return the F1 (0..1) of one answer to an example's question, by the rule for its passage."""
+    return f1(text, example.answers, no_answer=no_answer, normalize=choose_normalizer(example.context))
+
+
+def _references(answers: Sequence[str], no_answer: bool, normalize: Normalizer) -> list[str]:
     return [reference for reference in map(normalize, answers) if reference or not no_answer] or [""]
 
 
@@ -102,7 +113,7 @@ def score(
     texts = [prediction if isinstance(prediction, str) else prediction.text for prediction in predictions]
     values = []
     for example, text in zip(examples, texts, strict=True):
-        rules = {"no_answer": no_answer, "by_character": is_unspaced(example.context)}
+        rules = {"no_answer": no_answer, "normalize": choose_normalizer(example.context)}
         values.append([100 * metric(text, example.answers, **rules) for metric in (exact_match, f1)])
     return Scores(*np.array(values).T.copy())
 

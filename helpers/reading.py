@@ -194,9 +194,8 @@ class LabelCheck(Task):
                 if example.span:
                     counts[f"are longer than answers.max_tokens = {longest} (raise it)"] += tokens > longest
                     counts["lie in no window (raise windows.max_length)"] += tokens == 0
-                    counts["are widened to whole tokens"] += (
-                        tokens > 0 and text != example.context[slice(*example.span)]
-                    )
+                    is_wider = tokens > 0 and text != example.context[slice(*example.span)]
+                    counts["are widened to whole tokens"] += is_wider
             if lost := [f"{count:,} {problem}" for problem, count in counts.items() if count]:
                 total = sum(example.span is not None for example in examples)
                 notes.append(f"{self.domain}: of {total:,} {part} answers, {', '.join(lost)}")
@@ -218,8 +217,10 @@ def label_notes(preset: Preset) -> list[str]:
     tasks = labels_of(preset, preset.data.domains)
     for task in tasks:
         task.do()
-    allowed = ", ".join(f"{task.domain} {task.result()['em']['test']:.1f}" for task in tasks)
-    return [f"labels allow at most (exact match, test): {allowed}", *chain(*(task.result()["notes"] for task in tasks))]
+    results = {task.domain: task.result() for task in tasks}
+    allowed = ", ".join(f"{domain} {result['em']['test']:.1f}" for domain, result in results.items())
+    notes = chain.from_iterable(result["notes"] for result in results.values())
+    return [f"labels allow at most (exact match, test): {allowed}", *notes]
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------

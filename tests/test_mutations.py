@@ -147,8 +147,8 @@ def change_bytes(content, draw):
     mark = draw.choice((None, b'"', b",", b"{", b"\n"))
     if mark and mark in content[first:]:  # from mark to mark: what is left is often well formed
         first = content.index(mark, first)
-        found = content.find(mark, max(last, first + 1))
-        last = found if found > 0 else min(first + 1, len(content))
+        place = content.find(mark, max(last, first + 1))
+        last = place if place > 0 else min(first + 1, len(content))
     match draw.choice(("flip", "cut", "insert", "delete", "duplicate")):
         case "flip":
             flipped = bytes([content[first] ^ (1 << draw.randrange(8))])

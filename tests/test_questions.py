@@ -124,8 +124,8 @@ def test_closest_span_is_the_best_of_all_windows():
         best = max(rouge_l(window, reference) for window in windows for reference in references)
         text = " ".join(context)
         span = closest_span(text, [" ".join(reference) for reference in references])
-        found = max(rouge_l(text[slice(*span)].split(), reference) for reference in references) if span else 0
-        assert found == pytest.approx(best)
+        score = max(rouge_l(text[slice(*span)].split(), reference) for reference in references) if span else 0
+        assert score == pytest.approx(best)
     assert closest_span("red fox. Red fox", ["RED", "fox"]) == (0, 3)  # of equals the earliest
     assert closest_span("red fox", ["?!"]) is None
 
@@ -176,8 +176,8 @@ def test_an_answer_may_be_in_two_columns(tmp_path, text, writer):
     values.append(values[0] | {"id": "q2", text: None, "answer_start": None})  # which makes pandas' numbers 36.0
     values.append(values[0] | {"id": "q3", text: "", "answer_start": -1})
     WRITERS[writer](values, tmp_path / "rows")
-    wanted = [(("London",), (36, 42)), ((), None), ((), None)]
-    assert [(e.answers, e.span) for e in read(tmp_path / "rows", True)] == wanted
+    expected = [(("London",), (36, 42)), ((), None), ((), None)]
+    assert [(e.answers, e.span) for e in read(tmp_path / "rows", True)] == expected
     values[1]["answer_start"] = 3
     WRITERS["lines"](values, tmp_path / "rows")
     assert "line 2: 'answers.0.text': Input should be a valid string; found None" in error_of(tmp_path / "rows", True)

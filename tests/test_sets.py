@@ -105,8 +105,8 @@ def files(tmp_path, many=(CLEAN, VARIANT, OTHER), one=(CLEAN, VARIANT)):
 
 def test_files_are_read_from_the_presets_folder(tmp_path):
     sets = load_adversarial(files(tmp_path))
-    wanted = {"clean": [CLEAN], "AddSent": [CLEAN, VARIANT, OTHER], "AddOneSent": [CLEAN, VARIANT]}
-    assert {name: [example.id for example in examples] for name, examples in sets.items()} == wanted
+    expected = {"clean": [CLEAN], "AddSent": [CLEAN, VARIANT, OTHER], "AddOneSent": [CLEAN, VARIANT]}
+    assert {name: [example.id for example in examples] for name, examples in sets.items()} == expected
     for examples in sets.values():
         assert all(example.group == "q1" and example.context[slice(*example.span)] == "Ada" for example in examples)
     assert sets["clean"][0].context == TEXT and sets["AddOneSent"][1].context == f"{TEXT} {MISLEADING}"

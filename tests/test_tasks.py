@@ -116,10 +116,10 @@ def test_places_that_are_none(tmp_path):
 # -------------------------------------------------------------------------------------------------------- on the Hub
 
 
-def hub_split(first, second, label, begin, size, own=None):
-    """A split as nyu-mll/glue has it, ``own(n)`` its labels."""
+def hub_split(first, second, label, begin, size, label_of=None):
+    """A split as nyu-mll/glue has it, ``label_of(n)`` its labels."""
     texts = {name: [f"{begin} {n}" for n in range(size)] for name in (first, second)}
-    values = {**texts, "label": [own(n) if own else -1 for n in range(size)], "idx": range(size)}
+    values = {**texts, "label": [label_of(n) if label_of else -1 for n in range(size)], "idx": range(size)}
     features = {first: Value("string"), second: Value("string"), "label": label, "idx": Value("int32")}
     return Dataset.from_dict({name: list(column) for name, column in values.items()}, Features(features))
 

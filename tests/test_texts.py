@@ -48,14 +48,14 @@ def test_reviews_are_their_text_with_their_files_label_positive_first(tmp_path):
     write(tmp_path / "books/negative.review", review("Two\n\nlines & <b>tags</b>", "n1"))
     write(tmp_path / "books/positive.review", "<data>\n", review("Good", "p1"), review(" Fine ", "p1"), "</data>\n")
     write(tmp_path / "books/unlabeled.review", review("Unknown"))
-    wanted = [("p1", "Good", None, "positive"), ("p1", "Fine", None, "positive")]
-    wanted.append(("n1", "Two\n\nlines & <b>tags</b>", None, "negative"))
-    assert texts_of(tmp_path / "books") == wanted
+    expected = [("p1", "Good", None, "positive"), ("p1", "Fine", None, "positive")]
+    expected.append(("n1", "Two\n\nlines & <b>tags</b>", None, "negative"))
+    assert texts_of(tmp_path / "books") == expected
     for name in ("negative", "positive"):
         (tmp_path / f"books/{name}.review").rename(tmp_path / f"books.{name}.review")
     (tmp_path / "books/unlabeled.review").unlink()
     (tmp_path / "books").rmdir()
-    assert texts_of(tmp_path / "books") == wanted and find_reviews(tmp_path / "nowhere") == []
+    assert texts_of(tmp_path / "books") == expected and find_reviews(tmp_path / "nowhere") == []
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-8-sig"])
@@ -93,7 +93,7 @@ def test_columns_that_are_known(tmp_path, columns):
     rows = [dict.fromkeys(names, 'a, "b"') | {label: "positive", "other": 1}, dict.fromkeys(names, "c") | {label: 0}]
     table = pandas.DataFrame(rows)
     second = ('a, "b"', "c") if len(names) == 2 else (None, None)
-    wanted = [('a, "b"', second[0], "positive"), ("c", second[1], "negative")]
+    expected = [('a, "b"', second[0], "positive"), ("c", second[1], "negative")]
     write(tmp_path / "a.jsonl", *rows)
     write(tmp_path / "b.json", json.dumps(rows))
     table.to_csv(tmp_path / "c.csv", index=False)
@@ -101,7 +101,7 @@ def test_columns_that_are_known(tmp_path, columns):
     table.astype({label: str}).to_parquet(tmp_path / "e.parquet")
     (tmp_path / "f.csv.gz").write_bytes(gzip.compress((tmp_path / "c.csv").read_bytes()))
     for file in sorted(tmp_path.iterdir()):
-        assert [text[1:] for text in texts_of(file)] == wanted, file.name
+        assert [text[1:] for text in texts_of(file)] == expected, file.name
 
 
 def test_mnli_by_the_names_of_its_authors(tmp_path):

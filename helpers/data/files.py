@@ -80,10 +80,10 @@ def read_rows(path: Path) -> list[tuple[str, object]]:
     """
     content = read_bytes(path)
     if content.startswith(b"PAR1"):
-        return _read_parquet(path)
+        return _parse_parquet(path, content)
     text = _decode(path, content)
     if not text.lstrip().startswith(("{", "[")):
-        return read_table(path)
+        return _parse_table(path, text)
     try:
         value = _parse_json(text)
     except (ValueError, RecursionError) as error:
@@ -105,11 +105,11 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _parse_json = partial(json.loads, object_pairs_hook=_unique_keys)
 
 
-def _read_parquet(path: Path) -> list[tuple[str, object]]:
+def _parse_parquet(path: Path, content: bytes) -> list[tuple[str, object]]:
     from pyarrow.parquet import ParquetFile  # here, because it takes a second to import
 
     try:
-        with ParquetFile(path, page_checksum_verification=True) as file:
+        with ParquetFile(io.BytesIO(content), page_checksum_verification=True) as file:
             table = file.read()
         table.validate(full=True)  # else invalid offsets are read as other text
         return [(f"row {n}", row) for n, row in enumerate(table.to_pylist(), 1)]
@@ -124,7 +124,11 @@ def read_table(path: Path, columns: tuple[str, ...] = (), *, quotes: bool = True
     The first line names the columns, unless ``columns`` does. Without ``quotes``, as in GLUE's files, cells are
     separated by tabs and a quote is a character like any other. A row that cannot be read is returned as a DataError.
     """
-    lines, names, rows, last = list(io.StringIO(read_text(path), newline="")), list(columns), [], 0
+    return _parse_table(path, read_text(path), columns, quotes=quotes)
+
+
+def _parse_table(path: Path, text: str, columns: tuple[str, ...] = (), *, quotes: bool = True) -> list:
+    lines, names, rows, last = list(io.StringIO(text, newline="")), list(columns), [], 0
     if broken := next((number for number, line in enumerate(lines, 1) if "\0" in line), 0):
         raise DataError(f"{path}: line {broken} holds a NUL byte; save the file as UTF-8")
     delimiter = max(",\t;|", key=next(filter(str.strip, lines), "").count) if quotes else "\t"

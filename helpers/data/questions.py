@@ -301,8 +301,8 @@ def closest_span(context: str, references: Iterable[str]) -> tuple[int, int] | N
     positions, ranges = _index_words(context)
     best, best_score = None, 0.0
     for reference in references:
-        wanted, words = _index_words(reference)
-        size, masks = len(words), {word: sum(1 << place for place in places) for word, places in wanted.items()}
+        places_of, words = _index_words(reference)
+        size, masks = len(words), {word: sum(1 << place for place in places) for word, places in places_of.items()}
         shared = sorted((index, mask) for word, mask in masks.items() for index in positions.get(word, ()))
         for begin, (first, _) in enumerate(shared):
             row = full = (1 << size) - 1

@@ -258,11 +258,11 @@ def glove_digest(path: str) -> str:
 def read_glove(path: str, words: list[str], width: int) -> dict[str, Tensor]:
     """Read GloVe's vectors of ``words`` from lines of a word and ``width`` numbers. Raises DataError for a line of
     other values and for a file of none."""
-    vectors, wanted = {}, set(words)
+    vectors, pieces = {}, set(words)
     with paths.find(path).open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             word, *values = line.rstrip().rsplit(" ", width)
-            if word not in wanted or word in vectors:
+            if word not in pieces or word in vectors:
                 continue
             try:
                 vectors[word] = torch.tensor([float(value) for value in values])

@@ -200,15 +200,16 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     a line of the parameters cell may be misspelt, so they are looked for here. Raises ParameterError, and PresetError
     for the preset itself.
     """
-    declared, lines, injected = parameters_of(notebook), None, []
+    declared = parameters_of(notebook)
+    lines, injected = list(declared), []
     for source in namespace.get("In", []):
         if source.startswith(INJECTED):
             injected = assigned_in(source, Assign)
         elif not declared.keys().isdisjoint(assigned_in(source, AnnAssign)):
             lines = assigned_in(source, Assign, AnnAssign)
-    names = dict.fromkeys([*declared, *(lines or ()), *injected])
+    names = dict.fromkeys([*declared, *lines, *injected])
     values = check({name: namespace[name] for name in names if name in namespace}, notebook)
-    if missing := [name for name in declared if name not in values or name not in (lines or values)]:
+    if missing := [name for name in declared if name not in values or name not in lines]:
         kind, default = declared[missing[0]]
         line = f"{missing[0]}: {kind} = {default!r}"
         raise ParameterError(f"{notebook}: the parameters cell has no {missing[0]!r}; write there the line {line}")

@@ -53,7 +53,7 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
     windows = windows_over(preset, [example])
     answers = {name: answer(preset, [model], windows, together=True)[0] for name, model in readers.items()}
     spans, first_answer = {"gold": example.span}, next(iter(answers.values()))
-    if not example.answers or metrics.f1(first_answer.text, example.answers) == 0:
+    if not example.answers or metrics.answer_f1(example, first_answer.text) == 0:
         spans["confusing" if example.answers else "given"] = first_answer.span
     window, places = best_window(windows, 0, spans)
     prefix, count = int(window.prefix_W[0]), int(window.first_count_W[0])

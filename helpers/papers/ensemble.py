@@ -81,7 +81,7 @@ class EnsembleOutputs(Task):
         positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
         for window in np.flatnonzero(windows.labels["start"]):
             for candidate in predictions[window].n_best[: self.top_k]:
-                if candidate.span is not None and metrics.f1(candidate.text, examples[window].answers) == 0:
+                if candidate.span is not None and metrics.answer_f1(examples[window], candidate.text) == 0:
                     positions[window] = windows.positions(window, candidate.span)
                     confidence[window] = np.exp(candidate.score)
                     break

@@ -224,10 +224,11 @@ SHOWN = 3  # cases of each kind
 
 def classify_change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
     """Classify an answer beside the one ``before`` by `KINDS` and, by F1, `OUTCOMES`; None where F1 is the same."""
-    old, new = (metrics.f1(text, example.answers, no_answer=no_answer) for text in (before, after))
+    old, new = (metrics.answer_f1(example, text, no_answer=no_answer) for text in (before, after))
     if old == new:
         return None
-    before, after = (f" {metrics.normalize_answer(text)} " for text in (before, after))  # whole words between spaces
+    normalize = metrics.choose_normalizer(example.context)
+    before, after = (f" {normalize(text)} " for text in (before, after))  # whole words between spaces
     if not before.strip() or not after.strip():
         kind = "now answered" if after.strip() else "now none"
     else:
