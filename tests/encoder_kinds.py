@@ -27,9 +27,9 @@ KINDS = {  # names of the configuration's class, special tokens in the order of 
 }  # fmt: skip
 
 
-def make_tokenizer(kind: str, texts: list[str]) -> PreTrainedTokenizerFast:
-    """As the kind's own, its vocabulary learned from ``texts``."""
-    sizes = {"vocab_size": 400, "special_tokens": KINDS[kind][1]}
+def make_tokenizer(kind: str, texts: list[str], size: int = 400) -> PreTrainedTokenizerFast:
+    """As the kind's own, its vocabulary of about ``size`` learned from ``texts``."""
+    sizes = {"vocab_size": size, "special_tokens": KINDS[kind][1]}
     if kind in ("roberta", "modernbert"):
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         backend, trainer = Tokenizer(models.BPE()), trainers.BpeTrainer(**sizes, initial_alphabet=alphabet)

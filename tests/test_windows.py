@@ -1,11 +1,13 @@
 """Sequences: questions with windows of their passages, and pairs of texts."""
 
+from unicodedata import normalize
+
 import numpy as np
 import pytest
 import torch
 from conftest import text_of
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from encoder_kinds import make_tokenizer
+from tokenizers import normalizers, pre_tokenizers, processors
 
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import (
@@ -89,27 +91,20 @@ SCRIPTS = {  # a passage, and answers in it
 }
 
 
-def make_backend(kind):
+def make_tokenizer_of(kind):
     """A tokenizer of single characters, whose normaliser or pre-tokenizer is of a ``kind``."""
-    texts, specials = [text for text, *_ in SCRIPTS.values()], ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    texts = [text for text, *_ in SCRIPTS.values()]
+    encoder, size = {"uncased": ("bert", 5), "metaspace": ("deberta-v3", 170)}.get(kind, ("modernbert", 261))
+    tokenizer = make_tokenizer(encoder, [*texts, *(normalize("NFD", text) for text in texts)], size)
+    backend = tokenizer.backend_tokenizer
     if kind == "uncased":
-        backend, trainer = Tokenizer(models.WordPiece(unk_token="[UNK]")), trainers.WordPieceTrainer
-        backend.normalizer, backend.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    elif kind == "metaspace":
-        backend, trainer = Tokenizer(models.BPE(unk_token="[UNK]")), trainers.BpeTrainer
-        backend.normalizer, backend.pre_tokenizer = normalizers.NFKC(), pre_tokenizers.Metaspace()
-    else:
-        backend, trainer, bytewise = Tokenizer(models.BPE()), trainers.BpeTrainer, pre_tokenizers.ByteLevel
-        split = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()] * (kind == "split")
-        backend.pre_tokenizer = pre_tokenizers.Sequence([*split, bytewise(add_prefix_space=kind == "split")])
-    size = 4 if kind in ("uncased", "metaspace") else 260
-    alphabet = pre_tokenizers.ByteLevel.alphabet() if size == 260 else []
-    backend.train_from_iterator(texts, trainer(vocab_size=size, special_tokens=specials, initial_alphabet=alphabet))
-    template = {"special_tokens": [("[CLS]", 2), ("[SEP]", 3)]}
-    around = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", **template)
-    backend.post_processor = processors.Sequence([processors.ByteLevel(), around]) if size == 260 else around
-    names = ("pad_token", "unk_token", "cls_token", "sep_token")
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **dict(zip(names, specials, strict=True)))
+        backend.normalizer = normalizers.BertNormalizer()
+    if kind == "split":
+        bytewise = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        words = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
+        backend.pre_tokenizer = pre_tokenizers.Sequence([*words, bytewise])
+        backend.post_processor = processors.Sequence([processors.ByteLevel(), backend.post_processor])
+    return tokenizer
 
 
 @pytest.mark.parametrize("kind", ["uncased", "metaspace", "bytes", "split"])
@@ -117,7 +112,7 @@ def make_backend(kind):
 def test_labels_of_every_script_decode_to_their_answers(script, kind):
     context, *answers = SCRIPTS[script]
     examples = [example(context=context, answer=answer, name=answer) for answer in answers]
-    windows = make_windows(examples, make_backend(kind), max_length=400)
+    windows = make_windows(examples, make_tokenizer_of(kind), max_length=400)
     assert [*labelled(windows).values()] == answers
 
 
