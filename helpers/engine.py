@@ -207,9 +207,14 @@ def _start_worker(devices) -> None:
         torch.cuda.set_device(devices.get())
     tqdm.set_lock(threading.RLock())  # not one that processes share, which an interrupt would leave locked
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    end_with_parent()
 
-    def end_with_parent() -> None:
+
+def end_with_parent() -> None:
+    """End this process as soon as the one that started it has ended."""
+
+    def watch() -> None:
         connection.wait([parent_process().sentinel])
         os._exit(1)
 
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()

@@ -15,6 +15,7 @@ import papermill
 from helpers import engine, papers, paths
 from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
+from helpers.notebooks import kernels
 from helpers.notebooks.session import (
     ParameterError,
     notebook_names,
@@ -112,8 +113,7 @@ def fingerprint_of(job: Job) -> str:
     files = [*paths.results(job.place).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
     files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
     names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
-    names += [job.parameters.get(name) for name in ("general", "start_from")]
-    names += [job.preset.hrkd.student, job.preset.mtdnn.large, job.preset.mnemonic.glove]
+    names += [job.preset.general, job.preset.hrkd.student, job.preset.mtdnn.large, job.preset.mnemonic.glove]
     for place in [place for name in names if name for place in paths.places(name)]:
         files += [file for file in (place, *place.rglob("*")) if file.is_file()]
     facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(files)]
@@ -135,7 +135,8 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
             outcomes[str(job)] = UNCHANGED
     for name, text in outcomes.items():
         print(f"{name}: {text}", flush=True)
-    waiting = [job for job in jobs if str(job) not in outcomes]
+    if waiting := [job for job in jobs if str(job) not in outcomes]:
+        kernels.prepare()
     values = engine.carry_out({str(job): job.plan() for job in waiting}, jobs[0].preset.engine)
     for job in waiting:
         value = values[str(job)]
@@ -193,7 +194,8 @@ def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> 
     """Execute one notebook; its copy stays without progress bars and what only this machine has."""
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # this environment's kernel, before one of the user's
     source, settings = paths.NOTEBOOKS / f"{name}.ipynb", {"kernel_name": "python3", "extra_arguments": QUIET}
-    executed = papermill.execute_notebook(source, output, parameters, progress_bar=False, **settings)
+    settings |= {"kernel_manager_class": kernels.KernelManager, "progress_bar": False}
+    executed = papermill.execute_notebook(source, output, parameters, **settings)
     for key in ("papermill", "widgets"):
         executed.metadata.pop(key, None)
     for cell in executed.cells:
