@@ -46,6 +46,30 @@ def test_claims_in_sentences():
     assert sentences(same) == [expected]
 
 
+def test_controls_stand_beside_headlines_where_they_say_so():
+    scores = [(row, "x", seed, 50) for row in "AB" for seed in range(5)]
+    kinds = {"beside": {"control": True, "beside": True}, "no": {"control": True}, "chief": {"primary": True}}
+    claims = [{"text": text, "above": "A", "below": "B", **kind} for text, kind in kinds.items()]
+    one, other = record("imm/table1", scores, claims=claims), record("imm/table2", scores)
+    ((first, verdicts),) = report.headlines([one, other])
+    assert first is one and [verdict.claim.text for verdict in verdicts] == ["chief", "beside"]
+
+
+def test_what_comes_out_again_is_counted_and_what_does_not_is_named():
+    scores = [("A", "x", 0, 1.0), ("A", "x", 1, 2.0), ("B", "x", 0, 3.0)]
+    ours, theirs = record("imm/table1", scores[:2]), record("imm/table1", [("A", "x", 0, 1.0), ("A", "x", 1, 2.5)])
+    timed = record("a2d/table4", [("A", "x", 0, 5.0)], unit="s")
+    timed = timed.model_copy(update={"scores": [timed.scores[0].model_copy(update={"metric": "seconds"})]})
+    assert report.reproduced([ours, timed], [theirs, timed]) == [
+        "Reproduced: 1 of 2 values.",
+        "imm/table1, A, x, seed 1: 2 instead of 2.5",
+    ]
+    assert report.reproduced([record("imm/table1", scores)], [ours])[0] == "Reproduced: 2 of 2 values."
+    assert report.reproduced([ours], [record("imm/table2", scores)]) == []
+    drawn, others = (ours.model_copy(update={"draws": {"0": draw, "1": draw}}) for draw in "ab")
+    assert report.reproduced([drawn], [others]) == [] != report.reproduced([ours], [others])
+
+
 def test_numbers_and_the_papers_beside_them():
     scores = [("Single", c, s, v + 10 * s) for c, v in (("a", 40), ("b", 60)) for s in range(3)]
     scores.append(("Mix", "a", 0, -0.04))

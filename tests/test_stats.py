@@ -8,7 +8,6 @@ import pytest
 from record_files import record
 from scipy import stats as scipy_stats
 
-from helpers import paths
 from helpers.results import records, stats
 from helpers.results.records import Claim, Printed
 from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED
@@ -37,7 +36,8 @@ def verdict(scores, *, paper=(), **parts):
 @pytest.mark.parametrize("name", VERDICTS)
 def test_verdicts_of_all_records(name):
     preset, artefact = name.split("/", 1)
-    result = stats.judge(records.read(paths.ROOT / "results" / preset / f"{artefact}.json"))
+    stored = records.read_all(preset, artefact.partition("/")[0])
+    (result,) = [stats.judge(record, stored) for record in stored if record.artefact == artefact]
     assert [[each.claim.text, each.outcome] for each in result] == VERDICTS[name]
 
 
@@ -151,6 +151,15 @@ def test_headline_other_claims_and_controls_are_families():
     scores = rows(A=[3, 1, 2, 5, 2], B=[3, 1, 2, 5], C=[0] * 5)
     tested, untested = judge(scores, *(Claim(text=row, above=row, below="C") for row in "AB"))
     assert untested.p is None and tested.p == pytest.approx(2 * 0.0186, abs=2e-4)
+
+
+def test_the_headlines_of_a_paper_are_tested_together():
+    scores, headline = rows(A=[3, 1, 2, 5, 2], B=[0] * 5), Claim(text="so", **PAIR, primary=True).model_dump()
+    one, other, third = (record(f"imm/{name}", scores, claims=[headline]) for name in ("table1", "table2", "table3"))
+    others = record("imm/table4", scores, claims=[Claim(text="so", **PAIR).model_dump()])
+    (alone,), (together,) = stats.judge(one), stats.judge(one, [one, other, third, others])
+    assert (alone.outcome, together.outcome) == (SUPPORTED, UNDECIDED) and together.p == pytest.approx(3 * alone.p)
+    assert stats.judge(others, [one, other]) == stats.judge(others)
 
 
 def test_wrong_verdicts_are_as_rare_as_promised():

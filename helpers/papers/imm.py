@@ -235,6 +235,7 @@ def train_ablations(preset: Preset) -> Plan:
 
 def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earlier: Sequence[str] = ()) -> Plan:
     """Train variants of IMM and ``earlier`` methods with every seed. A variant needs its rejected readers too."""
+    preset = yield from shared.start_from_general(preset)
     drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
     runs = {
         (row, seed): algorithm1(drawn[seed], seed, switches, rounds)
@@ -283,7 +284,8 @@ def table1_equal(preset: Preset) -> Plan:
         return {}
     models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.rounds)
     parts = yield from f1_table(models, preset.imm.rounds)
-    return {**parts, "claims": [beats(row, preset.imm.rounds, control=True) for row in ("Mix", "FT", "BAM")]}
+    claims = [beats(row, preset.imm.rounds, control=True, beside=row in HEADLINES) for row in ("Mix", "FT", "BAM")]
+    return {**parts, "claims": claims}
 
 
 def table3(preset: Preset) -> Plan:
@@ -302,7 +304,7 @@ def f1_table(models: Models, rounds: int) -> Plan:
     return {
         **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
         "baselines": list(keys)[:1],
-        "claims": [beats(row, rounds, on) for row in compared],
+        "claims": [beats(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared],
         "notes": make_notes(models, rounds),
     }
 
@@ -322,6 +324,7 @@ def make_notes(models: Models, rounds: int) -> list[str]:
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
     epochs, size = preset.training.epochs, preset.training.batch_size
     return [
+        *shared.state_general(preset),
         f"every reader has {steps} steps of {size} windows behind it ({epochs:g} epochs over {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
         shared.state_training_sizes(preset.data),
@@ -334,27 +337,30 @@ def figure3(preset: Preset) -> Plan:
 
     Readers that are accepted for their validation score cannot get worse there; only the test questions tell.
     """
-    curve, names = preset.imm.curve, list(preset.data.domains)
-    models, histories = yield from train_methods(preset, curve)
+    curve, names, few = preset.imm.curve, list(preset.data.domains), min(PRINTED_ROUNDS, preset.imm.curve)
+    variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in ("IMM", UNTAUGHT)}
+    models, histories = yield from train(preset, variants, curve, METHODS)
     readers = {
-        ("IMM", seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
-        for (_, seed), rounds in histories.items()
+        (row, seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
+        for (row, seed), rounds in histories.items()
         for k in range(curve + 1)
         for i in names
     }
-    readers |= {(row, seed, None, i): model for row, i, seed, (model,) in models if row != "IMM"}
+    readers |= {(row, seed, None, i): model for row, i, seed, (model,) in models if row not in variants}
     f1, scores = (yield from shared.test_f1(preset, readers)), []
     for row, seed, x in dict.fromkeys(key[:3] for key in readers):
         valid, test = [readers[row, seed, x, i].best for i in names], [f1[row, seed, x, i] for i in names]
         for column, values in (("validation", valid), ("test", test)):
             scores.append(Score(method=row, column=column, seed=seed, value=float(np.mean(values)), x=x))
-    few, last, on_test = min(PRINTED_ROUNDS, curve), f"IMM, {curve}", {"columns": ["test"]}
+    last, on_test = f"IMM, {curve}", {"columns": ["test"]}
     rise, flat = f"{few} rounds of IMM are better than none", f"later rounds change F1 by at most {FLAT:g}"
     claims = [Claim(text=rise, above=f"IMM, {few}", below="IMM, 0", primary=True, **on_test)]
+    text, beside = f"{few} rounds of IMM are better than as many without teachers", {"control": True, "beside": True}
+    claims.append(Claim(text=text, above=f"IMM, {few}", below=f"{UNTAUGHT}, {few}", **beside, **on_test))
     if curve > few:
         claims.append(Claim(text=flat, above=last, below=f"IMM, {few}", within=FLAT, **on_test))
-    stopped = sum(len(rounds.new) < curve for rounds in histories.values())
-    note = f"{stopped} of {len(histories)} seeds stopped before K = {curve}, as no domain improved"
+    stopped = sum(len(rounds.new) < curve for (row, _), rounds in histories.items() if row == "IMM")
+    note = f"{stopped} of {preset.seeds} seeds stopped before K = {curve}, as no domain improved"
     return {
         "scores": scores,
         "claims": claims,

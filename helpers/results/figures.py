@@ -65,18 +65,24 @@ def plain_style() -> Iterator[None]:
         yield
 
 
-def draw(record: Record) -> Figure | None:
-    """Draw a record of any kind; None where it has nothing to draw, as a table without claims."""
+def draw(record: Record, paper: Sequence[Record] = ()) -> Figure | None:
+    """Draw a record of any kind; None where it has nothing to draw, as a table without claims.
+
+    ``paper`` has the other records of its paper, whose headlines are judged with its own.
+    """
     if not (record.claims if record.kind == "table" else record.scores or record.payload):
         return None
     with plain_style():
+        if record.kind == "table":
+            judged = [(verdict.claim.text, verdict) for verdict in stats.judge(record, paper)]
+            return claims(judged, record.title, record.unit)
         whole = record.kind == "scatter" or not record.scores
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
 def save(record: Record) -> list[Path]:
     """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure."""
-    if (figure := draw(record)) is None:
+    if (figure := draw(record, records.read_all(record.preset, record.paper_key))) is None:
         return []
     files = [paths.record(record.preset, record.artefact, suffix) for suffix in ("png", "svg")]
     for path in files:
@@ -336,7 +342,6 @@ def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
 
 
 DRAWINGS = {
-    "table": lambda record: claims([(v.claim.text, v) for v in stats.judge(record)], record.title, record.unit),
     "bars": bars,
     "curve": curves,
     "scatter": scatter,

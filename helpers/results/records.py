@@ -85,6 +85,7 @@ class Claim(Strict):
     within: Annotated[float, Field(gt=0)] | None = optional(None)  # the two rows are at most that far apart
     primary: bool = optional(False)  # the paper's headline, at most one per record
     control: bool = optional(False)  # a claim that is not in the paper
+    beside: bool = optional(False)  # a control that reports show beside the headlines
     printed_for: str = optional("")  # the condition of the paper's number where it differs
 
 
@@ -119,6 +120,11 @@ class Record(Strict):
     draws: dict[str, str] = optional({})  # fingerprints by seed, where every seed draws its own data
     # Scores of test examples by "method|column|seed", of a single seed with a fixed test set, for intervals over them.
     examples: dict[str, list[float]] = optional({})
+
+    @property
+    def paper_key(self) -> str:
+        """The folder of the records of its paper."""
+        return self.artefact.partition("/")[0]
 
     @property
     def label(self) -> str:
@@ -200,10 +206,10 @@ def read(path: str | Path) -> Record:
     raise RecordError("; ".join([f"{path}: {problems[0]}", *problems[1:], advice]))
 
 
-def read_all(preset: str) -> list[Record]:
-    """Read all records of a preset, by name. Empty when nothing has run yet."""
+def read_all(preset: str, paper: str = "*") -> list[Record]:
+    """Read all records of a preset, or those of a paper, by name. Empty when nothing has run yet."""
     others = paths.models(preset), paths.notebooks(preset)
-    return [read(file) for file in sorted(paths.results(preset).glob("*/*.json")) if file.parent not in others]
+    return [read(file) for file in sorted(paths.results(preset).glob(f"{paper}/*.json")) if file.parent not in others]
 
 
 def code() -> Code:

@@ -25,10 +25,12 @@ from helpers.results.stats import UNDECIDED, Verdict
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
+FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
+TIMES = ("seconds", "ms ", "times ")  # how metrics begin that no two runs share
 LINKED = 100_000  # characters of a page that the executed notebook does not keep
 KEY = (
-    f"A verdict needs {stats.SEEDS} seeds. Claims are tested at 5 % by t tests over seeds: a headline by itself, a "
-    "table's other claims together, and controls, which are claims of ours, together (Holm's correction)."
+    f"A verdict needs {stats.SEEDS} seeds. Claims are tested at 5 % by t tests over seeds: a paper's headlines "
+    "together, a table's other claims together, and its controls, which are ours, together (Holm's correction)."
 )
 
 
@@ -86,18 +88,46 @@ def tables(record: Record) -> list[str]:
 
 def show(record: Record) -> None:
     """Display a record in a notebook: its figure, its claims, and its tables."""
-    figure, page = figures.draw(record), HTML(f'<div class="results">{TEMPLATE.section(record, "")}</div>')
-    display(*(part for part in (figure, page) if part))
+    paper = records.read_all(record.preset, record.paper_key)
+    page = HTML(f'<div class="results">{TEMPLATE.section(record, paper, "")}</div>')
+    display(*(part for part in (figures.draw(record, paper), page) if part))
 
 
 def page(preset: str, papers: Sequence[Any]) -> HTML:
     """Return the report of a preset for a notebook's cell: what was found, and all results."""
     stored = records.read_all(preset)
+    same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else []
     sections = [(paper, selected) for paper in papers if (selected := select(stored, paper))]
     if not sections:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
-    chart = headlines([record for _, selected in sections for record in selected])
-    return HTML(TEMPLATE.page(preset, sections, encode(chart)))
+    chart = draw_headlines(selected for _, selected in sections)
+    return HTML(TEMPLATE.page(preset, sections, same, encode(chart)))
+
+
+def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> list[str]:
+    """Say how many values of some records are those that ``others`` have of the same seeds, and which are not.
+
+    Times are no such values, nor are seeds of other draws, and points that the others lack. Empty where they have
+    nothing in common.
+    """
+    ours, theirs = (
+        {
+            (record.artefact, score.metric, score.row, score.column, score.seed): (score.value, record.draws)
+            for record in some
+            for score in record.scores
+            if not str(score.metric).startswith(TIMES)
+        }
+        for some in (stored, others)
+    )
+    number, differing = 0, []
+    for (*names, seed), (value, draws) in ours.items():
+        other, other_draws = theirs.get((*names, seed), (None, {}))
+        same_data = draws.get(str(seed)) in (None, other_draws.get(str(seed)))
+        if other is not None and same_data:
+            number += 1
+            if abs(value - other) > 1e-5:
+                differing.append(f"{', '.join(filter(None, names))}, seed {seed}: {value:g} instead of {other:g}")
+    return [f"Reproduced: {number - len(differing):,} of {number:,} values.", *differing] if number else []
 
 
 def export(preset: str, executed_notebook: Path) -> Path:
@@ -138,18 +168,22 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     folder = paths.results(presets[0]).parent
     lines, shown = [f"![Headline claims, ours and as printed]({folder.name}/findings.png)", ""], []
     for paper in papers:
-        shown += (selected := select(decisive.values(), paper))
-        if chief := primary(selected):
-            name, sentences = chief[0][0].label.partition(", ")[0], []
-            decided = [each for each in chief if each[1].outcome != UNDECIDED]
-            for record, verdict in [chief[0], *decided[: chief[0][1].outcome == UNDECIDED]]:
-                sentences.append(f"{record.label.rpartition(', ')[2]}: {describe(record, verdict)}")
+        shown.append(selected := select(decisive.values(), paper))
+        groups: list[list[tuple[Record, Verdict]]] = []  # a headline, and the controls beside it
+        for record, verdict in [(record, verdict) for record, each in headlines(selected) for verdict in each]:
+            groups += [[]] if verdict.claim.primary or not groups else []
+            groups[-1].append((record, verdict))
+        if groups:
+            decided = [group for group in groups if group[0][1].outcome != UNDECIDED]
+            chief = [*groups[0], *(decided[0] if decided and decided[0] is not groups[0] else [])]
+            sentences = [f"{r.label.rpartition(', ')[2]}: {describe(r, verdict)}" for r, verdict in chief]
+            name = chief[0][0].label.partition(", ")[0]
             lines.append(f"- **{name}**, {' '.join(sentences)} Claims: {count(selected)}.")
     reports = [f"[`{name}`]({folder.name}/{name}/{paths.report(name).name})" for name in presets]
     lines += ["", f"From preset {' or '.join(reports)}. {KEY}"]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, "\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
-    write_whole(folder / "findings.png", figures.content(headlines(shown), "png"))
+    write_whole(folder / "findings.png", figures.content(draw_headlines(shown), "png"))
     return [README, folder / "findings.png"]
 
 
@@ -160,20 +194,28 @@ def select(stored: Iterable[Record], paper: Any) -> list[Record]:
     return sorted(selected, key=lambda record: (order.get(record.artefact, len(order)), record.artefact))
 
 
-def primary(selected: Iterable[Record]) -> list[tuple[Record, Verdict]]:
-    """Return the headline claims of some records."""
-    return [(record, verdict) for record in selected for verdict in stats.judge(record) if verdict.claim.primary]
+def headlines(selected: Sequence[Record]) -> list[tuple[Record, list[Verdict]]]:
+    """Return the verdicts on the headlines of a paper's records, and behind them on the controls beside them."""
+    judged = [(record, stats.judge(record, selected)) for record in selected]
+    chief = [(record, [v for v in each if v.claim.primary or v.claim.beside]) for record, each in judged]
+    return [(record, sorted(each, key=lambda v: not v.claim.primary)) for record, each in chief if each]
 
 
-def count(selected: Iterable[Record]) -> str:
+def count(selected: Sequence[Record]) -> str:
     """Count the verdicts on the paper's claims, such as "3 supported, 1 refuted, 5 undecided"; empty without any."""
-    outcomes = Counter(v.outcome for record in selected for v in stats.judge(record) if not v.claim.control)
+    judged = [verdict for record in selected for verdict in stats.judge(record, selected)]
+    outcomes = Counter(verdict.outcome for verdict in judged if not verdict.claim.control)
     return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
 
 
-def headlines(selected: Iterable[Record]) -> Figure | None:
-    """Draw the headline claims of all papers in one figure; None where there are none."""
-    judged = [(f"{record.label}: {verdict.claim.text}", verdict) for record, verdict in primary(selected)]
+def draw_headlines(papers: Iterable[Sequence[Record]]) -> Figure | None:
+    """Draw the headlines of papers, each given by its records, in one figure; None where there are none."""
+    judged = [
+        (f"{record.label}: {verdict.claim.text}", verdict)
+        for selected in papers
+        for record, verdicts in headlines(selected)
+        for verdict in verdicts
+    ]
     key = ", ".join(f"{mark} {outcome}" for outcome, mark in figures.MARKS.items())
     with figures.plain_style():
         return figures.claims(judged, f"Headline claims: {key}", "in each table's unit") if judged else None
@@ -187,6 +229,6 @@ def encode(figure: Figure | None) -> str:
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "MARKS": figures.MARKS, "judge": stats.judge, "draw": figures.draw}
-    | {function.__name__: function for function in (describe, tables, count, encode)}
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "judge": stats.judge, "draw": figures.draw}
+    | {function.__name__: function for function in (describe, tables, count, encode, headlines)}
 )

@@ -3,7 +3,7 @@
 Functions read one metric of a record (``Record.by_metric``). A row is a method, or a method at a position of a curve.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,33 +85,46 @@ def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
     return terms
 
 
-def judge(record: Record) -> list[Verdict]:
-    """Test all claims of a record at 5 %: its headline by itself, its other claims together, and controls together.
+def judge(record: Record, paper: Iterable[Record] = ()) -> list[Verdict]:
+    """Test all claims of a record at 5 %, by families: a paper's headlines, a table's other claims, and its controls.
 
-    A claim is undecided where its rows share fewer than ``SEEDS`` seeds, or where it is about a share of a gain that
-    is not certain. Raises ValueError where its rows share no seed.
+    ``paper`` has the other records of the same paper, whose headlines are tested with this record's. Raises ValueError
+    where the rows of a claim share no seed.
     """
-    if not record.claims:
-        return []
-    first, estimates, tests = record.by_metric()[0], [], []
-    for claim in record.claims:
-        terms = terms_of(claim, first.columns)
-        if (difference := estimate(first, terms)) is None:
-            raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
-        is_testable = len(difference.values) >= SEEDS
-        if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
-            is_testable = is_testable and estimate(first, terms[2:]).high < 0
-        # A claim that cannot be tested counts among the others of its family all the same.
-        negligible = 0.5 * 10 ** -decimals(first)
-        tests.append(p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED))
-        estimates.append(difference)
-    families, verdicts = [(claim.primary, claim.control) for claim in record.claims], []
-    for place, (claim, (_, decision)) in enumerate(zip(record.claims, tests, strict=True)):
-        family = [other for other, name in enumerate(families) if name == families[place]]
-        p = holm([tests[other][0] for other in family])[family.index(place)]
+    elsewhere = [
+        test(other, claim)[1]
+        for other in paper
+        for claim in other.claims
+        if claim.primary and other.artefact != record.artefact
+    ]
+    tests, families = [test(record, claim) for claim in record.claims], {}
+    for claim, (_, p, _) in zip(record.claims, tests, strict=True):
+        families.setdefault((claim.primary, claim.control), []).append(p)
+    corrected = {name: iter(holm([*p, *(elsewhere if name[0] else [])])) for name, p in families.items()}
+    verdicts = []
+    for claim, (difference, _, decision) in zip(record.claims, tests, strict=True):
+        p = next(corrected[claim.primary, claim.control])
         outcome, tested = decision if p < RISK else UNDECIDED, None if decision == UNDECIDED else p
-        verdicts.append(Verdict(claim, outcome, estimates[place], tested, printed(first, claim)))
+        verdicts.append(Verdict(claim, outcome, difference, tested, printed(record.by_metric()[0], claim)))
     return verdicts
+
+
+def test(record: Record, claim: Claim) -> tuple[Estimate, float, str]:
+    """Return a claim's difference, the p value of its test by itself, and what that decides.
+
+    A claim that cannot be tested counts in its family all the same, with a p value of 1: where its rows share fewer
+    than ``SEEDS`` seeds, or where it is about a share of a gain that is not certain. Raises ValueError where its rows
+    share no seed.
+    """
+    first = record.by_metric()[0]
+    terms = terms_of(claim, first.columns)
+    if (difference := estimate(first, terms)) is None:
+        raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
+    is_testable = len(difference.values) >= SEEDS
+    if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
+        is_testable = is_testable and estimate(first, terms[2:]).high < 0
+    negligible = 0.5 * 10 ** -decimals(first)
+    return difference, *(p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED))
 
 
 def p_value(values: Sequence[float], claim: Claim, negligible: float) -> tuple[float, str]:
