@@ -204,6 +204,15 @@ def test_a_weight_of_zero_is_no_term():
     assert students[a2d.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
 
 
+def test_a_row_averages_over_the_students_of_an_ensemble():
+    models = a2d.name_rows(small(), ["RMR"], each=3)
+    students = [readers[0] for row, _, _, readers in models if row == "RMR + A2D"]
+    assert len({one.key for one in students}) == 3 and len({one.ensemble.key for one in students}) == 1
+    assert students[0].key == a2d.name_students(small(), "RMR", 0)["RMR + A2D"].key
+    seeds = {one.seed for one in (*students, *students[0].ensemble.members)}
+    assert len(seeds) == 3 + len(students[0].ensemble.members)
+
+
 def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
     (student,) = a2d.name_students(preset, "RMR", 0).values()

@@ -51,10 +51,10 @@ def preset(files):
 @pytest.fixture(scope="module")
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
-    started = engine.run(domains.initialise(preset, "", str(files / "general.json")), preset.engine)
-    models = engine.run(domains.train_readers(started, domains.select_methods("Mix IMM Ensemble A2D")), preset.engine)
+    preset = preset.model_copy(update={"general": str(files / "general.json")})
+    models = engine.run(domains.train_readers(preset, domains.select_methods("Mix IMM Ensemble A2D")), preset.engine)
     parts = engine.run(domains.table(models), preset.engine)
-    return models, Session(started, {}, "mine").save("imm/your_domains", **parts)
+    return models, Session(preset, {}, "mine").save("imm/your_domains", **parts)
 
 
 def test_methods_are_selected_by_name():
@@ -72,13 +72,11 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert domains.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 
-def test_readers_start_from_another_one_or_from_general_questions(preset, trained):
+def test_all_readers_start_from_one_of_general_questions(trained):
     models, _ = trained
-    (single,) = models.by_row["Single"][0]["trivia"]
-    assert single.preset.encoder.endswith("/model")
-    assert single.preset.random_layers == 0 == engine.run(domains.initialise(preset, "x", ""), None).random_layers
-    with pytest.raises(UserError, match=r"^general: 'nowhere' is not there"):
-        engine.run(domains.initialise(preset, "", "nowhere"), preset.engine)
+    of_rows = [models.by_row[row][0]["trivia"][0].preset for row in ("Single", domains.ENSEMBLE, domains.DISTILLED)]
+    assert len({(preset.encoder, preset.random_layers) for preset in of_rows}) == 1
+    assert of_rows[0].encoder.endswith("/model") and of_rows[0].random_layers == 0
 
 
 def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained, monkeypatch):

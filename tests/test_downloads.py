@@ -10,7 +10,7 @@ import datasets
 import httpx
 import pyarrow
 import pytest
-from conftest import answer_of
+from conftest import answer_of, write_squad
 from served import Served
 
 from helpers import paths
@@ -58,6 +58,20 @@ def test_a_file_is_downloaded_once_and_again_if_it_is_another(server, cache):
     (cache / "x/c/a.json").write_bytes(b"c0ntent")
     downloads.fetch("x:c", download)
     assert (cache / "x/c/a.json").read_bytes() == b"content" and len(server.asked) == 2
+
+
+def test_domains_are_downloaded_where_no_folder_is_given(server, cache, tmp_path):
+    examples = mini.load_domain("news", train_size=60).train
+    write_squad(tmp_path / "mine/news/all.json", examples)
+    (tmp_path / "mine/squad.json").write_bytes(content := (tmp_path / "mine/news/all.json").read_bytes())
+    corpora = {"news": corpus({"all.json": server.file("all.json", content)})}
+    for source in ("news", "news/all.json"):
+        there = DataSettings(source="files", domains={"n": source}, downloads=corpora, valid_size=8)
+        here = there.model_copy(update={"folder": str(tmp_path / "mine")})
+        assert fingerprint(there, "n") == fingerprint(here, "n")
+    assert server.asked == ["/all.json"]
+    with pytest.raises(DataError, match="is not a folder; name the one that holds squad"):
+        load(there.model_copy(update={"domains": {"n": "squad.json"}}), "n")
 
 
 def test_what_cannot_be_downloaded_leaves_nothing(server, cache):

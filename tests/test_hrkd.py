@@ -74,11 +74,6 @@ def test_distances_by_hand():
     real, every = torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.long)
     assert hrkd.level_distance(student, teacher, real).tolist() == [2.0]  # (4 + 0) / 2
     assert hrkd.level_distance(student, teacher, every).tolist() == [(2 + 81) / 2]
-    student, teacher = torch.tensor([[[[1.0, 5.0], [7.0, 7.0]]]]), torch.zeros(1, 1, 2, 2)  # one head, two tokens
-    assert hrkd.probability_distance(student, teacher, real, real).tolist() == [1.0]
-    assert hrkd.probability_distance(student, teacher, every, real).tolist() == [(1 + 49) / 2]
-    two = torch.cat([student, 3 * student], 1)  # other numbers of heads: the means over heads
-    assert hrkd.probability_distance(two, teacher, real, real).tolist() == [4.0]
 
 
 def test_distance_of_scores_by_hand_and_as_the_scores_themselves_have_it():
@@ -91,7 +86,11 @@ def test_distance_of_scores_by_hand_and_as_the_scores_themselves_have_it():
     for heads in (4, 2):  # as many as the teacher has, or fewer
         fewer = tuple(each[:, :heads] for each in student)
         scores = [q @ k.transpose(2, 3) for q, k in (fewer, teacher)]
-        expected = hrkd.probability_distance(*scores, query_mask, key_mask)
+        if heads < 4:  # the means over the heads are compared
+            scores = [each.mean(1, keepdim=True) for each in scores]
+        is_pair = query_mask[:, None, :, None] * key_mask[:, None, None, :]
+        gaps = (scores[0] - scores[1]).square() * is_pair
+        expected = gaps.sum((2, 3)).mean(1) / is_pair.sum((1, 2, 3))
         assert torch.allclose(hrkd.score_distance(fewer, teacher, query_mask, key_mask), expected, rtol=1e-4)
 
 
@@ -107,7 +106,7 @@ def test_ratios_weight_levels_and_domains():
     one = torch.ones(2, 1, 1)  # two domains, one layer: all numbers by hand
     output = SimpleNamespace(
         levels=(one, 2 * one),
-        attentions_kept=(3 * torch.ones(2, 1, 1, 1),),
+        attentions_kept=((3 * torch.ones(2, 1, 1, 1), torch.ones(2, 1, 1, 1)),),  # a score of 3
         logits=torch.zeros(2, 2),
         ratios=torch.tensor([[0.25, 0.75], [1.0, 0.0]]),
     )
@@ -115,7 +114,7 @@ def test_ratios_weight_levels_and_domains():
         "attention_mask": torch.ones(2, 1, dtype=torch.long),
         "domain": torch.tensor([0, 1]),
         "teacher_levels": (torch.tensor([[[0.0]], [[3.0]]]), torch.zeros(2, 1, 1)),
-        "teacher_attention": (torch.zeros(2, 1, 1, 1),),
+        "teacher_attention": ((torch.zeros(2, 1, 1, 1),) * 2,),
         "teacher_logits": torch.zeros(2, 2),
     }
     terms = loss(output, inputs, gamma=2.0)
@@ -124,10 +123,9 @@ def test_ratios_weight_levels_and_domains():
     assert terms["prediction"].item() == pytest.approx(2 * math.log(2))  # gamma / D, of two domains
 
 
-@pytest.mark.parametrize("what", ["scores", "probabilities"])
-def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy(what):
-    inputs = with_outputs(keep_levels(encoder(), what), batch())
-    output = forward(Distilled(encoder(), 128, 2, what=what), inputs, "fp32")
+def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy():
+    inputs = with_outputs(keep_levels(encoder()), batch())
+    output = forward(Distilled(encoder(), 128, 2), inputs, "fp32")
     terms, classes = loss(output, inputs), texts.head_logits(output.logits, inputs["domain"], 2).softmax(-1)
     assert terms.pop("prediction").item() == pytest.approx(-(classes * classes.log()).sum(-1).mean().item(), abs=1e-5)
     assert [term.item() for term in terms.values()] == pytest.approx([0] * 3, abs=1e-4)
@@ -136,24 +134,23 @@ def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy(what):
 def test_padding_changes_no_loss_unless_it_counts():
     inputs, student = batch(), Distilled(keep_layers(encoder(), 3), 128, 2).eval()
     longer = {key: functional.pad(values, (0, 8)) if values.dim() == 2 else values for key, values in inputs.items()}
-    teacher = keep_levels(encoder(seed=1), "scores")
+    teacher = keep_levels(encoder(seed=1))
     with torch.no_grad():
         teacher.bert.encoder.layer[0].attention.self.key.weight.mul_(2)
         teacher.bert.embeddings.word_embeddings.weight.mul_(1.5)
     both = [with_outputs(teacher, each) for each in (inputs, longer)]
     pairs = [(forward(student, each, "fp32"), each) for each in both]
-    terms, padded = ({name: term.item() for name, term in loss(*pair).items()} for pair in pairs)
+    terms, padded = ({name: t.item() for name, t in loss(*pair, padding=False).items()} for pair in pairs)
     assert terms == pytest.approx(padded, rel=1e-5) and min(terms.values()) > 0
-    terms, padded = (loss(*pair, padding=True)["hidden"].item() for pair in pairs)
+    terms, padded = (loss(*pair)["hidden"].item() for pair in pairs)
     assert terms != pytest.approx(padded, rel=1e-3)
 
 
-@pytest.mark.parametrize("what", ["scores", "probabilities"])
-def test_a_student_learns_in_bfloat16_too(what):
-    inputs = with_outputs(keep_levels(encoder(), what), batch(), "bf16")
+def test_a_student_learns_in_bfloat16_too():
+    inputs = with_outputs(keep_levels(encoder()), batch(), "bf16")
     relations = Relations(2, 2, 48, heads=1, graph_width=4)
     student = load_student("data/mini/student", "data/mini", 1, seed=0, classes=4, random_layers=1)
-    learner = Distilled(student, 128, 2, what=what, relations=relations)
+    learner = Distilled(student, 128, 2, relations=relations)
     output = forward(learner, inputs, "bf16")
     assert output.ratios.dtype == torch.float32
     sum(loss(output, inputs).values()).backward()
@@ -181,13 +178,16 @@ def test_layers_at_even_distance():
     assert matched(1, 3) == [3] and matched(2, 3) == [2, 3] and matched(3, 1) == [1, 1, 1]
 
 
-def test_the_graph_is_trained_and_steers_where_settings_say_so():
-    for train, steer in ((True, True), (True, False), (False, True)):
-        relations = Relations(4, 2, 128, heads=1, graph_width=4).requires_grad_(train)
-        learner = Distilled(encoder(), 128, 2, relations=relations, steer=steer)
+def test_relations_are_trained_steer_and_read_projected_levels_where_switches_say_so():
+    for trained, steer, projected in ((True, True, False), (True, False, True), (False, True, True)):
+        switches = {"trained": trained, "steer": steer, "projected": projected}
+        relations = Relations(4, 2, 128 if projected else 48, heads=1, graph_width=4, residual=True, **switches)
+        learner = Distilled(load_student("data/mini/student", "data/mini", 3, seed=0, classes=4), 128, 2)
+        learner.relations = relations
         (forward(learner, batch(), "fp32").ratios * torch.arange(2)).sum().backward()
         gradients = [p.grad for p in learner.student.parameters() if p.grad is not None]
-        assert (relations.first.grad is not None) == train and any(g.any() for g in gradients) == steer
+        assert (relations.first.grad is not None) == trained and any(g.any() for g in gradients) == steer
+        assert (learner.projections[0].weight.grad is not None) == (steer and projected)
 
 
 def test_a_student_is_layers_of_the_teacher():
@@ -225,7 +225,7 @@ def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path
 def test_rows_are_the_paper_s_and_a_student_alone():
     preset = smoke()
     rows = {row: hrkd.name_models(preset, "reviews", 0, row) for row in ROWS}
-    assert len(ROWS) == 12
+    assert len(ROWS) == 15
     for row, models in rows.items():
         one_per_domain = row in (SINGLE, *STUDENTS)
         expected = [(domain,) for domain in DOMAINS] if one_per_domain else [DOMAINS] * 3
@@ -235,7 +235,7 @@ def test_rows_are_the_paper_s_and_a_student_alone():
         assert all(model.teacher.key == teachers[domain].key for domain, model in rows[row].items())
     assert not any(hasattr(model, "teacher") for model in rows[ALONE].values())
     keys = {model.key for models in rows.values() for model in models.values()}
-    assert len(keys) == 3 + 4 + 4 * 3 + 2 + 1  # single, other teachers, their students, HRKD-teacher's two, alone
+    assert len(keys) == 3 + 4 + 4 * 3 + 5 + 1  # single, other teachers, their students, HRKD-teacher's five, alone
 
 
 def test_keys_name_what_weights_depend_on():
@@ -243,16 +243,17 @@ def test_keys_name_what_weights_depend_on():
         return name(smoke(**changes), row).key
 
     assert key(OURS) == key(OURS, **{"reviews.test_size": 5}) != key(PLAIN)
-    graph = {"hrkd.steer": False, "hrkd.train_graph": False, "hrkd.heads": 1}
-    both = {"hrkd.padding": True, "hrkd.attention": "probabilities", "hrkd.reviews_learning_rate": 1.0}
+    graph = {"hrkd.heads": 1, "hrkd.graph_width": 3}
+    both = {"hrkd.padding": False, "hrkd.temperature": 2.0, "hrkd.reviews_learning_rate": 1.0}
     for setting, value in {**graph, **both}.items():
         assert key(OURS, **{setting: value}) != key(OURS), setting
         assert (key(PLAIN, **{setting: value}) == key(PLAIN)) == (setting in graph), setting
     assert key(HRKD, **{"hrkd.epochs": 2.0}) == key(HRKD) and key(ALONE, **{"hrkd.epochs": 2.0}) != key(ALONE)
     assert key(META, **{"hrkd.corruption_weight": 1.0}) != key(META)
     assert key("HRKD") == key(OURS) and key("- Domain Rel.") == key(PLAIN)
-    assert len({key(row) for row in (*hrkd.ABLATIONS, *hrkd.VARIANTS)}) == 11
-    assert key("padding counts") == key(OURS, **{"hrkd.padding": True})
+    assert len({key(row) for row in (PLAIN, hrkd.AGAIN, *hrkd.RELATIONS)}) == 11
+    another = name(smoke(), hrkd.AGAIN)
+    assert another.seed == 100 and another.teacher.key == name(smoke(), PLAIN).teacher.key
 
 
 def test_rows_that_no_claim_compares_can_have_fewer_seeds():
@@ -309,7 +310,7 @@ def test_ratios_are_traced_and_relations_stored(trained):
 @pytest.mark.parametrize(
     ("row", "name", "reads"),
     [
-        (OURS, "relations", lambda trained: ratios.compute_ratios(model_of(trained, OURS))),
+        (OURS, "learner", lambda trained: ratios.compute_ratios(model_of(trained, OURS))),
         (META, "view", lambda trained: model_of(trained, STUDENTS[3]).lesson()),
         (META, "weights", lambda trained: model_of(trained, STUDENTS[3]).lesson()),
     ],

@@ -208,7 +208,8 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
     for row, key in {"Single": "a", "BAM": "b", "IMM": "c", "raw logits": "d"}.items():
         models.add(row, 0, {"news": SimpleNamespace(key=key)})
     claims = run(imm.f1_table(models, preset.imm.rounds), preset.engine)["claims"]
-    assert [(claim.text, claim.primary) for claim in claims] == [("IMM beats Single", False), ("IMM beats BAM", True)]
+    texts = ["IMM beats Single, which reads one domain", "IMM beats BAM"]
+    assert [(claim.text, claim.primary) for claim in claims] == list(zip(texts, (False, True), strict=True))
     models.add("BAM", 0, {"news": SimpleNamespace(key="c")})  # as with two domains, where a row may be IMM itself
     assert [claim.below for claim in run(imm.f1_table(models, 1), preset.engine)["claims"]] == ["Single"]
 

@@ -10,8 +10,9 @@ import torch
 from helpers import engine
 from helpers.answering import load_reader
 from helpers.data.examples import Example
-from helpers.multitask import Reply, examples_of, sequences_of
-from helpers.papers import mtdnn
+from helpers.data.load import load as load_data
+from helpers.multitask import Reply, sequences_of
+from helpers.papers import mtdnn, shared
 from helpers.papers.mtdnn import BOTH, CHOICES, QA, SENTENCES, Replies, classify_change, name_reader
 from helpers.presets.load import load
 from helpers.results.records import Record
@@ -31,14 +32,14 @@ def run(plan):
 
 
 def test_rows_share_readers():
-    rows = mtdnn.name_rows(smoke(), 0)
+    rows = mtdnn.name_rows(smoke(), smoke(), 0)
     assert list(rows) == ROWS and len({model.key for model in rows.values()}) == 5
     assert rows["QA(0.8)+MCC+SC"].key == rows[BOTH].key
     assert rows[CHOICES].tasks == ("encyclopedia", "SWAG") and rows[SENTENCES].tasks == ("encyclopedia", "CoLA")
     assert rows[f"{QA}, larger"].key == rows[QA].key  # the larger encoder of preset smoke is its encoder
-    larger = mtdnn.name_rows(smoke(**{"mtdnn.large": "data/mini/large"}), 0)
+    larger = mtdnn.name_rows(smoke(), smoke(encoder="data/mini/large"), 0)
     assert larger[QA].key == rows[QA].key != larger[f"{QA}, larger"].key
-    assert mtdnn.name_rows(smoke(seeds=2), 1)[QA].key != rows[QA].key
+    assert mtdnn.name_rows(smoke(seeds=2), None, 1)[QA].key != rows[QA].key
 
 
 def test_the_other_tasks_share_the_rest_alike():
@@ -66,20 +67,17 @@ def test_an_epoch_ends_with_the_questions():
 
 
 def test_encoders_that_read_other_questions_first(results):
-    preset = smoke(seeds=2, **{"mtdnn.general": "news", "mtdnn.general_size": 16})
-    rows = [mtdnn.name_rows(preset, seed) for seed in (0, 1)]
-    (first,) = {model.start.key: model.start for of_seed in rows for model in of_seed.values()}.values()
-    assert (first.tasks, first.start, first.weights) == (("general",), None, {"general": 1.0})
-    assert len(examples_of(first.preset, "general", "train")) == 16
+    preset = smoke(seeds=2, **{"general": "news", "general_size": 16, "general_epochs": 2.0})
+    first = shared.name_general_reader(preset)
+    assert len(load_data(first.preset.data, "general").train) == 16 and first.preset.training.epochs == 2
     assert not first.preset.data.may_be_unanswerable("general")
-    first.do()
-    model = rows[1][QA].initial()
-    assert rows[1][QA].fresh and set(model.tasks) == {"encyclopedia"}
+    started = run(shared.start_from_general(preset))
+    model = mtdnn.name_rows(started, None, 1)[QA].initial()
     name = "embeddings.word_embeddings.weight"
-    encoder, pretrained = model.shared.state_dict()[name], first.initial().shared.state_dict()[name]
-    learned = first.load("general").base_model.state_dict()[name].cpu()
+    encoder, pretrained = model.shared.state_dict()[name], first.initial().base_model.state_dict()[name]
+    learned = first.load().base_model.state_dict()[name].cpu()
     assert torch.equal(encoder, learned) and not torch.equal(encoder, pretrained)
-    assert mtdnn.make_notes(preset)[0].startswith("every encoder first learned to answer 16 questions of news: ")
+    assert mtdnn.make_notes(preset)[0].startswith("every encoder first learned 16 questions of news: ")
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------

@@ -2,10 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from helpers.models.relations import Relations, attend, prototypes
+from helpers.batches.sequences import make_pairs
+from helpers.data.load import load_domains
+from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.models.relations import RandomRatios, Relations, attend, prototypes
+from helpers.presets.schema import TextsSettings
+from helpers.texts import mean_tokens
 
 
 def relations(levels=3, domains=2, width=4, **switches):
@@ -112,6 +118,47 @@ def test_with_dropout_ratios_are_noise_and_where_nodes_keep_their_features_they_
     assert torch.allclose(ratios.sum(1), torch.ones(3)) and (ratios - 0.25).abs().max() > 1e-3
     (ratios * torch.arange(4.0)).sum().backward()
     assert learnable.first.grad.abs().max() > 1e-3
+
+
+def test_wide_weights_are_as_the_released_code_draws_them():
+    wide, narrow = (relations(width=64, wide=is_wide) for is_wide in (True, False))
+    for name, fans in {"first": 64 + 3, "domains_compared": 64 + 64, "levels_compared": 64 + 64}.items():
+        weight = getattr(wide, name)
+        assert weight.std().item() == pytest.approx((2 * 2 / fans) ** 0.5, rel=0.1)  # Glorot's, times the root of 2
+        assert weight.std() > 1.3 * getattr(narrow, name).std()
+
+
+def test_random_ratios_stay_as_they_are_drawn():
+    torch.manual_seed(0)
+    placebo = RandomRatios(200, 4)
+    assert placebo(torch.randn(200, 4, 8))[0] is placebo(torch.zeros(200, 4, 8))[0] and not [*placebo.parameters()]
+    # (1/D) exp(0.1 z), nearly: a mean distance of 0.25 · 0.1 · √(2/π) · √(3/4)
+    assert (placebo.ratios - 0.25).abs().mean().item() == pytest.approx(0.0173, rel=0.1)
+    assert torch.allclose(placebo.ratios.sum(1), torch.ones(200))
+
+
+def test_free_ratios_give_all_weight_to_the_least_loss():
+    """Eq. 17 is linear in the ratios, so what minimises it is one-hot."""
+    scores, losses = torch.zeros(3, requires_grad=True), torch.tensor([1.0, 0.9, 1.1])
+    optimiser = torch.optim.Adam([scores], lr=0.1)
+    for _ in range(500):
+        optimiser.zero_grad()
+        (scores.softmax(0) * losses).sum().backward()
+        optimiser.step()
+    assert scores.softmax(0).argmax() == 1 and scores.softmax(0)[1] > 0.99
+
+
+def test_ratios_of_real_prototypes_are_alike(shared):
+    """The paper's equations on MiniLM's states of reviews."""
+    encoder, names = str(shared / "models/all-MiniLM-L6-v2"), ("books", "dvd", "electronics", "kitchen")
+    model, tokenizer = load_encoder(encoder, "labels", seed=0).eval(), load_tokenizer(encoder)
+    texts = TextsSettings(folder=str(shared / "data/nlu/amazon-reviews"), domains=dict(zip(names, names, strict=True)))
+    pairs = [make_pairs(domain.train[:16], tokenizer, 64) for domain in load_domains(texts).values()]
+    states = [mean_tokens(model, each, "fp32").mean(0) for each in pairs]
+    torch.manual_seed(0)
+    graph = Relations(len(states[0]), len(names), 384, heads=8, graph_width=768)
+    ratios, _ = graph(torch.tensor(np.stack(states, 1)))
+    assert (ratios - 1 / len(names)).abs().max() < 3e-4
 
 
 def test_a_node_that_keeps_its_features_by_hand():

@@ -48,7 +48,7 @@ GROWTH, EACH, MASKED = 0.5, 2, 0.15  # share of the training while clozes grow, 
 
 def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Example]:
     """Make ``number`` clozes; ``grown`` (0 to 1) is how far passages and rewording have grown."""
-    styles, rows = list(world.STYLES.values()), []
+    styles, rows = [world.STYLES[name] for name in world.DOMAINS], []
     most = round(FEW + grown * (MANY - FEW))
     while len(rows) < number:
         limit = None if most == MANY else int(rng.integers(most // 2, most + 1))
@@ -74,7 +74,8 @@ def train_vocabulary(seed: int) -> BertTokenizerFast:
     texts = [text for e in examples for text in (e.question.replace("[MASK]", ""), e.context)]
     # Every domain needs the words of questions, which are no names.
     texts += [text for r in world.RELATIONS for text in (*r.asks, *r.nouns)] * 20
-    texts += [re.sub(r"\{.*?\}", "", question) for style in world.STYLES.values() for question in style.questions] * 200
+    questions = [question for name in world.DOMAINS for question in world.STYLES[name].questions]
+    texts += [re.sub(r"\{.*?\}", "", question) for question in questions] * 200
     wordpiece = BertWordPieceTokenizer(lowercase=True)
     wordpiece.train_from_iterator(texts, vocab_size=VOCABULARY, min_frequency=2, show_progress=False)
     return BertTokenizerFast(tokenizer_object=wordpiece._tokenizer, do_lower_case=True)
@@ -166,7 +167,7 @@ def pretrain(which: str, folder: Path, base: Path, steps: int, seed: int = 0) ->
         model = Distilled(BertModel(config, add_pooling_layer=False), small.config.hidden_size, 1)
         encoder, loss = model.student, level_losses
         fields = {"levels": "hidden_states", "attention": "attentions_kept"}
-        small = keep_levels(small, "scores").to(training_device()).eval()
+        small = keep_levels(small).to(training_device()).eval()
         teacher = LiveTeacher(small, fields, {"output_hidden_states": True}, "fp32")
     else:
         model = Pretrainer(config)

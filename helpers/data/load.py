@@ -48,6 +48,17 @@ def find_folder(settings: Drawn) -> Path:
     )
 
 
+def locate(settings: Drawn, source: str) -> Path:
+    """Return the place of a domain's or task's files: below the section's folder, or in the download of that name.
+
+    Downloads what a section without a folder names. Raises DataError.
+    """
+    name, _, inside = source.partition("/")
+    if name in settings.downloads and not settings.folder:
+        return downloads.fetch(name, settings.downloads[name]) / inside
+    return find_folder(settings) / source
+
+
 def with_every_domain(settings: Drawn) -> Drawn:
     """Return a section with every file and subfolder of its folder as a domain or task, unless its own are there.
 
@@ -113,7 +124,7 @@ def _load_questions(data: DataSettings, name: str) -> Domain:
 
 def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tuple[Records, list[str]]:
     if data.source == "files":
-        return _read_files(find_folder(data) / source, unanswerable)
+        return _read_files(locate(data, source), unanswerable)
     name, configuration, download = downloads.find(data.downloads, source)
     if download and download.files:
         records, notes = _read_files(downloads.fetch(name, download), unanswerable)
@@ -191,7 +202,7 @@ def _read_texts(settings: TextsSettings) -> dict[str, texts.Parts]:
 def _read_text_domain(settings: TextsSettings, source: str) -> texts.Parts:
     name, genre, download = downloads.find(settings.downloads, source)
     if settings.source == "files":
-        return texts.read_texts(find_folder(settings) / name, settings.labels, genre)
+        return texts.read_texts(locate(settings, name), settings.labels, genre)
     if download and download.files:  # a domain each, instead of a genre
         parts = texts.read_texts(downloads.fetch(name, download) / genre, settings.labels)
         downloads.check_rows(name, download, genre, sum(map(len, parts.values())))
@@ -230,7 +241,7 @@ def _read_task_files(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]
         form, place = (name if name in formats else "texts"), form
     if form not in formats:
         raise DataError(f"{name}: {form!r} is no format of {', '.join(formats)}; write FORMAT:place in the preset")
-    path = find_folder(tasks) / place
+    path = locate(tasks, place)
     if form == "texts":
         return form, texts.read_texts(path)
     return form, (texts.read_glue if form in texts.GLUE else texts.read_choices)(path, form)

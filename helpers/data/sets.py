@@ -7,7 +7,7 @@ from itertools import chain, groupby
 from helpers.data import downloads, splits
 from helpers.data.examples import DataError, Example
 from helpers.data.files import PARTS
-from helpers.data.load import find_folder, load, mini_test_part
+from helpers.data.load import load, locate, mini_test_part
 from helpers.data.mini import world as mini
 from helpers.data.questions import read_questions
 from helpers.presets.schema import DataSettings
@@ -50,7 +50,7 @@ def _read(data: DataSettings, source: str) -> list[Example]:
             raise DataError(f"{source}: the preset says no URL of it; add one to data.downloads")
         path = downloads.fetch(name, download) / next(iter(download.files))
     else:
-        path = find_folder(data) / source
+        path = locate(data, source)
     examples = [record.example for record in read_questions(path)[0]]
     clean = sum(example.id == example.group for example in examples)
     if clean in (0, len(examples)):

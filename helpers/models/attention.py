@@ -91,9 +91,11 @@ def keep_attention(model: nn.Module) -> nn.Module:
     return model
 
 
-def keep_levels(model: nn.Module, what: str) -> nn.Module:
-    """Let the output of ``model`` have ``attentions_kept``, per layer the "probabilities" of its attention or its
-    "scores" before the softmax, as `attend` stores them. Raises EncoderError where they cannot be read."""
+def keep_levels(model: nn.Module) -> nn.Module:
+    """Let the output of ``model`` have ``attentions_kept``, per layer the scores of its attention before the softmax.
+
+    They are as `attend` stores them. Raises EncoderError where they cannot be read.
+    """
     layers = attention_layers(model, every=True)
 
     def hand_over(model: nn.Module, _: tuple, output) -> None:
@@ -101,7 +103,7 @@ def keep_levels(model: nn.Module, what: str) -> nn.Module:
 
     model.set_attn_implementation(NAME)
     for layer in layers:
-        layer.stores = what
+        layer.stores = "scores"
     model.register_forward_hook(hand_over)
     return model
 

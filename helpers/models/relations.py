@@ -32,6 +32,10 @@ class Relations(nn.Module):
     the softmax over j, unless LeakyReLU bends in between, so all nodes collect nearly the same sum. Two switches, not
     in the paper, change that. ``dropout`` in the graph, always on as in the released code, makes the ratios noise.
     ``residual`` adds each node's own features to its sum (as Veličković et al. 2018 do elsewhere).
+
+    ``wide`` draws all weights as the released code does, from Glorot's distribution times the square root of 2. The
+    student reads three more: whether prototypes are ``projected`` to the teacher's width, whether the gradient of the
+    ratios may ``steer`` it through them, and whether the relations are ``trained``.
     """
 
     def __init__(
@@ -47,22 +51,28 @@ class Relations(nn.Module):
         hierarchy: bool = True,
         dropout: float = 0.0,
         residual: bool = False,
+        wide: bool = False,
+        projected: bool = False,
+        steer: bool = True,
+        trained: bool = True,
     ):
         super().__init__()
         self.self_attention, self.compare, self.hierarchy = self_attention, compare, hierarchy
-        self.dropout, self.residual = dropout, residual
+        self.dropout, self.residual, self.projected, self.steer = dropout, residual, projected, steer
         self.first = nn.Parameter(torch.empty(levels, heads, width, graph_width))  # W_m of Eq. 7
         self.first_edges = nn.Parameter(torch.empty(levels, heads, 2, graph_width))  # a_m, for node i and node j
         self.second = nn.Parameter(torch.empty(levels, 1, heads * graph_width, 1))  # W'_m of Eq. 11
         self.second_edges = nn.Parameter(torch.empty(levels, 1, 2, 1))  # a'_m
-        for weight in (self.first, self.first_edges, self.second, self.second_edges):
-            for matrix in weight.flatten(0, 1):
-                nn.init.xavier_uniform_(matrix)
         # Near 0, so that all are alike at first: prototypes are long vectors, and the softmaxes would be saturated.
         if hierarchy and compare:
             self.levels_compared = nn.Parameter(torch.randn(levels, domains, width, width) / width**2)  # W^H of Eq. 16
             if self_attention:
                 self.domains_compared = nn.Parameter(torch.randn(levels, width, width) / width**2)  # W^D of Eq. 14
+        of_graph = (self.first, self.first_edges, self.second, self.second_edges)
+        for weight in self.parameters() if wide else of_graph:
+            for matrix in weight.flatten(0, -3):
+                nn.init.xavier_uniform_(matrix, 2**0.5 if wide else 1.0)
+        self.requires_grad_(trained)
 
     def forward(self, prototypes_VxDxF: Tensor) -> tuple[Tensor, Tensor]:
         """Return ratios V×D, each level's adding up to 1 (Eq. 10), and D×V×V the share of every level (last axis) in
@@ -97,6 +107,20 @@ class Relations(nn.Module):
         joined_VxDxI = heads_VxKxDxG.transpose(1, 2).flatten(2)  # Eq. 9
         values_VxD = attend(joined_VxDxI[:, None], self.second, self.second_edges, **switches)[:, 0, :, 0]
         return functional.elu(values_VxD).softmax(-1)
+
+
+class RandomRatios(nn.Module):
+    """Random ratios that stay as they are drawn, softmax(``spread`` z) of each level: a placebo for `Relations`."""
+
+    projected, steer = False, False
+
+    def __init__(self, levels: int, domains: int, spread: float = 0.1):
+        super().__init__()
+        self.register_buffer("ratios", (spread * torch.randn(levels, domains)).softmax(-1))
+
+    def forward(self, prototypes_VxDxF: Tensor) -> tuple[Tensor, None]:
+        """Return the ratios V×D, whatever the prototypes."""
+        return self.ratios, None
 
 
 def attend(nodes_VxKxDxF: Tensor, weight_VxKxFxG: Tensor, edges_VxKx2xG: Tensor, dropout=0.0, residual=False) -> Tensor:

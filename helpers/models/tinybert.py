@@ -1,6 +1,7 @@
 """Students in TinyBERT's way (Jiao et al. 2020): fewer layers than the teacher's, each matched with one of them, and
 what only the training needs, projections to the teacher's width and the domains' relations (Dong et al. 2021)."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -16,16 +17,13 @@ from helpers.models.relations import prototypes
 class Distilled(nn.Module):
     """A student with a linear map per level to its teacher's ``width``, where its own differs (W of Eqs. 1, 4).
 
-    ``what`` is the attention to keep, "scores" or "probabilities", and ``relations`` are `Relations` or None. With
-    ``padding`` padded tokens count in the prototypes. Without ``steer`` no gradient goes through the prototypes.
+    ``relations`` are `Relations`, `RandomRatios` or None. With ``padding`` padded tokens count in the prototypes.
     """
 
-    def __init__(
-        self, student: nn.Module, width: int, domains: int, *, what="scores", relations=None, padding=False, steer=True
-    ):
+    def __init__(self, student: nn.Module, width: int, domains: int, *, relations=None, padding=False):
         super().__init__()
-        self.student, self.domains, self.relations = keep_levels(student, what), domains, relations
-        self.padding, self.steer = padding, steer
+        self.student, self.domains, self.relations = keep_levels(student), domains, relations
+        self.padding = padding
         narrow, levels = student.config.hidden_size, student.config.num_hidden_layers + 1
         maps = 0 if narrow == width else levels
         self.projections = nn.ModuleList(nn.Linear(narrow, width, bias=False) for _ in range(maps))
@@ -38,17 +36,21 @@ class Distilled(nn.Module):
         """Return the student's output with ``levels`` (M+1 of B×L×width, projected) and ``ratios`` (V×D; all 1/D
         without relations)."""
         output = self.student(**inputs, output_hidden_states=True)
-        output.levels, mask_BxL = output.hidden_states, inputs["attention_mask"]
+        output.levels, mask_BxL = self.project(output.hidden_states), inputs["attention_mask"]
         output.ratios = torch.full((len(output.levels), self.domains), 1 / self.domains, device=domain.device)
         if self.relations is not None:
+            levels = output.levels if self.relations.projected else output.hidden_states
             counted_BxL = torch.ones_like(mask_BxL) if self.padding else mask_BxL
             with torch.autocast(domain.device.type, enabled=False):  # a few small products, better not rounded
-                means = prototypes(output.levels, counted_BxL, domain, self.domains)
-                output.ratios, _ = self.relations(means if self.steer else means.detach())
-        if self.projections:
-            pairs = zip(self.projections, output.levels, strict=True)
-            output.levels = tuple(project(level) for project, level in pairs)
+                means = prototypes(levels, counted_BxL, domain, self.domains)
+                output.ratios, _ = self.relations(means if self.relations.steer else means.detach())
         return output
+
+    def project(self, levels: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Map levels, whose last axis is the student's width, to the teacher's."""
+        if not self.projections:
+            return tuple(levels)
+        return tuple(project(level) for project, level in zip(self.projections, levels, strict=True))
 
 
 def matched(student_layers: int, teacher_layers: int) -> list[int]:

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import mean
 
-from helpers import paths
 from helpers.data.load import load_domains
 from helpers.engine import Plan
 from helpers.errors import UserError
 from helpers.papers import a2d, imm, shared
 from helpers.papers.shared import Models
-from helpers.presets.schema import GENERAL, Preset
+from helpers.presets.schema import Preset
 from helpers.reading import Reader
 from helpers.results.records import Record
 
@@ -30,27 +29,11 @@ def select_methods(names: str) -> list[str]:
     return [row for word, row in METHODS.items() if word in ("Single", *(words or METHODS))]
 
 
-def initialise(preset: Preset, start: str, general: str) -> Plan:
-    """Return the preset whose readers start from the reader ``start``, or from one trained on the file ``general``."""
-    if start:
-        preset = preset.model_copy(update={"encoder": start, "random_layers": 0})
-    if general:
-        file = paths.find(general).resolve()
-        if not file.exists():
-            raise UserError(f"general: {general!r} is not there; expected a file or folder of questions")
-        place = {"source": "files", "folder": str(file.parent), "domains": {GENERAL: file.name}}
-        alone = preset.changed("data", **place, adversarial=None, narrative="", train_size=0, train_share=1.0)
-        reader = imm.name_reader(alone, 0, "general reader", [GENERAL], [GENERAL], stages=1)
-        yield [reader]
-        preset = preset.model_copy(update={"encoder": str(reader.saved()), "random_layers": 0})
-    return preset
-
-
 def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
     """Train readers of every domain by some methods, with every seed. Returns their `Models`."""
     models, _ = yield from imm.train_methods(preset, preset.imm.rounds, methods)
     for seed in range(preset.seeds):
-        (student,) = a2d.name_students(preset, "BERT", seed).values()
+        (student,) = a2d.name_students(models.preset, "BERT", seed).values()
         for row, trained in {ENSEMBLE: student.ensemble.members, DISTILLED: student}.items():
             if row in methods:
                 models.add(row, seed, dict.fromkeys(preset.data.domains, trained))

@@ -18,7 +18,7 @@ from helpers.loop import Batch, Loss, outputs, training_device
 from helpers.models.attention import keep_levels
 from helpers.models.encoders import encoder_fingerprint, load_encoder
 from helpers.models.meta_kd import DomainView, Viewed, instance_weights
-from helpers.models.relations import Relations
+from helpers.models.relations import RandomRatios, Relations
 from helpers.models.tinybert import Distilled, check_pair, load_student, matched
 from helpers.papers import shared
 from helpers.papers.card import Artefact, Notebook, Paper
@@ -45,20 +45,13 @@ def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: f
     return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
 
 
-def probability_distance(student: Tensor, teacher: Tensor, query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
-    """Average the squared difference of attentions (B×H×L×L) over heads and pairs of real tokens, shape B (Eq. 3)."""
-    if student.shape[1] != teacher.shape[1]:  # the means over the heads are compared
-        student, teacher = (each.mean(1, keepdim=True) for each in (student, teacher))
-    gaps_BxHxLxL = functional.mse_loss(student.float(), teacher.float(), reduction="none")
-    over_keys_BxHxL = (gaps_BxHxLxL @ key_BxL.float()[:, None, :, None])[..., 0]
-    return (over_keys_BxHxL * query_BxL[:, None]).sum(-1).mean(-1) / (query_BxL.sum(-1) * key_BxL.sum(-1))
-
-
 def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
-    """Compute the same of the scores before the softmax, shape B, from their queries and keys (B×H×L×D each).
+    """Average the squared difference of attentions over heads and pairs of real tokens, shape B (Eq. 3).
 
-    No score is computed. The sum over all pairs of q kᵀ · Q Kᵀ is the sum of the elements of qᵀQ · kᵀK, which have the
-    width of a head instead of the length of a text, and (s - S)² is s² - 2 s S + S².
+    Attention is taken before the softmax, as in TinyBERT, and given by scaled queries and keys (B×H×L×D each). Numbers
+    of heads that differ are averaged over first. No score is computed: the sum over all pairs of q kᵀ · Q Kᵀ is the sum
+    of the elements of qᵀQ · kᵀK, which have the width of a head instead of the length of a text, and (s - S)² is
+    s² - 2 s S + S².
     """
     if student[0].shape[1] != teacher[0].shape[1]:
         student, teacher = map(_one_head, (student, teacher))
@@ -94,9 +87,8 @@ def distillation_loss(
     teacher_H, teacher_A = batch["teacher_levels"], batch["teacher_attention"]
     layers = [0, *matched(len(output.attentions_kept), len(teacher_A))]  # of the teacher, for each level of the student
     hidden = [level_distance(H, teacher_H[m], mask_BxL) for H, m in zip(output.levels, layers, strict=True)]
-    distance = score_distance if isinstance(output.attentions_kept[0], tuple) else probability_distance
     pairs = zip(output.attentions_kept, layers[1:], strict=True)
-    attention = [distance(A, teacher_A[m - 1], mask_BxL, real_BxL) for A, m in pairs]
+    attention = [score_distance(A, teacher_A[m - 1], mask_BxL, real_BxL) for A, m in pairs]
     r_0, r_m = output.ratios[:1], output.ratios[1:]
     losses = {"embedding": (r_0, hidden[:1]), "attention": (r_m, attention), "hidden": (r_m, hidden[1:])}
     teacher_BxC, weight_B = head_logits(batch["teacher_logits"], domain_B, classes), torch.ones_like(hidden[0])
@@ -177,29 +169,29 @@ class SmallClassifier(Classifier):
 class Student(SmallClassifier):
     """The training of a student by its ``teacher``, with equal ratios (TinyBERT-KD) or with those of ``relations``.
 
-    ``relations`` has the parts of `Relations` that are switched off (Table 4); None: the student has no relations.
+    ``relations`` are the switches of `Relations`, or {"random": True}; None: the student has no relations.
     """
 
     teacher: Classifier
-    relations: dict[str, bool] | None = None
+    relations: dict[str, float] | None = None
 
     def settings(self) -> dict:
-        names = {"gamma", "temperature", "attention", "padding"}
+        names = {"gamma", "temperature", "padding"}
         if self.relations is not None:
-            names |= {"heads", "graph_width", "graph_dropout", "graph_residual", "train_graph", "steer"}
+            names |= {"heads", "graph_width"}
         return super().settings() | {"hrkd": self.preset.hrkd.model_dump(include=names)}
 
     def work(self) -> dict:
         learner, batches, loss = self.lesson()
         done = self.fit(learner, batches, loss, self.validate)
-        if learner.relations is not None:
-            save_file(learner.relations.state_dict(), self.folder / "relations.safetensors")
+        weights = {name: weight for name, weight in learner.state_dict().items() if not name.startswith("student.")}
+        save_file(weights, self.folder / "learner.safetensors")
         return self.save(learner.student, done, self.config_facts())
 
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
         """Return what is trained, its batches with the teacher's outputs, and the loss."""
         hrkd, batches, view = self.preset.hrkd, self.batches(), None
-        teacher = keep_levels(self.teacher.load(), hrkd.attention)
+        teacher = keep_levels(self.teacher.load())
         width, arguments = teacher.config.hidden_size, {"output_hidden_states": True}
         fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
         if isinstance(self.teacher, MetaTeacher):
@@ -218,13 +210,20 @@ class Student(SmallClassifier):
         """Wrap a student with new projections to the teacher's ``width`` and new relations."""
         hrkd, domains, config = self.preset.hrkd, len(self.domains), student.config
         torch.manual_seed(self.seed)  # projections begin alike with relations and without
-        learner = Distilled(student, width, domains, what=hrkd.attention, padding=hrkd.padding, steer=hrkd.steer)
-        if self.relations is not None:
-            switches = {"dropout": hrkd.graph_dropout, "residual": hrkd.graph_residual, **self.relations}
+        learner, levels = Distilled(student, width, domains, padding=hrkd.padding), config.num_hidden_layers + 1
+        if self.relations is not None and "random" in self.relations:
+            learner.relations = RandomRatios(levels, domains)
+        elif self.relations is not None:
+            read = width if self.relations.get("projected") else config.hidden_size
             sizes = {"heads": hrkd.heads, "graph_width": hrkd.graph_width}
-            relations = Relations(config.num_hidden_layers + 1, domains, config.hidden_size, **sizes, **switches)
-            learner.relations = relations.requires_grad_(hrkd.train_graph)
+            learner.relations = Relations(levels, domains, read, **sizes, **self.relations)
         return learner
+
+    def restore(self) -> Distilled:
+        """Load the trained student with its projections and relations, in evaluation mode, on the device."""
+        learner = self.learner(self.load(), self.teacher.load().config.hidden_size)
+        learner.load_state_dict(load_file(self.file("learner.safetensors")), strict=False)
+        return learner.to(training_device()).eval()
 
     def validate(self, learner: Distilled) -> tuple[float, dict]:
         score, details = super().validate(learner.eval().student)
@@ -249,31 +248,33 @@ ON_LABELS = {  # what is trained on labels, by how batches mix the domains; the 
     HRKD: (Classifier, "together"),  # section 2.1
     ALONE: (SmallClassifier, "together"),
 }
-ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, ALONE)
-NOT_COMPARED = (SINGLE, MIX, MTL, META, *STUDENTS[1:3])  # by no claim
-ABLATIONS = {  # the rows of Table 4 by the parts of the relations that they switch off
-    "HRKD": {},
+RELEASED = {"dropout": 0.1, "wide": True, "projected": True, "trained": False}  # what the released code runs
+SKIP = {"residual": True, "trained": False}  # a reading in which ratios can differ: each node keeps its own features
+WRITTEN, RANDOM, AGAIN, SKIPPING = "as written", "random ratios", "TinyBERT-KD, another seed", "skip connections"
+PARTS = {  # of the relations, one more left out in each row (section 3.6)
     "- Self-attention": {"self_attention": False},
     "- Comp-Agg": {"self_attention": False, "compare": False},
     "- Hierarchical Rel.": {"self_attention": False, "compare": False, "hierarchy": False},
-    "- Domain Rel.": None,
 }
-VARIANTS = {  # rows that the paper does not have, by the settings that they change
-    "dropout in the graph": {"graph_dropout": 0.1},
-    "nodes keep their features": {"graph_residual": True},
-    "graph not trained": {"train_graph": False},
-    "no gradient through ratios": {"steer": False},
-    "padding counts": {"padding": True},
-    "probabilities matched": {"attention": "probabilities"},
+RELATIONS = {  # the students with relations; all of HRKD-teacher. All but the first are not in the paper
+    OURS: RELEASED,
+    WRITTEN: {},
+    RANDOM: {"random": True},
+    SKIPPING: SKIP,
+    f"{SKIPPING}, no gradient through ratios": {**SKIP, "steer": False},
+    f"{SKIPPING}, trained": {"residual": True},
+    **{f"{SKIPPING} {part}": {**SKIP, **switches} for part, switches in PARTS.items()},
 }
+ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, WRITTEN, RANDOM, AGAIN, ALONE)
+NOT_COMPARED = (SINGLE, MIX, MTL, META, *STUDENTS[1:3])  # by no claim
+TABLE4 = {"HRKD": OURS, "- Domain Rel.": PLAIN}  # its names
 
 
 def name_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, Classifier]:
     """Name the training of a row's model of each domain: one model per domain, or one for all."""
-    domains, teachers = list(getattr(preset, corpus).domains), {}
+    domains, teachers, row = list(getattr(preset, corpus).domains), {}, TABLE4.get(row, row)
     if row not in ON_LABELS:
         teachers = name_models(preset, corpus, seed, row.partition(" → ")[0] if "→" in row else HRKD)
-        preset = preset.changed("hrkd", **VARIANTS.get(row, {}))
 
     def model(*names: str) -> Classifier:
         fields = {"preset": preset, "seed": seed, "corpus": corpus, "domains": names}
@@ -281,8 +282,8 @@ def name_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, C
         if row in ON_LABELS:
             kind, order = ON_LABELS[row]
             return kind(**fields, order=order)
-        relations = None if row in (*STUDENTS, PLAIN) else ABLATIONS.get(row, {})
-        return Student(**fields, order="together", teacher=teachers[names[0]], relations=relations)
+        fields["seed"] += 100 * (row == AGAIN)
+        return Student(**fields, order="together", teacher=teachers[names[0]], relations=RELATIONS.get(row))
 
     one_per_domain = row in (SINGLE, *STUDENTS)
     return {name: model(name) for name in domains} if one_per_domain else dict.fromkeys(domains, model(*domains))
@@ -346,8 +347,14 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
     """Make Table 2: accuracy of every row's model of each domain; nothing where the preset has no texts for it."""
     if corpus not in list_corpora(preset):
         return {}
-    others = (PLAIN, STUDENTS[-1], STUDENTS[0], ALONE)
-    claims = [shared.state_better(OURS, row, primary=row == PLAIN, control=row == ALONE) for row in others]
+    several, ours = ", which has a student per domain", {"control": True, "beside": True}
+    claims = [
+        shared.state_better(OURS, PLAIN, primary=True),
+        *(shared.state_better(OURS, row, on=several) for row in (STUDENTS[-1], STUDENTS[0])),
+        shared.state_better(OURS, RANDOM, **ours),
+        Claim(text=f"HRKD {WRITTEN} is better than {PLAIN}", above=WRITTEN, below=PLAIN, **ours),
+        shared.state_better(OURS, ALONE, control=True),
+    ]
     return {**(yield from compute_accuracies(preset, corpus)), "baselines": [PLAIN, ALONE], "claims": claims}
 
 
@@ -358,7 +365,7 @@ def figure2(preset: Preset) -> Plan:
     """Make Figure 2: the gain of Meta-KD and HRKD over single → TinyBERT-KD, by share of the texts, from the front."""
     corpus, shares, (single, *_, meta) = preset.hrkd.few_shot, preset.hrkd.shares, STUDENTS
     presets = {share: preset.changed(corpus, train_share=share) for share in shares}
-    parts = yield {share: compute_accuracies(presets[share], corpus, (single, meta, OURS)) for share in shares}
+    parts = yield {share: compute_accuracies(presets[share], corpus, (single, meta, PLAIN, OURS)) for share in shares}
     scores = []
     for share in shares:
         accuracy = average_accuracies(parts[share])
@@ -382,10 +389,16 @@ def figure2(preset: Preset) -> Plan:
 
 
 def table4(preset: Preset) -> Plan:
-    """Make Table 4: accuracy of HRKD without its parts, one more in each row, and with switches not in the paper."""
-    parts = yield from compute_accuracies(preset, "reviews", (*ABLATIONS, *VARIANTS))
-    claims = [shared.state_better("HRKD", row, primary=ABLATIONS[row] is None) for row in ABLATIONS if row != "HRKD"]
-    return {**parts, "baselines": ["HRKD"], "claims": claims}
+    """Make Table 4: accuracy of HRKD without its relations, and of other readings of these.
+
+    The paper leaves out one part after the other. That is done where ratios differ at all, with skip connections.
+    """
+    full, without = TABLE4
+    others = [row for row in RELATIONS if row != OURS]
+    parts = yield from compute_accuracies(preset, "reviews", (full, without, *others, AGAIN))
+    claims = [shared.state_better(full, without, primary=True), shared.state_better(SKIPPING, without, control=True)]
+    claims += [shared.state_better(SKIPPING, f"{SKIPPING} {part}", control=True) for part in PARTS]
+    return {**parts, "baselines": [without], "claims": claims}
 
 
 GAIN, SHARE = "points of accuracy", "% of the weight"

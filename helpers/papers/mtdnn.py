@@ -17,8 +17,7 @@ from helpers.multitask import MultiTaskTraining, Reply, answers_above, choose_he
 from helpers.papers import shared
 from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
-from helpers.paths import public_name
-from helpers.presets.schema import GENERAL, Preset
+from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Number, Record, Score
 
 QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple choice, sentence classification
@@ -39,15 +38,13 @@ class Reader(MultiTaskTraining):
         return weighted(epochs, self.weights, epoch_of=self.tasks[0], seed=self.seed)
 
 
-def name_reader(
-    preset: Preset, seed: int, label: str, beside: list[str], weight: float, start: Reader | None = None
-) -> Reader:
+def name_reader(preset: Preset, seed: int, label: str, beside: list[str], weight: float) -> Reader:
     """Name a reader whose batches are questions with probability ``weight``, else one of the tasks ``beside``.
 
-    It is selected by its questions. Its encoder starts as that of the reader ``start``, where there is one.
+    It is selected by its questions.
     """
     tasks, dropout = (find_question_task(preset), *beside), preset.mtdnn.dropout
-    parts = {"seed": seed, "tasks": tasks, "selected_by": tasks[:1], "start": start, "fresh": start is not None}
+    parts = {"seed": seed, "tasks": tasks, "selected_by": tasks[:1]}
     parts |= {"dropout": dropout, "head_dropout": dict.fromkeys(tasks, dropout)}
     parts["weights"] = {tasks[0]: weight if beside else 1.0} | {task: (1 - weight) / len(beside) for task in beside}
     if beside:
@@ -58,18 +55,6 @@ def name_reader(
 def find_question_task(preset: Preset) -> str:
     """Return the task of questions about passages: the preset's first domain."""
     return next(iter(preset.data.domains))
-
-
-def name_general_reader(preset: Preset) -> Reader | None:
-    """Name a reader of the questions in ``mtdnn.general``, one for all seeds; None where no file is named.
-
-    The encoders of all readers start as its encoder (not in the paper).
-    """
-    if not preset.mtdnn.general:
-        return None
-    questions = {"domains": {GENERAL: preset.mtdnn.general}, "train_size": preset.mtdnn.general_size}
-    preset = preset.changed("data", **questions, unanswerable=False)
-    return name_reader(preset, 0, "general reader", [], 1.0)
 
 
 def group_tasks(preset: Preset) -> dict[str, list[str]]:
@@ -90,17 +75,16 @@ def list_weights(preset: Preset) -> list[float]:
     return sorted({*preset.mtdnn.weights, preset.mtdnn.weight})
 
 
-def name_rows(preset: Preset, seed: int) -> dict[str, Reader]:
-    """Name the readers of a seed: Table 1 varies the weight, Table 2 the tasks, Table 3 has a larger encoder."""
-    beside, settings = group_tasks(preset), preset.mtdnn
+def name_rows(preset: Preset, larger: Preset | None, seed: int) -> dict[str, Reader]:
+    """Name the readers of a seed: Table 1 varies the weight, Table 2 the tasks, Table 3 has ``larger``'s encoder."""
+    beside = group_tasks(preset)
 
-    def row(name: str, weight: float = settings.weight, encoder: str = preset.encoder) -> Reader:
-        encoded = preset.model_copy(update={"encoder": encoder})
-        return name_reader(encoded.drawn(seed), seed, name, beside[name], weight, name_general_reader(encoded))
+    def row(name: str, weight: float = preset.mtdnn.weight, preset: Preset = preset) -> Reader:
+        return name_reader(preset.drawn(seed), seed, name, beside[name], weight)
 
     table1 = {name_row(weight): row(BOTH, weight) for weight in list_weights(preset)}
     table2 = {name: row(name) for name in beside}
-    table3 = {f"{name}{LARGER}": row(name, encoder=settings.large) for name in (QA, BOTH) if settings.large}
+    table3 = {f"{name}{LARGER}": row(name, preset=larger) for name in (QA, BOTH) if larger}
     return table1 | table2 | table3
 
 
@@ -118,9 +102,13 @@ class Replies(NamedTuple):
 
 def test_readers(preset: Preset) -> Plan:
     """Train the readers of all tables and have them reply. Returns `Models`, and `Replies` by row and seed."""
+    encoders = {"": preset.encoder} | ({LARGER: preset.mtdnn.large} if preset.mtdnn.large else {})
+    encoded = {name: preset.model_copy(update={"encoder": encoder}) for name, encoder in encoders.items()}
+    started = yield {name: shared.start_from_general(each) for name, each in encoded.items()}
+    preset, larger = started[""], started.get(LARGER)
     models, tested, task = Models(preset), {}, find_question_task(preset)
     for seed in range(preset.seeds):
-        for row, model in name_rows(preset, seed).items():
+        for row, model in name_rows(preset, larger, seed).items():
             models.add(row, seed, {task: model})
     predictions = yield {part: shared.predict_part(models, part) for part in ("valid", "test")}
     for cell, predicted in predictions["test"].items():
@@ -259,19 +247,15 @@ def answers(preset: Preset) -> Plan:
 
 def make_notes(preset: Preset) -> list[str]:
     """State how the rows were made."""
-    task, first, loop = find_question_task(preset), name_general_reader(preset), preset.training
+    task, loop = find_question_task(preset), preset.training
     sizes = ", ".join(f"{name} {len(examples_of(preset, name, 'train')):,}" for name in [task, *preset.tasks.tasks])
-    notes = [
+    return [
+        *shared.state_general(preset),
         f"epochs of the questions: {loop.epochs:g}; {loop.optimizer}, learning rate {loop.learning_rate:g}, batches of "
         f"{loop.batch_size}, dropout {preset.mtdnn.dropout:g}",
         "a question has no answer where that is likelier by more than a threshold that was chosen on validation",
         f"training examples: {sizes}",
     ]
-    if first:
-        number, file = len(examples_of(first.preset, first.tasks[0], "train")), public_name(preset.mtdnn.general)
-        learned = f"every encoder first learned to answer {number:,} questions of {file}"
-        notes.insert(0, f"{learned}: {first.best:.1f} F1 on its validation questions")
-    return notes
 
 
 def keep(preset: Preset, folder: str, table: Record) -> Plan:

@@ -6,18 +6,22 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 import torch
-from safetensors.torch import load_file
 
+from helpers import papers
 from helpers.data.load import label_names, load_texts
 from helpers.engine import Plan
 from helpers.loop import training_device
 from helpers.papers import hrkd, shared
-from helpers.papers.hrkd import ABLATIONS, CORPORA, HRKD, OURS, VARIANTS, Student
+from helpers.papers.hrkd import CORPORA, HRKD, OURS, RELATIONS, Student
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.texts import mean_tokens, predict
 
 SAME, DIFFERENT = "same label", "different labels"
+NOISE = (
+    "the weights are those of the released method: noise of the dropout in a graph that is never trained. The shares "
+    "of levels come from matrices that keep their first weights"
+)
 
 
 def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -25,15 +29,15 @@ def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
     Returns ratios N×V×D, shares N×D×V×V (the last axis: of levels in the graph of a level), and labels N×D.
     """
-    model = student.load()
-    learner = student.learner(model, model.config.hidden_size)  # nothing is projected any more
-    learner.relations.load_state_dict(load_file(student.file("relations.safetensors")))
-    relations = learner.to(training_device()).eval().relations
+    learner = student.restore()
     sequences = [student.sequences("test", domain) for domain in student.domains]
     sequences = [texts.select(np.arange(min(map(len, sequences)))) for texts in sequences]
-    prototypes_NxVxDxF = np.stack([mean_tokens(model, texts, "fp32") for texts in sequences], axis=2)
+    means_NxVxDxF = np.stack([mean_tokens(learner.student, texts, "fp32") for texts in sequences], axis=2)
+    torch.manual_seed(student.seed)  # dropout in the graph is always on
     with torch.inference_mode():
-        outputs = map(relations, torch.as_tensor(prototypes_NxVxDxF, device=training_device()))
+        levels = torch.as_tensor(means_NxVxDxF, device=training_device()).unbind(1)
+        levels = learner.project(levels) if learner.relations.projected else levels  # linear, so it may follow the mean
+        outputs = map(learner.relations, torch.stack(levels, 1))
         ratios, shares = (torch.stack(values).cpu().numpy() for values in zip(*outputs, strict=True))
     return ratios, shares, np.stack([texts.labels["label"] for texts in sequences], 1)
 
@@ -55,8 +59,8 @@ def average_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, 
 
 def table5(preset: Preset) -> Plan:
     """Make Table 5: ratios of texts of which all but one have the same label. It has the claim about all texts."""
-    models, scores = (yield from hrkd.train(preset, "reviews", ("HRKD",))), []
-    values = [compute_ratios(models.first("HRKD", seed)) for seed in range(preset.seeds)]
+    models, scores = (yield from hrkd.train(preset, "reviews", (OURS,))), []
+    values = [compute_ratios(models.first(OURS, seed)) for seed in range(preset.seeds)]
     for seed, (ratios, shares, labels) in enumerate(values):
         flat_shares = shares.reshape(*labels.shape, -1).transpose(0, 2, 1)
         for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
@@ -64,23 +68,24 @@ def table5(preset: Preset) -> Plan:
             scores += [Score(method=row, column=column, seed=seed, value=100 * gap) for row, gap in gaps]
     text = "the ratios of texts with the same label are nearer to each other"
     claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
-    parts = show_place(models.first("HRKD", 0), len(preset.reviews.domains) - 1, *values[0])
+    parts = show_place(models.first(OURS, 0), "table5", len(preset.reviews.domains) - 1, *values[0])
     note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
     return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], note]}
 
 
 def table6(preset: Preset) -> Plan:
     """Make Table 6: ratios of texts of which half have one label."""
-    student = (yield from hrkd.train(preset, "reviews", ("HRKD",))).first("HRKD", 0)
-    return show_place(student, (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
+    student = (yield from hrkd.train(preset, "reviews", (OURS,))).first(OURS, 0)
+    return show_place(student, "table6", (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
 
 
-def show_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray) -> dict:
+def show_place(
+    student: Student, table: str, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray
+) -> dict:
     """Show the texts at the first place of the domains' test parts where about ``same`` of them have the last label.
 
-    That is "positive", as in the paper's tables.
-
-    Panels have in percent the weight of each domain by level, and the shares of the levels in each domain's graphs.
+    That is "positive", as in the paper's tables. Panels have in percent the weight of each domain by level, ours and
+    the paper's, and the shares of the levels in each domain's graphs.
     """
     names, domains = label_names(student.texts), load_texts(student.texts)
     count_N = (labels_NxD == len(names) - 1).sum(1)
@@ -88,7 +93,9 @@ def show_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarr
     rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
     texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
     levels = ["embeddings", *(f"layer {layer}" for layer in range(1, ratios.shape[1]))]
-    frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels)}
+    printed = pd.DataFrame(number.model_dump() for number in papers.printed(f"hrkd/{table}_ratios"))
+    printed = printed.pivot_table("value", "method", "column", sort=False) / 100
+    frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels), "the paper's": printed}
     for row, shares_VxV in zip(rows, np.where(np.tri(len(levels)), shares[place], np.nan), strict=True):
         frames[row] = pd.DataFrame(shares_VxV, [f"graph of {level}" for level in levels], levels)
     panels = {
@@ -96,12 +103,12 @@ def show_place(student: Student, same: int, ratios: np.ndarray, shares: np.ndarr
         for title, frame in frames.items()
     }
     note = f"text {place + 1} of each test part: the first where {count_N[place]} of {len(rows)} are {names[-1]}"
-    return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note]}
+    return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note, NOISE]}
 
 
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
-    models, scores = (yield from hrkd.train(preset, "reviews", (*ABLATIONS, *VARIANTS))), []
+    models, scores = (yield from hrkd.train(preset, "reviews", RELATIONS)), []
     for row, seed in product(models.by_row, range(preset.seeds)):
         result = models.first(row, seed).result()
         for step, _, details in result["validation"]:

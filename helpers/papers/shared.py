@@ -9,16 +9,16 @@ from timeit import timeit
 import numpy as np
 import pandas as pd
 
-from helpers import metrics
-from helpers.data.load import load_domains
+from helpers import metrics, paths
+from helpers.data.load import load, load_domains
 from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import load_adversarial, question_set
 from helpers.engine import Plan
 from helpers.files import write_whole
 from helpers.multitask import Predictions
 from helpers.paths import public_name
-from helpers.presets.schema import DataSettings, Preset, TasksSettings, TextsSettings
-from helpers.reading import Answers, GoldProbability
+from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
+from helpers.reading import Answers, GoldProbability, Reader
 from helpers.results import records
 from helpers.results.records import Cell, Claim, Record, Score
 from helpers.task import Task
@@ -63,6 +63,35 @@ class Models:
     def seconds(self) -> float:
         """Seconds of all trainings, each counted once, whenever they ran."""
         return add_up_seconds(model for row, seed in self.needs for model in self.trainings(row, seed))
+
+
+def name_general_reader(preset: Preset) -> Reader:
+    """Name the reader of the preset's ``general`` questions, one for all seeds."""
+    place = str(file.resolve()) if (file := paths.find(preset.general)).exists() else preset.general
+    changes = {"domains": {GENERAL: place}, "train_size": preset.general_size, "train_share": 1.0}
+    alone = preset.changed("data", **changes, adversarial=None, narrative="", unanswerable=False)
+    alone = alone.changed("training", epochs=preset.general_epochs or preset.training.epochs)
+    return Reader(preset=alone, label="general reader", seed=0, domains=(GENERAL,), selected_by=(GENERAL,))
+
+
+def start_from_general(preset: Preset) -> Plan:
+    """Return the preset whose encoder is that of its general reader; the preset itself where it has none.
+
+    So every reader starts from one that has read before, as BERT has (not in the papers).
+    """
+    if not preset.general:
+        return preset
+    yield [reader := name_general_reader(preset)]
+    return preset.model_copy(update={"encoder": str(reader.saved()), "random_layers": 0})
+
+
+def state_general(preset: Preset) -> list[str]:
+    """State what the general reader learned; nothing where the preset has none."""
+    if not preset.general:
+        return []
+    reader = name_general_reader(preset)
+    number, name = len(load(reader.preset.data, GENERAL).train), public_name(preset.general)
+    return [f"every encoder first learned {number:,} questions of {name}: {reader.best:.1f} F1 on validation questions"]
 
 
 def add_up_seconds(tasks: Iterable[Task]) -> float:

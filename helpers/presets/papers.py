@@ -71,6 +71,7 @@ class A2dSettings(Settings):
 
     rmr: bool = True  # whether RMR is trained; without it BERT stands in its place
     members: int = Field(12, ge=2)  # readers of an ensemble
+    students: PositiveInt = 1  # of an ensemble, in Tables 1 and 2, which average over them
     temperature: PositiveFloat = 2.0  # tau; its square weighs L_KD
     answer_weight: NonNegativeFloat = 0.3  # gamma, the weight of the answer loss L_ANS
     attention_weight: NonNegativeFloat = 0.1  # delta, the weight of the attention loss L_ATT
@@ -91,12 +92,7 @@ class HrkdSettings(Settings):
     temperature: PositiveFloat = 1.0  # t of Eq. 2
     heads: PositiveInt = 8  # K of Eq. 9, heads of a graph's first layer
     graph_width: PositiveInt = 768  # F' of Eq. 7, width of a head
-    graph_dropout: Dropout = 0.0  # in the graph, in evaluation too; the released code has 0.1
-    graph_residual: bool = False  # whether each node of the graph keeps its own features too
-    attention: Literal["scores", "probabilities"] = "scores"  # what Eq. 3 matches: before or after the softmax
-    padding: bool = False  # whether padding counts in means, as in the released code
-    train_graph: bool = True  # False: the graph keeps its first weights, as in the released code
-    steer: bool = True  # whether the ratios' gradient reaches the student, through its prototypes
+    padding: bool = True  # whether padding counts in means, as in the released code
     few_shot: Literal["mnli", "reviews"] = "mnli"  # the corpus of Figure 2
     shares: list[Share] = Field([0.02, 0.05, 0.1, 0.2], min_length=1)  # of the training texts, for Figure 2
     other_seeds: NonNegativeInt = 0  # seeds of the rows of Tables 2, 3 that no claim compares; 0: all
@@ -127,5 +123,3 @@ class MtDnnSettings(Settings):
     weight: Probability = 0.8  # that a batch is of questions, for Tables 2, 3
     dropout: Dropout = 0.3  # of encoder and heads
     large: str = ""  # folder or Hub name of the larger encoder of Table 3; empty: no Table 3
-    general: str = ""  # file of questions with answers that every encoder reads first; empty: none
-    general_size: NonNegativeInt = 0  # training questions of that file; 0: all

@@ -37,7 +37,7 @@ class File(Settings):
 class Download(Settings):
     """A corpus to download: files by URL, whose names say their part, or a dataset on the Hub at one revision."""
 
-    rows: dict[str, PositiveInt]  # how many have to arrive, by split
+    rows: dict[str, PositiveInt] = Field({})  # how many have to arrive, by split
     files: dict[FileName, File] = Field({})  # by the names that they get here
     revision: str = Field("", pattern=r"^([0-9a-f]{40})?$")  # commit of a dataset on the Hub
     columns: list[str] = Field([])  # of a dataset on the Hub
@@ -77,7 +77,8 @@ class Drawn(Settings):
     @property
     def is_given(self) -> bool:
         """Whether the preset says where they are, or has to."""
-        return self.is_required or bool(self.named and (self.source != "files" or self.folder))
+        is_there = self.source != "files" or self.folder or self.downloads
+        return self.is_required or bool(self.named and is_there)
 
 
 class AdversarialSettings(Settings):
@@ -195,6 +196,10 @@ class Preset(Settings):
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead
+    # Questions that every reader learns first (not in the papers): a miniature domain, or a file, folder or download.
+    general: str = ""
+    general_size: NonNegativeInt = 0  # of its training questions; 0: all
+    general_epochs: NonNegativeFloat = 0.0  # 0: as in [training]
     data: DataSettings
     windows: WindowSettings
     training: TrainingSettings

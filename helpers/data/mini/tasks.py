@@ -240,7 +240,7 @@ def shuffle(rng: Rng, statements: Sequence[Statement]) -> list[Statement]:
 
 
 def tell(rng: Rng, facts: Sequence[Statement]) -> str:
-    return world.state(rng, pick(rng, list(STYLES.values())), shuffle(rng, facts))[0]
+    return world.state(rng, STYLES[pick(rng, world.DOMAINS)], shuffle(rng, facts))[0]
 
 
 def fill(fact: Statement, wording: int) -> str:

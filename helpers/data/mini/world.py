@@ -46,8 +46,9 @@ def read_words(file: str) -> Table:
 WORLD = read_words("world.toml")
 RELATIONS: list[Relation] = WORLD.relations
 STYLES: dict[str, Style] = vars(WORLD.styles)
-DOMAINS = tuple(STYLES)
-STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {STORIES: 100}  # of random numbers
+GENERAL = "general"  # the domain that readers may learn before the others
+DOMAINS = tuple(name for name in STYLES if name != GENERAL)
+STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {STORIES: 100, GENERAL: 101}  # of random numbers
 STREAMS |= {name + UNANSWERABLE: 110 + number for number, name in enumerate(DOMAINS)}
 
 
@@ -273,7 +274,7 @@ def load_domain(
     if name not in STREAMS:
         raise DataError(
             f"unknown miniature domain {name!r}; there are {', '.join(DOMAINS)}, each also with the ending "
-            f"{UNANSWERABLE}, and {STORIES}"
+            f"{UNANSWERABLE}, {GENERAL} and {STORIES}"
         )
     default = STORIES_SIZE if name == STORIES else STYLES[name.removesuffix(UNANSWERABLE)].size
     sizes = dict(zip(PARTS, (train_size or default, valid_size, test_size), strict=True))
@@ -296,9 +297,9 @@ def list_candidates(
 def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False) -> list[Example]:
     """Make `VARIANTS` of each test question, which follow it, share its group, and end with a misleading sentence.
 
-    As in AddSent (Jia and Liang 2017), the sentence answers a similar question: it states the same relation of a
-    subject with a similar name, with a wrong value. Raises DataError."""
-    if domain not in STYLES:
+    As in AddSent (Jia and Liang 2017), the sentence answers a similar question, in words of this one: it states the
+    same relation of a subject with a similar name, with a wrong value. Raises DataError."""
+    if domain not in DOMAINS:
         raise DataError(f"{domain!r} has no adversarial questions; there are some for {', '.join(DOMAINS)}")
     rng, examples = np.random.default_rng([seed, 99]), []
     for example, facts, fact in make_examples(domain, "test", size, seed, conventions):
@@ -309,11 +310,23 @@ def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, convention
             subject = draw(rng, lookalikes, used)
             value = draw(rng, pools()[fact.relation.object], used)
             before, after = pick_affixes(rng, fact.relation, conventions)
-            wording = fact.relation.statements[(0, 3)[number % 2]]
-            context = f"{example.context} {wording.format(s=subject, o=before + value + after)}"
+            sentence = mislead(example.question, fact, subject, before + value + after, number)
+            context = f"{example.context} {sentence}"
             name = f"{example.id}-mislead{number}"
             examples.append(Example(name, example.question, context, example.answers, example.span, example.id))
     return examples
+
+
+def mislead(question: str, fact: Fact, subject: str, value: str, number: int) -> str:
+    """State a wrong value of a similar subject: as passages do, in the question's noun, or in all of its words."""
+    relation = fact.relation
+    if number == 0:
+        return relation.statements[0].format(s=subject, o=value)
+    for name, other in ((fact.subject, subject), (fact.subject.lower(), subject.lower())):
+        if number == 2 and name in question:
+            return f"{question.replace(name, other)} {value}."
+    noun = next((noun for noun in relation.nouns if noun in question), relation.nouns[0])
+    return f"The {noun} of {subject} is {value}."
 
 
 @cache

@@ -1,0 +1,118 @@
+"""Facts about a miniature regime that no headline compares, on draws that no run has (docs/regimes.md).
+
+    python benchmarks/regimes.py imm training.epochs=2.0 general_size=1500
+
+prints one line of JSON: the settings that differ from preset mini, and the facts. Scores are of validation questions
+and texts, but for those on adversarial questions, whose clean questions are the test part of these draws.
+"""
+
+import json
+import sys
+from ast import literal_eval
+from statistics import mean
+
+from helpers import engine
+from helpers.papers import a2d, hrkd, imm, mtdnn, mtdnn_kd, shared
+from helpers.presets.load import load
+
+SEED, DRAWS = 1, 3  # draws 1 to 3; those of runs begin at `data.seed` of preset mini
+SECTIONS = ("data", "mnli", "reviews", "tasks")
+
+
+def imm_facts(preset):
+    """Are readers of one domain good enough to teach those that fine-tuning gives, and do they leave a doubt?"""
+    models, _ = yield from imm.train(preset, {}, 0, ("Single", "Mix", "FT"))
+    best = {
+        row: [[one.best for (one,) in of.values()] for of in seeds.values()] for row, seeds in models.by_row.items()
+    }
+    sure = yield from shared.tabulate_gold_probabilities(models, "Single")
+    means = {row: mean(map(mean, seeds)) for row, seeds in best.items()}
+    return {
+        **means,
+        "FT - Single by draw": [mean(ft) - mean(single) for ft, single in zip(best["FT"], best["Single"], strict=True)],
+        "lowest Single": min(map(min, best["Single"])),
+        "highest Single": max(map(max, best["Single"])),
+        "gold probability": sure["training questions"].round(2).tolist(),
+    }
+
+
+def a2d_facts(preset):
+    """Is RMR trained to its end, and does an ensemble know more than a reader that can be fooled?"""
+    kind, *_ = a2d.list_kinds(preset)
+    models = shared.Models(preset)
+    for seed in range(preset.seeds):
+        (student,) = a2d.name_students(preset, kind, seed).values()
+        members = student.ensemble.members
+        models.add("one", seed, {one.label: one for one in members})
+        models.add("ensemble", seed, {a2d.ALL: members})
+        models.add("twice the steps", seed, {a2d.ALL: a2d.replace(members[0], times=2.0, label=f"twice, seed {seed}")})
+    f1 = shared.average_f1(preset, (yield from a2d.answer_columns(models, ("Dev", "clean", "AddSent"))))
+    table = {(row, column): [f1[row, column, s] for s in range(preset.seeds)] for row, column, _ in f1}
+    return {f"{row}, {column}": values for (row, column), values in table.items()}
+
+
+def hrkd_facts(preset):
+    """Does an untaught student learn anything, and does its teacher know more?"""
+    rows, facts = (hrkd.HRKD, hrkd.MIX, hrkd.ALONE), {}
+    corpora = hrkd.list_corpora(preset)
+    values = yield {corpus: hrkd.train(preset, corpus, rows) for corpus in corpora}
+    for corpus in corpora:
+        for row, seeds in values[corpus].by_row.items():
+            facts[f"{corpus}, {row}"] = [next(iter(of.values()))[0].best for of in seeds.values()]
+    return facts
+
+
+def mtdnn_kd_facts(preset):
+    """Does the multi-task phase hold, is it worth it, and do ensembles know more than one model?"""
+    rows = yield {seed: mtdnn_kd.distil(preset.drawn(seed), seed) for seed in range(preset.seeds)}
+    taught, facts = mtdnn_kd.list_taught(preset), {}
+    for seed, of_rows in rows.items():
+        first = next(iter(of_rows[mtdnn_kd.MTDNN].values()))[0].start
+        facts[f"after all tasks, draw {seed}"] = first.best_scores()
+        for row in (mtdnn_kd.SINGLE, mtdnn_kd.MTDNN):
+            facts[f"{row}, draw {seed}"] = mean(model.best for (model,) in of_rows[row].values())
+    models = shared.Models(preset)
+    for seed, of_rows in rows.items():
+        for row in (mtdnn_kd.MTDNN, mtdnn_kd.ENSEMBLE):
+            models.add(row, seed, {task: of_rows[row][task] for task in taught})
+    for (row, seed), predicted in (yield from shared.predict_part(models, "valid")).items():
+        scores = [
+            mtdnn_kd.main_score(mtdnn_kd.score(predicted.preset, task, "valid", values))
+            for task, values in predicted.values().items()
+        ]
+        facts[f"{row}, taught tasks, draw {seed}"] = mean(scores)
+    return facts
+
+
+def mtdnn_facts(preset):
+    """How many batches do the other tasks get, and how good are questions alone?"""
+    models = shared.Models(preset)
+    for seed in range(preset.seeds):
+        rows = mtdnn.name_rows(preset, None, seed)
+        for row in (mtdnn.QA, mtdnn.BOTH):
+            models.add(row, seed, {"": rows[row]})
+    yield [model for *_, (model,) in models]
+    model = models.first(mtdnn.BOTH, 0)
+    turns = [task for task, _ in model.batches().plan]
+    facts = {f"batches of {task}": turns.count(task) for task in model.tasks}
+    for row, seeds in models.by_row.items():
+        facts[row] = [of[""][0].best for of in seeds.values()]
+    return facts
+
+
+FACTS = {"imm": imm_facts, "a2d": a2d_facts, "hrkd": hrkd_facts, "mtdnn_kd": mtdnn_kd_facts, "mtdnn": mtdnn_facts}
+
+
+def main(paper: str, *settings: str) -> None:
+    """Print the facts of one configuration."""
+    changes = dict(setting.split("=", 1) for setting in settings)
+    changes = {key: literal_eval(value) for key, value in changes.items()}
+    draws = {f"{section}.seed": SEED for section in SECTIONS}
+    preset = load("mini", paper, **{"seeds": DRAWS, "trainings": "regimes", **draws, **changes})
+    facts = engine.run(FACTS[paper](preset), preset.engine)
+    rounded = json.loads(json.dumps(facts), parse_float=lambda text: round(float(text), 2))
+    print(json.dumps({"paper": paper, "settings": changes, "facts": rounded}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
