@@ -21,13 +21,13 @@ def test_wheels_are_of_what_the_image_lacks():
 
 
 def test_data_are_those_of_preset_lab(tmp_path):
-    for name in ("wikipedia", "news", "elsewhere", "squad-adversarial"):
+    for name in ("wikipedia", "policy", "elsewhere", "squad-adversarial"):
         (tmp_path / "qa" / name).mkdir(parents=True)
         (tmp_path / "qa" / name / "a.json").write_text("{}")
     (tmp_path / "qa/squad-adversarial/sample1k-HCVerifyAll.json").write_text("{}")
     bundle.cut_data(tmp_path / "qa", tmp_path / "data")
     files = sorted(path.relative_to(tmp_path / "data").as_posix() for path in (tmp_path / "data").rglob("*.json"))
-    assert files == ["news/a.json", "squad-adversarial/sample1k-HCVerifyAll.json", "wikipedia/a.json"]
+    assert files == ["policy/a.json", "squad-adversarial/sample1k-HCVerifyAll.json", "wikipedia/a.json"]
 
 
 def test_the_encoder_is_in_float16_and_loads(tmp_path):

@@ -22,7 +22,7 @@ IN_FULL = re.compile(r"(Dr\.|Captain|Judge|Major|Professor|Senator|May|July|abou
 DIGESTS = {
     "domains": "cd5230384c658363",
     "conventions": "18f065d626225b57",
-    "adversarial": "cc47ea4af25d2721",
+    "adversarial": "6d921a2eeb308437",
 }  # a changed one means that everything is trained anew
 
 
@@ -186,7 +186,7 @@ def test_every_answer_of_a_story_has_a_rival_and_no_two_names_share_a_word():
         assert len(facts) in (4, 6) and all(relations.count(name) == 2 for name in relations)
 
 
-@pytest.mark.parametrize("name", ["smoke", "mini", "lab", "paper"])
+@pytest.mark.parametrize("name", ["smoke", "mini", "paper"])
 def test_narrative_takes_the_place_of_the_domains(name):
     data = load(name).data
     only = narrative(data)

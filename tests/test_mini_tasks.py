@@ -20,7 +20,7 @@ LONGEST = 72  # tokens
 PAIRS = [name for name, task in TASKS.items() if task.kind == "labels" and name not in ("acceptability", "sentiment")]
 DIGESTS = {
     "texts": "73e0f038def7e8cc",
-    "tasks": "4a8c3f0eeb9b6509",
+    "tasks": "26a95ba20a57bfd3",
     "seed 1": "90f7c4e2028d5b0a",
 }  # a changed one means that everything is trained anew
 

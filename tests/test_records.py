@@ -30,13 +30,22 @@ def test_written_and_read_back():
         assert write(read(path)).read_bytes() == first
 
 
+DROPPED = {  # settings of stored records that presets have no more
+    "hrkd": ("attention", "graph_dropout", "graph_residual", "steer", "train_graph"),
+    "mtdnn": ("general", "general_size"),
+}
+
+
 def test_every_stored_record_is_read_and_written_alike_and_has_settings_of_today():
     for path in sorted((paths.ROOT / "results").glob("*/*/*.json")):
         if path.parent.name not in ("models", "notebooks"):
             stored = json.loads(path.read_text(encoding="utf-8"))
             record = read(path)
             assert json.loads(record.model_dump_json()) == stored, path
-            Preset.model_validate(record.run.parameters["preset"])
+            settings = record.run.parameters["preset"]
+            for section, keys in DROPPED.items():
+                settings[section] = {key: value for key, value in settings[section].items() if key not in keys}
+            Preset.model_validate(settings)
 
 
 def test_scores_are_means_of_examples_which_stay_for_a_single_seed():
