@@ -13,6 +13,7 @@ from helpers.errors import UserError
 from helpers.notebooks.session import Session, preset_for, with_every_domain
 from helpers.papers import domains
 from helpers.presets.load import load
+from helpers.results.records import Record
 
 MINE = """
 extends = "smoke"
@@ -52,7 +53,8 @@ def preset(files):
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
     preset = preset.model_copy(update={"general": str(files / "general.json")})
-    models = engine.run(domains.train_readers(preset, domains.select_methods("Mix IMM Ensemble A2D")), preset.engine)
+    methods = domains.select_methods("Mix IMM+A2D Ensemble A2D")
+    models = engine.run(domains.train_readers(preset, methods), preset.engine)
     parts = engine.run(domains.table(models), preset.engine)
     return models, Session(preset, {}, "mine").save("imm/your_domains", **parts)
 
@@ -60,6 +62,7 @@ def trained(preset, files):
 def test_methods_are_selected_by_name():
     assert domains.select_methods("") == [*domains.METHODS.values()]
     assert domains.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
+    assert domains.select_methods("IMM+A2D") == ["Single", "IMM", domains.COMBINED]
     assert domains.select_methods("Ensemble") == ["Single", domains.ENSEMBLE]
     with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
         domains.select_methods("MIX IMM")
@@ -79,12 +82,26 @@ def test_all_readers_start_from_one_of_general_questions(trained):
     assert of_rows[0].encoder.endswith("/model") and of_rows[0].random_layers == 0
 
 
+def test_the_combined_reader_is_taught_by_each_domains_own_reader_of_imm(trained):
+    models, record = trained
+    (student,) = models.by_row[domains.COMBINED][0]["trivia"]
+    readers = models.by_row["IMM"][0]
+    assert student.domains == ("my-news", "trivia") and "ANS" in student.terms
+    assert [outputs.members for outputs in student.by_domain] == [readers["my-news"], readers["trivia"]]
+    cost = Record.model_construct(**domains.cost(models, record))
+    steps = {score.method: score.value for score in cost.scores if score.metric == domains.STEPS}
+    assert steps["Single"] <= steps["Mix"] < steps[domains.ENSEMBLE] < steps[domains.DISTILLED]
+    assert steps["IMM"] < steps[domains.COMBINED] and domains.BEST not in steps
+
+
 def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained, monkeypatch):
     models, record = trained
-    assert record.rows == ["Single", "Mix", "IMM", domains.ENSEMBLE, domains.DISTILLED, domains.BEST]
+    rows = ["Single", "Mix", "IMM", domains.ENSEMBLE, domains.DISTILLED, domains.COMBINED, domains.BEST]
+    assert record.rows == rows
     assert set(record.payload["best"]) == {"my-news", "trivia"}
     monkeypatch.setattr(domains.shared, "answer_sets", lambda preset, cells: iter(()))
     f1 = {"Single": (20.0, 60.0), "Mix": (50.0, 10.0), "IMM": (30.0, 30.0), domains.DISTILLED: (40.0, 40.0)}
+    f1[domains.COMBINED] = (0.0, 0.0)
     by_cell = {(row, name, 0): of[n] for row, of in f1.items() for n, name in enumerate(("my-news", "trivia"))}
     monkeypatch.setattr(domains.shared, "average_f1", lambda *_: by_cell)
     best = engine.run(domains.choose_on_validation(models), models.preset.engine)
@@ -112,7 +129,7 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
         return domains.Models(preset), {}
 
     monkeypatch.setattr(domains.imm, "train_methods", untrained)
-    (_, wave), models = waves_of(domains.train_readers(preset, domains.select_methods("")))
+    (_, wave), models = waves_of(domains.train_readers(preset, domains.select_methods("Ensemble A2D")))
     assert list(models.by_row) == [domains.ENSEMBLE, domains.DISTILLED] and len(wave) == 2 * 2 * 3
     for row, _, seed, members in models:
         assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row

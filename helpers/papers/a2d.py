@@ -24,7 +24,7 @@ from helpers.models.encoders import load_saved, load_tokenizer, vocabulary_finge
 from helpers.models.mnemonic import glove_digest, make_reader
 from helpers.papers import case, shared
 from helpers.papers.card import Artefact, Notebook, Paper
-from helpers.papers.ensemble import EnsembleOutputs
+from helpers.papers.ensemble import EnsembleOutputs, stored_teacher
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.reading import Span, log_probabilities
@@ -104,10 +104,12 @@ class Reader(reading.Reader):
 
     It has ``times`` the preset's steps. A second stage starts from its first stage, ``start``, and continues its order
     of questions: for the remaining steps, or with ``anew`` for all. ``smoothing`` is of labels (`smoothed_likelihood`).
+    Instead of one ``ensemble``, each domain may have a teacher of its own, ``by_domain`` in the order of ``domains``.
     """
 
     kind: Kind
     ensemble: EnsembleOutputs | None = None
+    by_domain: tuple[EnsembleOutputs, ...] = ()
     terms: dict[str, float] = field(default_factory=lambda: {"CE": 1.0})
     times: float = 1.0
     anew: bool = False
@@ -134,8 +136,8 @@ class Reader(reading.Reader):
         before = self.start.steps() if self.start else 0
         batches = reading.training_batches(self.preset, self.domains, before + self.steps(), self.seed)
         del batches.plan[:before]
-        if self.ensemble:
-            batches.teachers.append(self.ensemble.teacher(batches.sequences))
+        if outputs := self.by_domain or ((self.ensemble,) if self.ensemble else ()):
+            batches.teachers.append(stored_teacher(batches.sequences, outputs))
         return batches
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:

@@ -13,30 +13,44 @@ from helpers.presets.schema import Preset
 from helpers.reading import Reader
 from helpers.results.records import Record
 
-ENSEMBLE, DISTILLED, BEST = "Mix ensemble", "A2D", "best on validation"
-METHODS = {row: row for row in ("Single", "Mix", "FT", "BAM", "IMM")} | {"Ensemble": ENSEMBLE, "A2D": DISTILLED}
+ENSEMBLE, DISTILLED, COMBINED, BEST = "Mix ensemble", "A2D", "IMM + A2D", "best on validation"
+METHODS = {row: row for row in ("Single", "Mix", "FT", "BAM", "IMM")}
+METHODS |= {"Ensemble": ENSEMBLE, "A2D": DISTILLED, "IMM+A2D": COMBINED}
 FEWEST = 100  # questions to train or test on; with fewer, a score says little
 
 
 def select_methods(names: str) -> list[str]:
     """Return the rows of the methods that a text names by words of `METHODS`; all where it is empty. Raises UserError.
 
-    Single is always among them.
+    Single is always among them, and IMM where its readers teach A2D.
     """
     words = names.split()
     if unknown := set(words) - set(METHODS):
         raise UserError(f"methods: {min(unknown)!r}; expected some of {', '.join(METHODS)}, separated by spaces")
-    return [row for word, row in METHODS.items() if word in ("Single", *(words or METHODS))]
+    words += ["Single", *(["IMM"] if "IMM+A2D" in words else [])] if words else METHODS
+    return [row for word, row in METHODS.items() if word in words]
 
 
 def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
-    """Train readers of every domain by some methods, with every seed. Returns their `Models`."""
+    """Train readers of every domain by some methods, with every seed. Returns their `Models`.
+
+    "IMM + A2D", which no paper has, is one reader of all domains. On each it is taught by that domain's reader of IMM,
+    with A2D's losses.
+    """
     models, _ = yield from imm.train_methods(preset, preset.imm.rounds, methods)
     for seed in range(preset.seeds):
         (student,) = a2d.name_students(models.preset, "BERT", seed).values()
-        for row, trained in {ENSEMBLE: student.ensemble.members, DISTILLED: student}.items():
-            if row in methods:
-                models.add(row, seed, dict.fromkeys(preset.data.domains, trained))
+        trained = {ENSEMBLE: student.ensemble.members, DISTILLED: student}
+        if COMBINED in methods:
+            readers, label = models.by_row["IMM"][seed], f"{COMBINED}, seed {seed}"
+            outputs = [
+                replace(student.ensemble, label=f"outputs of {readers[name][0].label}", members=readers[name])
+                for name in student.domains
+            ]
+            trained[COMBINED] = replace(student, label=label, ensemble=None, by_domain=tuple(outputs))
+        for row in [row for row in methods if row in trained]:
+            needs = models.needs["IMM", seed] if row == COMBINED else ()
+            models.add(row, seed, dict.fromkeys(preset.data.domains, trained[row]), needs)
     yield [model for *_, members in models for model in members]
     return models
 
@@ -56,6 +70,19 @@ def table(models: Models) -> Plan:
     claims = [shared.state_better(BEST, "Single", "beats")]
     facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "notes": state_sizes(models.preset)}
     return {**parts, **facts}
+
+
+STEPS = "optimiser steps of all trainings of a method"
+
+
+def cost(models: Models, table: Record) -> dict:
+    """Make parts of a record: F1 of `table`'s methods against the steps that a seed of them takes, with teachers."""
+    steps, scores = shared.tabulate_costs(models)["steps in all"], []
+    for score in [score for score in table.scores if score.method in steps.index]:
+        point = score.model_copy(update={"metric": STEPS, "value": float(steps[score.method])})
+        scores += [score.model_copy(update={"metric": "F1"}), point]
+    passes = ", ".join(f"{row} {len(seeds[0][next(iter(seeds[0]))])}" for row, seeds in models.by_row.items())
+    return {"scores": scores, "notes": [f"readers that answer a question: {passes}", *table.notes]}
 
 
 def choose_on_validation(models: Models) -> Plan:

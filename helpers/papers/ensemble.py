@@ -38,16 +38,6 @@ class EnsembleOutputs(Task):
         save_file(tensors, self.folder / "outputs.safetensors")
         return {"windows": len(windows), "confused": int((tensors["confusing_start"] > 0).sum())}
 
-    def teacher(self, windows: Windows) -> StoredTeacher:
-        """Read what `ask` returned for the windows. Raises DamagedFile."""
-        stored = load_file(self.file("outputs.safetensors"))
-        return StoredTeacher(
-            windows,
-            of_sequences={name: stored[name].long() for name in CONFUSING},
-            of_tokens={side: stored[side] for side in SIDES},
-            of_pairs={"attention": stored["attention"]},
-        )
-
     def ask(self, models: Iterable[nn.Module], windows: Windows) -> dict[str, Tensor]:
         """Compute the joint outputs of models for W windows (section 3.4).
 
@@ -86,6 +76,21 @@ class EnsembleOutputs(Task):
                     confidence[window] = np.exp(candidate.score)
                     break
         return positions, confidence
+
+
+def stored_teacher(windows: Windows, outputs: Sequence[EnsembleOutputs]) -> StoredTeacher:
+    """Make a teacher for windows of several ensembles' outputs, one ensemble's windows after another.
+
+    Raises DamagedFile.
+    """
+    parts = [load_file(of_ensemble.file("outputs.safetensors")) for of_ensemble in outputs]
+    stored = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    return StoredTeacher(
+        windows,
+        of_sequences={name: stored[name].long() for name in CONFUSING},
+        of_tokens={side: stored[side] for side in SIDES},
+        of_pairs={"attention": stored["attention"]},
+    )
 
 
 def predict_with_attention(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.ndarray]:

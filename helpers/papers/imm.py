@@ -411,6 +411,8 @@ CARD = Paper(
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
         Artefact("table3_kept", "IMM, Table 3: domains that accepted a round's new reader", average=False),
         Artefact("your_domains", "Your domains: F1 of each method's readers"),
+        Artefact("your_domains_equal", "Your domains: F1 of each method's readers with equal steps"),
+        Artefact("cost", "Your domains: F1 by what a method costs to train", "scatter"),
         Artefact("leads", "IMM, Table 3: the divergence's gain, by how good its teachers are", "scatter"),
     ),
     notebooks=(
@@ -418,7 +420,9 @@ CARD = Paper(
         Notebook("02_imm_main", (table1, table1_equal)),
         Notebook("03_imm_iterations", (figure3,)),
         Notebook("04_imm_ablations", (table3,)),
-        Notebook("19_your_domains", left_out=lambda p: NO_FILES if p.data.source == "mini" else ""),
+        Notebook(
+            "19_your_domains", left_out=lambda p: NO_FILES if p.data.source == "mini" and not p.imm.controls else ""
+        ),
         Notebook("05_imm_adversarial", (table2,), lambda p: "" if p.data.adversarial else ABSENT),
     ),
     growth={"table1": (table1, "data")},
