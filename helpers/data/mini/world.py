@@ -310,23 +310,13 @@ def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, convention
             subject = draw(rng, lookalikes, used)
             value = draw(rng, pools()[fact.relation.object], used)
             before, after = pick_affixes(rng, fact.relation, conventions)
-            sentence = mislead(example.question, fact, subject, before + value + after, number)
+            nouns = [noun for noun in fact.relation.nouns if noun in example.question] or fact.relation.nouns
+            sentence = (fact.relation.statements[0], "The {n} of {s} is {o}.", "{o} is the {n} of {s}.")[number]
+            sentence = sentence.format(n=nouns[0], s=subject, o=before + value + after)
             context = f"{example.context} {sentence}"
             name = f"{example.id}-mislead{number}"
             examples.append(Example(name, example.question, context, example.answers, example.span, example.id))
     return examples
-
-
-def mislead(question: str, fact: Fact, subject: str, value: str, number: int) -> str:
-    """State a wrong value of a similar subject: as passages do, in the question's noun, or in all of its words."""
-    relation = fact.relation
-    if number == 0:
-        return relation.statements[0].format(s=subject, o=value)
-    for name, other in ((fact.subject, subject), (fact.subject.lower(), subject.lower())):
-        if number == 2 and name in question:
-            return f"{question.replace(name, other)} {value}."
-    noun = next((noun for noun in relation.nouns if noun in question), relation.nouns[0])
-    return f"The {noun} of {subject} is {value}."
 
 
 @cache
