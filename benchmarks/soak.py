@@ -42,7 +42,7 @@ processes = 2
 [training]
 checkpoint_minutes = 0.02
 """
-WORKER, KERNEL = "multiprocessing.forkserver", "ipykernel"  # in the command lines of these processes
+FORKED = "multiprocessing.forkserver"  # in the command lines of workers, kernels, and what they are forked from
 KINDS = ("run", "worker", "kernel", "run with all its processes")
 WAIT = 3.0, 20.0  # seconds between two kills
 LIMITS = 20_000, 200_000, 400_000, 1_000_000  # bytes of a file on a full disk
@@ -89,10 +89,18 @@ def processes_of(run: subprocess.Popen) -> dict[str, list[psutil.Process]]:
         for process in mains[0].children(recursive=True):
             with suppress(psutil.Error):  # this one has
                 lines[process], parents[process] = " ".join(process.cmdline()), process.parent()
-    # The fork server and its workers have one command line.
-    workers = [each for each, line in lines.items() if WORKER in line and WORKER in lines.get(parents[each], "")]
-    kernels = [process for process, line in lines.items() if KERNEL in line]
+    # The fork server and what it forks have one command line. A kernel leads a session of its own.
+    forked = [each for each, line in lines.items() if FORKED in line and FORKED in lines.get(parents[each], "")]
+    leaders = {each for each in forked if leads_session(each)}
+    workers, kernels = [each for each in forked if each not in leaders], [*leaders]
     return {kind: some for kind, some in zip(KINDS, (mains, workers, kernels, [*mains, *lines]), strict=True) if some}
+
+
+def leads_session(process: psutil.Process) -> bool:
+    """Return whether a process began a session; False where it has ended."""
+    with suppress(ProcessLookupError):
+        return os.getsid(process.pid) == process.pid
+    return False
 
 
 def end(run: subprocess.Popen, whole: bool = False) -> int:

@@ -20,15 +20,15 @@ def soak(monkeypatch):
 RUN = """
 import subprocess, sys, time
 child = [sys.executable, "-c", "import time; time.sleep(60)"]
-subprocess.Popen([*child, "ipykernel"])
-server = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(60)"
+server = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:])"
+server += "; subprocess.Popen(sys.argv[1:], start_new_session=True); time.sleep(60)"
 subprocess.Popen([sys.executable, "-c", server, *child, "multiprocessing.forkserver"])
 time.sleep(60)
 """
 
 
 def test_kinds_of_processes_are_killed_in_turns_and_those_that_outlive_a_run_are_ended(soak, monkeypatch):
-    """A process has a child called a kernel, and one called a fork server that has a worker."""
+    """A process has a child called a fork server, which has a worker, and a kernel with a session of its own."""
     monkeypatch.setattr(soak, "PATIENCE", 0.2)
     run, deadline, whole = (
         subprocess.Popen([sys.executable, "-c", RUN]),
