@@ -9,9 +9,11 @@ and texts, but for those on adversarial questions, whose clean questions are the
 import json
 import sys
 from ast import literal_eval
+from dataclasses import replace
 from statistics import mean
 
 from helpers import engine
+from helpers.multitask import main_score, score
 from helpers.papers import a2d, hrkd, imm, mtdnn, mtdnn_kd, shared
 from helpers.presets.load import load
 
@@ -45,7 +47,7 @@ def a2d_facts(preset):
         members = student.ensemble.members
         models.add("one", seed, {one.label: one for one in members})
         models.add("ensemble", seed, {a2d.ALL: members})
-        models.add("twice the steps", seed, {a2d.ALL: a2d.replace(members[0], times=2.0, label=f"twice, seed {seed}")})
+        models.add("twice the steps", seed, {a2d.ALL: replace(members[0], times=2.0, label=f"twice, seed {seed}")})
     f1 = shared.average_f1(preset, (yield from a2d.answer_columns(models, ("Dev", "clean", "AddSent"))))
     table = {(row, column): [f1[row, column, s] for s in range(preset.seeds)] for row, column, _ in f1}
     return {f"{row}, {column}": values for (row, column), values in table.items()}
@@ -77,8 +79,7 @@ def mtdnn_kd_facts(preset):
             models.add(row, seed, {task: of_rows[row][task] for task in taught})
     for (row, seed), predicted in (yield from shared.predict_part(models, "valid")).items():
         scores = [
-            mtdnn_kd.main_score(mtdnn_kd.score(predicted.preset, task, "valid", values))
-            for task, values in predicted.values().items()
+            main_score(score(predicted.preset, task, "valid", values)) for task, values in predicted.values().items()
         ]
         facts[f"{row}, taught tasks, draw {seed}"] = mean(scores)
     return facts

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
-from helpers import paths
 from helpers.errors import UserError
 from helpers.presets.schema import EngineSettings
 from helpers.task import Task
@@ -51,11 +50,10 @@ class Cluster(Executor):
         options = {"num_cpus": self.needs["CPU"], "num_gpus": settings.gpus, "max_retries": RETRIES}
         self.run = ray.remote(**options)(do_on_node)
 
-    def submit(self, do: Callable[[Task, int], None], task: Task, threads: int) -> Future:
+    def submit(self, do: Callable[[Task, int, str], None], task: Task, threads: int, results: str) -> Future:
         """Begin a task with as many threads as it has cores; the future's error is what went wrong."""
-        results = paths.results("").resolve()
-        results.mkdir(parents=True, exist_ok=True)  # so that a node without it has another file system
-        return self.run.remote(do, task, task.key, str(results), self.needs["CPU"]).future()
+        Path(results).mkdir(parents=True, exist_ok=True)  # so that a node without it has another file system
+        return self.run.remote(do, task, task.key, self.needs["CPU"], results).future()
 
     def room(self) -> int:
         """Count the tasks that the nodes there now have room for."""
@@ -63,12 +61,11 @@ class Cluster(Executor):
         return max(1, int(min(there.get(kind, 0) // number for kind, number in self.needs.items() if number)))
 
 
-def do_on_node(do: Callable[[Task, int], None], task: Task, key: str, results: str, threads: int) -> None:
+def do_on_node(do: Callable[[Task, int, str], None], task: Task, key: str, threads: int, results: str) -> None:
     """Do a task on this node. Raises what goes wrong, and ClusterError where the task has another key here."""
-    os.environ["HELPERS_RESULTS"] = results
     if not Path(results).is_dir():
         raise ClusterError(f"{platform.node()}: no folder {results}; mount the results there on all nodes")
     task = dataclasses.replace(task)  # computes the key anew
     if task.key != key:
         raise ClusterError(f"{platform.node()} has another version of this package; install the same on all nodes")
-    do(task, threads)
+    do(task, threads, results)

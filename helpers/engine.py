@@ -18,6 +18,7 @@ import torch
 from filelock import Timeout
 from tqdm.auto import tqdm
 
+from helpers import paths
 from helpers.errors import UserError
 from helpers.presets.schema import EngineSettings
 from helpers.task import Task, with_needs
@@ -114,11 +115,13 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     schedule = Schedule(plans)
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
-    tried: set[str] = set()  # tasks that were running when a worker died
+    tried: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
     with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=not schedule.left) as bar:
         while True:
             ready = schedule.ready({task.key for task in running.values()} | failed.keys())
-            at_once, room = len(running) + len(ready), processes(settings) if ready else 1
+            suspects = [task for task in ready if task.key in tried]
+            ready = [task for task in ready if task.key not in tried] or ([] if running else suspects[:1])
+            at_once, room = len(running) + len(ready) + len(suspects), processes(settings) if ready else 1
             for task in ready[: room - len(running)]:
                 running[submit(settings, task, min(room, at_once))] = task
             if not running:
@@ -150,11 +153,12 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
     if settings.kind == "local" and at_once == 1:
         return _do_here(task, share)
     set_forkserver_preload([type(task).__module__])  # heeded by the first worker
+    results = str(paths.results("").resolve())
     try:
-        return workers(settings).submit(do, task, share)
+        return workers(settings).submit(do, task, share, results)
     except BrokenExecutor:  # a worker was killed, often for memory: those that stay are of no use
         workers.cache_clear()
-        return workers(settings).submit(do, task, share)
+        return workers(settings).submit(do, task, share, results)
 
 
 def processes(settings: EngineSettings) -> int:
@@ -169,8 +173,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def do(task: Task, threads: int) -> None:
-    """Do a task with some ``threads``. Raises filelock.Timeout where another run is at it."""
+def do(task: Task, threads: int, results: str) -> None:
+    """Do a task with some ``threads``, below the folder ``results``. Raises Timeout where another run is at it."""
+    os.environ["HELPERS_RESULTS"] = results  # a worker may be older than the setting
     torch.set_num_threads(threads)
     task.do(wait=PATIENCE)
 
@@ -178,7 +183,8 @@ def do(task: Task, threads: int) -> None:
 def _do_here(task: Task, threads: int) -> Future:
     future, before = Future(), torch.get_num_threads()
     try:
-        future.set_result(do(task, threads))
+        torch.set_num_threads(threads)
+        future.set_result(task.do(wait=PATIENCE))
     except Exception as error:
         future.set_exception(error)
     finally:

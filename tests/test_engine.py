@@ -33,6 +33,8 @@ class Step(Task):
     def work(self) -> dict:
         if self.does == "fail":
             raise RuntimeError("as told")
+        if self.does == "die always":
+            os._exit(9)
         if self.does == "die" and not (marker := self.folder / "died").exists():
             marker.touch()
             os._exit(9)
@@ -134,6 +136,25 @@ def test_workers_share_the_cores_and_die_with_one_retry(step):
     assert sorted(done_steps(step)) == ["a", "b", "c", "dies"]
 
 
+def test_workers_write_where_results_lie_now(step, monkeypatch, tmp_path):
+    def both():
+        yield [step("a", seconds=0.2), step("b", seconds=0.2)]
+
+    for folder in "one", "two":
+        monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / folder))
+        run(both(), TWO)
+        assert sorted(done_steps(step)) == ["a", "b"]
+
+
+def test_a_task_beside_one_that_always_dies_is_done(step):
+    def plan():
+        yield [step("a", seconds=1.0), step("dies", does="die always"), step("b", seconds=1.0)]
+
+    with pytest.raises(TasksFailed, match=r"^1 of 3 tasks failed:\n  step dies: BrokenProcessPool"):
+        run(plan(), TWO)
+    assert sorted(done_steps(step)) == ["a", "b"]
+
+
 def test_threads_and_processes_follow_settings_and_cores(step, monkeypatch):
     monkeypatch.setattr(engine, "cores", lambda: 8)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
@@ -183,6 +204,9 @@ def test_two_runs_share_the_work_and_a_killed_one_leaves_no_process(step, result
     assert other.wait(timeout=120) == 0
     assert sorted(done_steps(step)) == list("abcdefgh")
     workers = [json.loads(file.read_text())["process"] for file in step("x").preset.models.glob("*/result.json")]
+    deadline = time.monotonic() + 10  # they end by themselves
+    while any(map(is_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert not any(map(is_alive, workers))
 
 

@@ -231,3 +231,9 @@ def test_trained_readers_learn_from_stored_logits(results):
     table = run(shared.tabulate_gold_probabilities(models, "Single"), preset.engine)
     assert list(table.index) == list(NAMES) and table.iloc[:, :2].min().min() >= 0
     assert len(run(shared.sample_answers(models, "IMM"), preset.engine)) == 9
+
+
+def test_readers_that_start_from_a_general_one_say_what_it_learned(results):
+    preset = load("smoke", "imm", general="general", general_size=16)
+    parts = run(imm.table1(preset), preset.engine)
+    assert parts["notes"][0].startswith("every encoder first learned 16 questions of general: ")

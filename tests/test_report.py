@@ -51,7 +51,7 @@ def test_controls_stand_beside_headlines_where_they_say_so():
     kinds = {"beside": {"control": True, "beside": True}, "no": {"control": True}, "chief": {"primary": True}}
     claims = [{"text": text, "above": "A", "below": "B", **kind} for text, kind in kinds.items()]
     one, other = record("imm/table1", scores, claims=claims), record("imm/table2", scores)
-    ((first, verdicts),) = report.headlines([one, other])
+    ((first, verdicts),) = report.headlines(report.judge_all([one, other]))
     assert first is one and [verdict.claim.text for verdict in verdicts] == ["chief", "beside"]
 
 

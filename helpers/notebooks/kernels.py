@@ -1,7 +1,6 @@
 """Kernels forked from a process that has imported everything: imports take longer than most notebooks."""
 
 import os
-import sys
 from multiprocessing import context, forkserver, get_all_start_methods, set_forkserver_preload
 from uuid import uuid4
 
@@ -65,5 +64,4 @@ def run_kernel(arguments: list[str], environment: dict[str, str], folder: str | 
     os.environ.clear()
     os.environ.update(environment)
     end_with_parent()
-    sys.argv = ["kernel", *arguments]
     launch_new_instance(argv=arguments)

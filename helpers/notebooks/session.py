@@ -172,7 +172,7 @@ class Session:
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)
-        figures.save(record)
+        figures.save(record, records.read_all(self.place, record.paper_key))
         return record
 
 

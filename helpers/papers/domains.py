@@ -27,8 +27,8 @@ def select_methods(names: str) -> list[str]:
     words = names.split()
     if unknown := set(words) - set(METHODS):
         raise UserError(f"methods: {min(unknown)!r}; expected some of {', '.join(METHODS)}, separated by spaces")
-    words += ["Single", *(["IMM"] if "IMM+A2D" in words else [])] if words else METHODS
-    return [row for word, row in METHODS.items() if word in words]
+    chosen = {"Single", *(words or METHODS)} | ({"IMM"} if "IMM+A2D" in words else set())
+    return [row for word, row in METHODS.items() if word in chosen]
 
 
 def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
@@ -81,7 +81,8 @@ def cost(models: Models, table: Record) -> dict:
     for score in [score for score in table.scores if score.method in steps.index]:
         point = score.model_copy(update={"metric": STEPS, "value": float(steps[score.method])})
         scores += [score.model_copy(update={"metric": "F1"}), point]
-    passes = ", ".join(f"{row} {len(seeds[0][next(iter(seeds[0]))])}" for row, seeds in models.by_row.items())
+    readers = {row: len(members) for row, _, _, members in models}
+    passes = ", ".join(f"{row} {number}" for row, number in readers.items())
     return {"scores": scores, "notes": [f"readers that answer a question: {passes}", *table.notes]}
 
 

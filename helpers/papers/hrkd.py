@@ -184,8 +184,9 @@ class Student(SmallClassifier):
     def work(self) -> dict:
         learner, batches, loss = self.lesson()
         done = self.fit(learner, batches, loss, self.validate)
-        weights = {name: weight for name, weight in learner.state_dict().items() if not name.startswith("student.")}
-        save_file(weights, self.folder / "learner.safetensors")
+        if learner.relations is not None:
+            weights = {name: weight for name, weight in learner.state_dict().items() if not name.startswith("student.")}
+            save_file(weights, self.folder / "learner.safetensors")
         return self.save(learner.student, done, self.config_facts())
 
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
@@ -362,7 +363,7 @@ table3 = partial(table2, corpus="reviews")
 
 
 def figure2(preset: Preset) -> Plan:
-    """Make Figure 2: the gain of Meta-KD and HRKD over single → TinyBERT-KD, by share of the texts, from the front."""
+    """Make Figure 2: the gain of other students over single → TinyBERT-KD, by share of the texts, from the front."""
     corpus, shares, (single, *_, meta) = preset.hrkd.few_shot, preset.hrkd.shares, STUDENTS
     presets = {share: preset.changed(corpus, train_share=share) for share in shares}
     parts = yield {share: compute_accuracies(presets[share], corpus, (single, meta, PLAIN, OURS)) for share in shares}

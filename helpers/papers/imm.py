@@ -235,7 +235,8 @@ def train_ablations(preset: Preset) -> Plan:
 
 def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earlier: Sequence[str] = ()) -> Plan:
     """Train variants of IMM and ``earlier`` methods with every seed. A variant needs its rejected readers too."""
-    preset = yield from shared.start_from_general(preset)
+    start = yield from shared.start_from_general(preset)
+    notes, preset = shared.state_general(preset), start
     drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
     runs = {
         (row, seed): algorithm1(drawn[seed], seed, switches, rounds)
@@ -243,7 +244,7 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
         for seed in drawn
     }
     values = yield runs | {seed: train_baselines(drawn[seed], seed, earlier) for seed in drawn}
-    models, histories = Models(preset), {name: values[name] for name in runs}
+    models, histories = Models(preset, notes), {name: values[name] for name in runs}
     for seed in drawn:
         for row, readers in values[seed].items():
             models.add(row, seed, readers)
@@ -324,7 +325,7 @@ def make_notes(models: Models, rounds: int) -> list[str]:
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
     epochs, size = preset.training.epochs, preset.training.batch_size
     return [
-        *shared.state_general(preset),
+        *models.notes,
         f"every reader has {steps} steps of {size} windows behind it ({epochs:g} epochs over {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
         shared.state_training_sizes(preset.data),

@@ -33,9 +33,11 @@ class Models:
     """The trained models of a table by row, seed and domain.
 
     ``needs`` has the trainings that a row needs for a seed besides the history of its models, such as rejected ones.
+    ``notes`` state what came before all of them.
     """
 
     preset: Preset
+    notes: list[str] = field(default_factory=list)
     by_row: dict[str, dict[int, dict[str, Members]]] = field(default_factory=dict)
     needs: dict[tuple[str, int], list[Training]] = field(default_factory=dict)
 
@@ -67,7 +69,8 @@ class Models:
 
 def name_general_reader(preset: Preset) -> Reader:
     """Name the reader of the preset's ``general`` questions, one for all seeds."""
-    place = str(file.resolve()) if (file := paths.find(preset.general)).exists() else preset.general
+    file = paths.find(preset.general)
+    place = str(file.resolve()) if preset.data.source == "files" and file.exists() else preset.general
     changes = {"domains": {GENERAL: place}, "train_size": preset.general_size, "train_share": 1.0}
     alone = preset.changed("data", **changes, adversarial=None, narrative="", unanswerable=False)
     alone = alone.changed("training", epochs=preset.general_epochs or preset.training.epochs)

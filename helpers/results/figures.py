@@ -3,7 +3,7 @@
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,24 +65,27 @@ def plain_style() -> Iterator[None]:
         yield
 
 
-def draw(record: Record, paper: Sequence[Record] = ()) -> Figure | None:
+def draw(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
     """Draw a record of any kind; None where it has nothing to draw, as a table without claims.
 
-    ``paper`` has the other records of its paper, whose headlines are judged with its own.
+    A table shows its ``verdicts``, those of the record by itself where none are passed.
     """
     if not (record.claims if record.kind == "table" else record.scores or record.payload):
         return None
     with plain_style():
         if record.kind == "table":
-            judged = [(verdict.claim.text, verdict) for verdict in stats.judge(record, paper)]
-            return claims(judged, record.title, record.unit)
+            verdicts = stats.judge(record) if verdicts is None else verdicts
+            return claims([(verdict.claim.text, verdict) for verdict in verdicts], record.title, record.unit)
         whole = record.kind == "scatter" or not record.scores
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
-def save(record: Record) -> list[Path]:
-    """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure."""
-    if (figure := draw(record, records.read_all(record.preset, record.paper_key))) is None:
+def save(record: Record, stored: Iterable[Record] = ()) -> list[Path]:
+    """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure.
+
+    It is judged with the headlines of its paper's records that are ``stored``.
+    """
+    if (figure := draw(record, stats.judge(record, stored))) is None:
         return []
     files = [paths.record(record.preset, record.artefact, suffix) for suffix in ("png", "svg")]
     for path in files:
@@ -92,7 +95,8 @@ def save(record: Record) -> list[Path]:
 
 def redraw(preset: str) -> list[Path]:
     """Draw all records of a preset and return the paths written."""
-    return [path for record in records.read_all(preset) for path in save(record)]
+    stored = records.read_all(preset)
+    return [path for record in stored for path in save(record, stored)]
 
 
 def content(figure: Figure, suffix: str) -> bytes:

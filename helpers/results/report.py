@@ -22,6 +22,7 @@ from helpers.results import figures, records, stats
 from helpers.results.records import Record
 from helpers.results.stats import UNDECIDED, Verdict
 
+Judged = tuple[Record, list[Verdict]]
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
@@ -88,19 +89,19 @@ def tables(record: Record) -> list[str]:
 
 def show(record: Record) -> None:
     """Display a record in a notebook: its figure, its claims, and its tables."""
-    paper = records.read_all(record.preset, record.paper_key)
-    page = HTML(f'<div class="results">{TEMPLATE.section(record, paper, "")}</div>')
-    display(*(part for part in (figures.draw(record, paper), page) if part))
+    verdicts = stats.judge(record, records.read_all(record.preset, record.paper_key))
+    page = HTML(f'<div class="results">{TEMPLATE.section(record, verdicts, "")}</div>')
+    display(*(part for part in (figures.draw(record, verdicts), page) if part))
 
 
 def page(preset: str, papers: Sequence[Any]) -> HTML:
     """Return the report of a preset for a notebook's cell: what was found, and all results."""
     stored = records.read_all(preset)
     same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else []
-    sections = [(paper, selected) for paper in papers if (selected := select(stored, paper))]
+    sections = [(paper, judge_all(selected)) for paper in papers if (selected := select(stored, paper))]
     if not sections:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
-    chart = draw_headlines(selected for _, selected in sections)
+    chart = draw_headlines(judged for _, judged in sections)
     return HTML(TEMPLATE.page(preset, sections, same, encode(chart)))
 
 
@@ -168,9 +169,9 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     folder = paths.results(presets[0]).parent
     lines, shown = [f"![Headline claims, ours and as printed]({folder.name}/findings.png)", ""], []
     for paper in papers:
-        shown.append(selected := select(decisive.values(), paper))
+        shown.append(judged := judge_all(select(decisive.values(), paper)))
         groups: list[list[tuple[Record, Verdict]]] = []  # a headline, and the controls beside it
-        for record, verdict in [(record, verdict) for record, each in headlines(selected) for verdict in each]:
+        for record, verdict in [(record, verdict) for record, each in headlines(judged) for verdict in each]:
             groups += [[]] if verdict.claim.primary or not groups else []
             groups[-1].append((record, verdict))
         if groups:
@@ -178,7 +179,7 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
             chief = [*groups[0], *(decided[0] if decided and decided[0] is not groups[0] else [])]
             sentences = [f"{r.label.rpartition(', ')[2]}: {describe(r, verdict)}" for r, verdict in chief]
             name = chief[0][0].label.partition(", ")[0]
-            lines.append(f"- **{name}**, {' '.join(sentences)} Claims: {count(selected)}.")
+            lines.append(f"- **{name}**, {' '.join(sentences)} Claims: {count(judged)}.")
     reports = [f"[`{name}`]({folder.name}/{name}/{paths.report(name).name})" for name in presets]
     lines += ["", f"From preset {' or '.join(reports)}. {KEY}"]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
@@ -194,31 +195,30 @@ def select(stored: Iterable[Record], paper: Any) -> list[Record]:
     return sorted(selected, key=lambda record: (order.get(record.artefact, len(order)), record.artefact))
 
 
-def headlines(selected: Sequence[Record]) -> list[tuple[Record, list[Verdict]]]:
-    """Return the verdicts on the headlines of a paper's records, and behind them on the controls beside them."""
-    judged = [(record, stats.judge(record, selected)) for record in selected]
-    chief = [(record, [v for v in each if v.claim.primary or v.claim.beside]) for record, each in judged]
-    return [(record, sorted(each, key=lambda v: not v.claim.primary)) for record, each in chief if each]
+def judge_all(selected: Sequence[Record]) -> list[Judged]:
+    """Judge the records of a paper together."""
+    return [(record, stats.judge(record, selected)) for record in selected]
 
 
-def count(selected: Sequence[Record]) -> str:
+def headlines(judged: Iterable[Judged]) -> list[Judged]:
+    """Select the verdicts on a paper's headlines, and behind them those on the controls beside them."""
+    chief = [(record, [v for v in verdicts if v.claim.primary or v.claim.beside]) for record, verdicts in judged]
+    return [(record, sorted(verdicts, key=lambda v: not v.claim.primary)) for record, verdicts in chief if verdicts]
+
+
+def count(judged: Iterable[Judged]) -> str:
     """Count the verdicts on the paper's claims, such as "3 supported, 1 refuted, 5 undecided"; empty without any."""
-    judged = [verdict for record in selected for verdict in stats.judge(record, selected)]
-    outcomes = Counter(verdict.outcome for verdict in judged if not verdict.claim.control)
+    outcomes = Counter(verdict.outcome for _, verdicts in judged for verdict in verdicts if not verdict.claim.control)
     return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
 
 
-def draw_headlines(papers: Iterable[Sequence[Record]]) -> Figure | None:
-    """Draw the headlines of papers, each given by its records, in one figure; None where there are none."""
-    judged = [
-        (f"{record.label}: {verdict.claim.text}", verdict)
-        for selected in papers
-        for record, verdicts in headlines(selected)
-        for verdict in verdicts
-    ]
+def draw_headlines(papers: Iterable[Iterable[Judged]]) -> Figure | None:
+    """Draw the headlines of papers in one figure; None where there are none."""
+    chief = [each for judged in papers for each in headlines(judged)]
+    lines = [(f"{record.label}: {verdict.claim.text}", verdict) for record, verdicts in chief for verdict in verdicts]
     key = ", ".join(f"{mark} {outcome}" for outcome, mark in figures.MARKS.items())
     with figures.plain_style():
-        return figures.claims(judged, f"Headline claims: {key}", "in each table's unit") if judged else None
+        return figures.claims(lines, f"Headline claims: {key}", "in each table's unit") if lines else None
 
 
 def encode(figure: Figure | None) -> str:
@@ -229,6 +229,6 @@ def encode(figure: Figure | None) -> str:
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "judge": stats.judge, "draw": figures.draw}
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "draw": figures.draw}
     | {function.__name__: function for function in (describe, tables, count, encode, headlines)}
 )

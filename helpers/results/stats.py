@@ -85,23 +85,19 @@ def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
     return terms
 
 
-def judge(record: Record, paper: Iterable[Record] = ()) -> list[Verdict]:
+def judge(record: Record, stored: Iterable[Record] = ()) -> list[Verdict]:
     """Test all claims of a record at 5 %, by families: a paper's headlines, a table's other claims, and its controls.
 
-    ``paper`` has the other records of the same paper, whose headlines are tested with this record's. Raises ValueError
+    The headlines of records of the same paper that are ``stored`` are tested with this record's. Raises ValueError
     where the rows of a claim share no seed.
     """
-    elsewhere = [
-        test(other, claim)[1]
-        for other in paper
-        for claim in other.claims
-        if claim.primary and other.artefact != record.artefact
-    ]
     tests, families = [test(record, claim) for claim in record.claims], {}
     for claim, (_, p, _) in zip(record.claims, tests, strict=True):
         families.setdefault((claim.primary, claim.control), []).append(p)
-    corrected = {name: iter(holm([*p, *(elsewhere if name[0] else [])])) for name, p in families.items()}
-    verdicts = []
+    for other in stored if (True, False) in families else ():
+        if other.paper_key == record.paper_key and other.artefact != record.artefact:
+            families[True, False] += [test(other, claim)[1] for claim in other.claims if claim.primary]
+    corrected, verdicts = {name: iter(holm(p)) for name, p in families.items()}, []
     for claim, (difference, _, decision) in zip(record.claims, tests, strict=True):
         p = next(corrected[claim.primary, claim.control])
         outcome, tested = decision if p < RISK else UNDECIDED, None if decision == UNDECIDED else p
