@@ -36,7 +36,6 @@ from helpers.notebooks.session import notebook_names
 PRESET = """name = "soak"
 extends = "{preset}"
 seeds = 1
-sizes = []
 [engine]
 processes = 2
 [training]

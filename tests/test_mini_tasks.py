@@ -20,7 +20,7 @@ LONGEST = 72  # tokens
 PAIRS = [name for name, task in TASKS.items() if task.kind == "labels" and name not in ("acceptability", "sentiment")]
 DIGESTS = {
     "texts": "73e0f038def7e8cc",
-    "tasks": "26a95ba20a57bfd3",
+    "tasks": "829adbe1af0c8ef7",
     "seed 1": "90f7c4e2028d5b0a",
 }  # a changed one means that everything is trained anew
 

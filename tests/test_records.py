@@ -33,6 +33,7 @@ def test_written_and_read_back():
 DROPPED = {  # settings of stored records that presets have no more
     "hrkd": ("attention", "graph_dropout", "graph_residual", "steer", "train_graph"),
     "mtdnn": ("general", "general_size"),
+    "tasks": ("train_times",),
 }
 
 
@@ -45,6 +46,7 @@ def test_every_stored_record_is_read_and_written_alike_and_has_settings_of_today
             settings = record.run.parameters["preset"]
             for section, keys in DROPPED.items():
                 settings[section] = {key: value for key, value in settings[section].items() if key not in keys}
+            settings.pop("sizes", None)
             Preset.model_validate(settings)
 
 

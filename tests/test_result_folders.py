@@ -14,9 +14,9 @@ from helpers.results import figures, records
     ("notebook", "parameters", "folder"),
     [
         ("02_imm_main", {"preset": "mini", "seeds": None}, "mini"),
-        ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini"),  # which is its own number
-        ("02_imm_main", {"preset": "mini", "seeds": 1}, "mini+seeds=1"),
-        ("06_a2d_main", {"preset": "mini", "seeds": 2, "rmr": False}, "mini+rmr=False"),
+        ("02_imm_main", {"preset": "mini", "seeds": 1}, "mini"),  # which is its own number
+        ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini+seeds=2"),
+        ("06_a2d_main", {"preset": "mini", "seeds": 1, "rmr": False}, "mini+rmr=False"),
         ("02_imm_main", {"preset": "mini", "encoder": "my/encoder v2"}, "mini+encoder=my-encoder-v2"),
         ("02_imm_main", {"preset": "lab", "encoder": "my/encoder", "data_dir": "somewhere"}, "lab"),
         ("10_hrkd_main", {"preset": "lab", "mnli_dir": "m", "mnli_train_size": 3}, "lab+mnli_train_size=3"),

@@ -76,7 +76,7 @@ CLEAN, VARIANT, OTHER = "q1", "q1-high-conf-turk0", "q1-turk1"
 
 
 def test_the_miniature_sets_are_a_domains_test_questions_and_their_variants():
-    sets = load_adversarial(load_preset("mini", **{"data.seed": 0}).data)
+    sets = load_adversarial(load_preset("mini", **{"data.seed": 0, "data.test_size": 200}).data)
     assert {name: len(examples) for name, examples in sets.items()} == {"clean": 200, "AddSent": 800, "AddOneSent": 400}
     assert [example.id for example in sets["clean"]] == [f"encyclopedia-test-{number}" for number in range(200)]
     for name, variants in (("AddSent", 3), ("AddOneSent", 1)):

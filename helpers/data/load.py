@@ -219,7 +219,7 @@ def _read_text_domain(settings: TextsSettings, source: str) -> texts.Parts:
 
 def _load_task(tasks: TasksSettings, name: str) -> Task:
     if tasks.source == "mini":
-        more = {"times": tasks.train_times, "unlabelled_size": tasks.unlabelled_size, **_sizes_of(tasks)}
+        more = {"unlabelled_size": tasks.unlabelled_size, **_sizes_of(tasks)}
         return mini_texts.load_task(tasks.tasks[name], name, seed=tasks.drawn_by, **more)
     form, parts = (_read_task_files if tasks.source == "files" else _read_hub_task)(tasks, name)
     unlabelled = splits.in_order(parts.pop("unlabelled", []), tasks.seed)[: tasks.unlabelled_size or None]

@@ -20,9 +20,7 @@ def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
 
 def artefact(name: str) -> Artefact:
     """Return the card of an artefact such as ``imm/table1``. Raises KeyError for one that no paper declares."""
-    growth = Artefact("growth", "Results by the number of training examples", "curve", average=False)
-    cards = {f"{paper.key}/growth": growth for paper in ALL if paper.growth}
-    return (cards | {f"{paper.key}/{card.name}": card for paper in ALL for card in paper.artefacts})[name]
+    return {f"{paper.key}/{card.name}": card for paper in ALL for card in paper.artefacts}[name]
 
 
 def printed(artefact: str) -> list[Printed]:

@@ -414,6 +414,5 @@ CARD = Paper(
         Notebook("08_a2d_attention", (figure3,)),
         Notebook("09_a2d_narrativeqa", (table3,), lambda p: "" if p.data.narrative else ABSENT),
     ),
-    growth={"table1": (table1, "data")},
     settings=("a2d", "mnemonic"),
 )

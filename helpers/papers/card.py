@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from helpers import paths
 from helpers.engine import Plan
@@ -41,8 +41,6 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
 
     ``settings`` are the sections of a preset that it alone reads, ``examples`` those with the examples that it reads.
-    ``growth`` are the tables that notebook 18 shows against the number of training examples, each with the section of
-    the preset that has these.
     """
 
     key: str
@@ -52,7 +50,6 @@ class Paper:
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()
     examples: tuple[str, ...] = ("data",)
-    growth: dict[str, tuple[Table, str]] = field(default_factory=dict)
 
     @property
     def methods(self) -> dict[str, str]:

@@ -79,7 +79,6 @@ def guess_types(data: DataSettings) -> dict[str, float]:
     return guesses
 
 
-NO_SIZES = "the preset has no other sizes of the training data (sizes)"
 CARD = Paper(
     key="corpora",
     title="The corpora",
@@ -87,6 +86,5 @@ CARD = Paper(
     notebooks=(
         Notebook("00_corpora"),
         Notebook("17_playground", shows_models=True),
-        Notebook("18_growth", left_out=lambda p: "" if p.sizes else NO_SIZES),
     ),
 )

@@ -424,7 +424,6 @@ CARD = Paper(
         Notebook("11_hrkd_fewshot", (figure2,), lambda p: "" if p.hrkd.few_shot in list_corpora(p) else ABSENT),
         Notebook("12_hrkd_ablation", (table4,), lambda p: "" if "reviews" in list_corpora(p) else ABSENT),
     ),
-    growth={"table2": (table2, "mnli"), "table3": (table3, "reviews")},
     settings=("hrkd", "mnli", "reviews"),
     examples=("mnli", "reviews"),
 )

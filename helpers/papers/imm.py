@@ -426,6 +426,5 @@ CARD = Paper(
         ),
         Notebook("05_imm_adversarial", (table2,), lambda p: "" if p.data.adversarial else ABSENT),
     ),
-    growth={"table1": (table1, "data")},
     settings=("imm",),
 )

@@ -284,7 +284,6 @@ CARD = Paper(
         Notebook("15_mtdnn_main", (table1, table2, table3), lambda p: "" if p.tasks.tasks else ABSENT),
         Notebook("16_mtdnn_answers", (answers, thresholds), lambda p: "" if p.tasks.tasks else ABSENT),
     ),
-    growth={"table2": (table2, "data")},
     settings=("mtdnn", "tasks"),
     examples=("data", "tasks"),
 )

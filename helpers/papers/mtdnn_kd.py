@@ -283,7 +283,6 @@ CARD = Paper(
         Notebook("13_mtdnn_kd_main", (table2,), lambda p: "" if p.tasks.tasks else ABSENT),
         Notebook("14_mtdnn_kd_ensembles", (table3,), lambda p: "" if p.tasks.tasks else ABSENT),
     ),
-    growth={"table2": (table2, "tasks")},
     settings=("mtdnn_kd", "tasks"),
     examples=("tasks",),
 )

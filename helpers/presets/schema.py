@@ -138,7 +138,6 @@ class TasksSettings(Drawn):
     names: ClassVar[str] = "tasks"
     source: Source = "files"
     tasks: dict[DomainName, str] = Field({})  # name = miniature task, FORMAT:place below the folder, or Hub name
-    train_times: PositiveFloat = 1.0  # factor on the training size that a miniature task has by itself
     unlabelled_size: NonNegativeInt = 0  # texts without a label per task
     max_length: int = Field(128, ge=8)  # tokens of a text, a pair, or a context with an ending
 
@@ -192,7 +191,6 @@ class Preset(Settings):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100)
     own_draws: bool = True  # whether each seed draws examples of its own, where they are drawn
-    sizes: list[PositiveFloat] = Field([])  # in times the training examples, for notebook 18
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead

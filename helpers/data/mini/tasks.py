@@ -299,17 +299,16 @@ def load_task(
     *,
     seed: int = 0,
     train_size: int = 0,
-    times: float = 1.0,
     valid_size: int = 100,
     test_size: int = 200,
     unlabelled_size: int = 0,
 ) -> Task:
-    """Load a task under a ``name``; ``train_size`` 0 stands for ``times`` its default size. Raises DataError."""
+    """Load a task under a ``name``; ``train_size`` 0 stands for its default size. Raises DataError."""
     if source not in TASKS:
         raise DataError(f"{name}: unknown miniature task {source!r}; there are {', '.join(TASKS)}")
     task, parts = TASKS[source], {}
     example = Choice if task.kind == "choices" else Pair
-    sizes = (train_size or max(1, round(times * task.size)), valid_size, test_size, unlabelled_size)
+    sizes = (train_size or task.size, valid_size, test_size, unlabelled_size)
     for number, (part, size) in enumerate(zip(ALL_PARTS, sizes, strict=True)):
         rows, parts[part] = make_distinct(source, number, seed), []
         for i in range(size):
