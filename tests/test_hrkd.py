@@ -248,7 +248,9 @@ def test_keys_name_what_weights_depend_on():
     for setting, value in {**graph, **both}.items():
         assert key(OURS, **{setting: value}) != key(OURS), setting
         assert (key(PLAIN, **{setting: value}) == key(PLAIN)) == (setting in graph), setting
-    assert key(HRKD, **{"hrkd.epochs": 2.0}) == key(HRKD) and key(ALONE, **{"hrkd.epochs": 2.0}) != key(ALONE)
+    assert key(HRKD, **{"hrkd.reviews_epochs": 2.0}) == key(HRKD) and key(ALONE, **{"hrkd.reviews_epochs": 2.0}) != key(
+        ALONE
+    )
     assert key(META, **{"hrkd.corruption_weight": 1.0}) != key(META)
     assert key("HRKD") == key(OURS) and key("- Domain Rel.") == key(PLAIN)
     assert len({key(row) for row in (PLAIN, hrkd.AGAIN, *hrkd.RELATIONS)}) == 11
@@ -264,7 +266,7 @@ def test_rows_that_no_claim_compares_can_have_fewer_seeds():
 
 
 def test_projections_begin_alike_with_relations_and_without():
-    preset = smoke(**{"hrkd.student": "data/mini/student"})
+    preset = smoke(**{"hrkd.reviews_student": "data/mini/student"})
     learners = [student.learner(student.initial(), 128) for student in (name(preset, PLAIN), name(preset, OURS))]
     assert len(learners[0].projections) == 2 and learners[0].relations is None is not learners[1].relations
     for one, other in zip(*(learner.projections for learner in learners), strict=True):

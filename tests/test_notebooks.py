@@ -254,7 +254,7 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
     [
         ("06_a2d_main", "members", "a2d.members"),
         ("13_mtdnn_kd_main", "members", "mtdnn_kd.members"),
-        ("10_hrkd_main", "epochs", "hrkd.epochs"),
+        ("10_hrkd_main", "mnli_epochs", "hrkd.mnli_epochs"),
         ("19_your_domains", "epochs", "training.epochs"),
         ("02_imm_main", "data_dir", "data.folder"),
         ("10_hrkd_main", "mnli_train_size", "mnli.train_size"),

@@ -31,7 +31,7 @@ def test_written_and_read_back():
 
 
 DROPPED = {  # settings of stored records that presets have no more
-    "hrkd": ("attention", "graph_dropout", "graph_residual", "steer", "train_graph"),
+    "hrkd": ("attention", "graph_dropout", "graph_residual", "steer", "train_graph", "student", "epochs"),
     "mtdnn": ("general", "general_size"),
     "tasks": ("train_times",),
 }

@@ -152,17 +152,17 @@ class SmallClassifier(Classifier):
 
     @property
     def training(self) -> TrainingSettings:
-        rate = getattr(self.preset.hrkd, f"{self.corpus}_learning_rate")
-        return self.preset.training.model_copy(update={"epochs": self.preset.hrkd.epochs, "learning_rate": rate})
+        changes = {key: getattr(self.preset.hrkd, f"{self.corpus}_{key}") for key in ("epochs", "learning_rate")}
+        return self.preset.training.model_copy(update=changes)
 
     def settings(self) -> dict:
-        hrkd = self.preset.hrkd
-        student = encoder_fingerprint(hrkd.student) if hrkd.student else hrkd.student_layers
+        encoder = find_student(self.preset, self.corpus)
+        student = encoder_fingerprint(encoder) if encoder else self.preset.hrkd.student_layers
         return super().settings() | {"student": student}
 
     def initial(self) -> nn.Module:
-        hrkd = self.preset.hrkd
-        return load_student(hrkd.student, self.preset.encoder, hrkd.student_layers, **self.sizes())
+        encoder, layers = find_student(self.preset, self.corpus), self.preset.hrkd.student_layers
+        return load_student(encoder, self.preset.encoder, layers, **self.sizes())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -237,6 +237,11 @@ class Student(SmallClassifier):
         return score, details
 
 
+def find_student(preset: Preset, corpus: str) -> str:
+    """Return the folder or Hub name of the student's encoder on a corpus; empty where it is layers of the teacher."""
+    return getattr(preset.hrkd, f"{corpus}_student")
+
+
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
 TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
 STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
@@ -292,7 +297,7 @@ def name_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, C
 
 def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Train rows of Tables 2 to 4 on a corpus ("mnli" or "reviews") with every seed. Returns their `Models`."""
-    check_pair(preset.hrkd.student, preset.encoder)
+    check_pair(find_student(preset, corpus), preset.encoder)
     models, others = Models(preset), min(preset.hrkd.other_seeds or preset.seeds, preset.seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
@@ -327,10 +332,11 @@ def list_corpora(preset: Preset) -> list[str]:
 def make_notes(preset: Preset, corpus: str) -> list[str]:
     """State how the rows were made: budget, start, training texts, chance."""
     hrkd, training, texts = preset.hrkd, preset.training, getattr(preset, corpus)
-    rate, labels = getattr(hrkd, f"{corpus}_learning_rate"), len(label_names(texts))
-    student = public_name(hrkd.student) or f"layers of the teacher's pretrained encoder ({hrkd.student_layers})"
+    epochs, rate = (getattr(hrkd, f"{corpus}_{key}") for key in ("epochs", "learning_rate"))
+    encoder, labels = public_name(find_student(preset, corpus)), len(label_names(texts))
+    student = encoder or f"layers of the teacher's pretrained encoder ({hrkd.student_layers})"
     return [
-        f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {hrkd.epochs:g} "
+        f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
         f"students are initialised from {student.partition('@')[0]}",
         shared.state_training_sizes(texts, "texts"),

@@ -83,11 +83,13 @@ class A2dSettings(Settings):
 class HrkdSettings(Settings):
     """HRKD (Dong et al. 2021). Its teachers train by the section [training]."""
 
-    student: str = ""  # folder or Hub name of the student's encoder; empty: layers of the teacher
-    student_layers: PositiveInt = 4  # number of the teacher's layers, at even distance, where student is empty
-    epochs: PositiveFloat = 10.0  # of a student
-    mnli_learning_rate: PositiveFloat = 1e-3  # of a student on MNLI
-    reviews_learning_rate: PositiveFloat = 5e-4  # of a student on Amazon Reviews
+    mnli_student: str = ""  # folder or Hub name of the student's encoder on MNLI; empty: layers of the teacher
+    reviews_student: str = ""  # the same on Amazon Reviews
+    student_layers: PositiveInt = 4  # number of the teacher's layers, at even distance, where a student is empty
+    mnli_epochs: PositiveFloat = 10.0  # of a student on MNLI
+    reviews_epochs: PositiveFloat = 10.0
+    mnli_learning_rate: PositiveFloat = 1e-3
+    reviews_learning_rate: PositiveFloat = 5e-4
     gamma: NonNegativeFloat = 1.0  # weight of the prediction loss (Eqs. 5, 17)
     temperature: PositiveFloat = 1.0  # t of Eq. 2
     heads: PositiveInt = 8  # K of Eq. 9, heads of a graph's first layer
