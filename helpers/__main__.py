@@ -13,14 +13,27 @@ DECISIVE = ("study", "mini")  # presets whose results README shows, the one with
 
 def run(arguments: argparse.Namespace) -> int:
     """Execute notebooks, or list what they have trained; return the exit status."""
-    from helpers.notebooks import runner
-
     parameters = {name: as_value(text) for name, text in arguments.p}
     if arguments.preset or not arguments.notebooks:
         parameters["preset"] = arguments.preset or "mini"
+    check_files(parameters)
+    from helpers.notebooks import runner
+
     if arguments.list:
         return runner.list_tasks(arguments.notebooks, parameters)
     return runner.run(arguments.notebooks, parameters, force=arguments.force)
+
+
+def check_files(parameters: dict[str, object]) -> None:
+    """Raise PresetError or UserError for a preset or a folder of data that is not there."""
+    from helpers import paths
+    from helpers.errors import UserError
+    from helpers.presets.load import load
+
+    load(str(parameters.get("preset", "mini")))
+    for name, place in parameters.items():
+        if name.endswith("_dir") and place and not paths.find(str(place)).exists():
+            raise UserError(f"{name}: expected a folder, found nothing at {place}; correct the path")
 
 
 def redraw(arguments: argparse.Namespace) -> int:
@@ -54,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--preset", help=f"{presets} (default: mini, or that of the notebooks that are named)")
         command.set_defaults(function=function)
-    command.add_argument("notebooks", nargs="*", help="such as 02_imm_main (default: all)")
+    command.add_argument("notebooks", nargs="*", help="such as 02_imm_main, or 02 for short (default: all)")
     pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
     command.add_argument("-p", **pair, help="a parameter of the notebooks")
     command.add_argument("--list", action="store_true", help="only list the notebooks, and how much of each is trained")

@@ -12,6 +12,7 @@ from helpers.data.examples import DataError, Example
 from helpers.decoding import Prediction
 from helpers.loop import training_device
 from helpers.models.encoders import load_saved, load_tokenizer, longest_input
+from helpers.paths import find_model
 from helpers.presets.schema import AnswerSettings
 from helpers.reading import predict
 
@@ -71,7 +72,8 @@ class TrainedReader:
 def load_reader(model: Path | str) -> TrainedReader:
     """Load a reader from a folder in Hugging Face format or by its name on the Hub.
 
-    Raises EncoderError where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions
-    about passages.
+    The name of a training in results/ does as well, or the beginning of it if no other begins so. Raises EncoderError
+    where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions about passages.
     """
-    return TrainedReader(load_saved(model), load_tokenizer(str(model)))
+    place = str(find_model(str(model)))
+    return TrainedReader(load_saved(place), load_tokenizer(place))

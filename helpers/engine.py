@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Collection, Generator, Hashable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from functools import cache
@@ -24,6 +26,7 @@ from helpers.presets.schema import EngineSettings
 from helpers.task import Task, with_needs
 
 Plan = Generator["Iterable[Task] | dict[Hashable, Plan]", "dict | None", object]
+REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
 
 
@@ -116,7 +119,9 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
     tried: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
-    with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=not schedule.left) as bar:
+    hidden = not schedule.left or "TQDM_DISABLE" in os.environ
+    with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=hidden) as bar:
+        reported = time.monotonic()
         while True:
             ready = schedule.ready({task.key for task in running.values()} | failed.keys())
             suspects = [task for task in ready if task.key in tried]
@@ -140,6 +145,9 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
                     for note in task.result().get("notes", []):
                         tqdm.write(note)
             bar.total = bar.n + len(schedule.left)
+            if hidden and time.monotonic() - reported > REPORTED:
+                reported, number = time.monotonic(), len(schedule.tasks)
+                print(f"{number - len(schedule.left)} of {number} tasks done", file=sys.stderr, flush=True)
     lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
     lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]
     if others := [task.label for key, task in schedule.left.items() if key not in failed]:

@@ -1,6 +1,7 @@
 """Every path, once. Nothing else in the package spells out where a file lies."""
 
 import os
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -48,6 +49,15 @@ def record(place: str, artefact: str, suffix: str = "json") -> Path:
 def models(place: str) -> Path:
     """The folder of the cached trainings (not in git), whatever else differs from the preset."""
     return results(place.partition("+")[0]) / "models"
+
+
+def find_model(name: str) -> Path:
+    """The folder of a trained model by the beginning of its training's name, such as ``Reader-news-seed0``.
+
+    The name as it is where there is none or more than one.
+    """
+    folders = [*results("").glob(f"*/models/{name}*/model")] if re.fullmatch(r"[A-Z][\w.-]+", name) else []
+    return folders[0] if len(folders) == 1 else Path(name)
 
 
 def notebooks(place: str) -> Path:

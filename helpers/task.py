@@ -53,7 +53,12 @@ class Task:
         """The name of the folder: a hash of the fields but for preset and label, with the keys of other tasks."""
         names = [field.name for field in dataclasses.fields(self) if field.name not in ("preset", "label")]
         facts = [self.version, {name: getattr(self, name) for name in names}, self.settings()]
-        return f"{type(self).__name__}-{fingerprint(json.dumps(facts, sort_keys=True, default=_key_or_text))}"
+        return f"{self.stem}-{fingerprint(json.dumps(facts, sort_keys=True, default=_key_or_text))}"
+
+    @property
+    def stem(self) -> str:
+        """What the folder's name begins with; it follows from the fields, as the key does."""
+        return type(self).__name__
 
     @cached_property
     def needs(self) -> list[Task]:

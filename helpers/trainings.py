@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -37,6 +38,13 @@ class Training(Task):
     @property
     def training(self) -> TrainingSettings:
         return self.preset.training
+
+    @property
+    def stem(self) -> str:
+        field = "domains" if hasattr(self, "domains") else "tasks"
+        names = getattr(self, field)
+        read = f"{len(names)}-{field}" if len(names) > 2 else re.sub(r"[^\w.]+", "-", "-".join(names))
+        return f"{super().stem}-{read}-seed{self.seed}"
 
     def settings(self) -> dict:
         return {

@@ -41,7 +41,7 @@ def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, width,
     page.goto(paths.report("mini").as_uri())
     page.screenshot(path=SHOTS / f"report-{width}-{scheme}.png")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("h2").first.inner_text().startswith("What was found")
+    assert page.locator("h1").first.inner_text().startswith("Reading distillation")
     dead = """[...document.querySelectorAll('a[href^="#"]')].map(link => link.getAttribute('href').slice(1))
         .filter(name => !document.getElementById(name))"""
     assert page.evaluate(dead) == []

@@ -72,6 +72,9 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
     whole = preset.changed("data", domains={"trivia": "trivia"})
     assert with_every_domain(whole.data) == whole.data
+    parameters = {"preset": "lab", "data_dir": preset.data.folder}
+    general = [preset_for("15_mtdnn_main", given).general for given in ({"preset": "lab"}, parameters)]
+    assert general[0] and not general[1]  # it is a file of lab's
     assert domains.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 

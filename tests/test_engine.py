@@ -103,6 +103,20 @@ def test_a_schedule_lists_what_is_known_and_left(step):
     assert [task.name for task in schedule.left.values()] == ["b"]
 
 
+def test_without_a_bar_progress_is_a_line_a_minute(step, monkeypatch, capsys):
+    def plan():
+        yield [step("a"), step("b")]
+
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    run(plan(), HERE)
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(engine, "REPORTED", -1.0)
+    run(plan(), HERE)  # which has nothing to do
+    step("b").folder.joinpath("result.json").unlink()
+    run(plan(), HERE)
+    assert capsys.readouterr().err == "2 of 2 tasks done\n"
+
+
 def test_a_failure_stops_only_what_needs_it(step):
     def plan(*tasks):
         yield tasks
@@ -133,7 +147,7 @@ def test_workers_share_the_cores_and_die_with_one_retry(step):
 
     first, second = run(plan(), TWO)
     assert first["process"] != os.getpid() and {first["threads"], second["threads"]} == {1}
-    assert sorted(done_steps(step)) == ["a", "b", "c", "dies"]
+    assert set(done_steps(step)) == {"a", "b", "c", "dies"}  # c may have to be done twice
 
 
 def test_workers_write_where_results_lie_now(step, monkeypatch, tmp_path):

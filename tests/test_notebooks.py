@@ -382,4 +382,4 @@ def test_a_sixth_paper_is_a_module_a_notebook_a_section_and_a_line(tmp_path):
     done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert records.read(tmp_path / "results/smoke/toy/table1.json").scores[0].value == 7
-    assert "Nobody 2031: a toy</h2>" in done.stdout and '<a href="https://example.org/toy">the paper</a>' in done.stdout
+    assert "Nobody 2031: a toy</h2>" in done.stdout and '<a href="https://example.org/toy">The paper</a>' in done.stdout

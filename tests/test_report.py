@@ -19,7 +19,8 @@ README = paths.ROOT / "README.md"
 
 def card(key, *names, reference=""):
     artefacts = [SimpleNamespace(name=name) for name in names]
-    more = {"title": f"{key} & others", "reference": reference, "methods": {"A": "one"}}
+    more = {"title": f"{key} & others: a title", "name": f"{key} & others", "reference": reference}
+    more |= {"methods": {"A": "one"}, "claim": f"what {key} claims", "headline": "table1"}
     return SimpleNamespace(key=key, artefacts=artefacts, **more)
 
 
@@ -96,19 +97,21 @@ def shown(*records):
     return report.page("mini", CARDS).data
 
 
-def test_the_page_begins_with_what_was_found(results):
+def test_the_page_begins_with_a_summary(results):
     page = shown(claimed(), claimed("a2d/table1", seeds=2), *every_kind()[1:])
-    findings, _, rest = page.partition("<nav")
-    assert "imm &amp; others</a>: 1 supported, 1 refuted, 1 undecided" in findings and findings.count("<img") == 1
+    summary, _, rest = page.partition("<nav")
+    cells = ["what imm claims", "+9.5", "+5.0 F1 (95 % CI +3.8 to +6.2)", "Supported, smaller than reported"]
+    assert "".join(f"<td>{cell}</td>" for cell in cells) in summary and "<img" not in summary
+    assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
+    assert "Its claims here: 1 supported, 1 refuted, 1 undecided." in rest and "claims here: 3 undecided" in rest
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
-    assert re.search(item + r"Supported, smaller .* <small>p = 0\.\d{3}", findings)
-    assert "C against A" not in findings and "a2d &amp; others</a>: 3 undecided" in findings
+    assert re.search(item + r"Supported, smaller .* <small>p = 0\.\d{3}", rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)
     ids = re.findall(r' id="([^"]+)"', page)
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids) and len(set(ids)) == len(ids)
-    assert '<a href="https://example.org/?a&amp;b">the paper</a>' in page and "<dt>A</dt><dd>one</dd>" in page
+    assert '<a href="https://example.org/?a&amp;b">The paper</a>' in page and "<dt>A</dt><dd>one</dd>" in page
     assert "seeds: 5; 5.0 minutes; a CPU, 2 threads;\ncommit 0123456789 with changes" in page
 
 
@@ -151,12 +154,10 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     for each in (claimed(preset="study", seeds=2), claimed(), claimed("imm/table2", title="IMM, Table 2: F1")):
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
-    assert written == [report.README, results / "findings.png"] and (results / "findings.png").exists()
-    assert after.startswith(f"# Title\n\n{report.BEGIN}\n![") and after.endswith(f"{report.END}\n\nby hand\n")
-    # The preset that decides most comes first, and where a paper's first headline is undecided, its first decided one.
-    first, second = sentences(claimed(seeds=2))[0], sentences(claimed())[0]
-    count = "1 supported, 1 refuted, 4 undecided"
-    assert f"- **IMM**, Table 1: {first} Table 2: {second} Claims: {count}." in after
+    assert written == [report.README]
+    assert after.startswith(f"# Title\n\n{report.BEGIN}\n| paper |") and after.endswith(f"{report.END}\n\nby hand\n")
+    (line,) = (line for line in after.splitlines() if "IMM" in line or "imm" in line)  # study's: the first preset's
+    assert "| +9.5 | +5.0 F1 | Undecided | [02_imm_main](results/mini/notebooks/02_imm_main.ipynb) |" in line
 
 
 def test_the_readme_has_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):

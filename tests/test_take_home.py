@@ -1,5 +1,6 @@
 """A trained reader in three lines of Python."""
 
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import helpers
 from helpers import answering
 from helpers.data.examples import DataError
 from helpers.data.mini import world as mini
-from helpers.models.encoders import load_encoder, load_tokenizer, save_encoder
+from helpers.models.encoders import EncoderError, load_encoder, load_tokenizer, save_encoder
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,16 @@ def test_a_reader_answers_with_offsets_and_probabilities(folder, examples):
     assert sum(each.probability for each in best.n_best) == pytest.approx(1)
     assert best.probability == best.n_best[0].probability == max(each.probability for each in best.n_best)
     assert all(len(load_tokenizer("data/mini").tokenize(each.text)) <= 4 for each in best.n_best)
+
+
+def test_a_training_s_name_is_enough_to_load_its_reader(folder, examples, results):
+    for name in ("Reader-news-seed0-12ab", "Reader-news-seed1-34cd"):
+        shutil.copytree(folder, results / "mini/models" / name / "model")
+    one = examples[0]
+    expected = helpers.load_reader(folder).answer(one.question, one.context)
+    assert helpers.load_reader("Reader-news-seed0").answer(one.question, one.context) == expected
+    with pytest.raises(EncoderError, match="Reader-news"):  # which of them?
+        helpers.load_reader("Reader-news")
 
 
 def test_lists_are_answered_like_one_by_one(folder, examples):

@@ -84,11 +84,7 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     Raises ParameterError for a notebook that there is not, and for a parameter that none of them has or that is of the
     wrong type.
     """
-    chosen = [Path(name).stem for name in names] or notebook_names()
-    for name in chosen:
-        if name not in notebook_names():
-            near = get_close_matches(name, notebook_names(), 1) or notebook_names()
-            raise ParameterError(f"no notebook {name}; there is {', '.join(near)}")
+    chosen = [match_notebook(Path(name).stem) for name in names] or notebook_names()
     chosen = [name for name in chosen if name != REPORT]
     declared = dict.fromkeys(parameter for name in [*chosen, REPORT] for parameter in parameters_of(name))
     if unknown := [name for name in parameters if name not in declared]:
@@ -100,6 +96,15 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
         values |= {} if place == job.preset.name else {"results": place}
         jobs.append(Job(REPORT, values, job.preset, place))
     return jobs
+
+
+def match_notebook(name: str) -> str:
+    """Return the notebook of a name or of the number before it, such as 02. Raises ParameterError."""
+    for notebook in notebook_names():
+        if name in (notebook, notebook.partition("_")[0]):
+            return notebook
+    near = get_close_matches(name, notebook_names(), 1) or notebook_names()
+    raise ParameterError(f"no notebook {name}; there is {', '.join(near)}")
 
 
 def fingerprint_of(job: Job) -> str:
@@ -134,8 +139,12 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
             outcomes[str(job)] = f"left out, as {reason}"
         elif job.notebook != REPORT and not force and job.is_done():
             outcomes[str(job)] = UNCHANGED
+    done = [name for name, text in outcomes.items() if text == UNCHANGED]
     for name, text in outcomes.items():
-        print(f"{name}: {text}", flush=True)
+        if name not in done:
+            print(f"{name}: {text}", flush=True)
+    if done:
+        print(f"{UNCHANGED}: {', '.join(done)}", flush=True)
     if waiting := [job for job in jobs if str(job) not in outcomes]:
         kernels.prepare()
     values = engine.carry_out({str(job): job.plan() for job in waiting}, jobs[0].preset.engine)

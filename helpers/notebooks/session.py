@@ -108,7 +108,7 @@ def key_of(parameter: str, paper: papers.Paper | None) -> str:
 def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
     """Load the preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone.
 
-    A parameter that is None leaves the preset's value. In a folder that has none of its domains, every entry is one.
+    A parameter that is None leaves the preset's value. In a folder that lacks its domains, every entry is one.
     Raises PresetError.
     """
     paper, _ = papers.card_of(notebook)
@@ -116,7 +116,10 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
     named = {key_of(name, paper): value for name, value in parameters.items() if name != "preset" and value is not None}
     preset = load(str(parameters["preset"]), *topics, **{key: value for key, value in named.items() if key})
     sections = [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]
-    return preset.model_copy(update={section: with_every_domain(getattr(preset, section)) for section in sections})
+    changes: dict[str, object] = {section: with_every_domain(getattr(preset, section)) for section in sections}
+    if "general" not in named and changes.get("data", preset.data).domains != preset.data.domains:
+        changes["general"] = ""  # a file of the preset's own corpora
+    return preset.model_copy(update=changes)
 
 
 def place_of(notebook: str, parameters: dict[str, object]) -> str:

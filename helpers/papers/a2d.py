@@ -396,8 +396,9 @@ def figure3(preset: Preset) -> Plan:
 ABSENT = "data.narrative names no free answers"
 CARD = Paper(
     key="a2d",
-    title="Hu et al. 2018: attention-guided answer distillation",
+    title="Hu et al. 2018: attention-guided answer distillation (A2D)",
     reference="https://doi.org/10.18653/v1/D18-1232",
+    claim="One reader distilled from an ensemble keeps at least half of what the ensemble gains",
     artefacts=(
         Artefact("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
         Artefact("table2", "A2D, Table 2: adversarial questions", average=False),

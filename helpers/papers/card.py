@@ -40,16 +40,24 @@ class Notebook:
 class Paper:
     """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
 
-    ``settings`` are the sections of a preset that it alone reads, ``examples`` those with the examples that it reads.
+    ``claim`` is in plain words what the paper claims foremost, and ``headline`` the artefact that has it. ``settings``
+    are the sections of a preset that it alone reads, ``examples`` those with the examples that it reads.
     """
 
     key: str
     title: str
     reference: str = ""
+    claim: str = ""
+    headline: str = "table1"
     artefacts: tuple[Artefact, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()
     examples: tuple[str, ...] = ("data",)
+
+    @property
+    def name(self) -> str:
+        """The authors and the year."""
+        return self.title.partition(":")[0]
 
     @property
     def methods(self) -> dict[str, str]:

@@ -400,8 +400,9 @@ NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FO
 
 CARD = Paper(
     key="imm",
-    title="Liu et al. 2020: iterative multi-source mutual knowledge transfer",
+    title="Liu et al. 2020: iterative multi-source mutual knowledge transfer (IMM)",
     reference="https://doi.org/10.24963/ijcai.2020/525",
+    claim="Readers of several domains that teach each other in rounds beat readers that were taught once (BAM)",
     artefacts=(
         Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
         Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),

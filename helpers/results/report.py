@@ -20,7 +20,7 @@ from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.results import figures, records, stats
 from helpers.results.records import Record
-from helpers.results.stats import UNDECIDED, Verdict
+from helpers.results.stats import Verdict
 
 Judged = tuple[Record, list[Verdict]]
 README = paths.ROOT / "README.md"
@@ -35,20 +35,27 @@ KEY = (
 )
 
 
-def describe(record: Record, verdict: Verdict) -> str:
-    """Say in a sentence what became of a claim, and what the paper reports."""
+def state(record: Record, verdict: Verdict) -> tuple[str, str, str]:
+    """State a verdict, the difference that the paper reports (empty where it prints none), and ours."""
     claim, outcome, ours, _, printed = verdict
     first, size, reported = record.by_metric()[0], "", ""
     amount, form = "the same score in every seed", f"+z,.{stats.decimals(first)}f"
     if any(ours.values):
         amount = f"{ours.mean:{form}} {UNITS.get(first.unit, first.unit)}"
+        amount += f" above {100 * claim.times:g} % of the gain" * (claim.times != 1)
         amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over else ""
     if printed is not None:
-        reported = f" The paper reports {printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip() + "."
+        reported = f"{printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip()
     if printed is not None and claim.primary and not claim.printed_for and ours.over:
         size = ", smaller than reported" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
-    text = claim.text.replace(" beats ", " against ").replace(" is better than ", " against ")
-    return f"{outcome.capitalize()}{size}: {text}, {amount}.{reported}"
+    return f"{outcome.capitalize()}{size}", reported, amount
+
+
+def describe(record: Record, verdict: Verdict) -> str:
+    """Say in a sentence what became of a claim, and what the paper reports."""
+    outcome, printed, ours = state(record, verdict)
+    text = verdict.claim.text.replace(" beats ", " against ").replace(" is better than ", " against ")
+    return f"{outcome}: {text}, {ours}." + (f" The paper reports {printed}." if printed else "")
 
 
 def paper_decimals(record: Record) -> int:
@@ -101,8 +108,7 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
     sections = [(paper, judge_all(selected)) for paper in papers if (selected := select(stored, paper))]
     if not sections:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
-    chart = draw_headlines(judged for _, judged in sections)
-    return HTML(TEMPLATE.page(preset, sections, same, encode(chart)))
+    return HTML(TEMPLATE.page(preset, sections, same))
 
 
 def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> list[str]:
@@ -157,35 +163,37 @@ def export(preset: str, executed_notebook: Path) -> Path:
     return path
 
 
-def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
-    """Write README's findings and their picture, of each result from the first of ``presets`` that has it.
+def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
+    """Return a line on a paper: its claim, the paper's difference, ours, and the verdict; None without a record."""
+    for record, verdicts in judged:
+        for verdict in (verdict for verdict in verdicts if verdict.claim.primary):
+            if record.artefact == f"{paper.key}/{paper.headline}":
+                outcome, printed, ours = state(record, verdict)
+                return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
+    return None
 
-    A paper shows its first headline, and where that is undecided also its first decided one. Returns the paths
-    written, none where there are no records.
+
+def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
+    """Write README's findings: a line per paper, of each result from the first of ``presets`` that has it.
+
+    Returns the paths written, none where there are no records.
     """
     decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
+    folder = paths.results(presets[0]).parent.name
+    lines = ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|"]
+    for paper in papers:
+        if line := summarise(paper, judge_all(select(decisive.values(), paper))):
+            notebook = next(card.name for card in paper.notebooks if card.plans)
+            link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
+            name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
+            lines.append(f"| {' | '.join([name, *line.values(), link])} |")
     if not decisive:
         return []
-    folder = paths.results(presets[0]).parent
-    lines, shown = [f"![Headline claims, ours and as printed]({folder.name}/findings.png)", ""], []
-    for paper in papers:
-        shown.append(judged := judge_all(select(decisive.values(), paper)))
-        groups: list[list[tuple[Record, Verdict]]] = []  # a headline, and the controls beside it
-        for record, verdict in [(record, verdict) for record, each in headlines(judged) for verdict in each]:
-            groups += [[]] if verdict.claim.primary or not groups else []
-            groups[-1].append((record, verdict))
-        if groups:
-            decided = [group for group in groups if group[0][1].outcome != UNDECIDED]
-            chief = [*groups[0], *(decided[0] if decided and decided[0] is not groups[0] else [])]
-            sentences = [f"{r.label.rpartition(', ')[2]}: {describe(r, verdict)}" for r, verdict in chief]
-            name = chief[0][0].label.partition(", ")[0]
-            lines.append(f"- **{name}**, {' '.join(sentences)} Claims: {count(judged)}.")
-    reports = [f"[`{name}`]({folder.name}/{name}/{paths.report(name).name})" for name in presets]
-    lines += ["", f"From preset {' or '.join(reports)}. {KEY}"]
+    reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
+    lines += ["", f"Differences with 95 % confidence intervals over seeds, from preset {' or '.join(reports)}."]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, "\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
-    write_whole(folder / "findings.png", figures.content(draw_headlines(shown), "png"))
-    return [README, folder / "findings.png"]
+    return [README]
 
 
 def select(stored: Iterable[Record], paper: Any) -> list[Record]:
@@ -212,15 +220,6 @@ def count(judged: Iterable[Judged]) -> str:
     return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
 
 
-def draw_headlines(papers: Iterable[Iterable[Judged]]) -> Figure | None:
-    """Draw the headlines of papers in one figure; None where there are none."""
-    chief = [each for judged in papers for each in headlines(judged)]
-    lines = [(f"{record.label}: {verdict.claim.text}", verdict) for record, verdicts in chief for verdict in verdicts]
-    key = ", ".join(f"{mark} {outcome}" for outcome, mark in figures.MARKS.items())
-    with figures.plain_style():
-        return figures.claims(lines, f"Headline claims: {key}", "in each table's unit") if lines else None
-
-
 def encode(figure: Figure | None) -> str:
     """Return a figure as a PNG in base 64, to stand inside a page; empty for none."""
     return base64.b64encode(figures.content(figure, "png")).decode() if figure else ""
@@ -230,5 +229,5 @@ TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
     {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "draw": figures.draw}
-    | {function.__name__: function for function in (describe, tables, count, encode, headlines)}
+    | {function.__name__: function for function in (describe, tables, count, encode, headlines, summarise)}
 )
