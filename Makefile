@@ -1,14 +1,11 @@
-# make look | reproduce | study | test | test-extras | browser | soak | lab | gpu | figures | lint. Every target sets up what it
+# make reproduce | study | test | test-extras | browser | soak | lab | gpu | figures | lint. Every target sets up what it
 # needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
-.PHONY: look reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
-
-look: $(STAMP)
-	$(RUN) benchmarks/look.py
+.PHONY: reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini
