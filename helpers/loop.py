@@ -2,6 +2,7 @@
 
 import io
 import math
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -84,8 +85,9 @@ def fit(
     saved_at = time.perf_counter()
     begun_at = saved_at - done.seconds
 
-    is_worker = parent_process() is not None  # bars of several workers would overwrite each other
-    shown = {"desc": label, "leave": False, "mininterval": 1.0, "disable": is_worker}
+    # Bars of several workers would overwrite each other. What is passed wins over TQDM_DISABLE.
+    hidden = parent_process() is not None or "TQDM_DISABLE" in os.environ
+    shown = {"desc": label, "leave": False, "mininterval": 1.0, "disable": hidden}
     for step in tqdm(range(done.steps, steps), initial=done.steps, total=steps, **shown):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)

@@ -177,6 +177,15 @@ def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tm
     assert are_equal(model, fresh)
 
 
+def test_a_training_without_a_bar_is_silent(windows, monkeypatch, capsys):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    for hidden in (False, True):
+        if hidden:
+            monkeypatch.setenv("TQDM_DISABLE", "1")
+        loop.fit(reader(), batches(windows, 1.0), reading.likelihood, SETTINGS, seed=0, label="a training")
+        assert ("a training" in capsys.readouterr().err) != hidden
+
+
 def test_prediction_refuses_a_model_in_training_mode(windows):
     with pytest.raises(ValueError, match="evaluation mode"):
         reading.predict(reader().train(), windows)
