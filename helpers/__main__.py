@@ -30,10 +30,11 @@ def check_files(parameters: dict[str, object]) -> None:
     from helpers.errors import UserError
     from helpers.presets.load import load
 
-    load(str(parameters.get("preset", "mini")))
+    if "preset" in parameters:
+        load(str(parameters["preset"]))
     for name, place in parameters.items():
-        if name.endswith("_dir") and place and not paths.find(str(place)).exists():
-            raise UserError(f"{name}: expected a folder, found nothing at {place}; correct the path")
+        if name.endswith("_dir") and place and not paths.find_folder(str(place)):
+            raise UserError(f"{name}: expected a folder, found none at {place}; correct the path")
 
 
 def redraw(arguments: argparse.Namespace) -> int:

@@ -163,10 +163,10 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
     set_forkserver_preload([type(task).__module__])  # heeded by the first worker
     results = str(paths.results("").resolve())
     try:
-        return workers(settings).submit(do, task, share, results)
+        return workers(settings).submit(do_there, task, share, results)
     except BrokenExecutor:  # a worker was killed, often for memory: those that stay are of no use
         workers.cache_clear()
-        return workers(settings).submit(do, task, share, results)
+        return workers(settings).submit(do_there, task, share, results)
 
 
 def processes(settings: EngineSettings) -> int:
@@ -181,9 +181,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def do(task: Task, threads: int, results: str) -> None:
-    """Do a task with some ``threads``, below the folder ``results``. Raises Timeout where another run is at it."""
-    os.environ["HELPERS_RESULTS"] = results  # a worker may be older than the setting
+def do_there(task: Task, threads: int, results: str) -> None:
+    """Do a task in a worker, which may be older than what HELPERS_RESULTS is now: the folder ``results``."""
+    os.environ["HELPERS_RESULTS"] = results
+    do(task, threads)
+
+
+def do(task: Task, threads: int) -> None:
+    """Do a task with some ``threads``. Raises filelock.Timeout where another run is at it."""
     torch.set_num_threads(threads)
     task.do(wait=PATIENCE)
 
@@ -191,8 +196,7 @@ def do(task: Task, threads: int, results: str) -> None:
 def _do_here(task: Task, threads: int) -> Future:
     future, before = Future(), torch.get_num_threads()
     try:
-        torch.set_num_threads(threads)
-        future.set_result(task.do(wait=PATIENCE))
+        future.set_result(do(task, threads))
     except Exception as error:
         future.set_exception(error)
     finally:

@@ -137,13 +137,10 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
     for job in jobs:
         if reason := job.card.left_out(job.preset):
             outcomes[str(job)] = f"left out, as {reason}"
+            print(f"{job}: {outcomes[str(job)]}", flush=True)
         elif job.notebook != REPORT and not force and job.is_done():
             outcomes[str(job)] = UNCHANGED
-    done = [name for name, text in outcomes.items() if text == UNCHANGED]
-    for name, text in outcomes.items():
-        if name not in done:
-            print(f"{name}: {text}", flush=True)
-    if done:
+    if done := [name for name, text in outcomes.items() if text == UNCHANGED]:
         print(f"{UNCHANGED}: {', '.join(done)}", flush=True)
     if waiting := [job for job in jobs if str(job) not in outcomes]:
         kernels.prepare()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -152,16 +153,16 @@ class SmallClassifier(Classifier):
 
     @property
     def training(self) -> TrainingSettings:
-        changes = {key: getattr(self.preset.hrkd, f"{self.corpus}_{key}") for key in ("epochs", "learning_rate")}
+        changes = {name: student_setting(self.preset, self.corpus, name) for name in ("epochs", "learning_rate")}
         return self.preset.training.model_copy(update=changes)
 
     def settings(self) -> dict:
-        encoder = find_student(self.preset, self.corpus)
+        encoder = student_setting(self.preset, self.corpus, "student")
         student = encoder_fingerprint(encoder) if encoder else self.preset.hrkd.student_layers
         return super().settings() | {"student": student}
 
     def initial(self) -> nn.Module:
-        encoder, layers = find_student(self.preset, self.corpus), self.preset.hrkd.student_layers
+        encoder, layers = student_setting(self.preset, self.corpus, "student"), self.preset.hrkd.student_layers
         return load_student(encoder, self.preset.encoder, layers, **self.sizes())
 
 
@@ -237,9 +238,9 @@ class Student(SmallClassifier):
         return score, details
 
 
-def find_student(preset: Preset, corpus: str) -> str:
-    """Return the folder or Hub name of the student's encoder on a corpus; empty where it is layers of the teacher."""
-    return getattr(preset.hrkd, f"{corpus}_student")
+def student_setting(preset: Preset, corpus: str, name: str) -> Any:
+    """Return what the students of a corpus have of their own: the "student", its "epochs" or its "learning_rate"."""
+    return getattr(preset.hrkd, f"{corpus}_{name}")
 
 
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
@@ -297,7 +298,7 @@ def name_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, C
 
 def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Train rows of Tables 2 to 4 on a corpus ("mnli" or "reviews") with every seed. Returns their `Models`."""
-    check_pair(find_student(preset, corpus), preset.encoder)
+    check_pair(student_setting(preset, corpus, "student"), preset.encoder)
     models, others = Models(preset), min(preset.hrkd.other_seeds or preset.seeds, preset.seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
@@ -332,9 +333,10 @@ def list_corpora(preset: Preset) -> list[str]:
 def make_notes(preset: Preset, corpus: str) -> list[str]:
     """State how the rows were made: budget, start, training texts, chance."""
     hrkd, training, texts = preset.hrkd, preset.training, getattr(preset, corpus)
-    epochs, rate = (getattr(hrkd, f"{corpus}_{key}") for key in ("epochs", "learning_rate"))
-    encoder, labels = public_name(find_student(preset, corpus)), len(label_names(texts))
-    student = encoder or f"layers of the teacher's pretrained encoder ({hrkd.student_layers})"
+    names = ("student", "epochs", "learning_rate")
+    encoder, epochs, rate = (student_setting(preset, corpus, name) for name in names)
+    labels = len(label_names(texts))
+    student = public_name(encoder) or f"layers of the teacher's pretrained encoder ({hrkd.student_layers})"
     return [
         f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",

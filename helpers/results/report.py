@@ -5,7 +5,6 @@ reference, the meanings of its methods, and artefacts in reading order.
 """
 
 import base64
-import html
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -106,8 +105,7 @@ def show_study(*artefacts: str) -> None:
     """Display what preset study has of some artefacts of a paper: the verdicts on their claims."""
     stored = records.read_all("study", artefacts[0].partition("/")[0])
     for record in [record for record in stored if record.artefact in artefacts]:
-        claims = TEMPLATE.claims(record, stats.judge(record, stored))
-        display(HTML(f'<div class="results"><p>{html.escape(record.title)}</p>{claims}</div>'))
+        display(HTML(TEMPLATE.titled(record, stats.judge(record, stored))))
 
 
 def page(preset: str, papers: Sequence[Any]) -> HTML:
