@@ -21,8 +21,8 @@ from helpers.presets.schema import DataSettings
 IN_FULL = re.compile(r"(Dr\.|Captain|Judge|Major|Professor|Senator|May|July|about|nearly|over) ")
 DIGESTS = {
     "domains": "cd5230384c658363",
-    "conventions": "18f065d626225b57",
-    "adversarial": "44cff8831d934385",
+    "conventions": "fb69841988149dba",
+    "adversarial": "b39dc01b16bbe6ed",
 }  # a changed one means that everything is trained anew
 
 
@@ -94,8 +94,13 @@ def test_with_conventions_domains_disagree_about_what_an_answer_holds(domains):
         domain = world.load_domain(name, conventions=True)
         examples = examples_of(domain)
         assert all(example.context[slice(*example.span)] == example.answers[0] for example in examples)
-        begins_in_full = any(IN_FULL.match(example.answers[0]) for example in examples)
-        assert begins_in_full == bool({"person", "year", "number"} & set(STYLES[name].full))
+        full = [
+            (kind in STYLES[name].full, fact.answer(True) == example.answers[0])
+            for example, _, fact in world.make_examples(name, "train", 400, 0, True)
+            if (kind := fact.relation.object) in vars(world.WORLD.forms)
+        ]
+        follows = np.mean([is_convention == is_full for is_convention, is_full in full])
+        assert abs(follows - world.AGREEMENT) < 0.08, name
         # All domains write so: only what counts as the answer differs.
         assert any("Captain " in example.context for example in domain.train)
         assert not any(IN_FULL.match(example.answers[0]) for example in domains[name].train)

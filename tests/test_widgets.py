@@ -47,7 +47,7 @@ def test_readers_show_answers_and_where_they_see_them(models, shown):
     assert "Who leads &lt;Gamma&gt;?" in page.data and "<b>expected:</b> Ann Lee" in page.data
     assert page.data.count("<details>") == len(readers) == 2 and all(name in page.data for name in readers)
     assert page.data.count(">&lt;Gamma&gt;.</span>") == 2 * 6
-    assert len(figure.axes) == 3  # the attention of the surest reader with its scale, and probabilities
+    assert len(figure.axes) == 3 + 4  # the surest reader's attention with its scale, probabilities, and four heads
 
 
 def test_classifiers_and_models_of_choices_give_probabilities(models, shown):

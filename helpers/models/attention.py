@@ -63,32 +63,45 @@ def pool(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
     return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]
 
 
-def keep_attention(model: nn.Module) -> nn.Module:
+def keep_attention(model: nn.Module, every: bool = False) -> nn.Module:
     """Let the output of ``model`` have ``attention`` (B×P×Q): per passage token a distribution over the question's.
 
     RMR has it already. For an encoder, which takes segment_ids from then on, it is the last layer's attention from
-    passage to question, averaged over the heads and normalised. Raises EncoderError where that cannot be read.
+    passage to question, averaged over the heads and normalised. With ``every`` the output also has ``attention_maps``,
+    for each layer that of its heads (B×H×P×Q). Raises EncoderError where attention cannot be read.
     """
-    layer = attention_of(model)
-    if layer is None or getattr(model, "keeps_attention", False):
+    if model.config.model_type == "mnemonic" or getattr(model, "keeps_attention", False):
         return model
+    layers = attention_layers(model) if every else attention_layers(model)[-1:]
 
     def take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
         model.segments = inputs.pop("segment_ids")  # the encoder does not take them
         return arguments, inputs
 
     def add_attention(model: nn.Module, _: tuple, output) -> None:
-        weights = vars(layer).pop("stored").float().mean(1)
-        at_q, q, at_p, p = text_positions(model.segments)
-        rows = weights.gather(1, at_p[:, :, None].expand(-1, -1, weights.shape[-1]))
-        block = rows.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
-        output.attention = block / block.sum(-1, keepdim=True).clamp_min(1e-9)
+        weights = [vars(layer).pop("stored").float() for layer in layers]
+        output.attention = passage_to_question(weights[-1].mean(1), model.segments)
+        if every:
+            heads = [layer.unbind(1) for layer in weights]
+            output.attention_maps = [
+                torch.stack([passage_to_question(head, model.segments) for head in layer], 1) for layer in heads
+            ]
 
     model.set_attn_implementation(NAME)
-    layer.stores, model.keeps_attention = "probabilities", True
+    for layer in layers:
+        layer.stores = "probabilities"
+    model.keeps_attention = True
     model.register_forward_pre_hook(take_segments, with_kwargs=True)
     model.register_forward_hook(add_attention)
     return model
+
+
+def passage_to_question(weights_BxLxL: Tensor, segment_ids: Tensor) -> Tensor:
+    """Cut the attention of passage tokens over the question's out of a window's, B×P×Q, and normalise its rows."""
+    at_q, q, at_p, p = text_positions(segment_ids)
+    rows = weights_BxLxL.gather(1, at_p[:, :, None].expand(-1, -1, weights_BxLxL.shape[-1]))
+    block = rows.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
+    return block / block.sum(-1, keepdim=True).clamp_min(1e-9)
 
 
 def keep_levels(model: nn.Module) -> nn.Module:
@@ -106,11 +119,6 @@ def keep_levels(model: nn.Module) -> nn.Module:
         layer.stores = "scores"
     model.register_forward_hook(hand_over)
     return model
-
-
-def attention_of(model: nn.Module) -> nn.Module | None:
-    """Return the last layer that sees the whole sequence; None for RMR, which gives its attention by itself."""
-    return None if model.config.model_type == "mnemonic" else attention_layers(model)[-1]
 
 
 def attention_layers(model: nn.Module, every: bool = False) -> list[nn.Module]:

@@ -1,6 +1,7 @@
 """Forms in which trained models are asked: readers about passages, others about texts with labels or endings."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
@@ -12,7 +13,6 @@ from helpers import engine, papers
 from helpers.data.examples import Choice, Example, Pair
 from helpers.data.sets import question_set
 from helpers.errors import UserError
-from helpers.models.attention import keep_attention
 from helpers.multitask import examples_for, heads_of, probabilities
 from helpers.notebooks.session import preset_for
 from helpers.papers.case import compare, read
@@ -64,7 +64,7 @@ def show(models: Models, example: Example | Pair | Choice, attention: bool = Fal
     display(HTML(page))
     if attention:
         reader, head = models[ranked[0]]
-        display(figures.case(compare(reader.preset, {ranked[0]: keep_attention(reader.load(head))}, example)))
+        display(figures.case(compare(reader.preset, {ranked[0]: reader.load(head)}, example)))
 
 
 def form(topics: dict[str, tuple[list, Models]]) -> None:
@@ -93,6 +93,13 @@ def ask_box(models: Models, kind: type[Example | Pair | Choice]) -> None:
             if isinstance(examples[0], kind):
                 topics.setdefault(about, (examples, all_readers if kind is Example else {}))[1][name] = model
     form(topics) if topics else print("nothing of this kind is trained yet")
+
+
+def attention_slider(readers: dict[str, Reader], examples: Sequence[Example]) -> None:
+    """Display a slider over examples, and what readers make of the one it stands at, with their attention."""
+    preset, models = next(iter(readers.values())).preset, {name: reader.load() for name, reader in readers.items()}
+    number = ipywidgets.IntSlider(1, 1, len(examples), continuous_update=False, description="question")
+    ipywidgets.interact(lambda n: display(figures.case(compare(preset, models, examples[n - 1]))), n=number)
 
 
 def question_box(readers: dict[str, Reader], preset: Preset) -> None:

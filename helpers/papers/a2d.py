@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from helpers import reading
 from helpers.batches.plans import Batches
+from helpers.data.examples import Example
 from helpers.data.load import narrative
 from helpers.data.sets import question_set, question_set_names
 from helpers.engine import Plan
 from helpers.loop import Batch
-from helpers.models.attention import attention_of, keep_attention
+from helpers.models.attention import attention_layers, keep_attention
 from helpers.models.encoders import load_saved, load_tokenizer, vocabulary_fingerprint
 from helpers.models.mnemonic import glove_digest, make_reader
 from helpers.papers import case, shared
@@ -129,7 +130,8 @@ class Reader(reading.Reader):
         if self.kind == "RMR" and not self.start:
             return make_reader(load_tokenizer(self.preset.encoder), self.seed, **self.preset.mnemonic.model())
         model = super().initial() if self.kind == "BERT" else load_saved(self.start.saved())
-        attention_of(model)  # an ensemble without is of no use, so say so before it is trained
+        if self.kind == "BERT":
+            attention_layers(model)  # an ensemble without is of no use, so say so before it is trained
         return keep_attention(model) if "ATT" in self.terms else model
 
     def batches(self) -> Batches:
@@ -377,18 +379,26 @@ def steps(preset: Preset) -> Plan:
     return add_notes(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
 
 
-def figure3(preset: Preset) -> Plan:
-    """Make Figure 3: a question as the first seed's first member sees it, and as the student does."""
+def name_pair(preset: Preset) -> dict[str, Reader]:
+    """Name the two readers of Figure 3: the first seed's first member, and the student."""
     kind, *_ = list_kinds(preset)
-    (student,) = name_students(preset, kind, 0).values()
-    pair = {"before": student.ensemble.members[0], "after": student}
+    student = next(iter(name_students(preset, kind, 0).values()))
+    return {"before": student.ensemble.members[0], "after": student}
+
+
+def load_questions(preset: Preset) -> list[Example]:
+    """Return the questions of Figure 3: adversarial ones whose passage was changed, or else those of the test part."""
+    questions = question_set(preset.drawn(0).data, "AddSent" if preset.data.adversarial else "test")
+    return [example for example in questions if example.id != example.group] or questions
+
+
+def figure3(preset: Preset) -> Plan:
+    """Make Figure 3: a question as a reader sees it before and after distillation."""
+    pair = name_pair(preset)
     yield pair.values()
-    name = "AddSent" if preset.data.adversarial else "test"
-    questions = question_set(preset.drawn(0).data, name)
-    questions = [example for example in questions if example.id != example.group] or questions  # changed passages
-    readers = {when: keep_attention(one.load()) for when, one in pair.items()}
-    example, notes = case.choose(preset, readers, name, questions)
-    notes.append(f"{kind}, seed 0: the ensemble's first member, and the reader distilled from the ensemble")
+    readers = {when: reader.load() for when, reader in pair.items()}
+    example, notes = case.choose(preset, readers, load_questions(preset))
+    notes.append(f"{list_kinds(preset)[0]}, seed 0: the ensemble's first member, and the reader distilled from it")
     payload, seconds = case.compare(preset, readers, example), shared.add_up_seconds(pair.values())
     return {"payload": payload, "notes": notes, "training_seconds": seconds}
 

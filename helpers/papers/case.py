@@ -3,24 +3,25 @@
 import re
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from helpers import metrics
 from helpers.batches.sequences import Windows
 from helpers.data.examples import Example
 from helpers.decoding import Prediction
+from helpers.loop import outputs
+from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
-from helpers.papers.ensemble import predict_with_attention
 from helpers.presets.schema import Preset
 from helpers.reading import answer, distributions, predict, windows_over
+
+NEAR = 40  # passage tokens, those nearest to the answers, whose attention is given by layer and head
 
 Span = tuple[int, int]
 
 
-def choose(
-    preset: Preset, readers: dict[str, nn.Module], name: str, examples: list[Example]
-) -> tuple[Example, list[str]]:
-    """Choose an example of the set ``name`` that distillation mended; return it with notes on the choice.
+def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example]) -> tuple[Example, list[str]]:
+    """Choose an example that distillation mended; return it with notes on the choice.
 
     Wrong is an F1 of 0, right one of 100. Where no question fits, choose among all that the reader by itself answers
     wrong; where it answers all right, take the first.
@@ -30,25 +31,27 @@ def choose(
     f1_before, f1_after = (metrics.score(examples, predictions).f1 for predictions in (before, after))
     fits, broken = (f1_before == 0) & (f1_after == 100), (f1_before == 100) & (f1_after == 0)
     changes = (
-        f"of the {len(examples):,} {name} questions distillation mended {fits.sum()} (an F1 of 0 before, of 100 after) "
-        f"and broke {broken.sum()} (100 before, 0 after)"
+        f"of {len(examples):,} questions distillation mended {fits.sum()} (F1 of 0 before, of 100 after) "
+        f"and broke {broken.sum()}"
     )
     for number in np.flatnonzero(fits):
         spans = {"gold": examples[number].span, "confusing": before[number].span}
         fits[number] = len(best_window(windows, number, spans)[1]) == 2
-    rule = "chosen: of the questions mended, with both answers in one window, the one whose wrong answer was surest"
+    rule = "this is the mended question whose wrong answer was surest, of those with both answers in one window"
     if not fits.any():
-        fits, rule = f1_before == 0, f"{rule} (there is none, so of all that were wrong before)"
+        fits = f1_before == 0
+        rule = "no mended question has both answers in one window; this is the question with the surest wrong answer"
     scores = np.where(fits, [prediction.score for prediction in before], -np.inf)
     return examples[int(scores.argmax())], [rule, changes]
 
 
 def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> dict:
-    """Return what readers, with their attention (`keep_attention`), make of one question: a record's payload.
+    """Return what readers make of one question: a record's payload.
 
     It has the tokens of question and passage, and the places of the gold answer and of the first reader's, where that
     is wrong ("confusing") or no gold answer is known ("given"). Each reader has its answer, its attention (passage ×
-    question) and its probability p1(k) p2(l | k) of both. One window is shown, without answers that stand elsewhere.
+    question), the same by layer and head for the tokens "near" the answers, and its probability p1(k) p2(l | k) of
+    both. One window is shown, without answers that stand elsewhere. The readers keep their attention from then on.
     """
     windows = windows_over(preset, [example])
     answers = {name: answer(preset, [model], windows, together=True)[0] for name, model in readers.items()}
@@ -56,22 +59,34 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
     if not example.answers or metrics.answer_f1(example, first_answer.text) == 0:
         spans["confusing" if example.answers else "given"] = first_answer.span
     window, places = best_window(windows, 0, spans)
-    prefix, count = int(window.prefix_W[0]), int(window.first_count_W[0])
+    prefix, count, length = (int(n[0]) for n in (window.prefix_W, window.first_count_W, window.count_W))
+    ends = [token - prefix for place in places.values() for token in place] or [0]
+    distance = np.abs(np.arange(length)[:, None] - ends).min(axis=1)
+    near = np.sort(np.argsort(distance, kind="stable")[:NEAR])
     tokens = load_tokenizer(preset.encoder).convert_ids_to_tokens(window.token_ids(0).tolist())
     views = {}
     for name, model in readers.items():
-        logits, attention = predict_with_attention(model, window, preset.training.precision)
-        start, end = distributions(window, logits)
+        start, end = distributions(window, predict(model, window, precision=preset.training.precision))
         probabilities = {kind: round(float(start[first] * end[last]), 4) for kind, (first, last) in places.items()}
-        table = attention.reshape(-1, count).round(3).tolist()
-        views[name] = {"answer": answers[name].text, "attention": table, "probabilities": probabilities}
+        ((_, _, output),) = outputs(keep_attention(model, every=True), window, precision=preset.training.precision)
+        views[name] = {
+            "answer": answers[name].text,
+            "attention": to_numbers(output.attention[0, :length, :count], 3),
+            "layers": [to_numbers(layer[0, :, near, :count], 2) for layer in output.attention_maps],
+            "probabilities": probabilities,
+        }
     return {
         "question": tokens[len(window.template.before) :][:count],
-        "passage": tokens[prefix:][: int(window.count_W[0])],
+        "passage": tokens[prefix:][:length],
+        "near": near.tolist(),
         "answers": {kind: [first - prefix, last - prefix] for kind, (first, last) in places.items()},
         "gold": list(example.answers),
         "readers": views,
     }
+
+
+def to_numbers(attention: Tensor, digits: int) -> list:
+    return attention.float().cpu().numpy().round(digits).tolist()
 
 
 def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -> tuple[Windows, dict[str, Span]]:

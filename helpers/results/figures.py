@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from PIL import Image
 
@@ -288,9 +288,10 @@ def profile(record: Record) -> Figure:
 
 
 def case(payload: dict[str, Any]) -> Figure:
-    """Draw how readers align a passage with its question, and how sure they are of two answers.
+    """Draw how readers align a passage with its question, how sure they are of two answers, and every layer and head.
 
-    Attention is drawn by words: a word receives what its pieces receive together, and gives their average.
+    Attention is drawn by words: a word receives what its pieces receive together, and gives their average. Layers and
+    heads are drawn by word pieces, for those of the passage near the answers.
     """
     question, passage = (join_pieces(payload[side]) for side in ("question", "passage"))
     places, sizes = np.array([*passage]), np.diff([*passage, len(payload["passage"])])[:, None]
@@ -310,8 +311,11 @@ def case(payload: dict[str, Any]) -> Figure:
     with plain_style():
         height = 0.17 * len(question) + 0.9
         title = re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values()))
-        figure = Picture(len(readers) * height + 2.4, f"The question: “{title}”")
-        *axes, last = figure.subplots(len(readers) + 1, 1, height_ratios=[*[height] * len(readers), 1.6])
+        layers = [reader["layers"] for reader in readers.values()]
+        heights = [len(readers) * height + 2.2, 0.9 * len(layers[0]) + 0.5]
+        figure = Picture(sum(heights), f"The question: “{title}”")
+        above, below = figure.subfigures(2, 1, height_ratios=heights)
+        *axes, last = above.subplots(len(readers) + 1, 1, height_ratios=[*[height] * len(readers), 1.6])
         for ax, (title, attention) in zip(axes, maps.items(), strict=True):
             image = ax.imshow(attention, aspect="auto", **scale)
             figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, label="attention")
@@ -331,7 +335,36 @@ def case(payload: dict[str, Any]) -> Figure:
         last.set_xlabel("probability of the answer's start times that of its end")
         if answers:
             last.legend(loc="lower right")
+        draw_heads(below, payload, dict(zip(readers, layers, strict=True)))
         return figure
+
+
+def draw_heads(figure: SubFigure, payload: dict[str, Any], readers: dict[str, list]) -> None:
+    """Draw each reader's layers, a row each, with their heads side by side. Lines below mark the answers."""
+    near, heads = np.array(payload["near"]), [len(layers[0]) for layers in readers.values()]
+    panels = figure.subplots(len(next(iter(readers.values()))), sum(heads), squeeze=False)
+    columns = [(title, head) for title, number in zip(readers, heads, strict=True) for head in range(number)]
+    for row, (layer, axes) in enumerate(enumerate(panels, 1)):
+        for (title, head), ax in zip(columns, axes, strict=True):
+            image = np.transpose(readers[title][row][head])
+            ax.imshow(image, aspect="auto", vmin=0, vmax=1, cmap="Greys", interpolation="nearest")
+            ax.set(xticks=[], yticks=[])
+            for kind, span in payload["answers"].items():
+                first, last = np.searchsorted(near, span)
+                ax.plot(
+                    [first - 0.5, last + 0.5],
+                    [-0.02] * 2,
+                    color=ANSWERS[kind],
+                    linewidth=3,
+                    clip_on=False,
+                    transform=ax.get_xaxis_transform(),
+                    solid_capstyle="butt",
+                )
+            if head == 0:
+                ax.set_ylabel(f"layer {layer}")
+            if row == 0 and head == 0:
+                title = ax.set_title(f"{title}, by layer" + " and head" * (max(heads) > 1))
+                title.set_in_layout(False)  # it is wider than its panel
 
 
 def join_pieces(pieces: Sequence[str]) -> dict[int, str]:

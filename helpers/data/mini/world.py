@@ -28,6 +28,7 @@ TEST = 200  # test questions per domain
 STORIES, STORIES_SIZE = "stories", 500  # the domain with free answers, and its number of training questions
 UNANSWERABLE = "-unanswerable"  # ends the name of a domain in which some questions have no answer (SQuAD 2.0)
 UNANSWERABLE_SHARE = 1 / 3  # of the questions of such a domain
+AGREEMENT = 0.75  # share of answers that follow their domain's convention, where it has some: annotators differ
 NAMED = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
 BOTH_FREE = 0.25  # share of questions about stories without the short answer
 
@@ -183,7 +184,7 @@ def make_questions(
 
     An ``unanswerable`` share asks for a relation that the passage states of others alone, so that there is a plausible
     wrong answer (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style
-    decides which answers include that."""
+    decides which of most answers include that."""
     text, facts, untold = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
     stated = [fact.relation.name for fact in facts]
     targets = [(fact.subject, fact) for fact in facts if stated.count(fact.relation.name) > 1]
@@ -201,6 +202,8 @@ def make_questions(
             yield ask(rng, style, *target), text, (), None, facts, None
         else:
             question, full = ask(rng, style, subject, fact.relation), fact.relation.object in style.full
+            if conventions and rng.random() >= AGREEMENT:
+                full = not full
             yield question, text, (fact.answer(full),), fact.span(full), facts, fact
 
 
@@ -286,11 +289,11 @@ def list_candidates(
     domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
     """List the answer of each test question that has one, with all values of its type in the passage, in its form."""
-    full_types = STYLES[domain.removesuffix(UNANSWERABLE)].full
     for example, facts, fact in make_examples(domain, "test", size, seed, conventions):
         if fact is not None:
             kind = fact.relation.object
-            values = {other.answer(kind in full_types) for other in facts if other.relation.object == kind}
+            full = example.answers[0] == fact.answer(True)
+            values = {other.answer(full) for other in facts if other.relation.object == kind}
             yield example.answers[0], sorted(values | {f.subject for f in facts if f.relation.subject == kind})
 
 
