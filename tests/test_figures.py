@@ -107,7 +107,8 @@ def test_heat_maps_have_their_values_in_cells_and_no_diagonal():
 def test_a_case_is_drawn_by_words_around_its_answers():
     passage = [f"w{number}" for number in range(88)] + ["i", "##van"]
     view = {"answer": "$5 % {x $", "attention": [[0.25, 0.75, 0.5]] * 88 + [[0, 0.5, 0.25], [0, 0.25, 0.25]]}
-    view |= {"probabilities": {"gold": 0.25, "confusing": 0.5}, "layers": [[[[0, 1, 0]] * 2 + [[0.5, 0.5, 0]] * 2] * 2] * 3}
+    view["layers"] = [[[[0, 1, 0]] * 2 + [[0.5, 0.5, 0]] * 2] * 2] * 3
+    view["probabilities"] = {"gold": 0.25, "confusing": 0.5}
     answers = {"gold": [5, 6], "confusing": [88, 89]}
     payload = {"question": ["who", "am", "##i"], "passage": passage, "answers": answers}
     payload |= {"readers": {"before": view, "after": view}, "near": [5, 6, 88, 89]}

@@ -79,16 +79,34 @@ def test_numbers_and_the_papers_beside_them():
     one = record("imm/table1", scores, paper=paper, baselines=["Mix"])
     table = report.numbers(one)
     # An error of 10 / √3, times 4.303, the t quantile of two degrees of freedom.
-    ours = "ours, F1 (95 % interval over 3 seeds)"
-    assert table[ours].loc["Single"].tolist() == [f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (50, 70, 60)]
-    assert table[ours].loc["Mix"].fillna("").tolist() == ["0.0", "", ""]
-    assert table["the paper"].fillna("").to_dict("index") == {
+    assert table.attrs["caption"] == "F1 (95 % interval over 3 seeds)"
+    ours, theirs = (table.xs(part, axis=1, level=1).fillna("") for part in ("ours", "paper"))
+    assert ours.loc["Single"].tolist() == [f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (50, 70, 60)]
+    assert ours.loc["Mix"].tolist() == ["0.0", "", ""]
+    assert theirs.to_dict("index") == {
         "Single": {"a": "88.30", "b": "twice"},
-        "IMM": {"a": "89.44", "b": ""},
         "Mix": {"a": "", "b": ""},
+        "IMM": {"a": "89.44", "b": ""},
     }
     less = report.numbers(one, "Mix")
-    assert [*less] == [("ours minus Mix, F1 (means)", "a")] and less.loc["Single"].tolist() == ["+40.0"]
+    assert less.attrs["caption"] == "F1 above Mix (means)" and less.to_dict("list") == {"a": ["+40.0"]}
+
+
+def test_columns_stand_beside_those_of_the_paper_in_its_order():
+    scores = [("Single", column, 0, 1.0) for column in ("encyclopedia", "stories", "news", "search")]
+    paper = [{"method": "Single", "column": column, "value": 2.0} for column in ("NewsQA", "MARCO", "SQuAD", "AVE.")]
+    table = report.numbers(record("imm/table1", scores, paper=paper))
+    assert [*table] == [
+        ("stories", "ours"),
+        ("search", "ours"),
+        ("news (NewsQA)", "ours"),
+        ("news (NewsQA)", "paper"),
+        ("encyclopedia (SQuAD)", "ours"),
+        ("encyclopedia (SQuAD)", "paper"),
+        ("AVE.", "ours"),
+        ("AVE.", "paper"),
+        ("MARCO", "paper"),
+    ]
 
 
 def shown(*records):
@@ -140,7 +158,7 @@ def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
         report.show(each)
     (figure, page), (table,) = pieces
     assert isinstance(figure, Figure) and "Supported" in page.data and "<img" not in page.data
-    assert "ours, F1" in table.data and "<li class" not in table.data
+    assert "<caption>F1" in table.data and "<li class" not in table.data
 
 
 def test_a_notebook_ends_with_what_study_has(results, monkeypatch):

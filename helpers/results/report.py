@@ -7,6 +7,7 @@ reference, the meanings of its methods, and artefacts in reading order.
 import base64
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,17 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
+STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
+    "encyclopedia": "SQuAD",
+    "news": "NewsQA",
+    "multihop": "HotpotQA",
+    "search": "NQ",
+    "trivia": "TriviaQA",
+    "books": "Books",
+    "films": "DVD",
+    "gadgets": "Electronics",
+    "kitchen": "Kitchen",
+}
 TIMES = ("seconds", "ms ", "times ")  # how metrics begin that no two runs share
 LINKED = 100_000  # characters of a page that the executed notebook does not keep
 KEY = (
@@ -80,10 +92,28 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     for number in record.paper if not baseline else ():
         text = number.text or f"{number.value:,.{paper_decimals(record)}f}"
         printed.setdefault(number.column, {})[number.row] = text
+    frame = pd.DataFrame(pair(ours, printed))
+    frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
+    if not printed:
+        frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
-    heading = f"ours{baseline and f' minus {baseline}'}, {record.unit} ({over})"
-    parts = {heading: pd.DataFrame(ours, index=rows), "the paper": pd.DataFrame(printed)}
-    return pd.concat({name: part for name, part in parts.items() if not part.empty}, axis=1)
+    frame.attrs["caption"] = f"{record.unit}{baseline and f' above {baseline}'} ({over})"
+    return frame
+
+
+def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str], dict]:
+    """Put the paper's columns beside those of the same name, or of the miniature domain that stands for them.
+
+    Columns are in the paper's order; ours without one come first, the average and the paper's others last.
+    """
+    beside = {column: name for column in ours if (name := STANDS_FOR.get(column, column)) in printed}
+    places, last = {name: place for place, name in enumerate(printed)}, (-1, len(printed))
+    parts = {}
+    for column in sorted(ours, key=lambda column: places.get(beside.get(column), last[column == stats.AVERAGE])):
+        theirs = beside.get(column, column)
+        name = column if theirs == column else f"{column} ({theirs})"
+        parts |= {(name, "ours"): ours[column]} | ({(name, "paper"): printed[theirs]} if column in beside else {})
+    return parts | {(name, "paper"): printed[name] for name in printed if name not in beside.values()}
 
 
 def tables(record: Record) -> list[str]:
@@ -91,7 +121,13 @@ def tables(record: Record) -> list[str]:
     metrics = record.by_metric() if record.kind != "matrix" else []
     frames = [numbers(metric) for metric in metrics]
     frames += [numbers(metrics[0], name) for name in record.baselines if len(metrics[0].rows) > 1]
-    return [frame.to_html(border=0, na_rep="") for frame in frames]
+    return [add_caption(frame.to_html(border=0, na_rep=""), frame.attrs["caption"]) for frame in frames]
+
+
+def add_caption(table: str, text: str) -> str:
+    """Add a caption to a table of HTML."""
+    begin, rest = table.split(">", 1)
+    return f"{begin}>\n  <caption>{escape(text)}</caption>{rest}"
 
 
 def show(record: Record) -> None:
