@@ -216,6 +216,15 @@ def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
     return None
 
 
+def rank(record: Record) -> str:
+    """Rank the methods of a table by their means over its columns, in a sentence."""
+    means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
+    ranked = ", ".join(
+        f"{row} {means[row]:.{stats.decimals(record)}f}" for row in sorted(means, key=means.get, reverse=True)
+    )
+    return f"Which method for your own domains? Mean {record.unit} over {len(record.columns)} domains: {ranked}."
+
+
 def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     """Write README's findings: a line per paper, of each result from the first of ``presets`` that has it.
 
@@ -232,6 +241,8 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
             lines.append(f"| {' | '.join([name, *line.values(), link])} |")
     if not decisive:
         return []
+    rankings = [decisive[name] for paper in papers if (name := f"{paper.key}/{paper.ranking}") in decisive]
+    lines += [line for record in rankings for line in ("", rank(record))]
     reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
     lines += ["", f"Differences with 95 % confidence intervals over seeds, from preset {' or '.join(reports)}."]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
