@@ -1,11 +1,15 @@
-# make reproduce | study | test | test-extras | browser | soak | lab | gpu | figures | lint. Every target sets up what it
-# needs first.
+# make look | reproduce | study | test | test-extras | browser | soak | lab | gpu | figures | lint. Every target sets up
+# what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
-.PHONY: reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
+.PHONY: look reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
+
+# IMM's first round, in about a minute.
+look: $(STAMP)
+	$(RUN) benchmarks/look.py
 
 reproduce: $(STAMP)
 	$(RUN) -m helpers run --preset mini

@@ -1,0 +1,57 @@
+"""IMM in two minutes: readers of three miniature domains teach each other for one round (make look).
+
+With ``--readme`` the output is also written into README.md.
+"""
+
+import sys
+import textwrap
+
+from helpers import engine
+from helpers.data.sets import question_set
+from helpers.files import write_whole
+from helpers.metrics import f1
+from helpers.papers import imm, shared
+from helpers.presets.load import load
+from helpers.results.report import README
+
+DOMAINS = ("encyclopedia", "trivia", "search")
+ROWS = {"Single": "a reader per domain", "IMM": "after one round of IMM"}
+BEGIN, END = "<!-- look, written by `python benchmarks/look.py --readme` -->\n```\n", "```\n<!-- end of look -->"
+
+
+def look(preset):
+    """Train a reader per domain, let them teach each other, and return what to print.
+
+    The question shown is the one whose F1 rises most, and of equal ones that with the shortest passage.
+    """
+    models, _ = yield from imm.train(preset, {"IMM": preset.imm}, 1, ("Single",))
+    cells = {(row, domain, seed): (readers, f"test/{domain}") for row, domain, seed, readers in models}
+    answers = yield from shared.answer_sets(preset, cells)
+    scores = shared.score_cells(preset, answers)
+    lines = [f"F1 on {preset.data.test_size} test questions     {'   '.join(DOMAINS)}"]
+    for row, name in ROWS.items():
+        lines.append(f"{name:25}" + "".join(f"{scores[row, name, 0].f1.mean():{len(name) + 3}.1f}" for name in DOMAINS))
+    changes = []
+    for domain in DOMAINS:
+        before, after = (answers[row, domain, 0][1][0] for row in ROWS)
+        for example, old, new in zip(question_set(preset.drawn(0).data, f"test/{domain}"), before, after, strict=True):
+            gain = f1(new, example.answers) - f1(old, example.answers)
+            changes.append((gain, -len(example.context), domain, example, old, new))
+    *_, domain, example, old, new = max(changes, key=lambda change: change[:2])
+    lines += ["", *textwrap.wrap(f"Passage ({domain}): {example.context}", 100), f"Question: {example.question}"]
+    return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]
+
+
+def main(*options: str) -> None:
+    """Train, print, and write README if told so."""
+    changes = {"data.domains": {name: name for name in DOMAINS}, "data.test_size": 200}
+    preset = load("mini", "imm", **changes)
+    text = "\n".join(engine.run(look(preset), preset.engine)) + "\n"
+    print(text, end="")
+    if "--readme" in options:
+        before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+        write_whole(README, before + BEGIN + text + END + rest.partition(END)[2])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
