@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--preset", default="mini")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    preset = load(options.preset, "a2d", **{"data.seed": 0, "own_draws": False, "seeds": options.seeds})
+    preset = load(options.preset, "a2d", **{"data.seed": 0, "draw_per_seed": False, "seeds": options.seeds})
     students: dict[tuple, list[a2d.Reader]] = {}
     for weights in itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS):
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))

@@ -70,7 +70,7 @@ def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(readers, mon
 def test_an_answer_without_a_gold_one_is_shown_and_one_that_no_window_holds_is_left_out(readers, monkeypatch):
     preset, pair = readers
     answering(monkeypatch, "Cora")
-    assert set(case.compare(preset, pair, Example("1", "Who ?", WORDS, (), None, "1"))["answers"]) == {"given"}
+    assert set(case.compare(preset, pair, Example("1", "Who ?", WORDS, (), None, "1"))["answers"]) == {"predicted"}
     answering(monkeypatch, WORDS.strip())
     assert case.compare(preset, pair, example("1", "What is said ?", WORDS.strip()))["answers"] == {}
 

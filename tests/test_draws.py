@@ -60,7 +60,7 @@ def test_all_of_the_miniature_world_is_drawn():
 def test_draws_are_numbered_from_the_first_seed_and_may_be_switched_off():
     assert SMOKE.drawn(0) == SMOKE and SMOKE.drawn(2).data.draw == 2
     assert SMOKE.changed("data", draw=40).drawn(2).data.draw == 42
-    shared = SMOKE.model_copy(update={"own_draws": False})
+    shared = SMOKE.model_copy(update={"draw_per_seed": False})
     assert shared.drawn(3) == shared and draws(shared, ["data"], [0, 1]) == {}
 
 

@@ -49,15 +49,15 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
     """Return what readers make of one question: a record's payload.
 
     It has the tokens of question and passage, and the places of the gold answer and of the first reader's, where that
-    is wrong ("confusing") or no gold answer is known ("given"). Each reader has its answer, its attention (passage ×
-    question), the same by layer and head for the tokens "near" the answers, and its probability p1(k) p2(l | k) of
+    is wrong ("confusing") or no gold answer is known ("predicted"). Each reader has its answer, its attention (passage
+    × question), the same by layer and head for the tokens "near" the answers, and its probability p1(k) p2(l | k) of
     both. One window is shown, without answers that stand elsewhere. The readers keep their attention from then on.
     """
     windows = windows_over(preset, [example])
     answers = {name: answer(preset, [model], windows, together=True)[0] for name, model in readers.items()}
     spans, first_answer = {"gold": example.span}, next(iter(answers.values()))
     if not example.answers or metrics.answer_f1(example, first_answer.text) == 0:
-        spans["confusing" if example.answers else "given"] = first_answer.span
+        spans["confusing" if example.answers else "predicted"] = first_answer.span
     window, places = best_window(windows, 0, spans)
     prefix, count, length = (int(n[0]) for n in (window.prefix_W, window.first_count_W, window.count_W))
     ends = [token - prefix for place in places.values() for token in place] or [0]

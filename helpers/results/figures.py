@@ -30,7 +30,7 @@ MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind") * 2
 MARKS = {SUPPORTED: "✓", REFUTED: "✗", UNDECIDED: "○"}
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
-ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "given": COLORS[1]}
+ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}
 READERS = {"before": "The reader by itself", "after": "The distilled reader"}
 STYLE = {
     "svg.hashsalt": "helpers",  # else the ids inside an SVG are random
