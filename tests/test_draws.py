@@ -57,11 +57,9 @@ def test_all_of_the_miniature_world_is_drawn():
     assert len(sets[0]) == len(sets[1]) and sets[0] != sets[1]
 
 
-def test_draws_are_numbered_from_the_first_seed_and_may_be_switched_off():
+def test_draws_are_numbered_from_the_first_seed():
     assert SMOKE.drawn(0) == SMOKE and SMOKE.drawn(2).data.draw == 2
     assert SMOKE.changed("data", draw=40).drawn(2).data.draw == 42
-    shared = SMOKE.model_copy(update={"draw_per_seed": False})
-    assert shared.drawn(3) == shared and draws(shared, ["data"], [0, 1]) == {}
 
 
 def test_of_files_the_test_part_stays_and_nothing_is_drawn_where_all_is_trained_on(folder):

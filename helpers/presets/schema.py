@@ -190,7 +190,6 @@ class Preset(Settings):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100)
-    draw_per_seed: bool = True  # whether each seed draws examples of its own, where they are drawn
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead
@@ -220,7 +219,7 @@ class Preset(Settings):
     def drawn(self, seed: int) -> Self:
         """Return the preset of one seed: its draw is ``seed`` further on where examples are drawn (see `Drawn`)."""
         preset = self
-        for name in ("data", "mnli", "reviews", "tasks") if self.draw_per_seed else ():
+        for name in ("data", "mnli", "reviews", "tasks"):
             section = getattr(self, name)
             if section.source == "mini" or section.train_size:
                 preset = preset.changed(name, draw=section.draw + seed)
