@@ -50,6 +50,16 @@ def test_readers_show_answers_and_where_they_see_them(models, shown):
     assert len(figure.axes) == 3 + 4  # the surest reader's attention with its scale, probabilities, and four heads
 
 
+def test_a_slider_draws_the_question_that_it_stands_at(models, shown):
+    readers = {name: reader for name, (reader, head) in models.items() if name.endswith("news, seed 0")}
+    texts = ("Who leads Omega?", "Who leads Delta?")
+    widgets.attention_slider(readers, [Example("q", text, PASSAGE, ("Bob",), (24, 27), "q") for text in texts])
+    number, picture = shown[0].children
+    first = picture.value
+    number.value = 2
+    assert first.startswith(b"\x89PNG") and picture.value != first and number.max == 2
+
+
 def test_classifiers_and_models_of_choices_give_probabilities(models, shown):
     books, films = ((name, model) for name, model in models.items() if name.endswith((": books", ": films")))
     pair = Pair("own", "A fine plot.", None, None)

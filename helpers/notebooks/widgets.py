@@ -96,10 +96,17 @@ def ask_box(models: Models, kind: type[Example | Pair | Choice]) -> None:
 
 
 def attention_slider(readers: dict[str, Reader], examples: Sequence[Example]) -> None:
-    """Display a slider over examples, and what readers make of the one it stands at, with their attention."""
+    """Display a slider over examples, and a picture of what readers make of the one it stands at."""
     preset, models = next(iter(readers.values())).preset, {name: reader.load() for name, reader in readers.items()}
     number = ipywidgets.IntSlider(1, 1, len(examples), continuous_update=False, description="question")
-    ipywidgets.interact(lambda n: display(figures.case(compare(preset, models, examples[n - 1]))), n=number)
+    picture = ipywidgets.Image()  # an Output widget makes nbclient wait for ever
+
+    def draw(_: object = None) -> None:
+        picture.value = figures.content(figures.case(compare(preset, models, examples[number.value - 1])), "png")
+
+    number.observe(draw, "value")
+    draw()
+    display(ipywidgets.VBox([number, picture]))
 
 
 def question_box(readers: dict[str, Reader], preset: Preset) -> None:

@@ -342,29 +342,26 @@ def case(payload: dict[str, Any]) -> Figure:
 def draw_heads(figure: SubFigure, payload: dict[str, Any], readers: dict[str, list]) -> None:
     """Draw each reader's layers, a row each, with their heads side by side. Lines below mark the answers."""
     near, heads = np.array(payload["near"]), [len(layers[0]) for layers in readers.values()]
+    scale = {"vmin": 0, "vmax": max(np.max(layers) for layers in readers.values()), "cmap": "Greys"}
     panels = figure.subplots(len(next(iter(readers.values()))), sum(heads), squeeze=False)
     columns = [(title, head) for title, number in zip(readers, heads, strict=True) for head in range(number)]
     for row, (layer, axes) in enumerate(enumerate(panels, 1)):
         for (title, head), ax in zip(columns, axes, strict=True):
             image = np.transpose(readers[title][row][head])
-            ax.imshow(image, aspect="auto", vmin=0, vmax=1, cmap="Greys", interpolation="nearest")
+            ax.imshow(image, aspect="auto", interpolation="nearest", **scale)
             ax.set(xticks=[], yticks=[])
             for kind, span in payload["answers"].items():
                 first, last = np.searchsorted(near, span)
-                ax.plot(
-                    [first - 0.5, last + 0.5],
-                    [-0.02] * 2,
-                    color=ANSWERS[kind],
-                    linewidth=3,
-                    clip_on=False,
-                    transform=ax.get_xaxis_transform(),
-                    solid_capstyle="butt",
-                )
+                below = {"transform": ax.get_xaxis_transform(), "clip_on": False, "solid_capstyle": "butt"}
+                ax.plot([first - 0.5, last + 0.5], [-0.02] * 2, color=ANSWERS[kind], linewidth=3, **below)
             if head == 0:
                 ax.set_ylabel(f"layer {layer}")
+            if max(heads) == 1:  # there is room
+                ax.set_yticks(range(len(payload["question"])), payload["question"])
+                ax.tick_params(length=0, labelsize=5)
             if row == 0 and head == 0:
-                title = ax.set_title(f"{title}, by layer" + " and head" * (max(heads) > 1))
-                title.set_in_layout(False)  # it is wider than its panel
+                label = ax.set_title(f"{title}, by layer" + " and head" * (max(heads) > 1))
+                label.set_in_layout(False)  # it is wider than its panel
 
 
 def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
