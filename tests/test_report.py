@@ -123,7 +123,7 @@ def test_the_page_begins_with_a_summary(results):
     assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
     assert "Its claims here: 1 supported, 1 refuted, 1 undecided." in rest and "claims here: 3 undecided" in rest
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
-    assert re.search(item + r"Supported, smaller .* <small>p = 0\.\d{3}", rest)
+    assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)

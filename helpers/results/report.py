@@ -268,6 +268,14 @@ def headlines(judged: Iterable[Judged]) -> list[Judged]:
     return [(record, sorted(verdicts, key=lambda v: not v.claim.primary)) for record, verdicts in chief if verdicts]
 
 
+def contents(judged: Iterable[Judged]) -> dict[str, str]:
+    """Return the first artefact of each table and figure of a paper, by its label."""
+    labels: dict[str, str] = {}
+    for record, _ in judged:
+        labels.setdefault(record.label.split(", ")[-1], record.artefact)
+    return labels
+
+
 def count(judged: Iterable[Judged]) -> str:
     """Count the verdicts on the paper's claims, such as "3 supported, 1 refuted, 5 undecided"; empty without any."""
     outcomes = Counter(verdict.outcome for _, verdicts in judged for verdict in verdicts if not verdict.claim.control)
@@ -283,5 +291,5 @@ TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
     {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "draw": figures.draw}
-    | {function.__name__: function for function in (describe, tables, count, encode, headlines, summarise)}
+    | {function.__name__: function for function in (describe, tables, contents, count, encode, headlines, summarise)}
 )
