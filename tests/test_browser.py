@@ -36,10 +36,11 @@ def browser():
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, width, scheme):
+@pytest.mark.parametrize("preset", ["mini", "study", "lab"])
+def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, preset, width, scheme):
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-    page.goto(paths.report("mini").as_uri())
-    page.screenshot(path=SHOTS / f"report-{width}-{scheme}.png")
+    page.goto(paths.report(preset).as_uri())
+    page.screenshot(path=SHOTS / f"{preset}-{width}-{scheme}.png")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("h1").first.inner_text().startswith("Reading distillation")
     dead = """[...document.querySelectorAll('a[href^="#"]')].map(link => link.getAttribute('href').slice(1))
