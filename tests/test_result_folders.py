@@ -18,8 +18,6 @@ from helpers.results import figures, records
         ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini+seeds=2"),
         ("06_a2d_main", {"preset": "mini", "seeds": 1, "rmr": False}, "mini+rmr=False"),
         ("02_imm_main", {"preset": "mini", "encoder": "my/encoder v2"}, "mini+encoder=my-encoder-v2"),
-        ("02_imm_main", {"preset": "lab", "encoder": "my/encoder", "data_dir": "somewhere"}, "lab"),
-        ("10_hrkd_main", {"preset": "lab", "mnli_dir": "m", "mnli_train_size": 3}, "lab+mnli_train_size=3"),
         ("19_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
         ("99_report", {"preset": "mini", "results": "mini+seeds=1"}, "mini"),
         ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+rounds=2,annealing=half"),
@@ -27,6 +25,17 @@ from helpers.results import figures, records
 )
 def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, parameters, folder):
     assert session.place_of(notebook, parameters) == folder
+
+
+def test_so_have_files_that_are_not_those_of_the_preset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (*session.preset_for("02_imm_main", {"preset": "lab"}).data.domains.values(), "mine/a.json"):
+        path = tmp_path / ("lab" if "/" not in name else "") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for folder, place in {"lab": "lab", "mine": "lab+data_dir=mine,encoder=my-encoder"}.items():
+        parameters = {"preset": "lab", "data_dir": folder, "encoder": "my/encoder", "keep": "there"}
+        assert session.place_of("19_your_domains", parameters) == place
 
 
 def test_long_differences_are_cut_and_stay_apart():

@@ -125,14 +125,18 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
 def place_of(notebook: str, parameters: dict[str, object]) -> str:
     """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
 
-    So "mini+seeds=1" is not taken for the preset's own results. Folders of data are no such change, nor is the encoder
-    where data are files: whoever runs the preset has to give them. Raises ParameterError and PresetError.
+    So "mini+seeds=1" is not taken for the preset's own results. A folder with the preset's own domains is no such
+    change, nor is then the encoder: whoever runs such a preset has to give them. Raises ParameterError and PresetError.
     """
     usual, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
-    changes = []
+    actual, changes = preset_for(notebook, parameters), []
+    foreign = [name for name in ("data", *SECTIONS) if getattr(actual, name).named != getattr(usual, name).named]
     for name, value in check(parameters, notebook).items():
         key = key_of(name, paper)
-        is_free = key.endswith(".folder") or (name in MACHINE and (not key or usual.data.source != "mini"))
+        if key.endswith(".folder"):
+            is_free = key.partition(".")[0] not in foreign
+        else:
+            is_free = name in MACHINE and (not key or (usual.data.source != "mini" and not foreign))
         default = attrgetter(key)(usual) if key else parameters_of(notebook)[name].default
         if name not in ("preset", "results") and not is_free and value not in (None, default):
             changes.append(re.sub(r"[^\w.=-]+", "-", f"{name}={paths.public_name(str(value))}").strip("-"))
