@@ -1,13 +1,13 @@
-# make look | reproduce | study | test | test-extras | browser | soak | lab | gpu | figures | lint. Every target sets up
+# make look | reproduce | study | test | test-extras | browser | soak | jupyter | gpu | figures | lint. Every target sets up
 # what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
-.PHONY: look reproduce study test test-extras browser soak lab gpu gpu-bundle figures lint lock clean
+.PHONY: look reproduce study test test-extras browser soak jupyter gpu gpu-bundle figures lint lock clean
 
-# IMM's first round, in about a minute.
+# IMM's first round, in a minute.
 look: $(STAMP)
 	$(RUN) benchmarks/look.py
 
@@ -36,7 +36,7 @@ soak: $(STAMP)
 	$(RUN) benchmarks/soak.py --kills 60
 	$(RUN) benchmarks/soak.py --preset mini --kills 20 12_hrkd_ablation 15_mtdnn_main
 
-lab: $(STAMP)
+jupyter: $(STAMP)
 	$(VENV)/bin/jupyter lab notebooks
 
 # On a machine with a GPU: its tests, benchmarks, and IMM's Table 1 with preset lab.

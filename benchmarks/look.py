@@ -1,4 +1,4 @@
-"""IMM in two minutes: readers of three miniature domains teach each other for one round (make look).
+"""IMM in a minute: readers of three miniature domains teach each other for one round (make look).
 
 With ``--readme`` the output is also written into README.md.
 """
@@ -38,6 +38,8 @@ def look(preset):
             gain = f1(new, example.answers) - f1(old, example.answers)
             changes.append((gain, -len(example.context), domain, example, old, new))
     *_, domain, example, old, new = max(changes, key=lambda change: change[:2])
+    better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
+    lines += ["", f"{better} answers are better, {worse} are worse. The one that gains most:"]
     lines += ["", *textwrap.wrap(f"Passage ({domain}): {example.context}", 100), f"Question: {example.question}"]
     return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]
 

@@ -6,6 +6,8 @@ import os
 import sys
 from io import TextIOWrapper
 
+from helpers.errors import UserError
+
 DECISIVE = ("study", "mini")  # presets whose results README shows, the one with more seeds first
 
 # Each command imports what it needs, because torch and transformers take seconds to import.
@@ -14,6 +16,8 @@ DECISIVE = ("study", "mini")  # presets whose results README shows, the one with
 def run(arguments: argparse.Namespace) -> int:
     """Execute notebooks, or list what they have trained; return the exit status."""
     parameters = {name: as_value(text) for name, text in arguments.p}
+    if "preset" in parameters:
+        raise UserError("-p preset: expected --preset; write --preset NAME")
     if arguments.preset or not arguments.notebooks:
         parameters["preset"] = arguments.preset or "mini"
     check_files(parameters)
@@ -27,7 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
 def check_files(parameters: dict[str, object]) -> None:
     """Raise PresetError or UserError for a preset or a folder of data that is not there."""
     from helpers import paths
-    from helpers.errors import UserError
     from helpers.presets.load import load
 
     if "preset" in parameters:

@@ -34,16 +34,16 @@ def sentences(one):
 def test_claims_in_sentences():
     # 4, 6, 5, 4, 6: a mean of 5 with an error of 0.447, times 2.776.
     assert sentences(claimed()) == [
-        "Supported, smaller than reported: B against A, +5.0 F1 (95 % CI +3.8 to +6.2). The paper reports +9.5.",
-        "Undecided: C against A, +0.0 F1 (95 % CI -2.0 to +2.0).",
-        "Refuted: A against B, -5.0 F1 (95 % CI -6.2 to -3.8). The paper reports -9.5 after 3 rounds.",
+        "Supported, smaller than reported: B beats A, +5.0 F1 (95 % CI +3.8 to +6.2). The paper reports +9.5.",
+        "Undecided: C beats A, +0.0 F1 (95 % CI -2.0 to +2.0).",
+        "Refuted: A is better than B, -5.0 F1 (95 % CI -6.2 to -3.8). The paper reports -9.5 after 3 rounds.",
     ]
-    assert sentences(claimed(seeds=2))[0] == "Undecided: B against A, +5.0 F1. The paper reports +9.5."
+    assert sentences(claimed(seeds=2))[0] == "Undecided: B beats A, +5.0 F1. The paper reports +9.5."
     scores = [(row, "x", seed, 50) for row in "AB" for seed in range(5)]
     claims = [{"text": "A gains more", "above": "A", "below": "B", "primary": True}]
     paper = [{"method": row, "column": "x", "value": value} for row, value in (("A", 1.25), ("B", 2.0))]
     same = record("imm/table1", scores, claims=claims, paper=paper, unit="accuracy")
-    expected = "Refuted, larger than reported: A gains more, the same score in every seed. The paper reports -0.75."
+    expected = "Refuted: A gains more, the same score with all 5 seeds. The paper reports -0.75."
     assert sentences(same) == [expected]
 
 
@@ -140,13 +140,13 @@ def test_it_is_one_page_without_code_or_links_elsewhere(results, tmp_path):
     nbformat.write(new_notebook(cells=[new_markdown_cell("# The report"), cell]), executed)
     page = report.export("mini", executed)
     text = page.read_text()
-    assert page == paths.report("mini") and "The report" in text and "B against A" in text
+    assert page == paths.report("mini") and "The report" in text and "B beats A" in text
     assert "secret_code" not in text and "<script" not in text and "¶" not in text
     links = {link for link in re.findall(r'(?:src|href)="(?!#|data:)([^"]+)', text) if not link.endswith(".svg")}
     assert links == {"https://example.org/?a&amp;b"} and 'href="imm/table1.svg"' in text
     assert '<meta name="viewport" content="width=device-width' in text and "prefers-color-scheme: dark" in text
     notebook = executed.read_text()  # which keeps a link alone
-    assert "report.html" in notebook and "B against A" not in notebook
+    assert "report.html" in notebook and "B beats A" not in notebook
     with pytest.raises(UserError, match="run 99_report first"):
         report.export("mini", tmp_path / "none.ipynb")
 
@@ -168,7 +168,7 @@ def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
         write(each)
     report.show_study("imm/table2", "imm/figure9")
     (page,) = pages
-    assert "B against A" in page and "Table 1" in page  # the title of all such records
+    assert "B beats A" in page and "Table 1" in page  # the title of all such records
 
 
 def update(monkeypatch, tmp_path, before):

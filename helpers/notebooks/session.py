@@ -129,9 +129,10 @@ def place_of(notebook: str, parameters: dict[str, object]) -> str:
     change, nor is then the encoder: whoever runs such a preset has to give them. Raises ParameterError and PresetError.
     """
     usual, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
-    actual, changes = preset_for(notebook, parameters), []
+    values, changes = check(parameters, notebook), []
+    actual = preset_for(notebook, parameters)
     foreign = [name for name in ("data", *SECTIONS) if getattr(actual, name).named != getattr(usual, name).named]
-    for name, value in check(parameters, notebook).items():
+    for name, value in values.items():
         key = key_of(name, paper)
         if key.endswith(".folder"):
             is_free = key.partition(".")[0] not in foreign

@@ -141,18 +141,9 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
     theta = name_single_readers(preset, seed)  # line 1
     history = Rounds([theta], [])
     s = similarities(preset.data, switches.similarity)  # line 2
-    for k in range(rounds):  # lines 3 to 13; all targets of a round start from the same theta^(k)
-        order, phi, new = k if switches.new_order else 0, {}, {}
-        for i in theta:
-            weights = nearest(s[i], switches.sources)
-            teachers = {j: theta[j] for j in theta if j in weights}
-            start = theta[i] if switches.multi_domain_start == "theta" else None
-            taught = name_teachers(preset, teachers if switches.teach_multi_domain else {}, switches)
-            parts = {"start": start, "weights": weights, "order": order, **taught}
-            phi[i] = name_reader(preset, seed, f"IMM phi, {i}, round {k + 1}", [*teachers], **parts)  # 5, 6: Eqs. 4-7
-            taught = name_teachers(preset, {i: theta[i]} if switches.teach_target else {}, switches)
-            parts = {"start": phi[i], "order": order, **taught}
-            new[i] = name_reader(preset, seed, f"IMM theta, {i}, round {k + 1}", [i], [i], **parts)  # 7, 8: Eqs. 8-11
+    for k in range(1, rounds + 1):  # lines 3 to 13; all targets of a round start from the same theta
+        phi = {i: name_phi(preset, seed, switches, k, i, theta, s[i]) for i in theta}  # lines 5 and 6
+        new = {i: name_theta(preset, seed, switches, k, i, theta[i], phi[i]) for i in theta}  # lines 7 and 8
         yield [*theta.values(), *new.values()]
         gain = {i: new[i].best - theta[i].best for i in theta}  # EvalModel: F1 on validation questions
         theta = {i: theta[i] if gain[i] < 0 else new[i] for i in theta}  # lines 9 to 11
@@ -161,6 +152,25 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
         if max(gain.values()) <= 0:
             break
     return history
+
+
+def name_phi(
+    preset: Preset, seed: int, switches: ImmSettings, k: int, i: str, theta: Readers, s_i: dict[str, float]
+) -> Reader:
+    """Name phi_i of round k: trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
+    weights = nearest(s_i, switches.sources)
+    teachers = {j: theta[j] for j in theta if j in weights}
+    parts = name_teachers(preset, teachers if switches.teach_multi_domain else {}, switches)
+    parts |= {"start": theta[i] if switches.multi_domain_start == "theta" else None, "weights": weights}
+    parts["order"] = k - 1 if switches.new_order else 0
+    return name_reader(preset, seed, f"IMM phi, {i}, round {k}", [*teachers], **parts)
+
+
+def name_theta(preset: Preset, seed: int, switches: ImmSettings, k: int, i: str, old: Reader, phi: Reader) -> Reader:
+    """Name theta_i of round k: initialised from phi_i, trained on i, taught by the old theta_i (Eqs. 8 to 11)."""
+    parts = name_teachers(preset, {i: old} if switches.teach_target else {}, switches)
+    parts |= {"start": phi, "order": k - 1 if switches.new_order else 0}
+    return name_reader(preset, seed, f"IMM theta, {i}, round {k}", [i], [i], **parts)
 
 
 # --- Baselines (section 5.2) ----------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ Judged = tuple[Record, list[Verdict]]
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
+SHARES = {0.5: "half"}
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
@@ -42,8 +43,8 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
 TIMES = ("seconds", "ms ", "times ")  # how metrics begin that no two runs share
 LINKED = 100_000  # characters of a page that the executed notebook does not keep
 KEY = (
-    f"A verdict needs {stats.SEEDS} seeds. Claims are tested at 5 % by t tests over seeds: a paper's headlines "
-    "together, a table's other claims together, and its controls, which are ours, together (Holm's correction)."
+    f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
+    "seeds no verdict. Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls."
 )
 
 
@@ -51,14 +52,15 @@ def state(record: Record, verdict: Verdict) -> tuple[str, str, str]:
     """State a verdict, the difference that the paper reports (empty where it prints none), and ours."""
     claim, outcome, ours, _, printed = verdict
     first, size, reported = record.by_metric()[0], "", ""
-    amount, form = "the same score in every seed", f"+z,.{stats.decimals(first)}f"
+    amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
+    form = f"+z,.{stats.decimals(first)}f"
     if any(ours.values):
         amount = f"{ours.mean:{form}} {UNITS.get(first.unit, first.unit)}"
-        amount += f" above {100 * claim.times:g} % of the gain" * (claim.times != 1)
+        amount += f" above {SHARES.get(claim.times, f'{100 * claim.times:g} %')} of the gain" * (claim.times != 1)
         amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over else ""
     if printed is not None:
         reported = f"{printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip()
-    if printed is not None and claim.primary and not claim.printed_for and ours.over:
+    if printed is not None and claim.primary and not claim.printed_for and ours.over and outcome != stats.REFUTED:
         size = ", smaller than reported" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
     return f"{outcome.capitalize()}{size}", reported, amount
 
@@ -66,8 +68,7 @@ def state(record: Record, verdict: Verdict) -> tuple[str, str, str]:
 def describe(record: Record, verdict: Verdict) -> str:
     """Say in a sentence what became of a claim, and what the paper reports."""
     outcome, printed, ours = state(record, verdict)
-    text = verdict.claim.text.replace(" beats ", " against ").replace(" is better than ", " against ")
-    return f"{outcome}: {text}, {ours}." + (f" The paper reports {printed}." if printed else "")
+    return f"{outcome}: {verdict.claim.text}, {ours}." + (f" The paper reports {printed}." if printed else "")
 
 
 def paper_decimals(record: Record) -> int:
@@ -233,18 +234,22 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
     folder = paths.results(presets[0]).parent.name
     lines = ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|"]
+    outcomes: Counter[str] = Counter()
     for paper in papers:
         if line := summarise(paper, judge_all(select(decisive.values(), paper))):
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
             lines.append(f"| {' | '.join([name, *line.values(), link])} |")
+            outcomes[line["verdict"].partition(",")[0].lower()] += 1
     if not decisive:
         return []
     rankings = [decisive[name] for paper in papers if (name := f"{paper.key}/{paper.ranking}") in decisive]
     lines += [line for record in rankings for line in ("", rank(record))]
     reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
-    lines += ["", f"Differences with 95 % confidence intervals over seeds, from preset {' or '.join(reports)}."]
+    counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
+    lines += ["", f"Of these claims {counts}. An interval of an undecided one includes no difference."]
+    lines += [f"Differences with 95 % confidence intervals over seeds, from preset {' or '.join(reports)}."]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, "\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
     return [README]
