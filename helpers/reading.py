@@ -220,7 +220,7 @@ def label_notes(preset: Preset) -> list[str]:
     results = {task.domain: task.result() for task in tasks}
     allowed = ", ".join(f"{domain} {result['em']['test']:.1f}" for domain, result in results.items())
     notes = chain.from_iterable(result["notes"] for result in results.values())
-    return [f"labels allow at most (exact match, test): {allowed}", *notes]
+    return [f"highest possible exact match on test questions: {allowed}", *notes]
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------

@@ -331,12 +331,12 @@ def make_notes(models: Models, rounds: int) -> list[str]:
     """State how the rows were made: budget, trainings, questions, rounds."""
     preset, table = models.preset, shared.tabulate_costs(models)
     steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of a model"].agg(["min", "max"])}))
-    over = "all domains" if preset.imm.steps == "equal" else "its own questions at each stage"
+    over = "all domains" if preset.imm.steps == "equal" else "its own domains at each stage"
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
     epochs, size = preset.training.epochs, preset.training.batch_size
     return [
         *models.notes,
-        f"every reader has {steps} steps of {size} windows behind it ({epochs:g} epochs over {over})",
+        f"every reader was trained for {steps} steps of {size} windows ({epochs:g} × the questions of {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
         shared.state_training_sizes(preset.data),
         f"IMM with at most {rounds} round{'s' * (rounds > 1)}",
