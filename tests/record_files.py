@@ -70,7 +70,7 @@ def every_kind() -> list[Record]:
         curve(),
         record("imm/similarity", square, kind="matrix", payload={"cosines": cosines}),
         record("a2d/figure4", bars, kind="bars", paper=[{"method": "A", "column": "y", "value": 61.0}]),
-        record("imm/leads", gains, kind="scatter"),
+        record("imm/cost", gains, kind="scatter"),
         record("hrkd/table5", kind="heatmaps", unit="ratio", payload={"panels": panels, "x": "layer", "y": "domain"}),
         record("corpora/overview", kind="profile", payload=profile),
         record("a2d/figure3", kind="case", payload=case),

@@ -8,7 +8,7 @@ import torch
 from conftest import waves_of
 
 from helpers.engine import run
-from helpers.papers import imm, imm_rounds, shared
+from helpers.papers import imm, shared
 from helpers.papers.imm import Reader, algorithm1, tfidf_weights, train_baselines
 from helpers.presets.load import load
 from helpers.reading import Answers, budget
@@ -189,11 +189,11 @@ def test_controls_have_rows_and_seeds_of_their_own(preset):
 def test_accepted_readers_are_counted(monkeypatch, preset):
     by_name(monkeypatch, {"theta, news, round 1": 60, "theta, search, round 1": 40}, 50)
     history = rounds_of(preset)
-    parts = imm_rounds.count_accepted({("IMM", 0): history})
+    parts = imm.count_accepted({("IMM", 0): history})
     (score,) = parts["scores"]
     assert (parts["unit"], parts["notes"], score.column, score.value) == ("domains of 3", [], "round 1", 2)
     longer = imm.Rounds([*history.theta, history.theta[-1]], history.new)
-    (note,) = imm_rounds.count_accepted({("IMM", 0): history, ("IMM", 1): longer, ("IMM", 2): history})["notes"]
+    (note,) = imm.count_accepted({("IMM", 0): history, ("IMM", 1): longer, ("IMM", 2): history})["notes"]
     assert note.endswith("is not in later means; ended before round 2: 2 of 3")
 
 

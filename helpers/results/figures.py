@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
@@ -312,10 +312,10 @@ def case(payload: dict[str, Any]) -> Figure:
         height = 0.17 * len(question) + 0.9
         title = re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values()))
         layers = [reader["layers"] for reader in readers.values()]
-        heights = [len(readers) * height + 2.2, 0.9 * len(layers[0]) + 0.5]
-        figure = Picture(sum(heights), f"The question: “{title}”")
-        above, below = figure.subfigures(2, 1, height_ratios=heights)
-        *axes, last = above.subplots(len(readers) + 1, 1, height_ratios=[*[height] * len(readers), 1.6])
+        heights = [*[height] * len(readers), 1.4, *[1.2] * len(layers[0])]
+        figure = Picture(sum(heights) + 1.2, f"The question: “{title}”")
+        grid = figure.add_gridspec(len(heights), sum(len(of_reader[0]) for of_reader in layers), height_ratios=heights)
+        *axes, last = (figure.add_subplot(grid[row, :]) for row in range(len(readers) + 1))
         for ax, (title, attention) in zip(axes, maps.items(), strict=True):
             image = ax.imshow(attention, aspect="auto", **scale)
             figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, label="attention")
@@ -335,15 +335,16 @@ def case(payload: dict[str, Any]) -> Figure:
         last.set_xlabel("probability of the answer's start times that of its end")
         if answers:
             last.legend(loc="lower right")
-        draw_heads(below, payload, dict(zip(readers, layers, strict=True)))
+        rows, columns = range(len(readers) + 1, grid.nrows), range(grid.ncols)
+        panels = [[figure.add_subplot(grid[row, column]) for column in columns] for row in rows]
+        draw_heads(panels, payload, dict(zip(readers, layers, strict=True)))
         return figure
 
 
-def draw_heads(figure: SubFigure, payload: dict[str, Any], readers: dict[str, list]) -> None:
+def draw_heads(panels: Sequence[Sequence[Axes]], payload: dict[str, Any], readers: dict[str, list]) -> None:
     """Draw each reader's layers, a row each, with their heads side by side. Lines below mark the answers."""
     near, heads = np.array(payload["near"]), [len(layers[0]) for layers in readers.values()]
     scale = {"vmin": 0, "vmax": max(np.max(layers) for layers in readers.values()), "cmap": "Greys"}
-    panels = figure.subplots(len(next(iter(readers.values()))), sum(heads), squeeze=False)
     columns = [(title, head) for title, number in zip(readers, heads, strict=True) for head in range(number)]
     for row, (layer, axes) in enumerate(enumerate(panels, 1)):
         for (title, head), ax in zip(columns, axes, strict=True):
