@@ -249,7 +249,7 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
     counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
     lines += ["", f"Of these claims {counts}."]
-    lines += [f"Differences with 95 % confidence intervals over seeds, from preset {' or '.join(reports)}."]
+    lines += [f"Differences have 95 % confidence intervals (CI) over seeds, from preset {' or '.join(reports)}."]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, "\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
     return [README]
