@@ -39,7 +39,7 @@ def look(preset):
             changes.append((gain, -len(example.context), domain, example, old, new))
     *_, domain, example, old, new = max(changes, key=lambda change: change[:2])
     better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
-    lines += ["", f"{better} answers are better, {worse} are worse. The one that gains most:"]
+    lines += ["", f"{better} answers better, {worse} worse. The largest gain:"]
     lines += ["", *textwrap.wrap(f"Passage ({domain}): {example.context}", 100), f"Question: {example.question}"]
     return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]
 
