@@ -208,23 +208,17 @@ def curves(record: Record) -> Figure:
 
 
 def scatter(record: Record) -> Figure:
-    """Draw a square per row, its mean in the first metric against that in the second, and its columns as dots."""
-    (up, along), figure, estimates = record.by_metric(), Picture(4.0, record.title), []
+    """Draw a point per row: its mean in the first metric, with its interval, against its mean in the second."""
+    (up, along), figure, estimates = record.by_metric(), Picture(3.6, record.title), []
     ax = figure.subplots()
-    ax.axhline(0, color="0.5", linewidth=0.8)
-    ax.axvline(0, color="0.5", linewidth=0.8)
-    step = 0.008 * np.ptp([score.value for score in along.scores])  # aside, so that no square hides another
-    for index, (row, color) in enumerate(zip(up.rows, COLORS, strict=False)):
-        columns = list(dict.fromkeys(score.column for score in up.scores if score.row == row))
-        dots = [[stats.estimate(part, [(1, row, [column])]).mean for column in columns] for part in (along, up)]
-        ax.plot(*dots, "o", color=color, markersize=3.5, alpha=0.6)
-        x, y = (stats.estimate(part, [(1, row, columns)]) for part in (along, up))
-        ax.errorbar(x.mean, y.mean, xerr=x.high - x.mean, color=color, linewidth=0.8, alpha=0.5)
-        place, square = x.mean + step * (index - (len(up.rows) - 1) / 2), {"fmt": "s", "ms": 7, "mec": "white"}
-        ax.errorbar(place, y.mean, yerr=y.high - y.mean, color=color, label=row, **square)
-        estimates += [x, y]
-    ax.set(xlabel=f"{along.unit} (dots: columns, squares: means)", ylabel=f"{up.unit}\n({intervals(estimates)})")
-    figure.legend(loc="outside right upper")
+    for row, color in zip(up.rows, COLORS, strict=False):
+        x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
+        ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
+        ax.annotate(row, (x.mean, y.mean), (6, 0), textcoords="offset points", va="center")
+        estimates.append(y)
+    ax.set(xlabel=along.unit, ylabel=f"{up.unit}\n({intervals(estimates)})")
+    ax.margins(x=0.12)
+    ax.grid(axis="y", color="0.9")
     return figure
 
 
@@ -338,6 +332,10 @@ def case(payload: dict[str, Any]) -> Figure:
         rows, columns = range(len(readers) + 1, grid.nrows), range(grid.ncols)
         panels = [[figure.add_subplot(grid[row, column]) for column in columns] for row in rows]
         draw_heads(panels, payload, dict(zip(readers, layers, strict=True)))
+        figure.get_layout_engine().execute(figure)
+        figure.set_layout_engine("none")
+        for ax in figure.axes:  # of spanning axes the solver's last digits vary
+            ax.set_position(np.round(ax.get_position().bounds, 6))
         return figure
 
 
