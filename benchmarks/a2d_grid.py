@@ -14,7 +14,7 @@ from helpers import engine
 from helpers.papers import a2d
 from helpers.presets.load import load
 
-TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3,), (0.1,)
+TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0), (0.1,)
 SEED, DRAWS = 1, 3
 
 

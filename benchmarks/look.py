@@ -8,11 +8,10 @@ import textwrap
 
 from helpers import engine
 from helpers.data.sets import question_set
-from helpers.files import write_whole
 from helpers.metrics import f1
 from helpers.papers import imm, shared
 from helpers.presets.load import load
-from helpers.results.report import README
+from helpers.results.report import write_into_readme
 
 DOMAINS = ("encyclopedia", "trivia", "search")
 ROWS = {"Single": "a reader per domain", "IMM": "after one round of IMM"}
@@ -51,8 +50,7 @@ def main(*options: str) -> None:
     text = "\n".join(engine.run(look(preset), preset.engine)) + "\n"
     print(text, end="")
     if "--readme" in options:
-        before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-        write_whole(README, before + BEGIN + text + END + rest.partition(END)[2])
+        write_into_readme(BEGIN, text, END)
 
 
 if __name__ == "__main__":

@@ -184,6 +184,32 @@ def test_a_batch_equals_the_unpadded_windows(tokenizer):
         assert batch["token_type_ids"][w][prefix] == 1 and batch["token_type_ids"][w][prefix - 1] == 0
 
 
+def test_windows_equal_hugging_faces_own_on_real_text(shared):
+    tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
+    examples = examples_in(shared / "data/qa/news/newsqa.json")[:60]
+    windows = make_windows(examples, tokenizer, max_length=384, stride=128, stride_is="overlap", max_question=384)
+    expected = tokenizer(
+        [e.question.strip() for e in examples],
+        [e.context for e in examples],
+        max_length=384,
+        stride=128,
+        truncation="only_second",
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    assert len(windows) == len(expected["input_ids"]) > 60
+    for w, ids in enumerate(expected["input_ids"]):
+        assert windows.token_ids(w).tolist() == ids
+        example = examples[expected["overflow_to_sample_mapping"][w]]
+        assert example is examples[windows.example_W[w]]
+        start, end = example.span
+        offsets, kinds = expected["offset_mapping"][w], expected["token_type_ids"][w]
+        inside = [t for t, (a, b) in enumerate(offsets) if kinds[t] == 1 and b > a and a < end and b > start]
+        whole = inside and offsets[inside[0]][0] <= start and offsets[inside[-1]][1] >= end
+        label = (inside[0], inside[-1]) if whole else (0, 0)
+        assert (windows.labels["start"][w], windows.labels["end"][w]) == label
+
+
 def test_every_real_label_decodes_to_its_answer(shared):
     tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
     examples = examples_in(shared / "data/qa/squad/xquad.en.json")

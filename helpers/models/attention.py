@@ -80,12 +80,9 @@ def keep_attention(model: nn.Module, every: bool = False) -> nn.Module:
 
     def add_attention(model: nn.Module, _: tuple, output) -> None:
         weights = [vars(layer).pop("stored").float() for layer in layers]
-        output.attention = passage_to_question(weights[-1].mean(1), model.segments)
+        output.attention = passage_to_question(weights[-1].mean(1, keepdim=True), model.segments)[:, 0]
         if every:
-            heads = [layer.unbind(1) for layer in weights]
-            output.attention_maps = [
-                torch.stack([passage_to_question(head, model.segments) for head in layer], 1) for layer in heads
-            ]
+            output.attention_maps = [passage_to_question(layer, model.segments) for layer in weights]
 
     model.set_attn_implementation(NAME)
     for layer in layers:
@@ -96,11 +93,13 @@ def keep_attention(model: nn.Module, every: bool = False) -> nn.Module:
     return model
 
 
-def passage_to_question(weights_BxLxL: Tensor, segment_ids: Tensor) -> Tensor:
-    """Cut the attention of passage tokens over the question's out of a window's, B×P×Q, and normalise its rows."""
+def passage_to_question(weights_BxHxLxL: Tensor, segment_ids: Tensor) -> Tensor:
+    """Cut the attention of passage tokens over the question's out of a window's, B×H×P×Q, and normalise its rows."""
     at_q, q, at_p, p = text_positions(segment_ids)
-    rows = weights_BxLxL.gather(1, at_p[:, :, None].expand(-1, -1, weights_BxLxL.shape[-1]))
-    block = rows.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1)) * (p[:, :, None] & q[:, None])
+    heads, length = weights_BxHxLxL.shape[1:3]
+    rows = weights_BxHxLxL.gather(2, at_p[:, None, :, None].expand(-1, heads, -1, length))
+    block = rows.gather(3, at_q[:, None, None].expand(-1, heads, at_p.shape[1], -1))
+    block = block * (p[:, :, None] & q[:, None])[:, None]
     return block / block.sum(-1, keepdim=True).clamp_min(1e-9)
 
 

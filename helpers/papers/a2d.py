@@ -382,7 +382,7 @@ def steps(preset: Preset) -> Plan:
 def name_pair(preset: Preset) -> dict[str, Reader]:
     """Name the two readers of Figure 3: the first seed's first member, and the student."""
     kind, *_ = list_kinds(preset)
-    student = next(iter(name_students(preset, kind, 0).values()))
+    (student,) = name_students(preset, kind, 0).values()
     return {"before": student.ensemble.members[0], "after": student}
 
 

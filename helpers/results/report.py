@@ -207,14 +207,21 @@ def export(preset: str, executed_notebook: Path) -> Path:
     return path
 
 
-def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
-    """Return a line on a paper: its claim, the paper's difference, ours, and the verdict; None without a record."""
+def chief_verdict(paper: Any, judged: Iterable[Judged]) -> tuple[Record, Verdict] | None:
+    """Return the verdict on what a paper claims foremost, with its record; None without a record."""
     for record, verdicts in judged:
         for verdict in (verdict for verdict in verdicts if verdict.claim.primary):
             if record.artefact == f"{paper.key}/{paper.headline}":
-                outcome, printed, ours = state(record, verdict)
-                return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
+                return record, verdict
     return None
+
+
+def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
+    """Return a line on a paper: its claim, the paper's difference, ours, and the verdict; None without a record."""
+    if (chief := chief_verdict(paper, judged)) is None:
+        return None
+    outcome, printed, ours = state(*chief)
+    return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
 
 
 def rank(record: Record) -> str:
@@ -236,12 +243,13 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     lines = ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|"]
     outcomes: Counter[str] = Counter()
     for paper in papers:
-        if line := summarise(paper, judge_all(select(decisive.values(), paper))):
+        judged = judge_all(select(decisive.values(), paper))
+        if line := summarise(paper, judged):
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
             lines.append(f"| {' | '.join([name, *line.values(), link])} |")
-            outcomes[line["verdict"].partition(",")[0].lower()] += 1
+            outcomes[chief_verdict(paper, judged)[1].outcome] += 1
     if not decisive:
         return []
     rankings = [decisive[name] for paper in papers if (name := f"{paper.key}/{paper.ranking}") in decisive]
@@ -250,9 +258,14 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
     lines += ["", f"Of these claims {counts}."]
     lines += [f"Differences have 95 % confidence intervals (CI) over seeds, from preset {' or '.join(reports)}."]
-    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-    write_whole(README, "\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
+    write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
+
+
+def write_into_readme(begin: str, text: str, end: str) -> None:
+    """Write what stands in README between two marks anew."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(begin)
+    write_whole(README, before + begin + text + end + rest.partition(end)[2])
 
 
 def select(stored: Iterable[Record], paper: Any) -> list[Record]:
