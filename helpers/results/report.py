@@ -257,7 +257,7 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
     counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
     lines += ["", f"Of these claims {counts}."]
-    lines += [f"Differences have 95 % confidence intervals (CI) over seeds, from preset {' or '.join(reports)}."]
+    lines += [f"95 % confidence intervals (CI) are over seeds. Preset {' or '.join(reports)}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
