@@ -97,7 +97,7 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
 
 
 def test_rows_of_a_seed():
-    fewer = smoke(**{"seeds": 2, "mtdnn_kd.other_seeds": 1})
+    fewer = smoke(**{"seeds": 2, "other_seeds": 1})
     assert list(mtdnn_kd.choose_students(fewer, 1)) == [STUDENT]
     assert list(mtdnn_kd.choose_students(smoke(**{"tasks.unlabelled_size": 0}), 0)) == [STUDENT, SOFT_ALONE]
     assert mtdnn_kd.choose_students(smoke(**{"mtdnn_kd.taught": []}), 0) == {}

@@ -26,7 +26,7 @@ from helpers.engine import TasksFailed
 from helpers.files import write_whole
 from helpers.notebooks import runner
 from helpers.notebooks.session import ParameterError, key_of, parameters_of
-from helpers.presets.load import PresetError, keys, load
+from helpers.presets.load import PresetError, keys
 from helpers.results import records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
@@ -35,9 +35,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.mark.slow
 def test_every_notebook_runs_on_smoke(smoke):
-    preset = load("smoke")
     for path in NOTEBOOKS:
-        if papers.card_of(path.stem)[1].left_out(preset):
+        job = runner.make_job(path.stem, {"preset": "smoke"})
+        if job.card.left_out(job.preset):
             continue
         executed = nbformat.read(smoke / "notebooks" / path.name, as_version=4)
         assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")

@@ -365,9 +365,13 @@ def figure4(preset: Preset) -> Plan:
 
 
 def steps(preset: Preset) -> Plan:
-    """Make curves of F1 by steps (not in the paper), not on Dev, which selects; nothing without ``a2d.lengths``."""
-    if not preset.a2d.lengths:
+    """Make curves of F1 by steps (not in the paper), on all columns but Dev, which selects.
+
+    There are none without ``a2d.lengths`` or where ``other_seeds`` is 0.
+    """
+    if not (preset.a2d.lengths and preset.other_seeds):
         return {}
+    preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.other_seeds)})
     kind, *_ = list_kinds(preset)
     models = name_controls(preset, kind)
     f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))

@@ -299,7 +299,7 @@ def name_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, C
 def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Train rows of Tables 2 to 4 on a corpus ("mnli" or "reviews") with every seed. Returns their `Models`."""
     check_pair(student_setting(preset, corpus, "student"), preset.encoder)
-    models, others = Models(preset), min(preset.hrkd.other_seeds or preset.seeds, preset.seeds)
+    models, others = Models(preset), min(preset.seeds, preset.other_seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
             models.add(row, seed, name_models(preset.drawn(seed), corpus, seed, row))

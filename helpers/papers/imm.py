@@ -214,7 +214,7 @@ VARIANTS = {
     "-KD2": {"teach_target": False},
     UNTAUGHT: {"teach_multi_domain": False, "teach_target": False},
 }
-# Rows that the paper does not have: what else of the teacher can be matched, and with ``imm.controls`` single parts.
+# Rows that the paper does not have: what else of the teacher can be matched, and with ``other_seeds`` single parts.
 OTHER_DISTANCES = {"all probabilities": {"kd_space": "probabilities"}, "raw logits": {"kd_space": "logits"}}
 CONTROLS = {
     "-SIMI, 1/(N - 1)": {"similarity": "equal"},
@@ -240,7 +240,7 @@ def train_methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) ->
 def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
     paper = preset.imm.model_copy(update={"kd_space": "gold"})  # each row switches something of IMM with Eqs. 5 and 9
-    rows = VARIANTS | OTHER_DISTANCES | (CONTROLS if preset.imm.controls else {})
+    rows = VARIANTS | OTHER_DISTANCES | (CONTROLS if preset.other_seeds else {})
     variants = {row: paper.model_copy(update=changes) for row, changes in rows.items()}
     return (yield from train(preset, variants, preset.imm.ablation_rounds))
 
@@ -267,8 +267,7 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
 
 def with_equal_steps(preset: Preset) -> Preset:
     """Return the preset with as many steps for every method, a control of a budget in epochs."""
-    seeds = min(preset.seeds, preset.imm.other_seeds or preset.seeds)
-    return preset.changed("imm", steps="equal").model_copy(update={"seeds": seeds})
+    return preset.changed("imm", steps="equal").model_copy(update={"seeds": min(preset.seeds, preset.other_seeds)})
 
 
 def similarity(preset: Preset) -> dict:
@@ -292,8 +291,8 @@ def table1(preset: Preset) -> Plan:
 
 
 def table1_equal(preset: Preset) -> Plan:
-    """Make Table 1 with as many steps for every method, a control; nothing without ``imm.controls``."""
-    if not preset.imm.controls:
+    """Make Table 1 with as many steps for every method, a control; nothing where ``other_seeds`` is 0."""
+    if not preset.other_seeds:
         return {}
     models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.rounds)
     parts = yield from f1_table(models, preset.imm.rounds)
@@ -449,7 +448,7 @@ CARD = Paper(
         Notebook("03_imm_iterations", (figure3,)),
         Notebook("04_imm_ablations", (table3,)),
         Notebook(
-            "19_your_domains", left_out=lambda p: NO_FILES if p.data.source == "mini" and not p.imm.controls else ""
+            "19_your_domains", left_out=lambda p: NO_FILES if p.data.source == "mini" and not p.other_seeds else ""
         ),
         Notebook("05_imm_adversarial", (table2,), lambda p: "" if p.data.adversarial else ABSENT),
     ),

@@ -153,7 +153,7 @@ def choose_students(preset: Preset, seed: int) -> dict[str, tuple[list[str], flo
         return {}
     settings = preset.mtdnn_kd
     rows = {STUDENT: (["train"], settings.soft)}
-    if seed < (settings.other_seeds or preset.seeds):
+    if seed < preset.other_seeds:
         rows[SOFT_ALONE] = (["train"], 1.0)
         if any(examples_of(preset, task, "unlabelled") for task in list_taught(preset)):
             rows[UNLABELLED] = (["train", "unlabelled"], settings.soft)

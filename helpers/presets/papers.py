@@ -35,8 +35,6 @@ class ImmSettings(Settings):
     annealing: Literal["linear", "half", "constant"] = "linear"  # lambda (Eqs. 6, 11): 0 to 1, 1/2 to 1, or 1/2
     new_order: bool = True  # whether the order of questions is new in every round
     steps: Literal["equal", "epochs"] = "epochs"  # epochs over a reader's own questions, or equal for all readers
-    controls: bool = False  # whether rows that are not in the paper stand below Tables 1 and 3 and Figure 3
-    other_seeds: NonNegativeInt = 0  # seeds of these rows below Table 1 and Figure 3; 0: all
     multi_domain_start: Literal["encoder", "theta"] = "encoder"  # what phi starts from (Algorithm 1, line 5)
     teach_multi_domain: bool = True  # False: -KD1, Eq. 6 without its divergence
     teach_target: bool = True  # False: -KD2, Eq. 11 without its divergence
@@ -97,7 +95,6 @@ class HrkdSettings(Settings):
     padding: bool = True  # whether padding counts in means, as in the released code
     few_shot: Literal["mnli", "reviews"] = "mnli"  # the corpus of Figure 2
     shares: list[Share] = Field([0.02, 0.05, 0.1, 0.2], min_length=1)  # of the training texts, for Figure 2
-    other_seeds: NonNegativeInt = 0  # seeds of the rows of Tables 2, 3 that no claim compares; 0: all
     corruption_weight: PositiveFloat = 0.5  # beta of Meta-KD, weight of the domain corruption
 
 
@@ -112,7 +109,6 @@ class MtDnnKdSettings(Settings):
     taught: list[str] = Field(["MNLI", "QQP", "RTE", "QNLI"])  # tasks with an ensemble as teacher
     chosen_by: list[str] = Field(["MNLI", "RTE"])  # tasks on whose validation parts members are chosen
     soft: float = Field(0.5, ge=0, le=1)  # weight of the soft targets, the teachers' probabilities
-    other_seeds: NonNegativeInt = 0  # seeds of the rows not in the paper, which no claim compares; 0: all
     tuning_epochs: PositiveFloat = 5.0  # of the training on one task after all together
     tuning_learning_rate: NonNegativeFloat = 0.0  # of that training; 0: as in [training]
     san: bool = False  # whether pairs of texts have a stochastic answer network as their head
