@@ -42,15 +42,13 @@ def section_of(preset: Preset, task: str) -> DataSettings | TasksSettings:
     return preset.data if is_reading(preset, task) else preset.tasks
 
 
-def choose_head(preset: Preset, task: str, san: bool = False) -> Head:
-    """Choose the head of a task; with ``san`` pairs of texts get a stochastic answer network."""
+def choose_head(preset: Preset, task: str) -> Head:
     if is_reading(preset, task):
         return Head("spans")
     loaded = load(preset.tasks, task)
     if loaded.kind == "choices":
         return Head("choices")
-    are_classified_pairs = loaded.kind == "labels" and loaded.train[0].second is not None
-    return Head("labels", len(loaded.labels) or 1, san and are_classified_pairs)
+    return Head("labels", len(loaded.labels) or 1)
 
 
 def examples_of(preset: Preset, task: str, part: str) -> list:
@@ -140,7 +138,6 @@ class MultiTaskTraining(Training):
     selected_by: tuple[str, ...]
     dropout: float  # of the encoder
     head_dropout: dict[str, float]  # by task
-    san: bool = False  # whether pairs of texts have a stochastic answer network as their head
     fresh: bool = False
     changes: dict[str, float] = field(default_factory=dict)
 
@@ -158,7 +155,7 @@ class MultiTaskTraining(Training):
         return [*super().needs, *labels_of(self.preset, [task for task in self.tasks if is_reading(self.preset, task)])]
 
     def heads(self) -> dict[str, Head]:
-        return {task: choose_head(self.preset, task, self.san) for task in self.tasks}
+        return {task: choose_head(self.preset, task) for task in self.tasks}
 
     def initial(self) -> MultiTask:
         if self.start and self.fresh:

@@ -164,12 +164,3 @@ def test_without_teachers_the_tables_compare_what_there_is(models):
     assert (claim.above, claim.below, claim.primary) == (MTDNN, SINGLE, True)
     (claim,) = run(mtdnn_kd.table3(preset))["claims"]
     assert (claim.above, claim.below, claim.columns[-3:]) == (ENSEMBLE, MTDNN, ["QQP, F1", "RTE", "QNLI"])
-
-
-def test_a_stochastic_answer_network_is_the_head_of_pairs(results):
-    model = mtdnn_kd.name_mt_dnn(smoke(**{"mtdnn_kd.san": True}), 0, 0)
-    assert {task for task, head in model.heads().items() if head.san} == set(TAUGHT)
-    predictions = Predictions(preset=model.preset, label="p", models={"MNLI": (model,)})
-    model.do()
-    predictions.do()
-    assert np.allclose(predictions.values()["MNLI"].sum(1), 1, atol=1e-5) and len(predictions.values()["MNLI"]) == 12

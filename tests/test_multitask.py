@@ -60,8 +60,8 @@ def test_tasks_of_a_preset_and_their_heads():
     preset = load("smoke", "mtdnn")
     assert choose_head(preset, "encyclopedia") == Head("spans")
     assert choose_head(preset, "CoLA") == Head("labels", 2) and choose_head(preset, "SWAG") == Head("choices")
-    assert choose_head(load("smoke", "mtdnn_kd"), "MNLI", san=True) == Head("labels", 3, san=True)
-    assert choose_head(load("smoke", "mtdnn_kd"), "STS-B", san=True) == Head("labels", 1)
+    assert choose_head(load("smoke", "mtdnn_kd"), "MNLI") == Head("labels", 3)
+    assert choose_head(load("smoke", "mtdnn_kd"), "STS-B") == Head("labels", 1)
 
 
 def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):

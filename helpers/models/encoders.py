@@ -25,7 +25,7 @@ from helpers import paths
 from helpers.batches.sequences import Template
 from helpers.errors import EncoderError
 from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten
-from helpers.models import attention, mnemonic, san  # noqa: F401  registers RMR and SAN, so that they load like any other
+from helpers.models import attention, mnemonic  # noqa: F401  registers RMR, so that it loads like any other
 from helpers.models.dropout import quicken
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own

@@ -12,18 +12,15 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from helpers.errors import EncoderError
 from helpers.models.encoders import INPUTS, inputs_of, is_of_encoder, linear_layers, load_encoder, name_labels
-from helpers.models.san import with_san
 
 HEADS_FILE = "heads.safetensors"
 
 
 class Head(NamedTuple):
-    """What a task's head gives: logits of "spans", of the classes of "labels" (1: a score), or of "choices"; with
-    ``san`` classes by a stochastic answer network."""
+    """What a task's head gives: logits of "spans", of the classes of "labels" (1: a score), or of "choices"."""
 
     kind: str
     classes: int = 2
-    san: bool = False
 
 
 class MultiTask(nn.Module):
@@ -74,8 +71,8 @@ def new_multitask(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes
     for number, (task, head) in enumerate(heads.items()):
         model = load_encoder(encoder, head.kind, seed=seed, classes=head.classes, **sizes)
         torch.manual_seed(seed + SEEDS * number)  # each head's own
-        models[task] = with_san(model) if head.san else model
-        for layer in linear_layers(models[task]):
+        models[task] = model
+        for layer in linear_layers(model):
             if layer.bias is not None:
                 layer.reset_parameters()
                 nn.init.zeros_(layer.bias)

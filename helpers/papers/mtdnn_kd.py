@@ -75,7 +75,7 @@ def name_training(
     """Name a training on some tasks, selected by all of them."""
     settings, tasks = preset.mtdnn_kd, tuple(tasks)
     dropout = {task: settings.head_dropouts.get(task, settings.head_dropout) for task in tasks}
-    common = {"tasks": tasks, "selected_by": tasks, "head_dropout": dropout, "san": settings.san}
+    common = {"tasks": tasks, "selected_by": tasks, "head_dropout": dropout}
     return kind(preset=preset, label=label, **common, **parts)
 
 

@@ -111,7 +111,6 @@ class MtDnnKdSettings(Settings):
     soft: float = Field(0.5, ge=0, le=1)  # weight of the soft targets, the teachers' probabilities
     tuning_epochs: PositiveFloat = 5.0  # of the training on one task after all together
     tuning_learning_rate: NonNegativeFloat = 0.0  # of that training; 0: as in [training]
-    san: bool = False  # whether pairs of texts have a stochastic answer network as their head
 
 
 class MtDnnSettings(Settings):
