@@ -28,6 +28,7 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
 SHARES = {0.5: "half"}
+SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
@@ -61,7 +62,7 @@ def state(record: Record, verdict: Verdict) -> tuple[str, str, str]:
     if printed is not None:
         reported = f"{printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip()
     if printed is not None and claim.primary and not claim.printed_for and ours.over and outcome != stats.REFUTED:
-        size = ", smaller than reported" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
+        size = f", {SMALLER}" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
     return f"{outcome.capitalize()}{size}", reported, amount
 
 
@@ -240,24 +241,24 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     """
     decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
     folder = paths.results(presets[0]).parent.name
-    lines = ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|"]
-    outcomes: Counter[str] = Counter()
+    rows, outcomes = [], Counter()
     for paper in papers:
         judged = judge_all(select(decisive.values(), paper))
         if line := summarise(paper, judged):
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
-            lines.append(f"| {' | '.join([name, *line.values(), link])} |")
-            outcomes[chief_verdict(paper, judged)[1].outcome] += 1
+            rows.append(f"| {' | '.join([name, *line.values(), link])} |")
+            outcomes.update(line["verdict"].lower().split(", "))
     if not decisive:
         return []
+    counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
+    lines = [f"**Found.** Headline claims: {counts}. Differences {SMALLER}: {outcomes[SMALLER]} of {len(rows)}.", ""]
+    lines += ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|", *rows]
     rankings = [decisive[name] for paper in papers if (name := f"{paper.key}/{paper.ranking}") in decisive]
     lines += [line for record in rankings for line in ("", rank(record))]
     reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
-    counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
-    lines += ["", f"Of these claims {counts}."]
-    lines += [f"95 % confidence intervals (CI) are over seeds. Preset {' or '.join(reports)}."]
+    lines += ["", f"95 % confidence intervals (CI) are over seeds. Preset {' or '.join(reports)}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
