@@ -29,10 +29,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_files(parameters: dict[str, object]) -> None:
-    """Raise PresetError or UserError for a preset or a folder of data that is not there."""
+    """Raise PresetError or UserError for notebooks, a preset or a folder of data that are not there."""
     from helpers import paths
     from helpers.presets.load import load
 
+    if not paths.NOTEBOOKS.is_dir():
+        raise UserError(
+            f"{paths.NOTEBOOKS}: expected notebooks, found none; clone the repository and install it editable"
+        )
     if "preset" in parameters:
         load(str(parameters["preset"]))
     for name, place in parameters.items():

@@ -63,7 +63,7 @@ def test_switches_in_deviations_are_keys_of_a_preset():
     assert set(switches) <= set(keys()) and len(switches) > 50
 
 
-def test_wrong_use_is_one_line_on_stderr(results, capsys):
+def test_wrong_use_is_one_line_on_stderr(results, capsys, monkeypatch, tmp_path):
     def error_of(*arguments):
         assert cli.main(list(arguments)) == 1
         error = capsys.readouterr().err
@@ -79,6 +79,8 @@ def test_wrong_use_is_one_line_on_stderr(results, capsys):
     assert error_of("run", "-p", "seeds", "0").startswith("error: mini.toml: seeds: ")
     assert not results.exists()
     assert "no records of preset 'smoke'" in error_of("figures", "--preset", "smoke")
+    monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path / "site-packages/notebooks")
+    assert "expected notebooks, found none; install a clone" in error_of("run")
 
 
 def test_the_lock_pins_every_dependency_for_the_first_python_3_11():

@@ -1,0 +1,111 @@
+"""Command line: ``python -m helpers run`` executes notebooks, ``python -m helpers figures`` redraws their figures."""
+
+import argparse
+import ast
+import os
+import sys
+from io import TextIOWrapper
+
+from helpers.errors import UserError
+
+DECISIVE = ("study", "mini")  # presets whose results README shows, the one with more seeds first
+
+# Each command imports what it needs, because torch and transformers take seconds to import.
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Execute notebooks, or list what they have trained; return the exit status."""
+    parameters = {name: as_value(text) for name, text in arguments.p}
+    if "preset" in parameters:
+        raise UserError("-p preset: expected --preset; write --preset NAME")
+    if arguments.preset or not arguments.notebooks:
+        parameters["preset"] = arguments.preset or "mini"
+    check_files(parameters)
+    from helpers.notebooks import runner
+
+    if arguments.list:
+        return runner.list_tasks(arguments.notebooks, parameters)
+    return runner.run(arguments.notebooks, parameters, force=arguments.force)
+
+
+def check_files(parameters: dict[str, object]) -> None:
+    """Raise PresetError or UserError for a preset or a folder of data that is not there."""
+    from helpers import paths
+    from helpers.presets.load import load
+
+    if "preset" in parameters:
+        load(str(parameters["preset"]))
+    for name, place in parameters.items():
+        if name.endswith("_dir") and place and not paths.find_folder(str(place)):
+            raise UserError(f"{name}: expected a folder, found none at {place}; correct the path")
+
+
+def redraw(arguments: argparse.Namespace) -> int:
+    """Redraw the figures and the report of a preset from its records; return the exit status."""
+    from helpers import papers
+    from helpers.notebooks import runner
+    from helpers.presets.load import load
+    from helpers.results import figures, records, report
+
+    preset = arguments.preset or "mini"
+    place = load(preset).name if preset.endswith(".toml") else preset
+    if not (drawn := figures.redraw(place)):
+        raise records.RecordError(f"no records of preset {place!r}; run its notebooks first")
+    for path in drawn + (report.update_readme(DECISIVE, papers.ALL) if place in DECISIVE else []):
+        print(os.path.relpath(path))
+    parameters = {"preset": preset}
+    if "+" in place:
+        parameters = {"preset": place.partition("+")[0], "results": place}
+    return runner.run([runner.REPORT], parameters, force=True)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(prog="python -m helpers", description=" ".join(__doc__.split()))
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    presets = "smoke (tests), mini, study, lab (your files), lab-large, paper, or the path of a TOML file"
+    for name, function, text in (
+        ("figures", redraw, "Redraw every figure and the report from stored records."),
+        ("run", run, "Run notebooks headlessly, skip those that are done, and write the report."),
+    ):
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("--preset", help=f"{presets} (default: mini, or that of the notebooks that are named)")
+        command.set_defaults(function=function)
+    command.add_argument("notebooks", nargs="*", help="such as 02_imm_main, or 02 for short (default: all)")
+    pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
+    command.add_argument("-p", **pair, help="a parameter of the notebooks")
+    command.add_argument("--list", action="store_true", help="only list the notebooks, and how much of each is trained")
+    command.add_argument("--force", action="store_true", help="run notebooks again although nothing changed")
+    return parser
+
+
+def as_value(text: str) -> object:
+    """Read numbers and True, False, None as such, anything else as text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    parsed = build_parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # "±" where the terminal has ASCII alone
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")  # a bar in a log is a line a second
+    try:
+        return parsed.function(parsed)
+    except KeyboardInterrupt:
+        print("\nstopped; what is finished is kept: the same command goes on from there", file=sys.stderr)
+        return 130
+    except Exception as error:  # our own speak to the person at the keyboard; any other is a bug with its traceback
+        if not type(error).__module__.startswith("helpers") and not isinstance(error, OSError):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Token sequences and the batches that trainings read."""

@@ -1,0 +1,152 @@
+"""Which sequences go into which batch: mixtures of domains and tasks, up-sampling and length buckets, from one seed.
+
+A plan is a list of arrays of sequence numbers, one array per step, over all epochs. It is made before training, so the
+number of steps is exact, and any step can be rebuilt: resuming needs no more than its number.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count, islice, repeat
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from helpers.batches.sequences import Sequences, Windows, collate
+
+POOL = 50  # batches sorted by length together: more leaves less padding and less chance
+
+Epochs = Iterator[list[np.ndarray]]  # epoch after epoch, without end, the batches of each
+Turn = tuple[str, np.ndarray]  # a task's name, and its sequences of one batch
+Teacher = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # outputs for a batch
+
+
+def plan_steps(epochs: Iterable[list], steps: int) -> list:
+    """Return the batches of exactly ``steps`` steps, from as many epochs as that takes."""
+    return list(islice(chain.from_iterable(epochs), steps))
+
+
+def upsample(sizes: Sequence[int], rng: np.random.Generator) -> list[np.ndarray]:
+    """Return indices that repeat each domain to the size of the largest: whole copies, then a random part (IMM section
+    4, substep 1)."""
+    most = max(sizes)
+    return [np.append(np.tile(np.arange(size), most // size), rng.permutation(size)[: most % size]) for size in sizes]
+
+
+def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Shuffle, sort by length within pools of ``POOL`` batches, cut into batches, shuffle the batches.
+
+    Every position of ``lengths`` stands in exactly one batch; only the last may be short.
+    """
+    order = rng.permutation(len(lengths))
+    pools = np.split(order, range(POOL * batch_size, len(order), POOL * batch_size))
+    by_length = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+    batches, whole = np.split(by_length, range(batch_size, len(order), batch_size)), len(order) // batch_size
+    return [batches[i] for i in rng.permutation(whole)] + batches[whole:]
+
+
+def bucketed(lengths: np.ndarray, rows: np.ndarray | None = None, *, batch_size: int, seed: int) -> Epochs:
+    """Yield every sequence once per epoch, or each of ``rows``, those of like length together.
+
+    ``lengths`` counts each sequence's tokens.
+    """
+    rows = np.arange(len(lengths)) if rows is None else rows
+    for epoch in count():
+        batches = length_buckets(lengths[rows], batch_size, np.random.default_rng([seed, epoch]))
+        yield [rows[batch] for batch in batches]
+
+
+def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
+    """Yield epochs over all questions with all their windows, domains up-sampled to equal numbers of questions.
+
+    ``domain_of_example`` numbers the domain of each example.
+    """
+    counts = np.bincount(windows.example_W, minlength=len(windows.examples))
+    windows_of = np.split(np.argsort(windows.example_W, kind="stable"), np.cumsum(counts)[:-1])
+    members = [np.flatnonzero(domain_of_example == d) for d in np.unique(domain_of_example)]
+    for epoch in count():
+        rng = np.random.default_rng([seed, epoch])
+        rows = upsample([len(m) for m in members], rng)
+        examples = np.concatenate([m[r] for m, r in zip(members, rows, strict=True)])
+        picked = np.concatenate([windows_of[example] for example in examples])
+        yield [picked[batch] for batch in length_buckets(windows.lengths_W[picked], batch_size, rng)]
+
+
+def per_domain(members: Mapping[str, np.ndarray], *, batch_size: int, seed: int) -> Epochs:
+    """Yield batches (batch_size × domains): column d holds ``batch_size`` of domain d's ``members``.
+
+    An epoch is as long as it takes to go through the largest domain. Every domain is shuffled anew each time it has
+    been gone through, and goes on where it stopped from epoch to epoch.
+    """
+    streams = [
+        chain.from_iterable(map(np.random.default_rng([seed, d, 1]).permutation, repeat(rows)))
+        for d, rows in enumerate(members.values())
+    ]
+    draws = range(0, max(map(len, members.values())), batch_size)
+    while True:
+        yield [np.stack([list(islice(stream, batch_size)) for stream in streams], axis=1) for _ in draws]
+
+
+def pooled(tasks: Mapping[str, Epochs], *, seed: int) -> Iterator[list[Turn]]:
+    """Yield all batches of one epoch of every task in one shuffled order, so that a task has turns by its size (MT-DNN,
+    Algorithm 1)."""
+    for epoch in count():
+        turns = [(task, batch) for task, epochs in tasks.items() for batch in next(epochs)]
+        # a tag besides seed and epoch, because the tasks draw their batches from those two
+        yield [turns[i] for i in np.random.default_rng([seed, epoch, 1]).permutation(len(turns))]
+
+
+def weighted(
+    tasks: Mapping[str, Epochs], weights: Mapping[str, float], *, epoch_of: str, seed: int
+) -> Iterator[list[Turn]]:
+    """Draw each step's task with probability weight / sum of weights (weighted batch selection, He 2019, Algorithm 1).
+
+    An epoch ends when the task ``epoch_of``, of a weight above 0, has gone through its batches; the others go on where
+    they stopped, and begin anew where they end.
+    """
+    names, edges = list(tasks), np.cumsum([weights[name] for name in tasks])
+    streams = {name: chain.from_iterable(epochs) for name, epochs in tasks.items() if name != epoch_of}
+    for epoch in count():
+        rng, turns = np.random.default_rng([seed, epoch, 1]), []
+        for batch in next(tasks[epoch_of]):
+            while (name := names[np.searchsorted(edges, rng.random() * edges[-1], side="right")]) != epoch_of:
+                turns.append((name, next(streams[name])))
+            turns.append((name, batch))
+        yield turns
+
+
+@dataclass
+class Batches:
+    """A plan over sequences, and the teachers that add their outputs to each batch.
+
+    A plan's array may have a second axis, one column per domain: a row is never parted. Of several tasks ``sequences``
+    and ``teachers`` are by task, the plan holds turns, and a batch names its ``task``.
+    """
+
+    sequences: Sequences | Mapping[str, Sequences]
+    plan: list[np.ndarray] | list[Turn]
+    teachers: list[Teacher] | Mapping[str, list[Teacher]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def at(self, step: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+        ((_, batch),) = self.parts(step, 1, device)
+        return batch
+
+    def parts(self, step: int, number: int, device="cpu") -> Iterator[tuple[float, dict[str, Tensor]]]:
+        """Yield the batch of ``step`` in at most ``number`` parts, each with its share of the rows.
+
+        A batch is collated column after column. Its ``window`` holds the numbers of the sequences, on the host.
+        """
+        sequences, rows, teachers, names = self.sequences, self.plan[step], self.teachers, {}
+        if isinstance(rows, tuple):
+            task, rows = rows
+            sequences, teachers, names = sequences[task], teachers.get(task, []), {"task": task}
+        for first in range(min(number, len(rows))):
+            part = rows[first::number]
+            index = part.ravel(order="F")
+            batch = {**collate(sequences, index, device), "window": torch.as_tensor(index), **names}
+            for teacher in teachers:
+                batch |= teacher(batch)
+            yield len(part) / len(rows), batch

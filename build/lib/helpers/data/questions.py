@@ -1,0 +1,318 @@
+"""Read questions about passages: SQuAD 1.1 and 2.0, MRQA, NarrativeQA, and rows with SQuAD's columns."""
+
+import ast
+import json
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import AliasChoices, BeforeValidator, Field
+
+from helpers.data.examples import DataError, Example
+from helpers.data.files import Row, Rows, Text, digest, make_unique, parse_each, read_rows, read_table
+
+NARRATIVEQA = ("summaries.csv", "qaps.csv")
+EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with id, context, question and answers"
+REACH = 5  # characters by which an offset may be wrong where an answer occurs more than once
+NO_ANSWER = "has no answer; remove it, or allow such questions in a preset of your own (data.unanswerable = true)"
+MOVED = "answers had a wrong offset and were moved to where their text occurs"
+LEFT_OUT = "answers that are not in their passage were left out, as their questions have others"
+UNPLACED = "questions have answers without a place in their passage: scored, not trained on"
+LOOSE = "answers differ from their passage in case or punctuation: the file's own offsets are used"
+OTHER = "questions are trained on a detected answer that is not among the answers to score with"
+_LETTER = r"[^\W\u2e80-\U0010ffff]"  # of a script with spaces between its words
+
+
+class Record(NamedTuple):
+    """An example, the document that its passage belongs to, and its part where the file names one."""
+
+    example: Example
+    document: str
+    part: str = ""
+
+
+def _to_text(identifier: object) -> object:
+    return str(identifier) if type(identifier) is int else identifier
+
+
+def _transpose(columns: object) -> object:
+    # `datasets` writes a record of lists for a list of records.
+    if isinstance(columns, dict) and columns and all(isinstance(column, list) for column in columns.values()):
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return columns
+
+
+class Answer(Row):
+    text: Text
+    answer_start: int
+
+
+class Detected(Row):
+    """An answer of MRQA; ``char_spans`` are first and last character of every place where it occurs."""
+
+    text: Text
+    char_spans: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
+
+
+class Question(Row):
+    """A question of SQuAD, of MRQA, or of a row. MRQA has ``detected_answers`` to train on, and texts to score with."""
+
+    id: Annotated[str, BeforeValidator(_to_text)] = Field("", validation_alias=AliasChoices("qid", "id"))
+    question: Text
+    context: Text
+    answers: Annotated[list[Answer | Text], BeforeValidator(_transpose)]
+    detected_answers: list[Detected] | None = None
+    is_impossible: Annotated[bool, Field(strict=False)] | Literal[""] | None = None  # a table has text
+    title: object = None
+
+    def record(self, unanswerable: bool, taken: set[str], notes: Counter[str]) -> Record:
+        """Make its example, under an id that is not ``taken``. Count repairs in ``notes``. Raises DataError."""
+        texts = [answer if isinstance(answer, str) else answer.text for answer in self.answers]
+        if self.detected_answers is not None:
+            pairs = [(answer.text, *pair) for answer in self.detected_answers for pair in answer.char_spans]
+            spans = [*_locate_each(_locate_detected, self.context, pairs, notes).values()]
+        elif any(isinstance(answer, str) for answer in self.answers):
+            raise DataError("an answer has no answer_start; write each as an object with text and answer_start")
+        else:
+            pairs = [(answer.text, answer.answer_start) for answer in self.answers]
+            located = _locate_each(locate, self.context, pairs, notes)
+            texts, spans = [text for text, _ in located], [*located.values()]
+        if self.is_impossible == bool(texts):
+            raise DataError(f"is_impossible is {self.is_impossible}, but it has {len(texts)} answers; correct one")
+        if spans and not texts:
+            raise DataError("it has detected_answers, but no answers to score with; add them")
+        if not texts and not unanswerable:
+            raise DataError(NO_ANSWER)
+        if self.id in taken:
+            raise DataError(f"the id {self.id!r:.60} is used twice; make ids unique")
+        name = self.id or make_unique(f"{digest(self.context)[:8]}-{digest(self.question)[:8]}", taken)
+        taken.add(name)
+        span = spans[0] if spans else None
+        notes[UNPLACED] += bool(texts) and span is None
+        if span and (text := self.context[slice(*span)]) not in texts:
+            notes[OTHER] += _bare(text) not in map(_bare, texts)
+        variant = re.fullmatch(r"(.+?)-(?:high-conf-)?turk\d+", name)  # of an adversarial set
+        group = variant[1] if variant else name
+        example = Example(name, self.question, self.context, tuple(dict.fromkeys(texts)), span, group)
+        return Record(example, self.title if isinstance(self.title, str) and self.title else self.context)
+
+
+def _locate_each(function: Callable, context: str, pairs: list[tuple], notes: Counter[str]) -> dict[tuple, tuple]:
+    # Returns the spans of answers. One that has no place is left out, if another has.
+    located, problems = {}, []
+    for pair in dict.fromkeys(pairs):
+        try:
+            located[pair] = function(context, *pair, notes)
+        except DataError as error:
+            problems.append(error)
+    if problems and not located:
+        raise problems[0]
+    notes[LEFT_OUT] += len(problems)
+    return located
+
+
+def locate(context: str, text: str, start: int, notes: Counter[str]) -> tuple[int, int]:
+    """Return the half-open range of characters of an answer. Raises DataError.
+
+    It is at its offset, or else at the only place within `REACH` characters, or else at the only place at all where its
+    words occur. White space may differ there, and no word is cut.
+    """
+    if start >= 0 and context.startswith(text, start):
+        return start, start + len(text)
+    words, stripped = r"\s+".join(map(re.escape, text.split())), text.strip()
+    before = rf"(?<!{_LETTER})" if re.match(_LETTER, stripped[0]) else ""
+    after = rf"(?!{_LETTER})" if re.match(_LETTER, stripped[-1]) else ""
+    places = [match.span(1) for match in re.finditer(f"{before}(?=({words}){after})", context)]
+    places = [place for place in places if abs(place[0] - start) <= REACH] or places
+    if len(places) != 1:
+        there, count = context[max(start, 0) :][: len(text)], f"{len(places) or 'no'} places"
+        raise DataError(
+            f"the answer {text!r:.60} is not at its offset {start!r:.20}, where the passage has {there!r:.60}, and "
+            f"occurs at {count}; correct the offset"
+        )
+    notes[MOVED] += 1
+    return places[0]
+
+
+def _locate_detected(context: str, answer: str, first: int, last: int, notes: Counter[str]) -> tuple[int, int]:
+    # MRQA's answers may differ from the passage in case and punctuation.
+    text = context[first : last + 1] if 0 <= first <= last < len(context) else ""
+    if text == answer or _bare(text) != _bare(answer) or not _bare(text):
+        return locate(context, answer, first, notes)
+    notes[LOOSE] += 1
+    return first + len(text) - len(text.lstrip()), first + len(text.rstrip())
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
+
+
+def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[Record], list[str]]:
+    """Read a file of questions, or NarrativeQA's folder: return the records, and notes on repairs. Raises DataError.
+
+    Only with ``unanswerable`` may questions have no answer.
+    """
+    if path.is_dir():
+        return parse_questions(_read_narrativeqa(path), path)
+    rows = [question for where, row in read_rows(path) for question in _list_questions(where, row)]
+    return parse_questions(rows, path, unanswerable)
+
+
+def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[Record], list[str]]:
+    """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows."""
+    rows, taken, notes = list(rows), set(), Counter()
+    has_ids = any(_id_of(row) not in (None, "") for _, row in rows)
+
+    def parse(_: str, row: dict) -> Record:
+        if "answer1" in row:
+            return Story.model_validate(row).record(taken, notes)
+        if has_ids and _id_of(row) in (None, ""):
+            raise DataError("it has no id, unlike others; give all an id, or none")
+        return Question.model_validate(_parse_cells(row)).record(unanswerable, taken, notes)
+
+    records, name = parse_each(parse, rows, path), str(path).rpartition("/")[2]
+    return records, [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
+
+
+def _id_of(row: object) -> object:
+    return row.get("qid", row.get("id")) if isinstance(row, dict) else None
+
+
+class Paragraph(Row):
+    context: Text
+    qas: list[dict]
+
+
+class Article(Row):
+    paragraphs: list[Paragraph]
+    title: object = None
+
+
+class Squad(Row):
+    data: list[Article]
+
+
+def _list_questions(where: str, row: object) -> Rows:
+    # Yields the questions in a row of a file, or in all of SQuAD's JSON, each with its passage and title.
+    try:
+        if not isinstance(row, dict):
+            raise row if isinstance(row, DataError) else DataError(EXPECTED)
+        if "question" in row and "context" in row:
+            yield where, row
+        elif "qas" in row:
+            for q, question in enumerate(Paragraph.model_validate(row).qas, 1):
+                yield f"{where}, question {q} (id {_id_of(question)})", question | {"context": row["context"]}
+        elif "data" in row or "paragraphs" in row:
+            for a, article in enumerate(Squad.model_validate(row if "data" in row else {"data": [row]}).data, 1):
+                title = str(article.title or f"article {a}")
+                for p, paragraph in enumerate(article.paragraphs, 1):
+                    for q, question in enumerate(paragraph.qas, 1):
+                        place = f"article {a}, paragraph {p}, question {q} (id {_id_of(question)})"
+                        yield place, question | {"title": title, "context": paragraph.context}
+        elif "header" not in row:
+            raise DataError(f"{EXPECTED}; found {', '.join(row)[:100] or 'nothing'}")
+    except ValueError as error:
+        yield where, error
+
+
+def _parse_cells(row: dict) -> dict:
+    # A table has answers as JSON or Python, or as a text beside its offset.
+    names = [name for name in ("answers", "detected_answers") if isinstance(row.get(name), str)]
+    row = row | {name: _parse_cell(row[name]) for name in names}
+    if "answers" not in row and "answer_start" in row:
+        text, start = row.get("answer") or row.get("answer_text"), row["answer_start"]
+        if re.fullmatch(r"-?\d{1,15}(\.0)?", str(start)):  # pandas writes whole numbers so in a column with gaps
+            start = int(float(start))
+        has_none = text in (None, "") and start in (None, "", -1)
+        row["answers"] = [] if has_none else [{"text": text, "answer_start": start}]
+    return row
+
+
+def _parse_cell(cell: str) -> object:
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return parse(cell)
+    raise DataError(f"answers are neither JSON nor a Python value, found {cell!r:.60}; write JSON")
+
+
+class Story(Row):
+    """A row of NarrativeQA's qaps.csv with its summary."""
+
+    document_id: Text
+    set: Literal["train", "valid", "test"]
+    question: Text
+    answer1: Text
+    answer2: Text
+    summary: Text
+
+    def record(self, taken: set[str], notes: Counter[str]) -> Record:
+        answers = self.answer1, self.answer2
+        name = make_unique(f"{self.document_id}-{digest(self.question, *answers)[:8]}", taken)
+        span = closest_span(self.summary, answers)
+        notes[UNPLACED] += span is None
+        return Record(Example(name, self.question, self.summary, answers, span, name), self.document_id, self.set)
+
+
+def is_narrativeqa(folder: Path) -> bool:
+    """Tell whether a folder holds NarrativeQA's two files."""
+    return all((folder / name).is_file() for name in NARRATIVEQA)
+
+
+def _read_narrativeqa(folder: Path) -> Rows:
+    summaries, questions = (read_table(folder / name) for name in NARRATIVEQA)
+    summary_of: dict[str, str] = {}
+    for where, row in summaries:
+        place = f"{folder / NARRATIVEQA[0]}: {where}"
+        if isinstance(row, DataError) or not {"document_id", "summary"} <= set(row):
+            raise DataError(f"{place}: expected document_id and summary, found {row!s:.100}")
+        if (document := row["document_id"]) in summary_of:
+            raise DataError(f"{place}: {document!r} has a summary already; remove one")
+        summary_of[document] = row["summary"]
+    for where, row in questions:
+        if isinstance(row, dict) and (document := row.get("document_id")) not in summary_of:
+            row = DataError(f"the document {document!r} is not in {NARRATIVEQA[0]}; add it there")
+        elif isinstance(row, dict):
+            row["summary"] = summary_of[document]
+        yield f"{NARRATIVEQA[1]}, {where}", row
+
+
+@lru_cache(maxsize=100)  # questions about one document follow each other
+def _index_words(text: str) -> tuple[dict[str, list[int]], list[tuple[int, int]]]:
+    # Returns the positions of each lower-case word in ``text``, and the characters of every word.
+    positions, ranges = defaultdict(list), []
+    for index, match in enumerate(re.finditer(r"\w+", text)):
+        positions[match.group().lower()].append(index)
+        ranges.append(match.span())
+    return positions, ranges
+
+
+def closest_span(context: str, references: Iterable[str]) -> tuple[int, int] | None:
+    """Return the characters of the words with the highest ROUGE-L F1 against any reference, None if they share none.
+
+    Of equal windows the earliest, shortest is returned. The search is exact: F1 = 2 LCS / (reference + window), so the
+    best window begins and ends with a shared word. A window that is too long to beat the best so far ends the search.
+    The bits of one integer hold a row of the table of the longest common subsequence (LCS).
+    """
+    positions, ranges = _index_words(context)
+    best, best_score = None, 0.0
+    for reference in references:
+        places_of, words = _index_words(reference)
+        size, masks = len(words), {word: sum(1 << place for place in places) for word, places in places_of.items()}
+        shared = sorted((index, mask) for word, mask in masks.items() for index in positions.get(word, ()))
+        for begin, (first, _) in enumerate(shared):
+            row = full = (1 << size) - 1
+            for last, mask in shared[begin:]:
+                window = last - first + 1
+                if best_score and 2 * size / (size + window) <= best_score:
+                    break
+                matched = row & mask
+                row = ((row + matched) | (row - matched)) & full
+                score = 2 * (size - row.bit_count()) / (size + window)
+                if score > best_score:
+                    best, best_score = (ranges[first][0], ranges[last][1]), score
+    return best

@@ -1,0 +1,95 @@
+"""Sets of questions that readers answer, by name: parts of domains, and adversarial questions."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import chain, groupby
+
+from helpers.data import downloads, splits
+from helpers.data.examples import DataError, Example
+from helpers.data.files import PARTS
+from helpers.data.load import load, locate, mini_test_part
+from helpers.data.mini import world as mini
+from helpers.data.questions import read_questions
+from helpers.presets.schema import DataSettings
+
+SETS = ("clean", "AddSent", "AddOneSent")
+
+
+@cache
+def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
+    """Return clean questions, and adversarial sets that include them (Jia and Liang 2017), by name (`SETS`).
+
+    A variant has a misleading sentence in its passage and shares its question's ``group``. AddSent has several per
+    question, AddOneSent one. All sets are about the same questions. Empty where the preset names no such questions.
+    Raises DataError.
+    """
+    settings = data.adversarial
+    if settings is None:
+        return {}
+    if data.source == "mini":
+        many = mini.make_adversarial(data.domains[settings.domain], **mini_test_part(data))
+        groups = [list(group) for _, group in groupby(many, key=lambda example: example.group)]
+        # One variant per question: the first of the first, the second of the second, so that all wordings occur.
+        pairs = [(clean, variants[number % len(variants)]) for number, (clean, *variants) in enumerate(groups)]
+        return dict(zip(SETS, ([clean for clean, _ in pairs], many, [*chain(*pairs)]), strict=True))
+    sets = {name: _read(data, getattr(settings, name)) for name in SETS[1:]}
+    common = {example.group for example in sets["AddOneSent"]}
+    clean = [example for example in sets["AddSent"] if example.id == example.group and example.group in common]
+    if not clean:
+        raise DataError(f"{settings.AddSent} and {settings.AddOneSent} have no question in common; correct the preset")
+    clean = splits.sample(clean, data.test_size or len(clean), data.seed)
+    order = {example.group: number for number, example in enumerate(clean)}
+    sets = {name: [example for example in examples if example.group in order] for name, examples in sets.items()}
+    return {"clean": clean} | {name: sorted(sets[name], key=lambda example: order[example.group]) for name in sets}
+
+
+def _read(data: DataSettings, source: str) -> list[Example]:
+    if data.source == "hub":
+        name, _, download = downloads.find(data.downloads, source)
+        if not download or not download.files:
+            raise DataError(f"{source}: the preset says no URL of it; add one to data.downloads")
+        path = downloads.fetch(name, download) / next(iter(download.files))
+    else:
+        path = locate(data, source)
+    examples = [record.example for record in read_questions(path)[0]]
+    clean = sum(example.id == example.group for example in examples)
+    if clean in (0, len(examples)):
+        raise DataError(
+            f"{path}: expected clean questions and variants with ids such as <clean>-high-conf-turk0, found {clean} "
+            f"clean ones of {len(examples)}; correct [data.adversarial] in the preset"
+        )
+    return examples
+
+
+def question_set_names(data: DataSettings) -> list[str]:
+    """Return the names that `question_set` accepts: a part of all domains, a part of each, adversarial sets."""
+    of_domains = [f"{part}/{domain}" for part in PARTS[1:] for domain in data.domains]
+    return [*PARTS[1:], *of_domains, *(SETS if data.adversarial else ())]
+
+
+def may_be_unanswerable(data: DataSettings, name: str) -> list[bool]:
+    """Tell for each question of the set called ``name`` whether it may have no answer. Raises DataError."""
+    part, _, domain = name.partition("/")
+    if domain or name in SETS:
+        return [data.may_be_unanswerable(domain or data.adversarial.domain)] * len(question_set(data, name))
+    return [data.may_be_unanswerable(domain) for domain in data.domains for _ in getattr(load(data, domain), part)]
+
+
+def question_set(data: DataSettings, name: str) -> list[Example]:
+    """Return the questions of a set such as "test", "test/<domain>" or "AddSent". Raises DataError.
+
+    Those of all domains follow each other in their order, with "<domain>/" before each id and group, since files of
+    different domains may number their questions alike.
+    """
+    if name not in question_set_names(data):
+        raise DataError(f"no set of questions {name!r}; choose one of {', '.join(question_set_names(data))}")
+    if name in SETS:
+        return load_adversarial(data)[name]
+    part, _, domain = name.partition("/")
+    if domain:
+        return getattr(load(data, domain), part)
+    return [
+        replace(example, id=f"{domain}/{example.id}", group=f"{domain}/{example.group}")
+        for domain in data.domains
+        for example in getattr(load(data, domain), part)
+    ]

@@ -1,0 +1,164 @@
+"""Split what the files of a domain leave together, by hashes of the texts: neither order nor machine matters."""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import accumulate, chain
+
+from helpers.data.examples import DataError, Example
+from helpers.data.files import PARTS, digest
+from helpers.data.questions import Record
+from helpers.data.texts import Labelled, Parts
+
+TEST_SHARE = 0.2  # of the questions of one file
+JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
+
+
+def split_questions(
+    name: str, parts: dict[str, list[Record]], seed: int, drawn_by: int, valid_size: int
+) -> tuple[dict[str, list[Example]], list[str]]:
+    """Return all three parts of a domain, without splitting a passage, and notes on what was done. Raises DataError.
+
+    - One file: a fifth of its questions is test, ``valid_size`` of the rest are valid.
+    - Train and test (or valid): the second is test, ``valid_size`` questions of train are valid (Liu et al. 2020).
+    - Valid and test: the first is train, the second is halved by document.
+    """
+    notes = []
+    if set(parts) == {"valid", "test"}:
+        notes.append(f"{name}: no training file: valid (dev) is used to train, and test is halved by document")
+        valid, test = split_by_passage(name, parts["test"], len(parts["test"]) / 2, seed, by_document=True)
+        parts = {"train": parts["valid"], "valid": valid, "test": test}
+    elif len(parts) < 3:
+        if len(parts) == 1:
+            notes.append(f"{name}: one file: {TEST_SHARE:.0%} of its questions are the test set")
+            (records,) = parts.values()
+            test, train = split_by_passage(name, records, TEST_SHARE * len(records), seed)
+        else:
+            train, test = parts["train"], parts.get("test") or parts["valid"]
+        valid, train = split_by_passage(name, train, valid_size, drawn_by)
+        notes.append(f"{name}: {len(valid):,} questions to validate on were taken from train")
+        parts = {"train": train, "valid": valid, "test": test}
+
+    def order(example: Example) -> tuple[str, str]:
+        return digest(seed, example.context), digest(seed, example.question, example.id)
+
+    return {part: sorted((record.example for record in parts[part]), key=order) for part in PARTS}, notes
+
+
+def split_by_passage(
+    name: str, records: list[Record], size: float, seed: int, by_document: bool = False
+) -> tuple[list[Record], list[Record]]:
+    """Return at least ``size`` questions in whole passages (or documents), and the rest. Raises DataError.
+
+    Passages with variants of one question count as one, as do documents that share a passage.
+    """
+    parent: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(kind: str, text: str) -> tuple[str, str]:
+        node = kind, text
+        while parent.setdefault(node, node) != node:
+            node = parent[node]
+        return node
+
+    for record in records:
+        if by_document:
+            parent[root("passage", record.example.context)] = root("document", record.document)
+        parent[root("group", record.example.group)] = root("passage", record.example.context)
+    by_root = defaultdict(list)
+    for record in records:
+        by_root[root("passage", record.example.context)].append(record)
+    groups = sorted(by_root.values(), key=lambda group: digest(seed, *sorted({r.example.context for r in group})))
+    count = bisect_left(list(accumulate(map(len, groups))), size) + 1
+    if count >= len(groups):
+        problem = f"{len(records):,} questions in {len(groups):,} {'documents' if by_document else 'passages'}"
+        todo = "give more, lower valid_size, or give train, valid and test in files of their own"
+        raise DataError(f"{name}: {problem} are too few to set {size:,.0f} aside; {todo}")
+    return list(chain(*groups[:count])), list(chain(*groups[count:]))
+
+
+def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
+    """Return ``size`` examples by content and seed, in their order. Smaller samples are subsets of larger ones."""
+    ranked = sorted(examples, key=lambda example: digest(seed, example.context, example.question, example.id))
+    chosen = {example.id for example in ranked[:size]}
+    return [example for example in examples if example.id in chosen]
+
+
+def split_texts(name: str, parts: Parts, seed: int, drawn_by: int) -> tuple[Parts, list[str]]:
+    """Return all three parts of labelled texts, and notes on what was done.
+
+    Without parts a tenth is test; without valid a tenth of train is valid. Raises DataError.
+    """
+    parts, notes = dict(parts), []
+    if "all" in parts:
+        parts["test"], parts["train"] = draw_tenth(parts.pop("all"), seed)
+        notes.append(f"{name}: {len(parts['test']):,} texts to test on were drawn by content")
+    if "train" not in parts:
+        raise DataError(f"{name}: no training file, only {', '.join(parts)}; give one with train in its name")
+    if "test" not in parts:
+        notes.append(f"{name}: no test file: valid (dev) is used to test")
+        parts["test"] = parts.pop("valid")
+    if "valid" not in parts:
+        parts["valid"], parts["train"] = draw_tenth(parts["train"], drawn_by)
+        notes.append(f"{name}: {len(parts['valid']):,} texts to validate on were drawn from train")
+    return {part: in_order(parts[part], seed) for part in PARTS}, notes
+
+
+def in_order(records: Sequence[Labelled], seed: int) -> list[Labelled]:
+    """Return ``records`` in the order of a hash; that of `draw_tenth` would leave one label first."""
+    return sorted(records, key=lambda record: digest("order", seed, record.first, record.second, record.id))
+
+
+def draw_tenth(records: Sequence[Labelled], seed: int) -> tuple[list[Labelled], list[Labelled]]:
+    """Return a tenth, drawn by hash and stratified by label, and the rest. Equal texts stay together.
+
+    Labels share the tenth by largest remainders, and one text of each stays in the rest where possible.
+    """
+    size, by_text = len(records) - len(records) * 9 // 10, defaultdict(list)
+    for record in records:
+        by_text[digest(seed, record.first, record.second)].append(record)
+    groups = [by_text[key] for key in sorted(by_text)]
+    counts = Counter(record.label for record in records)
+    seats = {label: size * counts[label] // len(records) for label in sorted(counts)}
+    remainders = {label: size * counts[label] % len(records) for label in seats}
+    by_remainder = sorted(seats, key=lambda label: (counts[label] - seats[label] < 2, -remainders[label]))
+    for label in by_remainder[: size - sum(seats.values())]:
+        seats[label] += 1
+    taken: set[int] = set()
+
+    def fill(room: int, label: str = "") -> int:
+        for number, group in enumerate(groups):
+            if label in ("", min(r.label for r in group)) and number not in taken and len(group) <= room:
+                taken.add(number)
+                room -= len(group)
+        return room
+
+    fill(sum(fill(count, label) for label, count in seats.items()))  # groups too large for their label leave seats free
+    tenth = [record for number in sorted(taken) for record in groups[number]]
+    return tenth, [record for number, group in enumerate(groups) if number not in taken for record in group]
+
+
+def split_jointly(domains: dict[str, Parts]) -> dict[str, Parts]:
+    """Split all domains from one shuffled table: a tenth is test, a tenth of the rest valid, stratified by label.
+
+    Amazon's four domains get the sizes of Dong et al. 2021, Table 1. Raises DataError.
+    """
+    from sklearn.model_selection import StratifiedKFold  # here, because it takes a second to import
+    from sklearn.utils import shuffle
+
+    if named := [name for name, parts in domains.items() if set(parts) != {"all"}]:
+        raise DataError(f'{named[0]}: its files name parts already; set split = "content" in the preset')
+    table = [(name, record) for name, parts in domains.items() for record in parts["all"]]
+    label, count = Counter(record.label for _, record in table).most_common()[-1]
+    if count < 2 * FOLDS:
+        problem = f'split = "joint" needs {2 * FOLDS} texts of each label, found {count} of {label}'
+        raise DataError(f'{problem}; give more, or set split = "content" in the preset')
+
+    def fold(rows: list) -> tuple[list, list]:
+        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=JOINT_SEED)
+        rest, first = next(folds.split(rows, [record.label for _, record in rows]))
+        return [rows[number] for number in rest], [rows[number] for number in first]
+
+    train, test = fold(shuffle(table, random_state=JOINT_SEED))
+    train, valid = fold(train)
+    parts = {"train": train, "valid": valid, "test": test}
+    return {name: {p: [record for other, record in parts[p] if other == name] for p in PARTS} for name in domains}

@@ -1,0 +1,238 @@
+"""Plans of tasks, carried out side by side: in this process, in worker processes, or on the nodes of a Ray cluster.
+
+A plan is a generator. It yields the tasks that have to be done before it goes on, or a dict of plans to be carried out
+side by side, whose values it is sent. It returns what it makes of the results.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Collection, Generator, Hashable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from functools import cache
+from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
+
+import torch
+from filelock import Timeout
+from tqdm.auto import tqdm
+
+from helpers import paths
+from helpers.errors import UserError
+from helpers.presets.schema import EngineSettings
+from helpers.task import Task, with_needs
+
+Plan = Generator["Iterable[Task] | dict[Hashable, Plan]", "dict | None", object]
+REPORTED = 60.0  # seconds between two lines on progress where there is no bar
+PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
+
+
+class TasksFailed(UserError):
+    """Some tasks failed. All that does not need them is done and stays."""
+
+
+class Schedule:
+    """How far some plans are.
+
+    ``tasks`` are all that the plans asked for so far, with what these need, by key; ``left`` those that are not done.
+    ``outcomes`` has the value, or the error, of each plan that ended.
+    """
+
+    def __init__(self, plans: dict[Hashable, Plan]):
+        self.tasks: dict[str, Task] = {}
+        self.left: dict[str, Task] = {}
+        self.outcomes: dict[Hashable, object] = {}
+        self.plans = {name: self._follow(plan) for name, plan in plans.items()}
+        self._go_on()
+
+    def ready(self, begun: Collection[str]) -> list[Task]:
+        """List the tasks that are not ``begun`` and need no other that is left."""
+        free = {key: task for key, task in self.left.items() if key not in begun}
+        return [task for task in free.values() if not any(need.key in self.left for need in task.needs)]
+
+    def settle(self, key: str) -> None:
+        """Note that a task is done, and let the plans go on that waited for it alone."""
+        del self.left[key]
+        self._go_on()
+
+    def _go_on(self) -> None:
+        for name, plan in self.plans.items():
+            if name not in self.outcomes:
+                try:
+                    self._advance({name: plan}, self.outcomes)
+                except Exception as error:  # of this plan alone: the others go on
+                    self.outcomes[name] = error
+
+    def _advance(self, plans: dict[Hashable, Generator], values: dict[Hashable, object]) -> None:
+        """Let the plans go on that have no value yet. Raises what a plan raises."""
+        for name in [name for name in plans if name not in values]:
+            try:
+                next(plans[name])
+            except StopIteration as stop:
+                values[name] = stop.value
+
+    def _follow(self, plan: Plan) -> Generator[None, None, object]:
+        """Go on with a plan as far as possible, yield while it waits for tasks, and return its value."""
+        sent = None
+        while True:
+            try:
+                wave = plan.send(sent)
+            except StopIteration as stop:
+                return stop.value
+            if isinstance(wave, dict):
+                inner, sent = {name: self._follow(plan) for name, plan in wave.items()}, {}
+                self._advance(inner, sent)
+                while len(sent) < len(inner):
+                    yield
+                    self._advance(inner, sent)
+                continue
+            sent, tasks = None, with_needs(wave)
+            self.tasks |= tasks
+            self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
+            while not self.left.keys().isdisjoint(tasks):
+                yield
+
+
+def side_by_side(plans: dict[Hashable, Plan]) -> Plan:
+    """Make one plan of several, which returns their values by name."""
+    return (yield plans)
+
+
+def run(plan: Plan, settings: EngineSettings) -> object:
+    """Carry out one plan and return its value. Raises what the plan raises, and TasksFailed."""
+    outcome = carry_out({"": plan}, settings)[""]
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Hashable, object]:
+    """Carry out plans side by side; return the value of each, or its error.
+
+    A task begins as soon as all that it needs is done. Tasks of one key are one. A failure stops only what needs it.
+    What a task's result has as ``notes`` is printed when it is done.
+    """
+    schedule = Schedule(plans)
+    running: dict[Future, Task] = {}
+    failed: dict[str, Exception] = {}
+    tried: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
+    hidden = not schedule.left or "TQDM_DISABLE" in os.environ
+    with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=hidden) as bar:
+        reported = time.monotonic()
+        while True:
+            ready = schedule.ready({task.key for task in running.values()} | failed.keys())
+            suspects = [task for task in ready if task.key in tried]
+            ready = [task for task in ready if task.key not in tried] or ([] if running else suspects[:1])
+            at_once, room = len(running) + len(ready) + len(suspects), processes(settings) if ready else 1
+            for task in ready[: room - len(running)]:
+                running[submit(settings, task, min(room, at_once))] = task
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                task, error = running.pop(future), future.exception()
+                if isinstance(error, Timeout):  # another run is at it: others first
+                    schedule.left[task.key] = schedule.left.pop(task.key)
+                elif isinstance(error, BrokenExecutor) and task.key not in tried:
+                    tried.add(task.key)
+                elif error:
+                    failed[task.key] = error
+                else:
+                    schedule.settle(task.key)
+                    bar.update()
+                    for note in task.result().get("notes", []):
+                        tqdm.write(note)
+            bar.total = bar.n + len(schedule.left)
+            if hidden and time.monotonic() - reported > REPORTED:
+                reported, number = time.monotonic(), len(schedule.tasks)
+                print(f"{number - len(schedule.left)} of {number} tasks done", file=sys.stderr, flush=True)
+    lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
+    lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]
+    if others := [task.label for key, task in schedule.left.items() if key not in failed]:
+        lines.append(f"not begun, as they need these: {'; '.join(others)}")
+    return dict.fromkeys(plans, TasksFailed("\n".join(lines))) | schedule.outcomes
+
+
+def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
+    """Begin a task where there is room for ``at_once``: a single one in this process, several in workers."""
+    share = settings.threads or max(1, cores() // at_once)
+    if settings.kind == "local" and at_once == 1:
+        return _do_here(task, share)
+    set_forkserver_preload([type(task).__module__])  # heeded by the first worker
+    results = str(paths.results("").resolve())
+    try:
+        return workers(settings).submit(do_there, task, share, results)
+    except BrokenExecutor:  # a worker was killed, often for memory: those that stay are of no use
+        workers.cache_clear()
+        return workers(settings).submit(do_there, task, share, results)
+
+
+def processes(settings: EngineSettings) -> int:
+    """Count the tasks that run at once: as the settings say, or one on each GPU, or as many as have their threads."""
+    if settings.kind == "ray" and not settings.processes:
+        return workers(settings).room()
+    return settings.processes or torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
+
+
+def cores() -> int:
+    """Count the processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def do_there(task: Task, threads: int, results: str) -> None:
+    """Do a task in a worker, which may be older than what HELPERS_RESULTS is now: the folder ``results``."""
+    os.environ["HELPERS_RESULTS"] = results
+    do(task, threads)
+
+
+def do(task: Task, threads: int) -> None:
+    """Do a task with some ``threads``. Raises filelock.Timeout where another run is at it."""
+    torch.set_num_threads(threads)
+    task.do(wait=PATIENCE)
+
+
+def _do_here(task: Task, threads: int) -> Future:
+    future, before = Future(), torch.get_num_threads()
+    try:
+        future.set_result(do(task, threads))
+    except Exception as error:
+        future.set_exception(error)
+    finally:
+        torch.set_num_threads(before)
+    return future
+
+
+@cache
+def workers(settings: EngineSettings) -> Executor:
+    """Start the workers, which stay until this process ends: each tokenises a corpus once."""
+    if settings.kind == "ray":
+        from helpers.cluster import Cluster  # imports ray, which takes a second
+
+        return Cluster(settings)
+    # A fork server imports torch once for all workers; Windows has only spawn.
+    context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    devices = context.Queue()
+    for number in range(processes(settings)):
+        devices.put(number % max(1, torch.cuda.device_count()))
+    return ProcessPoolExecutor(processes(settings), context, initializer=_start_worker, initargs=(devices,))
+
+
+def _start_worker(devices) -> None:
+    """Give a worker a GPU of its own. A killed run takes its workers along, and an interrupt ends them quietly."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(devices.get())
+    tqdm.set_lock(threading.RLock())  # not one that processes share, which an interrupt would leave locked
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """End this process as soon as the one that started it has ended."""
+
+    def watch() -> None:
+        connection.wait([parent_process().sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

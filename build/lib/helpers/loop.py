@@ -1,0 +1,200 @@
+"""The one training loop, prediction, optimisers and checkpoints. Papers bring batches and a loss, never a loop."""
+
+import io
+import math
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing import parent_process
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from helpers.batches.plans import Batches
+from helpers.batches.sequences import Sequences, collate
+from helpers.errors import UserError
+from helpers.files import write_whole
+from helpers.models.encoders import inputs_of
+from helpers.presets.schema import TrainingSettings
+
+READ_EVERY = 50  # steps: reading a loss waits for the device
+Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
+# loss(output, batch, progress) gives named terms that add up to the loss; progress rises from 0 to 1 in a training
+Loss = Callable[[object, Batch, float], dict[str, Tensor]]
+Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for the history
+
+
+@dataclass
+class Fitted:
+    """What a training did. The history has [step, score, details] of each validation."""
+
+    best_score: float = -math.inf
+    history: list[list] = field(default_factory=list)
+    steps: int = 0
+    seconds: float = 0.0
+
+
+def training_device() -> torch.device:
+    """Return the GPU, or the CPU where there is none."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def is_bf16(precision: str, device: torch.device) -> bool:
+    """Return whether to compute in bfloat16: as ``precision`` says, or for "auto" where the hardware is fast at it."""
+    if precision != "auto":
+        return precision == "bf16"
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device)[0] >= 8
+    return torch.cpu._is_avx512_bf16_supported()
+
+
+def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
+    """Compute the model's output for a batch. ``arguments`` go to the model as well."""
+    device = batch["input_ids"].device
+    with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16(precision, device)):
+        return model(**{name: batch[name] for name in inputs_of(model)}, **arguments)
+
+
+def fit(
+    model: nn.Module, batches: Batches, loss: Loss, settings, *, seed: int, validate=None, checkpoint=None, label=""
+) -> Fitted:
+    """Train ``model`` in place by `TrainingSettings`. Leave it at its best score by ``validate`` (a `Validate`), or as
+    it ends without.
+
+    ``seed`` decides dropout. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
+    killed training goes on from there to the same weights. Raises TrainingDiverged where the loss is not finite, and
+    OSError where the checkpoint cannot be written.
+    """
+    torch.manual_seed(seed)
+    device, steps = training_device(), len(batches)
+    model.to(device).train()
+    optimizer = make_optimizer(model, settings)
+    evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}  # the end too
+    done, best, unread = Fitted(), {}, []
+    if checkpoint and (state := load_checkpoint(checkpoint)):
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"][0])
+        torch.cuda.set_rng_state_all(state["random"][1:])
+        done, best = Fitted(**state["done"]), state["best"]
+    saved_at = time.perf_counter()
+    begun_at = saved_at - done.seconds
+
+    # Bars of several workers would overwrite each other. What is passed wins over TQDM_DISABLE.
+    hidden = parent_process() is not None or "TQDM_DISABLE" in os.environ
+    shown = {"desc": label, "leave": False, "mininterval": 1.0, "disable": hidden}
+    for step in tqdm(range(done.steps, steps), initial=done.steps, total=steps, **shown):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
+        totals = {}
+        for share, batch in batches.parts(step, settings.accumulate, device):
+            terms = loss(forward(model, batch, settings.precision), batch, step / steps)
+            (sum(terms.values()) * share).backward()
+            totals = {name: totals.get(name, 0.0) + term.detach() * share for name, term in terms.items()}
+        nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        done.steps = step + 1
+        unread.append(totals)
+        is_due = checkpoint and time.perf_counter() - saved_at > 60 * settings.checkpoint_minutes
+        if len(unread) == READ_EVERY or is_due or done.steps in evaluate_at:
+            check_finite(unread, done.steps)
+            unread = []
+        if validate and done.steps in evaluate_at:
+            score, details = validate(model)
+            model.train()
+            done.history.append([done.steps, score, details])
+            if score > done.best_score:
+                done.best_score = score
+                best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        if is_due and done.steps < steps:
+            done.seconds = time.perf_counter() - begun_at
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "best": best, "done": vars(done)}
+            state["random"] = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+            torch.save(state, buffer := io.BytesIO())
+            write_whole(checkpoint, buffer.getbuffer())
+            saved_at = time.perf_counter()
+    if best:
+        model.load_state_dict(best)
+    done.seconds = time.perf_counter() - begun_at
+    model.eval()
+    return done
+
+
+@torch.inference_mode()
+def outputs(
+    model: nn.Module, sequences: Sequences, *, batch_size: int = 64, precision: str = "auto", **arguments
+) -> Iterator[tuple[np.ndarray, Batch, object]]:
+    """Yield row numbers, batch and the model's output, for sequences of like length together. ``arguments`` go to the
+    model. Raises ValueError where it is not in evaluation mode."""
+    if model.training:
+        raise ValueError("expected a model in evaluation mode: call model.eval() first")
+    device = next(model.parameters()).device
+    order = np.argsort(sequences.lengths_W, kind="stable")
+    for begin in range(0, len(order), batch_size):
+        index = order[begin : begin + batch_size]
+        batch = collate(sequences, index, device)
+        yield index, batch, forward(model, batch, precision, **arguments)
+
+
+class TrainingDiverged(UserError):
+    """A training whose loss is not finite any more."""
+
+
+def check_finite(losses: list[dict[str, Tensor]], steps: int) -> None:
+    """Raise TrainingDiverged at the first of the last losses that is not finite; ``steps`` are done."""
+    for step, terms in enumerate(losses, steps - len(losses)):
+        if not math.isfinite(sum(terms.values())):
+            values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
+            advice = "lower learning_rate, or set precision to 'fp32'"
+            raise TrainingDiverged(f"the loss is not finite at step {step} ({values}); {advice}")
+
+
+def load_checkpoint(path: Path) -> dict | None:
+    """Read a training's state; None where there is none. One that is damaged is named and ignored."""
+    for stale in path.parent.glob(f".{path.name}.*"):  # of a process that was killed while it saved
+        stale.unlink(missing_ok=True)
+    if not path.is_file():
+        return None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        print(f"checkpoint {path} cannot be read ({str(error).splitlines()[0]}); this training starts again")
+        return None
+
+
+class DecoupledAdamax(torch.optim.Adamax):
+    """Adamax (Kingma and Ba 2015, section 7.1) with a group's ``decay`` shrinking its weights, as AdamW's does.
+
+    torch adds its ``weight_decay`` to the gradient, where the infinity norm divides it away; it stays 0.
+    """
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            if weights := [weight for weight in group["params"] if weight.grad is not None]:
+                torch._foreach_mul_(weights, 1 - group["lr"] * group["decay"])
+        return super().step(closure)
+
+
+def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Make ``settings.optimizer`` with decoupled weight decay. Biases and layer norms do not decay."""
+    is_adamax = settings.optimizer == "adamax"
+    trained, decay = [one for one in model.parameters() if one.requires_grad], "decay" if is_adamax else "weight_decay"
+    groups = [
+        {"params": [weight for weight in trained if weight.dim() > 1], decay: settings.weight_decay},
+        {"params": [weight for weight in trained if weight.dim() <= 1], decay: 0.0},
+    ]
+    kind, fast = (DecoupledAdamax, "foreach") if is_adamax else (torch.optim.AdamW, "fused")
+    return kind(groups, lr=settings.learning_rate, **{fast: True})
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
+    """Rise linearly over the first ``warmup`` share of the steps, then fall linearly to 0 (BERT)."""
+    rise = max(1, round(warmup * steps))
+    return peak * min((step + 1) / rise, (steps - step) / max(1, steps - rise + 1))

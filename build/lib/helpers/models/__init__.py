@@ -1,0 +1,1 @@
+"""Readers and their parts. Knows no papers."""

@@ -1,0 +1,138 @@
+"""The attention of encoders: computing it, and keeping that of the last layer or of every layer for a loss."""
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from helpers.batches.sequences import text_positions
+from helpers.errors import EncoderError
+from helpers.models.dropout import quick_dropout
+
+NAME = "quick_dropout"  # of this attention, for transformers
+
+
+def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **others):
+    """Compute transformers' SDPA attention. It is spelt out where ``module`` stores its probabilities, and for dropout
+    on a CPU, where SDPA has no fused kernel for it.
+
+    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that ``stores`` its
+    "probabilities" is left them as ``stored``, B×H×L×L. One that stores its "scores" is left the two factors of them,
+    scaled queries and keys, B×H×L×D each.
+    """
+    stores, is_cpu = getattr(module, "stores", ""), query.device.type == "cpu"
+    is_fused = stores != "probabilities" and (dropout == 0.0 or not is_cpu)
+    if stores or not is_fused:
+        scaled = query * scaling
+    if stores == "scores":
+        module.stored = scaled, key
+    if is_fused:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
+    scores = scaled @ key.transpose(2, 3)
+    if attention_mask is not None:
+        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1)
+    if stores == "probabilities":
+        module.stored = weights
+    drop = quick_dropout if is_cpu else nn.functional.dropout
+    return (drop(weights, dropout).to(value.dtype) @ value).transpose(1, 2).contiguous(), None
+
+
+def make_mask(**arguments) -> Tensor | None:
+    """Make transformers' mask for SDPA. On a GPU it is made even where nothing is padding, because the host would have
+    to wait for the device to know."""
+    padding = arguments.get("attention_mask")
+    if padding is not None and padding.device.type == "cuda":
+        arguments["allow_is_bidirectional_skip"] = False
+    return sdpa_mask(**arguments)
+
+
+AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, make_mask)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """Compute the softmax along ``dim`` where ``mask`` (broadcast) is true, in float32; zero elsewhere."""
+    scores = scores.float().masked_fill(~mask, torch.finfo(torch.float32).min)
+    return scores.softmax(dim) * mask
+
+
+def pool(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
+    """Sum the unmasked states, weighted by the softmax of their scores; B×H."""
+    return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]
+
+
+def keep_attention(model: nn.Module, every: bool = False) -> nn.Module:
+    """Let the output of ``model`` have ``attention`` (B×P×Q): per passage token a distribution over the question's.
+
+    RMR has it already. For an encoder, which takes segment_ids from then on, it is the last layer's attention from
+    passage to question, averaged over the heads and normalised. With ``every`` the output also has ``attention_maps``,
+    for each layer that of its heads (B×H×P×Q). Raises EncoderError where attention cannot be read.
+    """
+    if model.config.model_type == "mnemonic" or getattr(model, "keeps_attention", False):
+        return model
+    layers = attention_layers(model) if every else attention_layers(model)[-1:]
+
+    def take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
+        model.segments = inputs.pop("segment_ids")  # the encoder does not take them
+        return arguments, inputs
+
+    def add_attention(model: nn.Module, _: tuple, output) -> None:
+        weights = [vars(layer).pop("stored").float() for layer in layers]
+        output.attention = passage_to_question(weights[-1].mean(1, keepdim=True), model.segments)[:, 0]
+        if every:
+            output.attention_maps = [passage_to_question(layer, model.segments) for layer in weights]
+
+    model.set_attn_implementation(NAME)
+    for layer in layers:
+        layer.stores = "probabilities"
+    model.keeps_attention = True
+    model.register_forward_pre_hook(take_segments, with_kwargs=True)
+    model.register_forward_hook(add_attention)
+    return model
+
+
+def passage_to_question(weights_BxHxLxL: Tensor, segment_ids: Tensor) -> Tensor:
+    """Cut the attention of passage tokens over the question's out of a window's, B×H×P×Q, and normalise its rows."""
+    at_q, q, at_p, p = text_positions(segment_ids)
+    heads, length = weights_BxHxLxL.shape[1:3]
+    rows = weights_BxHxLxL.gather(2, at_p[:, None, :, None].expand(-1, heads, -1, length))
+    block = rows.gather(3, at_q[:, None, None].expand(-1, heads, at_p.shape[1], -1))
+    block = block * (p[:, :, None] & q[:, None])[:, None]
+    return block / block.sum(-1, keepdim=True).clamp_min(1e-9)
+
+
+def keep_levels(model: nn.Module) -> nn.Module:
+    """Let the output of ``model`` have ``attentions_kept``, per layer the scores of its attention before the softmax.
+
+    They are as `attend` stores them. Raises EncoderError where they cannot be read.
+    """
+    layers = attention_layers(model, every=True)
+
+    def hand_over(model: nn.Module, _: tuple, output) -> None:
+        output.attentions_kept = tuple(vars(layer).pop("stored") for layer in layers)
+
+    model.set_attn_implementation(NAME)
+    for layer in layers:
+        layer.stores = "scores"
+    model.register_forward_hook(hand_over)
+    return model
+
+
+def attention_layers(model: nn.Module, every: bool = False) -> list[nn.Module]:
+    """Return the layers that see the whole sequence, first to last. Raises EncoderError where none of them (or not
+    ``every`` layer) computes its attention by transformers' exchangeable function."""
+    layers = [
+        module
+        for module in model.modules()
+        if type(module).__name__.endswith("Attention")
+        and not any(type(child).__name__.endswith("Attention") for child in module.children())
+        and getattr(module, "sliding_window", None) is None
+    ]
+    is_enough = len(layers) == model.config.num_hidden_layers if every else bool(layers)
+    if not is_enough or not model._supports_attention_backend:
+        kind = model.config.model_type
+        problem = f"the attention of a {kind} cannot be read, and so not be matched"
+        raise EncoderError(f"{problem}; use an encoder of BERT's kind")
+    return layers

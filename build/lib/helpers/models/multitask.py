@@ -1,0 +1,111 @@
+"""One encoder under several heads: a model of many tasks, whose single tasks are models as transformers has them."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import AutoConfig, PreTrainedConfig
+
+from helpers.errors import EncoderError
+from helpers.models.encoders import INPUTS, inputs_of, is_of_encoder, linear_layers, load_encoder, name_labels
+
+HEADS_FILE = "heads.safetensors"
+
+
+class Head(NamedTuple):
+    """What a task's head gives: logits of "spans", of the classes of "labels" (1: a score), or of "choices"."""
+
+    kind: str
+    classes: int = 2
+
+
+class MultiTask(nn.Module):
+    """Models of several tasks, by name, that share the encoder of one of them. A batch goes to its task's model (Liu et
+    al. 2019, Figure 1; He 2019, Figure 1)."""
+
+    inputs = ("task", *INPUTS)
+
+    def __init__(self, models: Mapping[str, nn.Module]):
+        super().__init__()
+        # Readers have no pooler; the encoder that all share is one that has it, if there is any.
+        shared = [model.base_model for model in models.values()]
+        self.shared = max(shared, key=lambda encoder: len(encoder.state_dict()))
+        for model in models.values():
+            setattr(model, model.base_model_prefix, self.shared)
+        self.tasks = nn.ModuleDict(models)
+
+    def forward(self, task: str, **inputs):
+        model = self.tasks[task]
+        return model(**{name: inputs[name] for name in inputs_of(model) if name in inputs})
+
+    @property
+    def config(self) -> PreTrainedConfig:
+        return self.shared.config
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Save the encoder in Hugging Face format, the heads in a file beside it. Raises OSError on a full disk."""
+        self.shared.save_pretrained(folder)
+        heads = {
+            f"{task}|{name}": tensor.contiguous()
+            for task, model in self.tasks.items()
+            for name, tensor in model.state_dict().items()
+            if not is_of_encoder(model, name)
+        }
+        save_file(heads, Path(folder) / HEADS_FILE)
+
+
+SEEDS = 10_000  # more than there are seeds
+
+
+def new_multitask(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes: int) -> MultiTask:
+    """Make a model of a pretrained encoder and new heads, which follow ``seed``; ``sizes`` go to `load_encoder`.
+
+    The heads' weights are spread by the encoder's width, as PyTorch has it: 0.02 at BERT's 768, and wider in a narrower
+    encoder, where a task of few steps would not get away from 0.
+    """
+    models = {}
+    for number, (task, head) in enumerate(heads.items()):
+        model = load_encoder(encoder, head.kind, seed=seed, classes=head.classes, **sizes)
+        torch.manual_seed(seed + SEEDS * number)  # each head's own
+        models[task] = model
+        for layer in linear_layers(model):
+            if layer.bias is not None:
+                layer.reset_parameters()
+                nn.init.zeros_(layer.bias)
+    return MultiTask(models)
+
+
+def load_multitask(folder: Path, tasks: Iterable[str]) -> MultiTask:
+    """Load some tasks of a saved model, whose configuration names its ``heads``, in evaluation mode. Raises
+    EncoderError for a task that it lacks."""
+    saved = AutoConfig.from_pretrained(folder).heads
+    if missing := [task for task in tasks if task not in saved]:
+        raise EncoderError(f"the model in {folder} has no task {missing[0]}; it has {', '.join(saved)}")
+    model = new_multitask(str(folder), {task: Head(**saved[task]) for task in tasks}, seed=0)
+    for name, tensor in load_file(folder / HEADS_FILE).items():
+        task, _, name = name.partition("|")
+        if task in tasks:
+            model.tasks[task].load_state_dict({name: tensor}, strict=False)
+    return model.eval()
+
+
+def set_dropout(model: MultiTask, encoder: float, heads: Mapping[str, float]) -> None:
+    """Set the dropout of the encoder and, by task, of the heads."""
+    for task, whole in model.tasks.items():
+        for name, module in whole.named_modules():
+            if isinstance(module, nn.Dropout):
+                module.p = encoder if is_of_encoder(whole, name) else heads[task]
+
+
+def part_of(model: MultiTask, task: str, labels: tuple[str, ...] = ()) -> nn.Module:
+    """Copy one task's model, which is a model by itself, and name its ``labels``."""
+    part = copy.deepcopy(model.tasks[task])
+    if hasattr(part, "qa_outputs") and hasattr(part.base_model, "pooler"):
+        part.base_model.pooler = None  # a reader by itself has none
+    if labels:
+        name_labels(part, list(labels))
+    return part

@@ -1,0 +1,1 @@
+"""What notebooks share, and how they are run headlessly."""

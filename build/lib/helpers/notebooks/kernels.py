@@ -1,0 +1,67 @@
+"""Kernels forked from a process that has imported everything: imports take longer than most notebooks."""
+
+import os
+from multiprocessing import context, forkserver, get_all_start_methods, set_forkserver_preload
+from uuid import uuid4
+
+from jupyter_client import AsyncKernelManager
+from jupyter_client.provisioning import LocalProvisioner
+
+from helpers.engine import end_with_parent
+
+IMPORTED = ["ipykernel.kernelapp", "helpers.notebooks.session", "helpers.papers.domains", "helpers.results.report"]
+
+
+def prepare() -> None:
+    """Start the process that kernels and workers are forked from."""
+    if "forkserver" in get_all_start_methods():
+        set_forkserver_preload(IMPORTED)
+        forkserver.ensure_running()
+
+
+class Kernel(context.ForkServerProcess if hasattr(context, "ForkServerProcess") else context.SpawnProcess):
+    """A kernel's process, with the methods of a `subprocess.Popen` that a provisioner uses."""
+
+    stdin = stdout = stderr = None
+
+    def poll(self) -> int | None:
+        return self.exitcode
+
+    def wait(self) -> int | None:
+        self.join()
+        return self.exitcode
+
+    def send_signal(self, signal: int) -> None:
+        os.kill(self.pid, signal)
+
+
+class Provisioner(LocalProvisioner):
+    """Forks kernels instead of starting a new Python."""
+
+    async def launch_kernel(self, cmd: list[str], **settings) -> dict:
+        arguments = cmd[cmd.index("-f") :]
+        self.process = Kernel(target=run_kernel, args=(arguments, dict(settings["env"]), settings.get("cwd")))
+        self.process.start()
+        self.pid, self.cwd = self.process.pid, settings.get("cwd")
+        return self.connection_info
+
+
+class KernelManager(AsyncKernelManager):
+    """Starts kernels by `Provisioner`."""
+
+    async def _async_pre_start_kernel(self, **settings) -> tuple[list[str], dict]:
+        self.kernel_id = self.kernel_id or str(uuid4())
+        self.provisioner = Provisioner(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
+        return await super()._async_pre_start_kernel(**settings)
+
+
+def run_kernel(arguments: list[str], environment: dict[str, str], folder: str | None) -> None:
+    """Run a kernel in this process, until it is told to end or the process that started it has ended."""
+    from ipykernel.kernelapp import launch_new_instance  # of no use to the process that starts kernels
+
+    os.setsid()
+    os.chdir(folder or ".")
+    os.environ.clear()
+    os.environ.update(environment)
+    end_with_parent()
+    launch_new_instance(argv=arguments)

@@ -1,0 +1,214 @@
+"""Run notebooks headlessly with papermill: all trainings first, then every notebook that changed, and the report."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+import papermill
+
+from helpers import engine, papers, paths
+from helpers.files import file_fingerprint, fingerprint, write_whole
+from helpers.models.encoders import encoder_fingerprint
+from helpers.notebooks import kernels
+from helpers.notebooks.session import (
+    ParameterError,
+    notebook_names,
+    parameters_of,
+    place_of,
+    preset_for,
+    unknown_parameter,
+)
+from helpers.presets.schema import Preset
+from helpers.results import report
+
+REPORT = "99_report"
+UNCHANGED = "done before"
+WIDGET = "application/vnd.jupyter.widget-view+json"
+QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
+
+
+class Job(NamedTuple):
+    """A notebook to run, with its parameters, its preset, and the folder of its results."""
+
+    notebook: str
+    parameters: dict[str, object]
+    preset: Preset
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.notebook} of {self.place}" if "+" in self.place else self.notebook
+
+    @property
+    def card(self) -> papers.Notebook:
+        """What the notebook's paper declares of it."""
+        return papers.card_of(self.notebook)[1]
+
+    @property
+    def output(self) -> Path:
+        """The executed notebook."""
+        return paths.notebooks(self.place) / f"{self.notebook}.ipynb"
+
+    @property
+    def running(self) -> Path:
+        """The folder of what is not in git: notebooks as far as they came, and the fingerprints of those executed."""
+        return paths.models(self.place) / "running" / self.place
+
+    def plan(self) -> engine.Plan:
+        """Make the plan of all tasks that the notebook needs."""
+        return engine.side_by_side(dict(enumerate(plan(self.preset) for plan in self.card.plans)))
+
+    def is_done(self) -> bool:
+        """Return whether the notebook was executed here from the same code, settings and data."""
+        mark = self.running / self.notebook
+        return self.output.is_file() and mark.is_file() and mark.read_text() == fingerprint_of(self)
+
+
+def make_job(notebook: str, parameters: dict[str, object]) -> Job:
+    """Make the job of a notebook, with those of the parameters that it declares. Raises ParameterError."""
+    declared = parameters_of(notebook)
+    values = {"preset": declared["preset"].default}
+    values |= {name: value for name, value in parameters.items() if name in declared}
+    place = place_of(notebook, values)
+    return Job(notebook, values, preset_for(notebook, values), place)
+
+
+def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
+    """Make a job of each notebook (all, if none is named), and one of the report for each folder of results.
+
+    Raises ParameterError for a notebook that there is not, and for a parameter that none of them has or that is of the
+    wrong type.
+    """
+    chosen = [match_notebook(Path(name).stem) for name in names] or notebook_names()
+    chosen = [name for name in chosen if name != REPORT]
+    declared = dict.fromkeys(parameter for name in [*chosen, REPORT] for parameter in parameters_of(name))
+    if unknown := [name for name in parameters if name not in declared]:
+        raise unknown_parameter(chosen[0] if len(chosen) == 1 else "the notebooks", unknown[0], declared)
+    jobs, of_report = [make_job(name, parameters) for name in chosen], make_job(REPORT, parameters)
+    places = {job.place: job for job in jobs} or {of_report.parameters.get("results") or of_report.place: of_report}
+    for place, job in places.items():
+        values = {**of_report.parameters, "preset": job.parameters["preset"]}
+        values |= {} if place == job.preset.name else {"results": place}
+        jobs.append(Job(REPORT, values, job.preset, place))
+    return jobs
+
+
+def match_notebook(name: str) -> str:
+    """Return the notebook of a name or of the number before it, such as 02. Raises ParameterError."""
+    for notebook in notebook_names():
+        if name in (notebook, notebook.partition("_")[0]):
+            return notebook
+    near = get_close_matches(name, notebook_names(), 1) or notebook_names()
+    raise ParameterError(f"no notebook {name}; there is {', '.join(near)}")
+
+
+def fingerprint_of(job: Job) -> str:
+    """Return what an executed notebook depends on: its source, the package's, parameters, preset, data and encoder.
+
+    Files count by place, size and time, since reading them takes long; the report depends on the records alone.
+    """
+    paper, _ = papers.card_of(job.notebook)
+    sources = [file for kind in ("py", "html", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
+    code = [file_fingerprint(file) for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sources)]
+    files = [*paths.results(job.place).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
+    files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
+    names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
+    hrkd, others = job.preset.hrkd, [job.preset.general, job.preset.mtdnn.large, job.preset.mnemonic.glove]
+    names += [hrkd.mnli_student, hrkd.reviews_student, *others]
+    for place in [place for name in names if name for place in paths.places(name)]:
+        files += [file for file in (place, *place.rglob("*")) if file.is_file()]
+    facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(files)]
+    return fingerprint(code, job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts)
+
+
+def run(names: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
+    """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
+
+    First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook
+    that is done already is skipped, unless ``force``. One that fails does not stop the others.
+    """
+    outcomes: dict[str, str] = {}
+    jobs = select_jobs(names, parameters)
+    for job in jobs:
+        if reason := job.card.left_out(job.preset):
+            outcomes[str(job)] = f"left out, as {reason}"
+            print(f"{job}: {outcomes[str(job)]}", flush=True)
+        elif job.notebook != REPORT and not force and job.is_done():
+            outcomes[str(job)] = UNCHANGED
+    if done := [name for name, text in outcomes.items() if text == UNCHANGED]:
+        print(f"{UNCHANGED}: {', '.join(done)}", flush=True)
+    if waiting := [job for job in jobs if str(job) not in outcomes]:
+        kernels.prepare()
+    values = engine.carry_out({str(job): job.plan() for job in waiting}, jobs[0].preset.engine)
+    for job in waiting:
+        value = values[str(job)]
+        outcomes[str(job)] = describe(value) if isinstance(value, Exception) else execute(job, force)
+        print(f"{job}: {outcomes[str(job)]}", flush=True)
+    failed = [name for name, text in outcomes.items() if text.startswith("FAILED")]
+    for job in jobs:
+        if job.notebook == REPORT and str(job) not in failed:
+            print(f"report: {os.path.relpath(paths.report(job.place))}")
+    if failed:
+        print(f"{len(failed)} of {len(outcomes)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
+    """Print for each notebook how many of its trainings and answers are done, as far as its plans are known."""
+    for job in select_jobs(names, parameters):
+        if job.notebook != REPORT and not job.card.left_out(job.preset):
+            schedule = engine.Schedule({"": job.plan()})
+            left, value = len(schedule.left), schedule.outcomes.get("")
+            more = ", and what follows from their results" if left else ""
+            state = f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
+            print(f"{job}: {describe(value) if isinstance(value, Exception) else state}")
+    return 0
+
+
+def execute(job: Job, force: bool) -> str:
+    """Execute one notebook unless it is done, export it if it is the report, and return what came of it."""
+    if not force and job.is_done():
+        return UNCHANGED
+    print(f"{job} ...", flush=True)
+    begun, mark = time.perf_counter(), fingerprint_of(job)
+    unfinished = job.running / f"{job.notebook}.{os.getpid()}.ipynb"  # stays where the notebook fails
+    try:
+        for folder in (job.running, job.output.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        execute_notebook(job.notebook, job.parameters, unfinished)
+        os.replace(unfinished, job.output)
+        if job.notebook == REPORT:
+            report.export(job.place, job.output)
+        write_whole(job.running / job.notebook, mark)
+    except papermill.PapermillExecutionError as error:
+        return f"FAILED: {error.ename}: {' '.join(error.evalue.split())[:400]} (see {os.path.relpath(unfinished)})"
+    except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
+        return describe(error)
+    return f"{time.perf_counter() - begun:.0f} s"
+
+
+def describe(error: Exception) -> str:
+    """Return a failure in words."""
+    return f"FAILED: {type(error).__name__}: {error}"
+
+
+def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> None:
+    """Execute one notebook; its copy stays without progress bars and what only this machine has."""
+    os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # this environment's kernel, before one of the user's
+    source, settings = paths.NOTEBOOKS / f"{name}.ipynb", {"kernel_name": "python3", "extra_arguments": QUIET}
+    settings |= {"kernel_manager_class": kernels.KernelManager, "progress_bar": False}
+    executed = papermill.execute_notebook(source, output, parameters, **settings)
+    for key in ("papermill", "widgets"):
+        executed.metadata.pop(key, None)
+    for cell in executed.cells:
+        cell.metadata.pop("papermill", None)
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.id = "injected"  # papermill's is another each time
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+    nbformat.write(executed, output)

@@ -1,0 +1,67 @@
+"""What a paper declares of itself. Runner, session and report know papers by their cards alone."""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from helpers import paths
+from helpers.engine import Plan
+from helpers.presets.schema import Preset
+
+Table = Callable[[Preset], Plan]  # a plan that returns the parts of a record
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure: the name of its record, and what the record says of itself."""
+
+    name: str
+    title: str
+    kind: str = "table"
+    unit: str = "F1"
+    average: bool = True  # whether a mean over its columns means anything
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """One of a paper's notebooks, with the plans whose tasks it needs done.
+
+    ``left_out`` says why a preset has nothing for it ("" where it has). One that ``shows_models`` depends on what
+    others have trained.
+    """
+
+    name: str
+    plans: tuple[Table, ...] = ()
+    left_out: Callable[[Preset], str] = lambda preset: ""
+    shows_models: bool = False
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
+
+    ``claim`` is in plain words what the paper claims foremost, and ``headline`` the artefact that has it. ``ranking``
+    is the artefact that ranks methods for a reader of README. ``settings`` are the sections of a preset that it alone
+    reads, ``examples`` those with the examples that it reads.
+    """
+
+    key: str
+    title: str
+    reference: str = ""
+    claim: str = ""
+    headline: str = "table1"
+    ranking: str = ""
+    artefacts: tuple[Artefact, ...] = ()
+    notebooks: tuple[Notebook, ...] = ()
+    settings: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ("data",)
+
+    @property
+    def name(self) -> str:
+        """The authors and the year."""
+        return self.title.partition(":")[0]
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """What the rows of its tables are, by name."""
+        return tomllib.loads((paths.PRESETS / "methods.toml").read_text(encoding="utf-8")).get(self.key, {})

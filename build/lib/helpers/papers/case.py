@@ -1,0 +1,126 @@
+"""A case study: one question as a reader sees it before and after distillation (Hu et al. 2018, Figure 3)."""
+
+import re
+
+import numpy as np
+from torch import Tensor, nn
+
+from helpers import metrics
+from helpers.batches.sequences import Windows
+from helpers.data.examples import Example
+from helpers.decoding import Prediction
+from helpers.loop import outputs
+from helpers.models.attention import keep_attention
+from helpers.models.encoders import load_tokenizer
+from helpers.presets.schema import Preset
+from helpers.reading import answer, distributions, predict, windows_over
+
+NEAR = 40  # passage tokens, those nearest to the answers, whose attention is given by layer and head
+
+Span = tuple[int, int]
+
+
+def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example]) -> tuple[Example, list[str]]:
+    """Choose an example that distillation mended; return it with notes on the choice.
+
+    Wrong is an F1 of 0, right one of 100. Where no question fits, choose among all that the reader by itself answers
+    wrong; where it answers all right, take the first.
+    """
+    windows = windows_over(preset, examples)
+    before, after = (answer(preset, [model], windows, together=True) for model in readers.values())
+    f1_before, f1_after = (metrics.score(examples, predictions).f1 for predictions in (before, after))
+    fits, broken = (f1_before == 0) & (f1_after == 100), (f1_before == 100) & (f1_after == 0)
+    changes = (
+        f"of {len(examples):,} questions distillation mended {fits.sum()} (F1 of 0 before, of 100 after) "
+        f"and broke {broken.sum()}"
+    )
+    for number in np.flatnonzero(fits):
+        spans = {"gold": examples[number].span, "confusing": before[number].span}
+        fits[number] = len(best_window(windows, number, spans)[1]) == 2
+    rule = "this is the mended question whose wrong answer was surest, of those with both answers in one window"
+    if not fits.any():
+        fits = f1_before == 0
+        rule = "no mended question has both answers in one window; this is the question with the surest wrong answer"
+    scores = np.where(fits, [prediction.score for prediction in before], -np.inf)
+    return examples[int(scores.argmax())], [rule, changes]
+
+
+def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> dict:
+    """Return what readers make of one question: a record's payload.
+
+    It has the tokens of question and passage, and the places of the gold answer and of the first reader's, where that
+    is wrong ("confusing") or no gold answer is known ("predicted"). Each reader has its answer, its attention (passage
+    × question), the same by layer and head for the tokens "near" the answers, and its probability p1(k) p2(l | k) of
+    both. One window is shown, without answers that stand elsewhere. The readers keep their attention from then on.
+    """
+    windows = windows_over(preset, [example])
+    answers = {name: answer(preset, [model], windows, together=True)[0] for name, model in readers.items()}
+    spans, first_answer = {"gold": example.span}, next(iter(answers.values()))
+    if not example.answers or metrics.answer_f1(example, first_answer.text) == 0:
+        spans["confusing" if example.answers else "predicted"] = first_answer.span
+    window, places = best_window(windows, 0, spans)
+    prefix, count, length = (int(n[0]) for n in (window.prefix_W, window.first_count_W, window.count_W))
+    ends = [token - prefix for place in places.values() for token in place] or [0]
+    distance = np.abs(np.arange(length)[:, None] - ends).min(axis=1)
+    near = np.sort(np.argsort(distance, kind="stable")[:NEAR])
+    tokens = load_tokenizer(preset.encoder).convert_ids_to_tokens(window.token_ids(0).tolist())
+    views = {}
+    for name, model in readers.items():
+        start, end = distributions(window, predict(model, window, precision=preset.training.precision))
+        probabilities = {kind: round(float(start[first] * end[last]), 4) for kind, (first, last) in places.items()}
+        ((_, _, output),) = outputs(keep_attention(model, every=True), window, precision=preset.training.precision)
+        views[name] = {
+            "answer": answers[name].text,
+            "attention": to_numbers(output.attention[0, :length, :count], 3),
+            "layers": [to_numbers(layer[0, :, near, :count], 2) for layer in output.attention_maps],
+            "probabilities": probabilities,
+        }
+    return {
+        "question": tokens[len(window.template.before) :][:count],
+        "passage": tokens[prefix:][:length],
+        "near": near.tolist(),
+        "answers": {kind: [first - prefix, last - prefix] for kind, (first, last) in places.items()},
+        "gold": list(example.answers),
+        "readers": views,
+    }
+
+
+def to_numbers(attention: Tensor, digits: int) -> list:
+    return attention.float().cpu().numpy().round(digits).tolist()
+
+
+def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -> tuple[Windows, dict[str, Span]]:
+    """Choose the example's window that holds most of the spans, and among equals one that holds the first span.
+
+    Spans are in characters of the passage. Returns the window, and first and last token of the spans in it.
+    """
+    held: dict[int, dict[str, Span]] = {}
+    for window in map(int, np.flatnonzero(windows.example_W == example)):
+        held[window], begin = {}, windows.prefix_W[window]
+        for name, span in spans.items():
+            first, last = map(int, windows.positions(window, span)) if span else (-1, -1)
+            if begin <= first <= last < begin + windows.count_W[window]:
+                held[window][name] = first, last
+    number = max(held, key=lambda window: (len(held[window]), next(iter(spans)) in held[window]))
+    return windows.select(np.array([number])), held[number]
+
+
+def read(
+    preset: Preset, model: nn.Module, example: Example, no_answer: bool
+) -> tuple[Prediction, list[tuple[str, float]]]:
+    """Answer a question; return the words of its passage too, each with the probability that the answer holds it.
+
+    These come from the window that holds the answer: words that it leaves out have 0.
+    """
+    windows = windows_over(preset, [example])
+    (prediction,) = answer(preset, [model], windows, no_answer)
+    window, _ = best_window(windows, 0, {"answer": prediction.span})
+    prefix, count = int(window.prefix_W[0]), int(window.count_W[0])
+    logits = predict(model, window, precision=preset.training.precision)
+    words = [*re.finditer(r"\S+", example.context)]
+    characters = window.rows[0].chars[:, 0]
+    word_of_token = np.searchsorted([word.start() for word in words], characters, side="right") - 1
+    sides = (side[prefix:][:count] for side in distributions(window, logits))
+    starts, ends = (np.bincount(word_of_token, side, len(words)) for side in sides)
+    shares = np.clip(np.cumsum(starts) - np.cumsum(ends) + ends, 0, 1)  # started here or before, not ended before
+    return prediction, [(word.group(), float(share)) for word, share in zip(words, shares, strict=True)]

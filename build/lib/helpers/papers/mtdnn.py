@@ -1,0 +1,291 @@
+"""MtDNN: a reader of SQuAD 2.0 that trains on other tasks as well (He 2019, "Multi-Task Deep Neural Networks for
+Generalized Text Understanding")."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from helpers import metrics
+from helpers.batches.plans import Epochs, Turn, weighted
+from helpers.data.examples import Example
+from helpers.engine import Plan
+from helpers.multitask import MultiTaskTraining, Reply, answers_above, choose_head, examples_of, threshold
+from helpers.papers import shared
+from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers.shared import Models
+from helpers.presets.schema import Preset
+from helpers.results.records import Claim, Number, Record, Score
+
+QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple choice, sentence classification
+LARGER = ", larger"  # behind the rows of Table 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reader(MultiTaskTraining):
+    """The training of a reader by weighted stochastic batch selection (section 3.3; Algorithm 1 of the appendix).
+
+    The task of the next batch is drawn with probability weight / sum of ``weights``. An epoch ends with the questions,
+    the first of ``tasks``. Their batches come in the same order whatever other tasks there are.
+    """
+
+    weights: dict[str, float]  # by task
+
+    def turns(self, epochs: Mapping[str, Epochs]) -> Iterator[list[Turn]]:
+        return weighted(epochs, self.weights, epoch_of=self.tasks[0], seed=self.seed)
+
+
+def name_reader(preset: Preset, seed: int, label: str, beside: list[str], weight: float) -> Reader:
+    """Name a reader whose batches are questions with probability ``weight``, else one of the tasks ``beside``.
+
+    It is selected by its questions.
+    """
+    tasks, dropout = (find_question_task(preset), *beside), preset.mtdnn.dropout
+    parts = {"seed": seed, "tasks": tasks, "selected_by": tasks[:1]}
+    parts |= {"dropout": dropout, "head_dropout": dict.fromkeys(tasks, dropout)}
+    parts["weights"] = {tasks[0]: weight if beside else 1.0} | {task: (1 - weight) / len(beside) for task in beside}
+    if beside:
+        label = f"{label}, weight {weight:g}"
+    return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
+
+
+def find_question_task(preset: Preset) -> str:
+    """Return the task of questions about passages: the preset's first domain."""
+    return next(iter(preset.data.domains))
+
+
+def group_tasks(preset: Preset) -> dict[str, list[str]]:
+    """Group the tasks beside the questions by row of Table 2. Where all are of one kind, `BOTH` is their row."""
+    tasks = {CHOICES: [], SENTENCES: []}
+    for task in preset.tasks.tasks:
+        tasks[CHOICES if choose_head(preset, task).kind == "choices" else SENTENCES].append(task)
+    return {QA: [], **(tasks if all(tasks.values()) else {}), BOTH: [*tasks[CHOICES], *tasks[SENTENCES]]}
+
+
+def name_row(weight: float) -> str:
+    """Return the paper's name for a row of Table 1."""
+    return f"QA({weight:g})+MCC+SC"
+
+
+def list_weights(preset: Preset) -> list[float]:
+    """List the weights of Table 1, including the weight of the other tables."""
+    return sorted({*preset.mtdnn.weights, preset.mtdnn.weight})
+
+
+def name_rows(preset: Preset, larger: Preset | None, seed: int) -> dict[str, Reader]:
+    """Name the readers of a seed: Table 1 varies the weight, Table 2 the tasks, Table 3 has ``larger``'s encoder."""
+    beside = group_tasks(preset)
+
+    def row(name: str, weight: float = preset.mtdnn.weight, preset: Preset = preset) -> Reader:
+        return name_reader(preset.drawn(seed), seed, name, beside[name], weight)
+
+    table1 = {name_row(weight): row(BOTH, weight) for weight in list_weights(preset)}
+    table2 = {name: row(name) for name in beside}
+    table3 = {f"{name}{LARGER}": row(name, preset=larger) for name in (QA, BOTH) if larger}
+    return table1 | table2 | table3
+
+
+class Replies(NamedTuple):
+    """A reader's replies to its test questions, and the threshold with the best F1 on its validation questions."""
+
+    examples: list[Example]
+    replies: list[Reply]
+    limit: float
+
+    def answers(self) -> list[str]:
+        """Return the answers: "" where "no answer" scores above the best span by more than the threshold."""
+        return answers_above(self.replies, self.limit)
+
+
+def test_readers(preset: Preset) -> Plan:
+    """Train the readers of all tables and have them reply. Returns `Models`, and `Replies` by row and seed."""
+    encoders = {"": preset.encoder} | ({LARGER: preset.mtdnn.large} if preset.mtdnn.large else {})
+    encoded = {name: preset.model_copy(update={"encoder": encoder}) for name, encoder in encoders.items()}
+    started = yield {name: shared.start_from_general(each) for name, each in encoded.items()}
+    preset, larger = started[""], started.get(LARGER)
+    models, tested, task = Models(preset), {}, find_question_task(preset)
+    for seed in range(preset.seeds):
+        for row, model in name_rows(preset, larger, seed).items():
+            models.add(row, seed, {task: model})
+    predictions = yield {part: shared.predict_part(models, part) for part in ("valid", "test")}
+    for cell, predicted in predictions["test"].items():
+        limit = threshold(predicted.preset, task, predictions["valid"][cell].values()[task])  # section 3.1.5
+        tested[cell] = Replies(examples_of(predicted.preset, task, "test"), predicted.values()[task], limit)
+    return models, tested
+
+
+def percent_unanswerable(tested: dict[tuple[str, int], Replies]) -> float:
+    """Return the share of test questions without an answer, in percent."""
+    return 100 * float(np.mean([not example.answers for cell in tested.values() for example in cell.examples]))
+
+
+ALL = "all questions"
+
+
+def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA) -> Plan:
+    """Make Tables 1 to 3: F1 and EM of readers, by the name in the table, of questions with an answer and without."""
+    models, tested = yield from test_readers(preset)
+    cells = {}
+    for (name, row), seed in product(rows.items(), range(preset.seeds)):
+        examples = tested[row, seed].examples
+        scores = metrics.score(examples, tested[row, seed].answers())
+        for column, part in {ALL: scores, **metrics.split_by_answerability(examples, scores)}.items():
+            cells[name, column, seed] = part
+    never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
+    facts = {"claims": claims, "notes": [*make_notes(preset), never], "training_seconds": models.seconds}
+    return {**shared.f1_and_em(cells), **facts, "baselines": [baseline]}
+
+
+def table1(preset: Preset) -> Plan:
+    """Make Table 1: questions drawn more or less often, and questions alone."""
+    weight, least, alone = preset.mtdnn.weight, list_weights(preset)[0], "QA(1.0)"
+    others = [(f"{least:g}", name_row(least))] * (weight > least) + [("all", alone)]
+    text = f"taking {weight:g} of the batches from the questions is better than"
+    claims = [
+        Claim(text=f"{text} {name}", above=name_row(weight), below=row, columns=[ALL], primary=number == 0)
+        for number, (name, row) in enumerate(others)
+    ]
+    rows = {name_row(weight): name_row(weight) for weight in list_weights(preset)} | {alone: QA}
+    return (yield from make_table(preset, rows, claims, alone))
+
+
+def figure3(table: Record) -> dict:
+    """Make Figure 3 of the record of Table 1: scores by the weight of the questions."""
+
+    def point(number: Number) -> Number:
+        weight = float(number.method.partition("(")[2].partition(")")[0])
+        return number.model_copy(update={"method": number.metric, "metric": None, "x": weight})
+
+    rows = {score.method for score in table.scores}
+    return {
+        "scores": [point(score) for score in table.scores if score.column == ALL],
+        "paper": [point(number) for number in table.paper if number.method in rows],
+        "unit": "F1 or EM",
+        "payload": {"x": "probability that a batch is of questions"},
+    }
+
+
+def table2(preset: Preset) -> Plan:
+    """Make Table 2: which tasks beside the questions."""
+    rows = {row: row for row in group_tasks(preset)}
+    claims = [shared.state_better(BOTH, row, columns=[ALL], primary=row == QA) for row in rows if row != BOTH]
+    return (yield from make_table(preset, rows, claims))
+
+
+def figure4(table: Record) -> dict:
+    """Make Figure 4 of the record of Table 2: its F1."""
+    scores, paper = ([score for score in part if score.metric == "F1"] for part in (table.scores, table.paper))
+    return {"scores": scores, "paper": paper, "examples": table.examples}
+
+
+def table3(preset: Preset) -> Plan:
+    """Make Table 3: Table 2's first and last row with a larger encoder; nothing where the preset names none."""
+    if not preset.mtdnn.large:
+        return {}
+    claims = [shared.state_better(BOTH, QA, columns=[ALL], primary=True)]
+    return (yield from make_table(preset, {row: f"{row}{LARGER}" for row in (QA, BOTH)}, claims))
+
+
+def thresholds(preset: Preset) -> Plan:
+    """Compute F1 where ever more test questions are left without an answer, likeliest first (not in the paper)."""
+    _, tested = yield from test_readers(preset)
+    scores = []
+    for row, seed in product((QA, BOTH), range(preset.seeds)):
+        examples, replies, _ = tested[row, seed]
+        order = np.argsort([-reply.null_difference for reply in replies], kind="stable")
+        for share in range(0, 101, 10):  # percent of the questions
+            none = {*order[: round(share / 100 * len(order))]}
+            texts = ["" if number in none else reply.best_text for number, reply in enumerate(replies)]
+            value = float(metrics.score(examples, texts, no_answer=True).f1.mean())
+            scores.append(Score(method=row, column=ALL, seed=seed, value=value, x=share))
+    notes = [f"{percent_unanswerable(tested):.0f} % of the questions have none"]
+    return {"scores": scores, "payload": {"x": "% of the questions left without an answer"}, "notes": notes}
+
+
+KINDS = ("now answered", "now none", "longer", "shorter", "another")  # of changes in the answers (section 5)
+OUTCOMES = ("better", "worse")
+SHOWN = 3  # cases of each kind
+
+
+def classify_change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
+    """Classify an answer beside the one ``before`` by `KINDS` and, by F1, `OUTCOMES`; None where F1 is the same."""
+    old, new = (metrics.answer_f1(example, text, no_answer=no_answer) for text in (before, after))
+    if old == new:
+        return None
+    normalize = metrics.choose_normalizer(example.context)
+    before, after = (f" {normalize(text)} " for text in (before, after))  # whole words between spaces
+    if not before.strip() or not after.strip():
+        kind = "now answered" if after.strip() else "now none"
+    else:
+        kind = "longer" if before in after else "shorter" if after in before else "another"
+    return kind, "better" if new > old else "worse"
+
+
+def answers(preset: Preset) -> Plan:
+    """Count how answers differ from those of the reader of questions alone, with the first cases of each kind."""
+    _, tested = yield from test_readers(preset)
+    no_answer, rows = preset.data.may_be_unanswerable(find_question_task(preset)), list(group_tasks(preset))[1:]
+    texts, scores = {cell: replies.answers() for cell, replies in tested.items()}, []
+    for row, seed in product(rows, range(preset.seeds)):
+        answered = zip(tested[row, seed].examples, texts[QA, seed], texts[row, seed], strict=True)
+        changes = [classify_change(*each, no_answer) for each in answered]
+        for outcome, kind in product(OUTCOMES, KINDS):
+            share = 100 * changes.count((kind, outcome)) / len(changes)
+            scores.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=share))
+    cases = {f"{kind}: {outcome}": [] for kind, outcome in product(KINDS, OUTCOMES)}
+    for example, before, after in zip(tested[BOTH, 0].examples, texts[QA, 0], texts[BOTH, 0], strict=True):
+        if changed := classify_change(example, before, after, no_answer):
+            expected = " / ".join(dict.fromkeys(example.answers)) or "no answer"
+            case = {"question": example.question, "expected": expected, QA: before or "-", BOTH: after or "-"}
+            cases[": ".join(changed)].append(case)
+    shown = {name: of_kind[:SHOWN] for name, of_kind in cases.items()}
+    return {"scores": scores, "payload": {"cases": shown}, "notes": make_notes(preset)}
+
+
+def make_notes(preset: Preset) -> list[str]:
+    """State how the rows were made."""
+    task, loop = find_question_task(preset), preset.training
+    sizes = ", ".join(f"{name} {len(examples_of(preset, name, 'train')):,}" for name in [task, *preset.tasks.tasks])
+    return [
+        *shared.state_general(preset),
+        f"epochs of the questions: {loop.epochs:g}; {loop.optimizer}, learning rate {loop.learning_rate:g}, batches of "
+        f"{loop.batch_size}, dropout {preset.mtdnn.dropout:g}",
+        "a question has no answer where that is likelier by more than a threshold that was chosen on validation",
+        f"training examples: {sizes}",
+    ]
+
+
+def keep(preset: Preset, folder: str, table: Record) -> Plan:
+    """Copy the reader with all tasks that is best on validation, task by task, with a README.md of Table 2's record."""
+    models, tested = yield from test_readers(preset)
+    _, model = shared.choose_best(models, BOTH)[find_question_task(preset)]
+    save = partial(Reader.save_task, null_threshold=tested[BOTH, model.seed].limit)
+    for task, head in model.heads().items():
+        shared.keep_models({task: (BOTH, model)}, folder, table, shared.USES[head.kind], save)
+
+
+ABSENT = "the preset names no tasks beside the questions"
+CARD = Paper(
+    key="mtdnn",
+    title="He 2019: MtDNN for SQuAD 2.0",
+    claim="A reader of SQuAD 2.0 answers better where it trains on other tasks as well",
+    headline="table2",
+    artefacts=(
+        Artefact("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
+        Artefact("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),
+        Artefact("table2", "MtDNN, Table 2: which tasks help", average=False),
+        Artefact("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
+        Artefact("table3", "MtDNN, Table 3: a larger encoder", average=False),
+        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False),
+        Artefact("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
+    ),
+    notebooks=(
+        Notebook("15_mtdnn_main", (table1, table2, table3), lambda p: "" if p.tasks.tasks else ABSENT),
+        Notebook("16_mtdnn_answers", (answers, thresholds), lambda p: "" if p.tasks.tasks else ABSENT),
+    ),
+    settings=("mtdnn", "tasks"),
+    examples=("data", "tasks"),
+)

@@ -1,0 +1,150 @@
+"""HRKD's students: what their ratios say (Tables 5 and 6 of Dong et al. 2021), what they cost, and what they keep."""
+
+from functools import partial
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import torch
+
+from helpers import papers
+from helpers.data.load import label_names, load_texts
+from helpers.engine import Plan
+from helpers.loop import training_device
+from helpers.papers import hrkd, shared
+from helpers.papers.hrkd import CORPORA, HRKD, OURS, RELATIONS, Student
+from helpers.presets.schema import Preset
+from helpers.results.records import Claim, Score
+from helpers.texts import mean_tokens, predict
+
+SAME, DIFFERENT = "same label", "different labels"
+NOISE = (
+    "the weights are those of the released method: noise of the dropout in a graph that is never trained. The shares "
+    "of levels come from matrices that keep their first weights"
+)
+
+
+def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute what a trained student's relations say of batches of one test text per domain, the N-th of each.
+
+    Returns ratios N×V×D, shares N×D×V×V (the last axis: of levels in the graph of a level), and labels N×D.
+    """
+    learner = student.restore()
+    sequences = [student.sequences("test", domain) for domain in student.domains]
+    sequences = [texts.select(np.arange(min(map(len, sequences)))) for texts in sequences]
+    means_NxVxDxF = np.stack([mean_tokens(learner.student, texts, "fp32") for texts in sequences], axis=2)
+    torch.manual_seed(student.seed)  # dropout in the graph is always on
+    with torch.inference_mode():
+        levels = torch.as_tensor(means_NxVxDxF, device=training_device()).unbind(1)
+        levels = learner.project(levels) if learner.relations.projected else levels  # linear, so it may follow the mean
+        outputs = map(learner.relations, torch.stack(levels, 1))
+        ratios, shares = (torch.stack(values).cpu().numpy() for values in zip(*outputs, strict=True))
+    return ratios, shares, np.stack([texts.labels["label"] for texts in sequences], 1)
+
+
+def average_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, float]:
+    """Average the absolute difference of two domains' values where their texts have the same label, and where not.
+
+    Each pair of domains counts alike, so that domains that differ anyhow are not taken for labels that do.
+    """
+    gaps: dict[str, list[float]] = {SAME: [], DIFFERENT: []}
+    for one, other in combinations(range(labels_NxD.shape[1]), 2):
+        gaps_N = np.abs(values_NxVxD[:, :, one] - values_NxVxD[:, :, other]).mean(1)
+        alike_N = labels_NxD[:, one] == labels_NxD[:, other]
+        if alike_N.any() and not alike_N.all():  # a pair without both kinds says nothing
+            gaps[SAME].append(gaps_N[alike_N].mean())
+            gaps[DIFFERENT].append(gaps_N[~alike_N].mean())
+    return {kind: float(np.mean(values)) for kind, values in gaps.items() if values}
+
+
+def table5(preset: Preset) -> Plan:
+    """Make Table 5: ratios of texts of which all but one have the same label. It has the claim about all texts."""
+    models, scores = (yield from hrkd.train(preset, "reviews", (OURS,))), []
+    values = [compute_ratios(models.first(OURS, seed)) for seed in range(preset.seeds)]
+    for seed, (ratios, shares, labels) in enumerate(values):
+        flat_shares = shares.reshape(*labels.shape, -1).transpose(0, 2, 1)
+        for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
+            gaps = average_gaps(of_domains, labels).items()
+            scores += [Score(method=row, column=column, seed=seed, value=100 * gap) for row, gap in gaps]
+    text = "the ratios of texts with the same label are nearer to each other"
+    claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
+    parts = show_place(models.first(OURS, 0), "table5", len(preset.reviews.domains) - 1, *values[0])
+    note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
+    return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], note]}
+
+
+def table6(preset: Preset) -> Plan:
+    """Make Table 6: ratios of texts of which half have one label."""
+    student = (yield from hrkd.train(preset, "reviews", (OURS,))).first(OURS, 0)
+    return show_place(student, "table6", (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
+
+
+def show_place(
+    student: Student, table: str, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray
+) -> dict:
+    """Show the texts at the first place of the domains' test parts where about ``same`` of them have the last label.
+
+    That is "positive", as in the paper's tables. Panels have in percent the weight of each domain by level, ours and
+    the paper's, and the shares of the levels in each domain's graphs.
+    """
+    names, domains = label_names(student.texts), load_texts(student.texts)
+    count_N = (labels_NxD == len(names) - 1).sum(1)
+    place = int(np.abs(count_N - same).argmin())
+    rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
+    texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
+    levels = ["embeddings", *(f"layer {layer}" for layer in range(1, ratios.shape[1]))]
+    printed = pd.DataFrame(number.model_dump() for number in papers.printed(f"hrkd/{table}_ratios"))
+    printed = printed.pivot_table("value", "method", "column", sort=False) / 100
+    frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels), "the paper's": printed}
+    for row, shares_VxV in zip(rows, np.where(np.tri(len(levels)), shares[place], np.nan), strict=True):
+        frames[row] = pd.DataFrame(shares_VxV, [f"graph of {level}" for level in levels], levels)
+    panels = {
+        title: {name: line.dropna().to_dict() for name, line in (100 * frame).round(1).iterrows()}
+        for title, frame in frames.items()
+    }
+    note = f"text {place + 1} of each test part: the first where {count_N[place]} of {len(rows)} are {names[-1]}"
+    return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note, NOISE]}
+
+
+def ratios(preset: Preset) -> Plan:
+    """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
+    models, scores = (yield from hrkd.train(preset, "reviews", RELATIONS)), []
+    for row, seed in product(models.by_row, range(preset.seeds)):
+        result = models.first(row, seed).result()
+        for step, _, details in result["validation"]:
+            if "ratios" in details:
+                moved, x = measure_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
+                scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
+    return {"scores": scores, "payload": {"x": "% of the training"}, "notes": hrkd.make_notes(preset, "reviews")}
+
+
+def measure_moved(ratios_VxD: np.ndarray) -> float:
+    """Return the percentage of a level's weight that separates the ratios from equal ones, averaged over levels."""
+    return float(50 * np.abs(ratios_VxD - 1 / ratios_VxD.shape[1]).sum(1).mean())
+
+
+def compression(preset: Preset) -> Plan:
+    """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
+    parts, scores = (yield from hrkd.compute_accuracies(preset, "reviews", (HRKD, OURS))), []
+    models, accuracy = (yield from hrkd.train(preset, "reviews", (HRKD, OURS))), hrkd.average_accuracies(parts)
+    for seed in range(preset.seeds):
+        pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
+        texts = pair[HRKD].sequences("test")
+        texts = texts.select(np.linspace(0, len(texts) - 1, min(64, len(texts))).astype(int))
+        files = {row: model.saved().glob("*.safetensors") for row, model in pair.items()}
+        loaded = {row: model.load() for row, model in pair.items()}
+        values = {
+            "accuracy": {row: accuracy[row, seed] for row in pair},
+            "% of the teacher's accuracy": {OURS: 100 * accuracy[OURS, seed] / accuracy[HRKD, seed]},
+            "thousand parameters": {row: model.result()["parameters"] / 1000 for row, model in pair.items()},
+            "MB": {row: sum(file.stat().st_size for file in files[row]) / 1e6 for row in pair},
+        }
+        for size, how in {1: "one at a time", 32: "32 at a time"}.items():
+            work = {row: partial(predict, model, texts, "fp32", batch_size=size) for row, model in loaded.items()}
+            seconds = shared.time_in_turns(work, repeats=3)
+            values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
+            values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
+        cell = {"column": CORPORA["reviews"], "seed": seed}
+        for metric, by_row in values.items():
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in by_row.items()]
+    return {"scores": scores, "notes": [*parts["notes"], f"times are for {len(texts)} texts"]}

@@ -1,0 +1,364 @@
+"""What the papers' tables share: rows of trained models, the answers of readers, scores, costs, notes."""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from timeit import timeit
+
+import numpy as np
+import pandas as pd
+
+from helpers import metrics, paths
+from helpers.data.load import load, load_domains
+from helpers.data.question_types import QUESTION_TYPES, by_type
+from helpers.data.sets import load_adversarial, question_set
+from helpers.engine import Plan
+from helpers.files import write_whole
+from helpers.multitask import Predictions
+from helpers.paths import public_name
+from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
+from helpers.reading import Answers, GoldProbability, Reader
+from helpers.results import records
+from helpers.results.records import Cell, Claim, Record, Score
+from helpers.task import Task
+from helpers.trainings import Training, trainings_of
+
+Members = tuple[Training, ...]  # one model, or those of an ensemble
+Texts = dict[Cell, tuple[str, list[list[str]]]]  # by cell: a set of questions, and the answers of one reader or more
+
+
+@dataclass
+class Models:
+    """The trained models of a table by row, seed and domain.
+
+    ``needs`` has the trainings that a row needs for a seed besides the history of its models, such as rejected ones.
+    ``notes`` state what came before all of them.
+    """
+
+    preset: Preset
+    notes: list[str] = field(default_factory=list)
+    by_row: dict[str, dict[int, dict[str, Members]]] = field(default_factory=dict)
+    needs: dict[tuple[str, int], list[Training]] = field(default_factory=dict)
+
+    def add(self, row: str, seed: int, models: dict[str, Training | Members], needs: Iterable[Training] = ()) -> None:
+        """Add one seed of a row: a model, or an ensemble, for each domain."""
+        members = {name: model if isinstance(model, tuple) else (model,) for name, model in models.items()}
+        self.by_row.setdefault(row, {})[seed] = members
+        self.needs[row, seed] = list(needs)
+
+    def __iter__(self) -> Iterator[tuple[str, str, int, Members]]:
+        """Iterate over row, domain, seed and models."""
+        for row, seeds in self.by_row.items():
+            for seed, models in seeds.items():
+                yield from ((row, domain, seed, members) for domain, members in models.items())
+
+    def first(self, row: str, seed: int) -> Training:
+        """Return a row's first model: the only one where its domains share one."""
+        return next(iter(self.by_row[row][seed].values()))[0]
+
+    def trainings(self, row: str, seed: int) -> list[Training]:
+        """List the trainings that one seed of a row needs if it is trained by itself."""
+        return trainings_of(*(model for m in self.by_row[row][seed].values() for model in m), *self.needs[row, seed])
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all trainings, each counted once, whenever they ran."""
+        return add_up_seconds(model for row, seed in self.needs for model in self.trainings(row, seed))
+
+
+def name_general_reader(preset: Preset) -> Reader:
+    """Name the reader of the preset's ``general`` questions, one for all seeds."""
+    file = paths.find(preset.general)
+    place = str(file.resolve()) if preset.data.source == "files" and file.exists() else preset.general
+    changes = {"domains": {GENERAL: place}, "train_size": preset.general_size, "train_share": 1.0}
+    alone = preset.changed("data", **changes, adversarial=None, narrative="", unanswerable=False)
+    alone = alone.changed("training", epochs=preset.general_epochs or preset.training.epochs)
+    return Reader(preset=alone, label="general reader", seed=0, domains=(GENERAL,), selected_by=(GENERAL,))
+
+
+def start_from_general(preset: Preset) -> Plan:
+    """Return the preset whose encoder is that of its general reader; the preset itself where it has none.
+
+    So every reader starts from one that has read before, as BERT has (not in the papers).
+    """
+    if not preset.general:
+        return preset
+    yield [reader := name_general_reader(preset)]
+    return preset.model_copy(update={"encoder": str(reader.saved()), "random_layers": 0})
+
+
+def state_general(preset: Preset) -> list[str]:
+    """State what the general reader learned; nothing where the preset has none."""
+    if not preset.general:
+        return []
+    reader = name_general_reader(preset)
+    number, name = len(load(reader.preset.data, GENERAL).train), public_name(preset.general)
+    return [f"every encoder first learned {number:,} questions of {name}: {reader.best:.1f} F1 on validation questions"]
+
+
+def add_up_seconds(tasks: Iterable[Task]) -> float:
+    """Add up the seconds of all distinct trainings among tasks and what they need, whenever they ran."""
+    return sum(training.result()["seconds"] for training in trainings_of(*tasks))
+
+
+def tabulate_costs(models: Models) -> pd.DataFrame:
+    """Tabulate what each row costs with its first seed.
+
+    Columns are the optimiser steps of one tested model from the pretrained encoder on, stage by stage and together, and
+    the trainings, steps and minutes of all models that the row needs, teachers and rejected ones included.
+    """
+    table = {}
+    for row, seeds in models.by_row.items():
+        histories = [_stages(model) for members in seeds[0].values() for model in members]
+        needed = [training.result() for training in models.trainings(row, 0)]
+        table[row] = {
+            "stages of a model": " + ".join(f"{steps:,}" for steps in max(histories, key=len)),
+            "steps of a model": max(map(sum, histories)),
+            "trainings": len(needed),
+            "steps in all": sum(result["steps"] for result in needed),
+            "minutes": round(sum(result["seconds"] for result in needed) / 60, 1),
+        }
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def _stages(model: Training) -> list[int]:
+    return [*(_stages(model.start) if model.start else []), model.result()["steps"]]
+
+
+def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, together: bool = False) -> Plan:
+    """Have readers answer sets of questions, given by cell. Returns `Texts`.
+
+    Several readers answer from the mean of their distributions, and with ``together`` a single one too, otherwise from
+    its logits.
+    """
+    groups: dict[tuple, list[Cell]] = {}  # the same readers answer all their sets at once
+    for cell, (readers, _) in cells.items():
+        groups.setdefault((cell[2], *(reader.key for reader in readers)), []).append(cell)
+    tasks = {}
+    for (seed, *_), group in groups.items():
+        readers, sets = cells[group[0]][0], tuple(dict.fromkeys(cells[cell][1] for cell in group))
+        label = f"answers of {', '.join(reader.label for reader in readers)}"
+        facts = {"readers": readers, "sets": sets, "together": together or len(readers) > 1}
+        tasks |= dict.fromkeys(group, Answers(preset=preset.drawn(seed), label=label, **facts))
+    yield tasks.values()
+    return {cell: (name, [tasks[cell].texts()[name]]) for cell, (_, name) in cells.items()}
+
+
+def score_cells(preset: Preset, texts: Texts) -> dict[Cell, metrics.Scores]:
+    """Score each question of each cell, averaged over its readers; see `metrics.adversarial_scores`."""
+    cells = {}
+    for cell, (name, answers) in texts.items():
+        examples = question_set(preset.drawn(cell[2]).data, name)
+        scores = [metrics.adversarial_scores(examples, metrics.score(examples, of_reader)) for of_reader in answers]
+        em, f1 = np.mean([score.em for score in scores], axis=0), np.mean([score.f1 for score in scores], axis=0)
+        cells[cell] = metrics.Scores(em, f1)
+    return cells
+
+
+def average_f1(preset: Preset, texts: Texts) -> dict[Cell, float]:
+    """Average F1 over the questions of each cell."""
+    return {cell: float(scores.f1.mean()) for cell, scores in score_cells(preset, texts).items()}
+
+
+def test_f1(preset: Preset, readers: dict[tuple, Training]) -> Plan:
+    """Return F1 of readers on test questions, by the same keys, whose second part is the seed, the last the domain."""
+    cells = {(key, key[-1], key[1]): ((reader,), f"test/{key[-1]}") for key, reader in readers.items()}
+    f1 = average_f1(preset, (yield from answer_sets(preset, cells)))
+    return {key: value for (key, *_), value in f1.items()}
+
+
+def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
+    """Make parts of a record: F1 of every cell with every question's, and EM as a second metric."""
+    parts = records.make_scores({cell: scores.f1 for cell, scores in cells.items()}, "F1")
+    parts["scores"] += records.make_scores({cell: scores.em for cell, scores in cells.items()}, "EM")["scores"]
+    return parts
+
+
+def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Plan:
+    """Make parts of a record: F1 of every model on sets of questions; ``columns`` names a domain's by column."""
+    cells = {
+        (row, column, seed): (members, name)
+        for row, domain, seed, members in models
+        for column, name in columns(domain).items()
+    }
+    scored = score_cells(models.preset, (yield from answer_sets(models.preset, cells)))
+    parts = records.make_scores({cell: scores.f1 for cell, scores in scored.items()})
+    return {**parts, "training_seconds": models.seconds}
+
+
+def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
+    """Tabulate the first test questions of each domain with a row's answers, first seed, beside those expected."""
+    cells = {(row, domain, 0): (members, f"test/{domain}") for domain, members in models.by_row[row][0].items()}
+    lines = []
+    for (_, domain, _), (name, (answers,)) in (yield from answer_sets(models.preset, cells)).items():
+        for example, text in zip(question_set(models.preset.drawn(0).data, name)[:number], answers, strict=False):
+            expected = " / ".join(example.answers) or "no answer"
+            lines.append({"domain": domain, "question": example.question, "answer": text, "expected": expected})
+    return pd.DataFrame(lines)
+
+
+def predict_part(models: Models, part: str = "test", rows: Iterable[str] = (), tasks: Iterable[str] = ()) -> Plan:
+    """Have models of several tasks predict a part of some tasks, or of all. Returns `Predictions` by row and seed."""
+    predictions = {}
+    for row, seeds in models.by_row.items():
+        for seed, of_tasks in seeds.items() if not rows or row in rows else ():
+            predictions[row, seed] = Predictions(
+                preset=models.first(row, seed).preset,
+                label=f"predictions of {row}, seed {seed}, {part}",
+                models={task: of_tasks[task] for task in tasks or of_tasks},
+                part=part,
+            )
+    yield predictions.values()
+    return predictions
+
+
+def tabulate_gold_probabilities(models: Models, row: str) -> Plan:
+    """Tabulate the probability that a row's readers give to right answers, by domain; means over seeds."""
+    tasks = [
+        GoldProbability(preset=reader.preset, label=f"gold probability of {reader.label}", reader=reader, domain=domain)
+        for readers in models.by_row[row].values()
+        for domain, (reader,) in readers.items()
+    ]
+    yield tasks
+    rows = [{"domain": task.domain, **task.result(), "validation F1": task.reader.best} for task in tasks]
+    names = {"train": "training questions", "valid": "validation questions"}
+    return pd.DataFrame(rows).drop(columns="files").rename(columns=names).groupby("domain", sort=False).mean()
+
+
+def show_misleading_sentence(data: DataSettings) -> pd.DataFrame:
+    """Show the first adversarial question with the sentence that is added to its passage, where there is one."""
+    if not (sets := load_adversarial(data)):
+        return pd.DataFrame()
+    variant = next(example for example in sets["AddSent"] if example.id != example.group)
+    clean = next(example for example in sets["clean"] if example.group == variant.group)
+    added = variant.context.removeprefix(clean.context).strip()
+    row = {"question": variant.question, "answer": " / ".join(variant.answers), "added": added}
+    return pd.DataFrame.from_dict(row, orient="index", columns=[""])
+
+
+def count_examples(settings: TextsSettings | TasksSettings) -> list[Score]:
+    """Count the examples of each part of every domain or task (Table 1 of HRKD and of MT-DNN)."""
+    columns = {"#Train": "train", "#Dev": "valid", "#Test": "test"}
+    return [
+        Score(method=name, column=column, seed=0, value=len(getattr(domain, part)))
+        for name, domain in load_domains(settings).items()
+        for column, part in columns.items()
+    ]
+
+
+def state_better(above: str, below: str, verb: str = "is better than", on: str = "", **parts) -> Claim:
+    """State that one row beats another; "- ATT" is called the method "itself without ATT"."""
+    named = f"itself without {below.lstrip('- ')}" if below.startswith("-") else below
+    return Claim(text=f"{above} {verb} {named}{on}", above=above, below=below, **parts)
+
+
+def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> str:
+    """State the number of training examples per domain."""
+    sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(settings).items())
+    return f"training {examples}: {sizes}"
+
+
+def time_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Time pieces of work in turns after a warm-up; return the median of ``repeats`` in seconds."""
+    turns = [[timeit(function, number=1) for function in work.values()] for _ in range(repeats + 1)]
+    return dict(zip(work, np.median(turns[1:], axis=0).tolist(), strict=True))
+
+
+LENGTH = "% of the references' words"  # a metric of which neither more nor less is better
+FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_smoothed": "Bleu-4, smoothed"}
+FREE["length"] = "Length"
+
+
+def score_free_answers(preset: Preset, texts: Texts) -> dict:
+    """Make parts of a record: BLEU and ROUGE-L of one column's texts (`metrics.free_answers`), and their length.
+
+    The length is another metric.
+    """
+    scores, each = [], {}
+    for (row, _, seed), (name, answers) in texts.items():
+        references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
+        measured = [metrics.free_answers(of_reader, references) for of_reader in answers]
+        values = {key: np.mean([of_reader[key] for of_reader in measured], axis=0) for key in measured[0]}
+        for key, column in FREE.items():
+            metric = LENGTH if key == "length" else None
+            scores.append(Score(method=row, column=column, seed=seed, value=float(values[key]), metric=metric))
+        each[row, FREE["rouge_l"], seed] = values["rouge_l_each"]
+    notes = [
+        "Bleu is of all answers together, so its intervals are over seeds alone; Rouge-L is a mean over questions",
+        "Bleu-4, smoothed: one is added to the matches of two words and more and to their number (Lin & Och 2004); "
+        "where few answers have four words, that alone makes it large",
+        "Length: words of the answers, in % of those of the references that are nearest in length, as Bleu counts them",
+    ]
+    return {**records.make_scores(each), "scores": scores, "notes": notes}
+
+
+FEW = 10  # questions of a type that are too few to speak of it
+
+
+def score_by_type(preset: Preset, texts: Texts) -> dict:
+    """Make parts of a record: F1 of one column's texts by the question's type, of types with enough questions."""
+    f1, sizes = {}, {}
+    for (row, column, seed), scores in score_cells(preset, texts).items():
+        name, _ = texts[row, column, seed]
+        questions = {example.group: example.question for example in question_set(preset.drawn(seed).data, name)}
+        for kind, numbers in by_type(questions.values()).items():
+            f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)
+    counts = {kind: [sizes.get((kind, seed), 0) for seed in range(preset.seeds)] for kind in QUESTION_TYPES}
+    counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
+    note = f"questions of the set {name}: {counted}; types with fewer than {FEW} in a seed are not shown"
+    shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= FEW}
+    return {**records.make_scores(shown), "notes": [note]}
+
+
+def choose_best(models: Models, row: str) -> dict[str, tuple[str, Training]]:
+    """Choose for each domain the seed of a row whose model has the best validation score. Return row and model."""
+    seeds = list(models.by_row[row].values())
+    return {name: (row, max((of[name][0] for of in seeds), key=lambda model: model.best)) for name in seeds[0]}
+
+
+USES = {  # code that loads a kept model, by kind of head
+    "spans": """from helpers import load_reader
+
+print(load_reader("FOLDER").answer("your question", "your passage").text)
+
+# Without helpers:
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")""",
+    "labels": """from transformers import pipeline
+
+print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
+    "choices": """from transformers import AutoModelForMultipleChoice
+
+model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
+}
+
+
+def keep_models(
+    models: dict[str, tuple[str, Training]], folder: str, record: Record, usage: str, save: Callable | None = None
+) -> None:
+    """Copy trained models in Hugging Face format into a subfolder of ``folder`` each, with a README.md.
+
+    ``models`` has by name a row of ``record`` and the training. The README says what the model was trained on, has its
+    row of the table and ``usage``, code that loads it from FOLDER. ``save`` (of training, name and folder) writes one
+    that is more than a copy.
+    """
+    for name, (row, training) in models.items():
+        target = Path(folder).expanduser() / name
+        if save:
+            save(training, name, target)
+        else:
+            shutil.copytree(training.saved(), target, dirs_exist_ok=True)
+        scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
+        scores = [score for score in scores if score.column == name] or scores  # the others are of other models
+        means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
+        cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
+        table = [f"| {' | '.join(line)} |" for line in cells]
+        facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
+        intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
+        code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
+        lines = [f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code]
+        write_whole(target / "README.md", "\n".join(lines))
+        print(f"{target}: {row}")

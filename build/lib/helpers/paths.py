@@ -1,0 +1,70 @@
+"""Every path, once. Nothing else in the package spells out where a file lies."""
+
+import os
+import re
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+ROOT = PACKAGE.parent
+PRESETS = PACKAGE / "presets"
+MINI = ROOT / "data" / "mini"
+CACHE = ROOT / "data" / "cache"  # downloads, not in git
+NOTEBOOKS = ROOT / "notebooks"
+
+
+def places(name: str) -> list[Path]:
+    """Where a file or folder that a person names may lie: as it is, from here, or from the repository's root."""
+    return [Path(name).expanduser(), ROOT / name]
+
+
+def find(name: str) -> Path:
+    """The first of the `places` where there is something, or else the name as it is."""
+    return next((place for place in places(name) if place.exists()), Path(name))
+
+
+def find_folder(name: str) -> Path | None:
+    """The folder that a name stands for, from here or from the repository's root; None where there is none."""
+    return folder if name and (folder := find(name)).is_dir() else None
+
+
+def public_name(place: str) -> str:
+    """A path without the parts that only this machine has; another name as it is."""
+    path = Path(place)
+    return path.name if path.is_absolute() or ".." in path.parts else place
+
+
+def results(place: str) -> Path:
+    """The folder of what runs leave, below HELPERS_RESULTS where that is set.
+
+    ``place`` is a preset's name, with other settings behind a "+" if there are any, here and below.
+    """
+    return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / place
+
+
+def record(place: str, artefact: str, suffix: str = "json") -> Path:
+    """The result record of an artefact such as ``imm/table1``, or its drawing: ``suffix`` is ``png`` or ``svg``."""
+    return results(place) / f"{artefact}.{suffix}"
+
+
+def models(place: str) -> Path:
+    """The folder of the cached trainings (not in git), whatever else differs from the preset."""
+    return results(place.partition("+")[0]) / "models"
+
+
+def find_model(name: str) -> Path:
+    """The folder of a trained model by the beginning of its training's name, such as ``Reader-news-seed0``.
+
+    The name as it is where there is none or more than one.
+    """
+    folders = [*results("").glob(f"*/models/{name}*/model")] if re.fullmatch(r"[A-Z][\w.-]+", name) else []
+    return folders[0] if len(folders) == 1 else Path(name)
+
+
+def notebooks(place: str) -> Path:
+    """The folder of the executed notebooks."""
+    return results(place) / "notebooks"
+
+
+def report(place: str) -> Path:
+    """The one-page report."""
+    return results(place) / "report.html"

@@ -1,0 +1,124 @@
+"""Presets: TOML files read into strict models. An unknown key, a wrong type or a value out of range is an error."""
+
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+
+import pydantic
+
+from helpers import paths
+from helpers.errors import UserError
+from helpers.presets.schema import Preset
+
+NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
+
+Values = dict[tuple[str, ...], object]  # by section and key, such as ("training", "epochs")
+
+
+class PresetError(UserError):
+    """A preset that cannot be used; the message names file and key."""
+
+
+def load(preset: str, *topics: str, **overrides: object) -> Preset:
+    """Load the preset of this name, or of this TOML file.
+
+    Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then ``overrides`` by key, such as
+    "training.epochs". Raises PresetError."""
+    path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
+    if not path.is_file():
+        raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
+    values, tables = read(path)
+    name = values.get(("name",))
+    if name in NAMES and path.resolve().parent != paths.PRESETS:
+        raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
+    for topic in topics:
+        values = change(values, tables.get(topic, {}))
+    if "data.train_size" in overrides:  # a number of questions means that number, not a share of it
+        overrides = {"data.train_share": 1.0, **overrides}
+    try:
+        return Preset(**nest(values | flatten(overrides)))
+    except pydantic.ValidationError as error:
+        raise PresetError(f"{path.name}: {explain(error)}") from None
+
+
+def keys() -> dict[str, object]:
+    """Return every key that a preset may have, such as "training.epochs", with its type."""
+    types: dict[str, object] = {}
+    for name, field in Preset.model_fields.items():
+        section = getattr(field.annotation, "model_fields", {})
+        types |= {f"{name}.{key}": inner.annotation for key, inner in section.items()} or {name: field.annotation}
+    return types
+
+
+def read(path: Path) -> tuple[Values, dict[str, Values]]:
+    """Read a preset's values, and those of its tables ``[papers.<topic>]`` by topic. Raises PresetError.
+
+    What a file sets for all papers wins over what the preset that it ``extends`` sets for single ones."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PresetError(f"{path.name}: not valid TOML: {error}; correct the file") from None
+    base, papers = table.pop("extends", None), table.pop("papers", {})
+    if not isinstance(papers, dict) or not all(isinstance(values, dict) for values in papers.values()):
+        raise PresetError(f"{path.name}: papers is not a table; write [papers.<paper>] with keys below it")
+    values, tables = flatten(table), {topic: flatten(values) for topic, values in papers.items()}
+    if base is None:
+        return values, tables
+    if base not in NAMES:
+        raise PresetError(f"{path.name}: extends is {base!r}; give one of {', '.join(NAMES)}")
+    inherited, inherited_tables = read(paths.PRESETS / f"{base}.toml")
+    for topic, inherited_values in inherited_tables.items():
+        others = {key: value for key, value in inherited_values.items() if key not in values}
+        tables[topic] = change(others, tables.get(topic, {}))
+    return change(inherited, values), tables
+
+
+def flatten(table: dict, section: tuple[str, ...] = ()) -> Values:
+    """Flatten nested tables, but for domains and tasks, which replace those of another preset as a whole."""
+    values: Values = {}
+    for key, value in table.items():
+        path = (*section, key) if section else tuple(key.split("."))
+        is_section = isinstance(value, dict) and value and path[1:] not in (("domains",), ("tasks",))
+        values |= flatten(value, path) if is_section else {path: value}
+    return values
+
+
+def change(values: Values, changes: Values) -> Values:
+    """Return ``values`` with ``changes``, without adversarial questions for a domain that these leave out."""
+    changed, domain = values | changes, ("data", "adversarial", "domain")
+    if domain not in changes and changed.get(domain) not in changes.get(("data", "domains"), {changed.get(domain)}):
+        return {key: value for key, value in changed.items() if key[:2] != domain[:2]}
+    return changed
+
+
+def nest(values: Values) -> dict:
+    nested: dict = {}
+    for (*sections, last), value in values.items():
+        table = nested
+        for section in sections:
+            if not isinstance(table.get(section), dict):
+                table[section] = {}
+            table = table[section]
+        table[last] = value
+    return nested
+
+
+def explain(error: pydantic.ValidationError) -> str:
+    """Say for each key what is wrong with it and how to correct it, on one line."""
+    problems = []
+    for details in error.errors():
+        key = ".".join(str(part) for part in details["loc"] if part != "[key]")
+        problem = details["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ")
+        if details["type"] == "extra_forbidden":
+            section, _, last = key.rpartition(".")
+            # By last part. The first key of a name wins, one of the same section over all others.
+            others = sorted(reversed(keys()), key=lambda other: other.startswith(f"{section}."))
+            names = {other.rpartition(".")[2]: other for other in others}
+            near = get_close_matches(last, names, 1, 0.75)
+            problem = f"unknown key; did you mean {names[near[0]]}?" if near else "unknown key; delete it"
+        elif details["type"] == "missing":
+            problem = "the key is missing; add it"
+        elif details["type"] != "value_error":  # such a message has its own words for the value
+            problem += f", found {details['input']!r:.80}"
+        problems.append(f"{key}: {problem}")
+    return "; ".join(problems)

@@ -1,0 +1,231 @@
+"""The sections of a preset as strict models."""
+
+import re
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
+
+import pydantic
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from helpers import paths
+from helpers.presets import papers
+from helpers.presets.papers import Settings, Share
+
+GENERAL = "general"  # the domain of questions that readers learn before all others
+
+
+def _domain_name(name: str) -> str:
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        problem = "has a space" if " " in name else "cannot be used"
+        raise ValueError(f"the name {name!r} {problem}: give the domain a name of letters, digits, - and _")
+    return name  # it names a folder
+
+
+Source = Literal["mini", "files", "hub"]
+DomainName = Annotated[str, pydantic.AfterValidator(_domain_name)]
+FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]  # in the folder of downloads
+
+
+class File(Settings):
+    """A file by URL. Without a checksum, whatever arrives is accepted."""
+
+    url: str = Field(pattern=r"^https?://")
+    sha256: str = Field("", pattern=r"^([0-9a-f]{64})?$")
+    members: dict[FileName, str] = Field({})  # what is taken out of a .zip or .tar.gz: name here = path inside
+
+
+class Download(Settings):
+    """A corpus to download: files by URL, whose names say their part, or a dataset on the Hub at one revision."""
+
+    rows: dict[str, PositiveInt] = Field({})  # how many have to arrive, by split
+    files: dict[FileName, File] = Field({})  # by the names that they get here
+    revision: str = Field("", pattern=r"^([0-9a-f]{40})?$")  # commit of a dataset on the Hub
+    columns: list[str] = Field([])  # of a dataset on the Hub
+
+    @pydantic.model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if bool(self.files) == bool(self.revision and self.columns):
+            raise ValueError("give either files, or a revision and columns")
+        return self
+
+
+class Drawn(Settings):
+    """Examples, and the seed that draws them. Sizes count examples; 0 takes all there are.
+
+    Of the miniature world all parts are drawn. Of files and of the Hub's datasets the training part is drawn where a
+    size cuts it, and the validation part where it is taken from the training part. Their test parts never change."""
+
+    names: ClassVar[str] = "domains"  # the key that names them
+    is_required: ClassVar[bool] = False
+    seed: int = 0
+    draw: NonNegativeInt = 0  # each seed of a run has its own
+    folder: str = ""  # of files
+    downloads: dict[str, Download] = Field({})  # the corpora that are downloaded, by name
+    train_size: NonNegativeInt = 0
+    valid_size: NonNegativeInt = 0
+    test_size: NonNegativeInt = 0
+
+    @property
+    def drawn_by(self) -> int:
+        return self.seed + self.draw
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Where each domain, or task, is, by its name."""
+        return getattr(self, self.names)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the preset says where they are, or has to."""
+        is_there = self.source != "files" or self.folder or self.downloads
+        return self.is_required or bool(self.named and is_there)
+
+
+class AdversarialSettings(Settings):
+    """Adversarial questions for the readers of one domain, as files below the data's folder or downloads by name.
+
+    The miniature world has its own."""
+
+    domain: str
+    AddSent: str = ""
+    AddOneSent: str = ""
+
+
+class DataSettings(Drawn):
+    """Questions about passages, by domain."""
+
+    is_required: ClassVar[bool] = True
+    source: Source
+    domains: dict[DomainName, str] = Field(min_length=1)  # name = miniature domain, subfolder or Hub name
+    narrative: str = ""  # free answers: miniature stories, or the folder or Hub name of NarrativeQA
+    train_share: Share = 1.0  # of each domain's training questions
+    valid_size: PositiveInt = 300
+    conventions: bool = False  # whether miniature domains disagree about what an answer includes
+    unanswerable: bool | list[str] = False  # whether questions of all domains, or of which, may have no answer
+    adversarial: AdversarialSettings | None = None
+
+    def may_be_unanswerable(self, domain: str) -> bool:
+        return self.unanswerable if isinstance(self.unanswerable, bool) else domain in self.unanswerable
+
+    @pydantic.model_validator(mode="after")
+    def _names_are_domains(self) -> Self:
+        adversarial, none_of = self.adversarial, f"which is none of the domains {', '.join(self.domains)}"
+        if adversarial and adversarial.domain not in self.domains:
+            problem = f"adversarial.domain is {adversarial.domain!r}, {none_of}"
+            raise ValueError(f"{problem}; correct it, or delete the section [data.adversarial]")
+        if adversarial and self.source != "mini" and not (adversarial.AddSent and adversarial.AddOneSent):
+            raise ValueError("adversarial needs both AddSent and AddOneSent; give both, or delete the section")
+        if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - {*self.domains, GENERAL}):
+            raise ValueError(f"unanswerable lists {min(unknown)!r}, {none_of}")
+        return self
+
+
+class TextsSettings(Drawn):
+    """Texts, or pairs of them, with a label, by domain."""
+
+    source: Source = "files"
+    domains: dict[DomainName, str] = Field({})  # name = miniature domain, subfolder, file or Hub name
+    labels: list[str] = Field([])  # their names, in the order of their numbers
+    # How files without parts are split: each by content, or all together as Meta-KD does.
+    split: Literal["content", "joint"] = "content"
+    train_share: Share = 1.0  # of each domain's training texts, from the front
+    max_length: int = Field(128, ge=8)  # tokens of a text or pair
+
+
+class TasksSettings(Drawn):
+    """The tasks of a multi-task model, but for questions about passages: those are in [data]."""
+
+    names: ClassVar[str] = "tasks"
+    source: Source = "files"
+    tasks: dict[DomainName, str] = Field({})  # name = miniature task, FORMAT:place below the folder, or Hub name
+    unlabelled_size: NonNegativeInt = 0  # texts without a label per task
+    max_length: int = Field(128, ge=8)  # tokens of a text, a pair, or a context with an ending
+
+
+class WindowSettings(Settings):
+    """How passages are cut into windows; lengths in tokens."""
+
+    max_length: int = Field(384, ge=16)
+    stride: PositiveInt = 128
+    stride_is: Literal["step", "overlap"] = "step"
+    max_question: int = Field(64, ge=4)
+    empty_windows: float = Field(1.0, ge=0, le=1)  # share of training windows without the answer that are kept
+
+
+class TrainingSettings(Settings):
+    """One training. A batch is ``batch_size`` windows, cut into ``accumulate`` forward passes."""
+
+    optimizer: Literal["adamw", "adamax"] = "adamw"
+    learning_rate: PositiveFloat
+    batch_size: PositiveInt
+    epochs: PositiveFloat
+    warmup: float = Field(0.1, ge=0, lt=1)  # share of the steps
+    weight_decay: NonNegativeFloat = 0.01
+    clip: PositiveFloat = 1.0  # largest norm of the gradient
+    evaluations: PositiveInt = 4  # on the validation set, evenly spaced, the last at the end
+    accumulate: PositiveInt = 1
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is fast
+    checkpoint_minutes: NonNegativeFloat = 5.0
+
+
+class AnswerSettings(Settings):
+    """How logits become answers."""
+
+    n_best: PositiveInt = 20
+    max_tokens: PositiveInt = 30
+
+
+class EngineSettings(Settings):
+    """How and where trainings run: in processes here, or on the nodes of a Ray cluster. No result depends on it."""
+
+    kind: Literal["local", "ray"] = "local"
+    processes: NonNegativeInt = 0  # 0: one per GPU, or as many as there are cores for, with ``threads`` each
+    threads: NonNegativeInt = 1  # per training; 0: those that run at once share all cores, on Ray one
+    address: str = ""  # of the Ray cluster; empty: Ray on this machine
+    gpus: NonNegativeFloat = 0.0  # per training on Ray, such as 0.5
+
+
+class Preset(Settings):
+    """All settings of a run."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    seeds: int = Field(ge=1, le=100)
+    other_seeds: NonNegativeInt = 100  # of rows that no claim compares, and of controls; 0: without them
+    trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
+    encoder: str  # folder (absolute, or from the repository's root) or Hub name
+    random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead
+    # Questions that every reader learns first (not in the papers): a miniature domain, or a file, folder or download.
+    general: str = ""
+    general_size: NonNegativeInt = 0  # of its training questions; 0: all
+    general_epochs: NonNegativeFloat = 0.0  # 0: as in [training]
+    data: DataSettings
+    windows: WindowSettings
+    training: TrainingSettings
+    answers: AnswerSettings = AnswerSettings()
+    engine: EngineSettings = EngineSettings()
+    imm: papers.ImmSettings = papers.ImmSettings()
+    mnemonic: papers.MnemonicSettings = papers.MnemonicSettings()
+    a2d: papers.A2dSettings = papers.A2dSettings()
+    mnli: TextsSettings = TextsSettings()
+    reviews: TextsSettings = TextsSettings()
+    hrkd: papers.HrkdSettings = papers.HrkdSettings()
+    tasks: TasksSettings = TasksSettings()
+    mtdnn_kd: papers.MtDnnKdSettings = papers.MtDnnKdSettings()
+    mtdnn: papers.MtDnnSettings = papers.MtDnnSettings()
+
+    @property
+    def models(self) -> Path:
+        return paths.models(self.trainings or self.name)
+
+    def drawn(self, seed: int) -> Self:
+        """Return the preset of one seed: its draw is ``seed`` further on where examples are drawn (see `Drawn`)."""
+        preset = self
+        for name in ("data", "mnli", "reviews", "tasks"):
+            section = getattr(self, name)
+            if section.source == "mini" or section.train_size:
+                preset = preset.changed(name, draw=section.draw + seed)
+        return preset
+
+    def changed(self, section: str, **values: object) -> Self:
+        """Return the preset with other values of one section, such as ``changed("imm", rounds=1)``."""
+        return self.model_copy(update={section: getattr(self, section).model_copy(update=values)})

@@ -1,0 +1,1 @@
+"""Records of results, and what is computed and drawn from them."""

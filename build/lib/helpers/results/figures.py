@@ -1,0 +1,385 @@
+"""The pictures of records, drawn from them alone, with the same bytes at every drawing."""
+
+import io
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from PIL import Image
+
+from helpers import paths
+from helpers.files import write_whole
+from helpers.results import records, stats
+from helpers.results.records import Record
+from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED, Estimate, Verdict
+
+WIDTH = 9.0  # inches, of a notebook page
+LABEL = 58  # letters in a line of a label
+REACH = 2.5  # times the largest number shown: longer intervals leave the picture
+MOST_WORDS = 84  # of the passage in the picture of a case
+COLORS = seaborn.color_palette("colorblind") * 2
+MARKS = {SUPPORTED: "✓", REFUTED: "✗", UNDECIDED: "○"}
+HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
+ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}
+READERS = {"before": "The reader by itself", "after": "The distilled reader"}
+STYLE = {
+    "svg.hashsalt": "helpers",  # else the ids inside an SVG are random
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "text.parse_math": False,
+}
+
+
+class Picture(Figure):
+    """A figure that a notebook shows although pyplot does not know it; height and width are in inches."""
+
+    def __init__(self, height: float, title: str = "", width: float = WIDTH):
+        super().__init__(figsize=(width, height), layout="constrained")
+        self.suptitle(title, x=0.01, ha="left", fontsize=11)
+
+    def _repr_png_(self) -> bytes:
+        return content(self, "png")
+
+
+@contextmanager
+def plain_style() -> Iterator[None]:
+    """Draw alike, whatever a matplotlibrc or a notebook has set."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def draw(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
+    """Draw a record of any kind; None where it has nothing to draw, as a table without claims.
+
+    A table shows its ``verdicts``, those of the record by itself where none are passed.
+    """
+    if not (record.claims if record.kind == "table" else record.scores or record.payload):
+        return None
+    with plain_style():
+        if record.kind == "table":
+            verdicts = stats.judge(record) if verdicts is None else verdicts
+            return claims([(verdict.claim.text, verdict) for verdict in verdicts], record.title, record.unit)
+        whole = record.kind == "scatter" or not record.scores
+        return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
+
+
+def save(record: Record, stored: Iterable[Record] = ()) -> list[Path]:
+    """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure.
+
+    It is judged with the headlines of its paper's records that are ``stored``.
+    """
+    if (figure := draw(record, stats.judge(record, stored))) is None:
+        return []
+    files = [paths.record(record.preset, record.artefact, suffix) for suffix in ("png", "svg")]
+    for path in files:
+        write_whole(path, content(figure, path.suffix[1:]))
+    return files
+
+
+def redraw(preset: str) -> list[Path]:
+    """Draw all records of a preset and return the paths written."""
+    stored = records.read_all(preset)
+    return [path for record in stored for path in save(record, stored)]
+
+
+def content(figure: Figure, suffix: str) -> bytes:
+    """Return the figure as a ``png`` or ``svg`` file without dates or random ids; a PNG has 256 colours to be small."""
+    file = io.BytesIO()
+    with plain_style():
+        figure.savefig(file, format=suffix, dpi=120, metadata={"Software" if suffix == "png" else "Date": None})
+    if suffix == "png":
+        image, file = Image.open(file).convert("RGB"), io.BytesIO()
+        image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def intervals(estimates: Sequence[Estimate]) -> str:
+    """Say what the dots of a figure show, such as "95 % interval over 5 or 10 seeds"."""
+    over = sorted({estimate.over for estimate in estimates if estimate.over}, reverse=True)
+    return f"95 % interval over {' or '.join(over)}".replace(" seeds or", " or") if over else "every seed"
+
+
+def dot(ax: Axes, place: float, estimate: Estimate, color: Any) -> None:
+    """Draw an estimate on a horizontal line: its mean with the interval, or every seed where there is none."""
+    values = [estimate.mean] if estimate.over else estimate.values
+    ax.plot([estimate.low, estimate.high], [place] * 2, color=color, linewidth=1.5, zorder=2)
+    ax.plot(values, [place] * len(values), "o", color=color, markersize=5 if estimate.over else 4, zorder=3)
+
+
+def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
+    """Label the lines of a figure, from the top down."""
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set(ylim=(len(labels) - 0.5, -0.5), xlabel=xlabel)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", color="0.9")
+
+
+def claims(judged: Sequence[tuple[str, Verdict]], title: str, unit: str) -> Figure:
+    """Draw the differences of claims by label: ours, grey while undecided, and what the paper prints."""
+    labels = [textwrap.fill(f"{MARKS[v.outcome]} {label}", LABEL, break_on_hyphens=False) for label, v in judged]
+    figure = Picture(sum(0.16 * label.count("\n") + 0.25 for label in labels) + 1.3, title)
+    ax, handles = figure.subplots(), {}
+    ax.axvline(0, color="0.4", linewidth=0.8)
+    for place, (_, verdict) in enumerate(judged):
+        color, name = ("0.6", "ours, undecided") if verdict.outcome == UNDECIDED else ("0.15", "ours")
+        dot(ax, place, verdict.estimate, color)
+        handles[name] = Line2D([], [], color=color, marker="o")
+        if verdict.printed is not None:
+            (handles["the paper"],) = ax.plot(verdict.printed, place, color="#d55e00", **HOLLOW)
+    shown = [value for _, verdict in judged for value in (*verdict.estimate.values, verdict.printed or 0.0)]
+    most, (left, right) = REACH * max(map(abs, shown)) or 1.0, ax.get_xlim()
+    ax.set_xlim(max(left, -most), min(right, most))
+    name_lines(ax, labels, f"difference, {unit} ({intervals([verdict.estimate for _, verdict in judged])})")
+    figure.legend(handles.values(), handles, loc="outside lower right", ncols=len(handles))
+    return figure
+
+
+def bars(record: Record) -> Figure:
+    """Draw the scores of a table: a group of lines per column, a colour per row, hollow what the paper prints."""
+    figure = Picture((0.16 * len(record.rows) + 0.12) * len(record.columns) + 1.3, record.title)
+    ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
+    for index, (row, color) in enumerate(zip(record.rows, COLORS, strict=False)):
+        shift = (index - (len(record.rows) - 1) / 2) * 0.8 / len(record.rows)
+        ax.plot([], [], "o", color=color, label=row)
+        for place, column in enumerate(record.columns):
+            if estimate := stats.estimate(record, [(1, row, [column])]):
+                dot(ax, place + shift, estimate, color)
+                estimates.append(estimate)
+            ax.plot(printed.get((row, column), np.nan), place + shift, color=color, **HOLLOW)
+    if printed:
+        ax.plot([], [], color="0.4", label="the paper", **HOLLOW)
+    name_lines(ax, record.columns, f"{record.unit} ({intervals(estimates)})")
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+def curves(record: Record) -> Figure:
+    """Draw a panel per column and a line per method, dashed where it has no x; hollow what the paper prints.
+
+    ``payload["x"]`` names the axis, and ``payload["scale"]`` may be "log".
+    """
+    figure, payload = Picture(3.7, record.title), record.payload or {}
+    colors = dict(zip(dict.fromkeys(score.method for score in record.scores), COLORS, strict=False))
+    estimates, panels = [], figure.subplots(1, len(record.columns), sharey=True, squeeze=False)[0]
+    for ax, column in zip(panels, record.columns, strict=True):
+        scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
+        for method, color in colors.items():
+            rows = {score.x: score.row for score in scores if score.method == method}
+            line = {x: stats.estimate(record, [(1, row, [column])]) for x, row in rows.items()}
+            estimates += line.values()
+            if None in line:
+                ax.axhline(line[None].mean, color=color, linewidth=1.2, linestyle="--")
+                continue
+            ax.plot([*line], [each.mean for each in line.values()], "o-", color=color, markersize=4)
+            ends = [[each.low for each in line.values()], [each.high for each in line.values()]]
+            ax.fill_between([*line], *ends, color=color, alpha=0.12, linewidth=0)  # nothing where they are nan
+            seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
+            ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5)
+            printed = [(p.x, p.value) for p in record.paper if (p.method, p.column) == (method, column)]
+            ax.plot(*np.reshape(sorted(printed), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
+        ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
+        if len(places := sorted({score.x for score in scores if score.x is not None})) <= 12:
+            ax.set_xticks(places, [f"{x:,g}" for x in places])
+            ax.minorticks_off()
+        ax.grid(axis="y", color="0.9")
+    handles = [Line2D([], [], color=color, label=method) for method, color in colors.items()]
+    handles += [Line2D([], [], color="0.4", label="the paper", **HOLLOW)] if record.paper else []
+    figure.legend(handles=handles, loc="outside right upper")
+    figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
+    panels[0].set_ylabel(f"{record.unit}\n({intervals(estimates)})")
+    return figure
+
+
+def scatter(record: Record) -> Figure:
+    """Draw a point per row: its mean in the first metric, with its interval, against its mean in the second."""
+    (up, along), figure, estimates = record.by_metric(), Picture(3.6, record.title), []
+    ax = figure.subplots()
+    for row, color in zip(up.rows, COLORS, strict=False):
+        x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
+        ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
+        ax.annotate(row, (x.mean, y.mean), (6, 0), textcoords="offset points", va="center")
+        estimates.append(y)
+    ax.set(xlabel=along.unit, ylabel=f"{up.unit}\n({intervals(estimates)})")
+    ax.margins(x=0.12)
+    ax.grid(axis="y", color="0.9")
+    return figure
+
+
+def matrix(record: Record) -> Figure:
+    """Draw a square table of scores as a heat map, and the payload's "cosines", if any, beside it."""
+    scores = pd.DataFrame([(score.method, score.column, score.value) for score in record.scores])
+    panels = {record.unit: scores.pivot_table(2, 0, 1, sort=False)}
+    if cosines := (record.payload or {}).get("cosines"):
+        panels["cosine"] = pd.DataFrame(cosines).T
+    # The diagonal says nothing, and would use up the colours.
+    panels = {name: panel[panel.index].mask(np.eye(len(panel), dtype=bool)) for name, panel in panels.items()}
+    return heatmaps(record, panels, vmin=0.0)
+
+
+def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **scale: float) -> Figure:
+    """Draw tables side by side, those of the payload in one scale of colours; its x and y name the axes."""
+    payload = record.payload or {}
+    if panels is None:
+        panels = {name: pd.DataFrame(rows).T.astype(float) for name, rows in payload["panels"].items()}
+        values = np.concatenate([panel.to_numpy().ravel() for panel in panels.values()])
+        scale = {"vmin": min(0.0, np.nanmin(values)), "vmax": np.nanmax(values)}
+    down = -(-len(panels) // 4)
+    across = -(-len(panels) // down)
+    height = down * (0.32 * max(map(len, panels.values())) + 1.2) + 0.4
+    figure = Picture(height, f"{record.title} ({record.unit})", WIDTH if across > 1 else WIDTH / 2)
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for ax, (name, panel) in zip(axes, panels.items(), strict=False):
+        heatmap(ax, panel, name, across, **scale)
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    figure.supxlabel(payload.get("x", ""), fontsize=9)
+    figure.supylabel(payload.get("y", ""), fontsize=9)
+    return figure
+
+
+def heatmap(ax: Axes, numbers: pd.DataFrame, title: str, across: int = 1, **scale: float) -> None:
+    """Draw a table with its values in the cells; gaps stay white. ``across`` is the number of tables side by side."""
+    fmt = ".2f" if numbers.max().max() <= 1 else ",.1f"
+    seaborn.heatmap(numbers, annot=True, fmt=fmt, cmap="cividis", cbar=False, annot_kws={"size": 8}, ax=ax, **scale)
+    ax.set(title=title, xlabel="", ylabel="")
+    crowded = max(map(len, map(str, numbers.columns))) * len(numbers.columns) * across > 100
+    ax.tick_params(axis="x", length=0, labelsize=8, rotation=90 if crowded else 0)
+    ax.tick_params(axis="y", length=0, labelsize=8, rotation=0)
+
+
+def profile(record: Record) -> Figure:
+    """Draw the lengths of passages and questions of each domain, and how often a question has which question word."""
+    words = 100 * pd.DataFrame.from_dict(record.payload["question_words"], orient="index").fillna(0.0)
+    heights = [3.4, 0.3 * len(words) + 0.6]
+    figure = Picture(sum(heights) + 0.3, record.title)
+    axes = figure.subplot_mosaic([["passage", "question"], ["words", "words"]], height_ratios=heights)
+    for thing in ("passage", "question"):
+        for (domain, histogram), color in zip(record.payload[f"{thing}_lengths"].items(), COLORS, strict=False):
+            edges, counts = (np.asarray(histogram[part], float) for part in ("edges", "counts"))
+            share = 100 * counts / max(counts.sum(), 1) / np.diff(edges)  # per word, as bins differ in width
+            axes[thing].stairs(share, edges, color=color, linewidth=1.5, label=domain)
+        axes[thing].set(ylim=(0, None), xlabel=f"words per {thing}", ylabel=f"% of the domain's {thing}s, per word")
+    axes["passage"].legend()
+    heatmap(axes["words"], words, "Question words, % of the domain's questions")
+    return figure
+
+
+def case(payload: dict[str, Any]) -> Figure:
+    """Draw how readers align a passage with its question, how sure they are of two answers, and every layer and head.
+
+    Attention is drawn by words: a word receives what its pieces receive together, and gives their average. Layers and
+    heads are drawn by word pieces, for those of the passage near the answers.
+    """
+    question, passage = (join_pieces(payload[side]) for side in ("question", "passage"))
+    places, sizes = np.array([*passage]), np.diff([*passage, len(payload["passage"])])[:, None]
+    answers = {kind: np.searchsorted(places, span, side="right") - 1 for kind, span in payload["answers"].items()}
+    ends = np.concatenate([*answers.values()] or [[0]])
+    distance = np.abs(np.arange(len(places))[:, None] - ends).min(axis=1)
+    shown = np.sort(np.argsort(distance, kind="stable")[:MOST_WORDS])
+    gaps, texts = np.diff([-1, *shown]) > 1, [*passage.values()]
+    words = ["…" * int(gap) + texts[word] for gap, word in zip(gaps, shown, strict=True)]
+    words[-1] += "…" * int(shown[-1] < len(texts) - 1)
+    readers, maps = {READERS.get(name, name): reader for name, reader in payload["readers"].items()}, {}
+    for title, reader in readers.items():
+        received = np.add.reduceat(np.asarray(reader["attention"]), [*question], axis=1)
+        maps[title] = (np.add.reduceat(received, places, axis=0) / sizes)[shown].T
+    scale = {"vmin": 0, "vmax": max(attention.max() for attention in maps.values()), "cmap": "Greys"}
+    sure = {kind: [reader["probabilities"][kind] for reader in readers.values()] for kind in answers}
+    with plain_style():
+        height = 0.17 * len(question) + 0.9
+        title = re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values()))
+        layers = [reader["layers"] for reader in readers.values()]
+        heights = [*[height] * len(readers), 1.4, *[1.2] * len(layers[0])]
+        figure = Picture(sum(heights) + 1.2, f"The question: “{title}”")
+        grid = figure.add_gridspec(len(heights), sum(len(of_reader[0]) for of_reader in layers), height_ratios=heights)
+        *axes, last = (figure.add_subplot(grid[row, :]) for row in range(len(readers) + 1))
+        for ax, (title, attention) in zip(axes, maps.items(), strict=True):
+            image = ax.imshow(attention, aspect="auto", **scale)
+            figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, label="attention")
+            ax.set_title(f"{title}: “{readers[title]['answer']}”")
+            ax.set_xticks(range(len(words)), words, rotation=90)
+            ax.set_yticks(range(len(question)), question.values())
+            ax.tick_params(length=0, labelsize=7)
+            for kind, (first, final) in answers.items():
+                for label in np.array(ax.get_xticklabels())[(shown >= first) & (shown <= final)]:
+                    label.set(color=ANSWERS[kind], weight="bold")
+        for index, (kind, values) in enumerate(sure.items()):
+            rows = np.arange(len(readers)) + (index - (len(sure) - 1) / 2) * 0.36
+            bars_of_kind = last.barh(rows, values, 0.32, color=ANSWERS[kind], label=f"{kind} answer")
+            last.bar_label(bars_of_kind, fmt="%.2f", padding=3, fontsize=8)
+        last.set_yticks(range(len(readers)), readers)
+        last.set(xlim=(0, 1.08), ylim=(len(readers) - 0.4, -0.6))
+        last.set_xlabel("probability of the answer's start times that of its end")
+        if answers:
+            last.legend(loc="lower right")
+        rows, columns = range(len(readers) + 1, grid.nrows), range(grid.ncols)
+        panels = [[figure.add_subplot(grid[row, column]) for column in columns] for row in rows]
+        draw_heads(panels, payload, dict(zip(readers, layers, strict=True)))
+        figure.get_layout_engine().execute(figure)
+        figure.set_layout_engine("none")
+        for ax in figure.axes:  # of spanning axes the solver's last digits vary
+            ax.set_position(np.round(ax.get_position().bounds, 6))
+        return figure
+
+
+def draw_heads(panels: Sequence[Sequence[Axes]], payload: dict[str, Any], readers: dict[str, list]) -> None:
+    """Draw each reader's layers, a row each, with their heads side by side. Lines below mark the answers."""
+    near, heads = np.array(payload["near"]), [len(layers[0]) for layers in readers.values()]
+    scale = {"vmin": 0, "vmax": max(np.max(layers) for layers in readers.values()), "cmap": "Greys"}
+    columns = [(title, head) for title, number in zip(readers, heads, strict=True) for head in range(number)]
+    for row, (layer, axes) in enumerate(enumerate(panels, 1)):
+        for (title, head), ax in zip(columns, axes, strict=True):
+            image = np.transpose(readers[title][row][head])
+            ax.imshow(image, aspect="auto", interpolation="nearest", **scale)
+            ax.set(xticks=[], yticks=[])
+            for kind, span in payload["answers"].items():
+                first, last = np.searchsorted(near, span)
+                below = {"transform": ax.get_xaxis_transform(), "clip_on": False, "solid_capstyle": "butt"}
+                ax.plot([first - 0.5, last + 0.5], [-0.02] * 2, color=ANSWERS[kind], linewidth=3, **below)
+            if head == 0:
+                ax.set_ylabel(f"layer {layer}")
+            if max(heads) == 1:  # there is room
+                ax.set_yticks(range(len(payload["question"])), payload["question"])
+                ax.tick_params(length=0, labelsize=5)
+            if row == 0 and head == 0:
+                label = ax.set_title(f"{title}, by layer" + " and head" * (max(heads) > 1))
+                label.set_in_layout(False)  # it is wider than its panel
+
+
+def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
+    """Join word pieces to words, by the place of their first piece; pieces have a sign before words, or "##" within."""
+    signs, words = ("\u0120", "\u2581"), {}
+    marked = any(piece.startswith(signs) for piece in pieces)
+    for place, piece in enumerate(pieces):
+        if not words or (piece.startswith(signs) if marked else not piece.startswith("##")):
+            begin = place
+        words[begin] = words.get(begin, "") + piece.removeprefix("##").lstrip("".join(signs))
+    return words
+
+
+DRAWINGS = {
+    "bars": bars,
+    "curve": curves,
+    "scatter": scatter,
+    "matrix": matrix,
+    "heatmaps": heatmaps,
+    "profile": profile,
+    "case": lambda record: case(record.payload),
+}

@@ -1,0 +1,260 @@
+"""Results as records: raw scores, one per seed, what the paper prints, what it claims, and how the scores were made.
+
+A record is one JSON file. Means, intervals and verdicts are computed on reading (``helpers.results.stats``).
+"""
+
+import json
+import platform
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+import helpers
+from helpers import paths
+from helpers.errors import UserError
+from helpers.files import json_rows, write_whole
+
+PACKAGES = ("torch", "transformers", "datasets", "numpy")
+Cell = tuple[str, str, int]  # method, column and seed
+Code = tuple[str, bool]  # commit, and whether the code differs from it
+Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" separates the parts of an example key
+
+
+def optional(default: Any) -> Any:
+    """Declare a field that a file leaves out where it has its default."""
+    return Field(default=default, exclude_if=lambda value: value == default)
+
+
+class RecordError(UserError):
+    """A record that cannot be used; the message names file and field and says what to do."""
+
+
+class Strict(BaseModel):
+    """What all parts of a record are: no type is converted, no field is unknown, no number is infinite."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Number(Strict):
+    """A value in a table. ``x`` is its position on a curve; ``metric`` is needed where a record has several."""
+
+    method: Name
+    column: Name
+    value: Annotated[float, AfterValidator(lambda value: round(value, 6))]
+    x: float | None = optional(None)
+    metric: str | None = optional(None)
+
+    @property
+    def row(self) -> str:
+        """The method, and the position where it is on a curve."""
+        return self.method if self.x is None else f"{self.method}, {self.x:g}"
+
+
+class Printed(Number):
+    """A number of the paper's, and ``text``, which is how the paper prints it where that is in another unit."""
+
+    text: str | None = optional(None)
+
+
+class Score(Number):
+    seed: Annotated[int, Field(ge=0)]
+
+
+class Claim(Strict):
+    """A statement of the paper's, tested on our scores: row ``above`` is above row ``below``.
+
+    Both are averaged over ``columns`` of the record's first metric. With ``than``, their difference has to exceed
+    ``times`` the difference of those two rows, averaged over ``than_columns``.
+    """
+
+    text: str
+    above: Name
+    below: Name
+    columns: list[Name] = optional([])  # empty: all
+    than: Annotated[list[Name], Field(max_length=2)] = optional([])
+    than_columns: list[Name] = optional([])
+    times: float = optional(1.0)
+    within: Annotated[float, Field(gt=0)] | None = optional(None)  # the two rows are at most that far apart
+    primary: bool = optional(False)  # the paper's headline, at most one per record
+    control: bool = optional(False)  # a claim that is not in the paper
+    beside: bool = optional(False)  # a control that reports show beside the headlines
+    printed_for: str = optional("")  # the condition of the paper's number where it differs
+
+
+class Run(Strict):
+    """How a result was made."""
+
+    commit: str
+    dirty: bool  # whether the code differed from the commit's
+    device: str
+    versions: dict[str, str]
+    seconds: Annotated[float, Field(ge=0)]
+    training_seconds: Annotated[float, Field(ge=0)] | None = None  # of all trainings, cached ones too
+    parameters: dict[str, JsonValue]
+
+
+class Record(Strict):
+    """One table, figure or case study."""
+
+    artefact: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
+    kind: Literal["table", "bars", "curve", "scatter", "matrix", "heatmaps", "case", "profile"] = "table"
+    preset: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*(\+[\w.=,-]+)?$")]
+    title: str
+    unit: str
+    notes: list[str] = optional([])
+    average: bool = optional(True)  # whether a mean over the columns is meaningful
+    baselines: list[Name] = optional([])  # methods that others are compared with
+    claims: list[Claim] = optional([])
+    scores: list[Score] = []
+    paper: list[Printed] = []
+    payload: dict[str, JsonValue] | None = optional(None)
+    run: Run
+    draws: dict[str, str] = optional({})  # fingerprints by seed, where every seed draws its own data
+    # Scores of test examples by "method|column|seed", of a single seed with a fixed test set, for intervals over them.
+    examples: dict[str, list[float]] = optional({})
+
+    @property
+    def paper_key(self) -> str:
+        """The folder of the records of its paper."""
+        return self.artefact.partition("/")[0]
+
+    @property
+    def label(self) -> str:
+        """The title up to its colon, such as "HRKD, Table 2"."""
+        return self.title.partition(":")[0]
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows that have a score, in order."""
+        return list(dict.fromkeys(score.row for score in self.scores))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(score.column for score in self.scores))
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({score.seed for score in self.scores})
+
+    def by_metric(self) -> list[Self]:
+        """Return a record per metric of the scores, in order, with that metric as its unit."""
+        parts = []
+        for metric in dict.fromkeys(score.metric for score in self.scores):
+            scores = [score for score in self.scores if score.metric == metric]
+            paper = [number for number in self.paper if metric is None or number.metric in (None, metric)]
+            examples = self.examples if metric in (None, self.unit) else {}
+            changes = {"unit": metric or self.unit, "scores": scores, "paper": paper, "examples": examples}
+            parts.append(self.model_copy(update=changes))
+        return parts
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        cells = Counter((score.row, score.column, score.seed, score.metric) for score in self.scores)
+        for (row, column, seed, _), number in cells.items():
+            if number > 1:
+                raise ValueError(f"scores has {number} numbers for {row}, {column}, seed {seed}; expected one")
+        if unknown := set(self.baselines) - {score.method for score in self.scores}:
+            raise ValueError(f"baselines names {unknown.pop()!r}, but no score is of that method")
+        for claim in self.claims:
+            if unknown := {claim.above, claim.below, *claim.than} - {*self.rows}:
+                raise ValueError(f"claims: {claim.text!r} is about {unknown.pop()!r}, but no score is of that row")
+        if sum(claim.primary for claim in self.claims) > 1:
+            raise ValueError("claims has several primary ones; a record has one headline")
+        return self
+
+
+def make_scores(examples: dict[Cell, Sequence[float]], metric: str | None = None) -> dict[str, Any]:
+    """Return ``scores``, the means of each cell's examples; for a single seed also ``examples``, to one decimal."""
+    parts: dict[str, Any] = {"scores": []}
+    for (method, column, seed), values in examples.items():
+        score = Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
+        parts["scores"].append(score)
+    if len({seed for _, _, seed in examples}) == 1:
+        parts["examples"] = {"|".join(map(str, cell)): np.round(each, 1).tolist() for cell, each in examples.items()}
+    return parts
+
+
+def write(record: Record) -> Path:
+    """Write a record to its place under results/ in one step."""
+    path = paths.record(record.preset, record.artefact)
+    write_whole(path, json_rows(record.model_dump()) + "\n")
+    return path
+
+
+def read(path: str | Path) -> Record:
+    """Read one record. Raises RecordError with file, field and what to do."""
+    try:
+        return Record.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise RecordError(f"{path}: there is no such record yet; run the notebook that writes it") from None
+    except ValidationError as error:
+        problems = []
+        for details in error.errors()[:3]:
+            place = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, details["loc"])))
+            problems.append(f"{place or 'record'}: {details['msg']}")
+    except ValueError as error:
+        problems = [f"this is not JSON ({error})"]
+    advice = "correct the file, or delete it and run the notebook that writes it"
+    raise RecordError("; ".join([f"{path}: {problems[0]}", *problems[1:], advice]))
+
+
+def read_all(preset: str, paper: str = "*") -> list[Record]:
+    """Read all records of a preset, or those of a paper, by name. Empty when nothing has run yet."""
+    others = paths.models(preset), paths.notebooks(preset)
+    return [read(file) for file in sorted(paths.results(preset).glob(f"{paper}/*.json")) if file.parent not in others]
+
+
+def code() -> Code:
+    """Return the commit, and whether the code differs: result files do not count, new ones only beside the code.
+
+    Without git, nothing vouches for the code: the commit is "unknown" and it differs.
+    """
+
+    def git(*arguments: str) -> list[str]:
+        command = ["git", "--git-dir=.git", "--no-optional-locks", *arguments]  # not the repository of a folder above
+        return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    try:
+        (commit,) = git("rev-parse", "HEAD")
+        changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return commit, bool(changes or git("ls-files", "--others", "--exclude-standard", "helpers", "notebooks"))
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown", True
+
+
+def run_info(parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None) -> Run:
+    """Describe a run at its end.
+
+    ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``revision`` is ``code()``,
+    both at the start, because the files may change meanwhile.
+    """
+    import torch  # here, because redrawing a figure needs no torch
+
+    gpu, packages = torch.cuda.is_available(), {name: version(name) for name in PACKAGES}
+    return Run(
+        commit=revision[0],
+        dirty=revision[1],
+        device=torch.cuda.get_device_name() if gpu else f"{_processor()}, {torch.get_num_threads()} threads",
+        versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
+        seconds=round(time.perf_counter() - started, 1),
+        training_seconds=None if training_seconds is None else round(training_seconds, 1),
+        parameters=parameters,
+    )
+
+
+def _processor() -> str:
+    """Name the processor, with family and model where its name has no number and so stands for several."""
+    file = Path("/proc/cpuinfo")
+    listed = file.read_text() if file.exists() else ""
+    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed, re.M))
+    name = facts.get("model name") or platform.processor() or "CPU"
+    is_exact = re.search(r"\d", name) or "cpu family" not in facts
+    return name if is_exact else f"{name} family {facts['cpu family']} model {facts['model']}"

@@ -1,0 +1,314 @@
+"""Results in words and tables: in notebooks, as an HTML page per preset, and as the findings in README.md.
+
+Nothing of it is written by hand; all is computed from records. A paper is anything that has a key, a title, a
+reference, the meanings of its methods, and artefacts in reading order.
+"""
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+from IPython.display import HTML, display
+from matplotlib.figure import Figure
+
+from helpers import paths
+from helpers.errors import UserError
+from helpers.files import write_whole
+from helpers.results import figures, records, stats
+from helpers.results.records import Record
+from helpers.results.stats import Verdict
+
+Judged = tuple[Record, list[Verdict]]
+README = paths.ROOT / "README.md"
+BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
+UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
+SHARES = {0.5: "half"}
+SMALLER = "smaller than reported"
+FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
+STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
+    "encyclopedia": "SQuAD",
+    "news": "NewsQA",
+    "multihop": "HotpotQA",
+    "search": "NQ",
+    "trivia": "TriviaQA",
+    "books": "Books",
+    "films": "DVD",
+    "gadgets": "Electronics",
+    "kitchen": "Kitchen",
+}
+TIMES = ("seconds", "ms ", "times ")  # how metrics begin that no two runs share
+LINKED = 100_000  # characters of a page that the executed notebook does not keep
+KEY = (
+    f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
+    "seeds no verdict. Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls."
+)
+
+
+def state(record: Record, verdict: Verdict) -> tuple[str, str, str]:
+    """State a verdict, the difference that the paper reports (empty where it prints none), and ours."""
+    claim, outcome, ours, _, printed = verdict
+    first, size, reported = record.by_metric()[0], "", ""
+    amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
+    form = f"+z,.{stats.decimals(first)}f"
+    if any(ours.values):
+        amount = f"{ours.mean:{form}} {UNITS.get(first.unit, first.unit)}"
+        amount += f" above {SHARES.get(claim.times, f'{100 * claim.times:g} %')} of the gain" * (claim.times != 1)
+        amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over else ""
+    if printed is not None:
+        reported = f"{printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip()
+    if printed is not None and claim.primary and not claim.printed_for and ours.over and outcome != stats.REFUTED:
+        size = f", {SMALLER}" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
+    return f"{outcome.capitalize()}{size}", reported, amount
+
+
+def describe(record: Record, verdict: Verdict) -> str:
+    """Say in a sentence what became of a claim, and what the paper reports."""
+    outcome, printed, ours = state(record, verdict)
+    return f"{outcome}: {verdict.claim.text}, {ours}." + (f" The paper reports {printed}." if printed else "")
+
+
+def paper_decimals(record: Record) -> int:
+    """Return how many decimals the paper prints, two at most."""
+    return next((digits for digits in (0, 1) if all(round(p.value, digits) == p.value for p in record.paper)), 2)
+
+
+def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
+    """Return one metric's scores with intervals as text and the paper's beside them, or ours above a baseline."""
+    rows, estimates, ours, printed = [row for row in record.rows if row != baseline], [], {}, {}
+    form = f"{'+' * bool(baseline)}z,.{stats.decimals(record)}f"
+    groups = {column: [column] for column in record.columns}
+    if record.average and len(groups) > 1:
+        groups[stats.AVERAGE] = record.columns
+    for name, columns in groups.items():
+        for row in rows:
+            subtracted = [(-1, baseline, columns)] if baseline else []
+            if each := stats.estimate(record, [(1, row, columns), *subtracted]):
+                ends = f" ({each.low:{form}} to {each.high:{form}})" if each.low < each.high else ""
+                ours.setdefault(name, {})[row] = f"{each.mean:{form}}{ends}"
+                estimates.append(each)
+    for number in record.paper if not baseline else ():
+        text = number.text or f"{number.value:,.{paper_decimals(record)}f}"
+        printed.setdefault(number.column, {})[number.row] = text
+    frame = pd.DataFrame(pair(ours, printed))
+    frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
+    if not printed:
+        frame = frame.droplevel(1, axis=1)
+    over = figures.intervals(estimates).replace("every seed", "means")
+    frame.attrs["caption"] = f"{record.unit}{baseline and f' above {baseline}'} ({over})"
+    return frame
+
+
+def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str], dict]:
+    """Put the paper's columns beside those of the same name, or of the miniature domain that stands for them.
+
+    Columns are in the paper's order; ours without one come first, the average and the paper's others last.
+    """
+    beside = {column: name for column in ours if (name := STANDS_FOR.get(column, column)) in printed}
+    places, last = {name: place for place, name in enumerate(printed)}, (-1, len(printed))
+    parts = {}
+    for column in sorted(ours, key=lambda column: places.get(beside.get(column), last[column == stats.AVERAGE])):
+        theirs = beside.get(column, column)
+        name = column if theirs == column else f"{column} ({theirs})"
+        parts |= {(name, "ours"): ours[column]} | ({(name, "paper"): printed[theirs]} if column in beside else {})
+    return parts | {(name, "paper"): printed[name] for name in printed if name not in beside.values()}
+
+
+def tables(record: Record) -> list[str]:
+    """Return the tables of a record as HTML: each metric, then differences from each baseline."""
+    metrics = record.by_metric() if record.kind != "matrix" else []
+    frames = [numbers(metric) for metric in metrics]
+    frames += [numbers(metrics[0], name) for name in record.baselines if len(metrics[0].rows) > 1]
+    return [add_caption(frame.to_html(border=0, na_rep=""), frame.attrs["caption"]) for frame in frames]
+
+
+def add_caption(table: str, text: str) -> str:
+    """Add a caption to a table of HTML."""
+    begin, rest = table.split(">", 1)
+    return f"{begin}>\n  <caption>{escape(text)}</caption>{rest}"
+
+
+def show(record: Record) -> None:
+    """Display a record in a notebook: its figure, its claims, and its tables."""
+    verdicts = stats.judge(record, records.read_all(record.preset, record.paper_key))
+    page = HTML(f'<div class="results">{TEMPLATE.section(record, verdicts, "")}</div>')
+    display(*(part for part in (figures.draw(record, verdicts), page) if part))
+
+
+def show_study(*artefacts: str) -> None:
+    """Display what preset study has of some artefacts of a paper: the verdicts on their claims."""
+    stored = records.read_all("study", artefacts[0].partition("/")[0])
+    for record in [record for record in stored if record.artefact in artefacts]:
+        display(HTML(TEMPLATE.titled(record, stats.judge(record, stored))))
+
+
+def page(preset: str, papers: Sequence[Any]) -> HTML:
+    """Return the report of a preset for a notebook's cell: what was found, and all results."""
+    stored = records.read_all(preset)
+    same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else []
+    sections = [(paper, judge_all(selected)) for paper in papers if (selected := select(stored, paper))]
+    if not sections:
+        return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
+    return HTML(TEMPLATE.page(preset, sections, same))
+
+
+def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> list[str]:
+    """Say how many values of some records are those that ``others`` have of the same seeds, and which are not.
+
+    Times are no such values, nor are seeds of other draws, and points that the others lack. Empty where they have
+    nothing in common.
+    """
+    ours, theirs = (
+        {
+            (record.artefact, score.metric, score.row, score.column, score.seed): (score.value, record.draws)
+            for record in some
+            for score in record.scores
+            if not str(score.metric).startswith(TIMES)
+        }
+        for some in (stored, others)
+    )
+    number, differing = 0, []
+    for (*names, seed), (value, draws) in ours.items():
+        other, other_draws = theirs.get((*names, seed), (None, {}))
+        same_data = draws.get(str(seed)) in (None, other_draws.get(str(seed)))
+        if other is not None and same_data:
+            number += 1
+            if abs(value - other) > 1e-5:
+                differing.append(f"{', '.join(filter(None, names))}, seed {seed}: {value:g} instead of {other:g}")
+    return [f"Reproduced: {number - len(differing):,} of {number:,} values.", *differing] if number else []
+
+
+def export(preset: str, executed_notebook: Path) -> Path:
+    """Write results/<preset>/report.html from the executed report notebook: one page, no code, images inside.
+
+    The notebook keeps a link to it instead of the page, which would be there twice.
+    """
+    import nbformat  # both take seconds to import, and kernels import this module
+    from nbconvert import HTMLExporter
+
+    try:
+        notebook = nbformat.read(executed_notebook, as_version=4)
+    except FileNotFoundError:
+        raise UserError(f"{executed_notebook}: there is no executed report notebook; run 99_report first") from None
+    # The basic template has no scripts or fonts from elsewhere, so that the page reads the same without a network.
+    exporter = HTMLExporter(template_name="basic", exclude_input=True, embed_images=True)
+    exporter.exclude_input_prompt = exporter.exclude_output_prompt = exporter.exclude_anchor_links = True
+    body, path = exporter.from_notebook_node(notebook)[0], paths.report(preset)
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head += f"<title>Reading distillation, preset {preset}</title>"
+    write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n')
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        if len(output.get("data", {}).get("text/html", "")) > LINKED:
+            output.data = {"text/html": f'<a href="../{path.name}">{path.name}</a>', "text/plain": path.name}
+    nbformat.write(notebook, executed_notebook)
+    return path
+
+
+def chief_verdict(paper: Any, judged: Iterable[Judged]) -> tuple[Record, Verdict] | None:
+    """Return the verdict on what a paper claims foremost, with its record; None without a record."""
+    for record, verdicts in judged:
+        for verdict in (verdict for verdict in verdicts if verdict.claim.primary):
+            if record.artefact == f"{paper.key}/{paper.headline}":
+                return record, verdict
+    return None
+
+
+def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
+    """Return a line on a paper: its claim, the paper's difference, ours, and the verdict; None without a record."""
+    if (chief := chief_verdict(paper, judged)) is None:
+        return None
+    outcome, printed, ours = state(*chief)
+    return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
+
+
+def rank(record: Record) -> str:
+    """Rank the methods of a table by their means over its columns, in a sentence."""
+    means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
+    ranked = ", ".join(
+        f"{row} {means[row]:.{stats.decimals(record)}f}" for row in sorted(means, key=means.get, reverse=True)
+    )
+    return f"Which method for your own domains? Mean {record.unit} over {len(record.columns)} domains: {ranked}."
+
+
+def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
+    """Write README's findings: a line per paper, of each result from the first of ``presets`` that has it.
+
+    Returns the paths written, none where there are no records.
+    """
+    decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
+    folder = paths.results(presets[0]).parent.name
+    rows, outcomes = [], Counter()
+    for paper in papers:
+        judged = judge_all(select(decisive.values(), paper))
+        if line := summarise(paper, judged):
+            notebook = next(card.name for card in paper.notebooks if card.plans)
+            link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
+            name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
+            rows.append(f"| {' | '.join([name, *line.values(), link])} |")
+            outcomes.update(line["verdict"].lower().split(", "))
+    if not decisive:
+        return []
+    counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
+    lines = [f"**Found.** Headline claims: {counts}. Differences {SMALLER}: {outcomes[SMALLER]} of {len(rows)}.", ""]
+    lines += ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|", *rows]
+    rankings = [decisive[name] for paper in papers if (name := f"{paper.key}/{paper.ranking}") in decisive]
+    lines += [line for record in rankings for line in ("", rank(record))]
+    reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
+    lines += ["", f"95 % confidence intervals (CI) are over seeds. Preset {' or '.join(reports)}."]
+    write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
+    return [README]
+
+
+def write_into_readme(begin: str, text: str, end: str) -> None:
+    """Write what stands in README between two marks anew."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(begin)
+    write_whole(README, before + begin + text + end + rest.partition(end)[2])
+
+
+def select(stored: Iterable[Record], paper: Any) -> list[Record]:
+    """Select the records of a paper, in the order of its artefacts, others by name after them."""
+    order = {f"{paper.key}/{artefact.name}": place for place, artefact in enumerate(paper.artefacts)}
+    selected = (record for record in stored if record.artefact.startswith(f"{paper.key}/"))
+    return sorted(selected, key=lambda record: (order.get(record.artefact, len(order)), record.artefact))
+
+
+def judge_all(selected: Sequence[Record]) -> list[Judged]:
+    """Judge the records of a paper together."""
+    return [(record, stats.judge(record, selected)) for record in selected]
+
+
+def headlines(judged: Iterable[Judged]) -> list[Judged]:
+    """Select the verdicts on a paper's headlines, and behind them those on the controls beside them."""
+    chief = [(record, [v for v in verdicts if v.claim.primary or v.claim.beside]) for record, verdicts in judged]
+    return [(record, sorted(verdicts, key=lambda v: not v.claim.primary)) for record, verdicts in chief if verdicts]
+
+
+def contents(judged: Iterable[Judged]) -> dict[str, str]:
+    """Return the first artefact of each table and figure of a paper, by its label."""
+    labels: dict[str, str] = {}
+    for record, _ in judged:
+        labels.setdefault(record.label.split(", ")[-1], record.artefact)
+    return labels
+
+
+def count(judged: Iterable[Judged]) -> str:
+    """Count the verdicts on the paper's claims, such as "3 supported, 1 refuted, 5 undecided"; empty without any."""
+    outcomes = Counter(verdict.outcome for _, verdicts in judged for verdict in verdicts if not verdict.claim.control)
+    return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
+
+
+def encode(figure: Figure | None) -> str:
+    """Return a figure as a PNG in base 64, to stand inside a page; empty for none."""
+    return base64.b64encode(figures.content(figure, "png")).decode() if figure else ""
+
+
+TEMPLATE = jinja2.Template(
+    Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
+).make_module(
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "draw": figures.draw}
+    | {function.__name__: function for function in (describe, tables, contents, count, encode, headlines, summarise)}
+)

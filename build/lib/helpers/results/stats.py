@@ -1,0 +1,164 @@
+"""Means, differences and claims with t intervals over seeds, or over test examples where there is one seed.
+
+Functions read one metric of a record (``Record.by_metric``). A row is a method, or a method at a position of a curve.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from helpers.results.records import Claim, Record
+
+SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
+AVERAGE = "AVE."
+SEEDS = 5  # fewer seeds decide nothing
+FEW = 3  # fewer seeds have no interval
+RISK = 0.05  # of a wrong verdict
+Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the row is averaged over
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds with its 95 % interval, which is nan where there is none."""
+
+    values: tuple[float, ...]  # one per seed
+    mean: float
+    low: float
+    high: float
+    over: str  # what the interval is over, such as "10 seeds"; empty without one
+
+
+class Verdict(NamedTuple):
+    """The outcome of a claim's test."""
+
+    claim: Claim
+    outcome: str
+    estimate: Estimate  # of the difference in the record
+    p: float | None  # corrected; None where nothing could be tested
+    printed: float | None  # the paper's own difference; None where it prints no number
+
+
+def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
+    """Estimate a weighted sum of row averages over the seeds that have all of them; None where there is no such seed.
+
+    Methods share data and order in a seed, so a difference is computed per seed.
+    """
+    scores: dict[int, dict[tuple[str, str], float]] = {seed: {} for seed in record.seeds}
+    for score in record.scores:
+        scores[score.seed][score.row, score.column] = score.value
+    values = [value for of_seed in scores.values() if (value := add_up(terms, of_seed)) is not None]
+    if not values:
+        return None
+    error, freedom, over = np.nan, 1, ""
+    if len(values) >= FEW:
+        error, freedom, over = stats.sem(values), len(values) - 1, f"{len(values)} seeds"
+    elif examples := _by_example(record, terms):
+        error = np.sqrt(sum(column.var(ddof=1) / len(column) for column in examples)) / len(examples)
+        freedom, over = sum(len(column) - 1 for column in examples), "examples of one seed"
+    mean, half = np.mean(values), stats.t.ppf(0.975, freedom) * error
+    return Estimate(tuple(values), float(mean), float(mean - half), float(mean + half), over)
+
+
+def add_up(terms: Sequence[Term], values: Mapping[tuple[str, str], float]) -> float | None:
+    """Return the weighted sum of row averages of values by row and column; None where one is missing."""
+    if any((row, column) not in values for _, row, columns in terms for column in columns):
+        return None
+    return float(sum(weight * np.mean([values[row, column] for column in columns]) for weight, row, columns in terms))
+
+
+def _by_example(record: Record, terms: Sequence[Term]) -> list[np.ndarray]:
+    """Return the weighted sum of rows per test example of each column; empty where the scores of these are unknown."""
+    columns, (seed, *others) = list(terms[0][2]), record.seeds
+    scores = {(row, column): record.examples.get(f"{row}|{column}|{seed}") for _, row, _ in terms for column in columns}
+    if others or None in scores.values() or any(list(of_row) != columns for *_, of_row in terms):
+        return []
+    return [sum(weight * np.array(scores[row, column]) for weight, row, _ in terms) for column in columns]
+
+
+def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
+    """Return the terms of a claim's difference, where ``columns`` stand for those that the claim does not name."""
+    columns = claim.columns or columns
+    terms = [(1.0, claim.above, columns), (-1.0, claim.below, columns)]
+    for weight, row in zip((-claim.times, claim.times), claim.than, strict=False):
+        terms.append((weight, row, claim.than_columns or columns))
+    return terms
+
+
+def judge(record: Record, stored: Iterable[Record] = ()) -> list[Verdict]:
+    """Test all claims of a record at 5 %, by families: a paper's headlines, a table's other claims, and its controls.
+
+    The headlines of records of the same paper that are ``stored`` are tested with this record's. Raises ValueError
+    where the rows of a claim share no seed.
+    """
+    tests, families = [test(record, claim) for claim in record.claims], {}
+    for claim, (_, p, _) in zip(record.claims, tests, strict=True):
+        families.setdefault((claim.primary, claim.control), []).append(p)
+    for other in stored if (True, False) in families else ():
+        if other.paper_key == record.paper_key and other.artefact != record.artefact:
+            families[True, False] += [test(other, claim)[1] for claim in other.claims if claim.primary]
+    corrected, verdicts = {name: iter(holm(p)) for name, p in families.items()}, []
+    for claim, (difference, _, decision) in zip(record.claims, tests, strict=True):
+        p = next(corrected[claim.primary, claim.control])
+        outcome, tested = decision if p < RISK else UNDECIDED, None if decision == UNDECIDED else p
+        verdicts.append(Verdict(claim, outcome, difference, tested, printed(record.by_metric()[0], claim)))
+    return verdicts
+
+
+def test(record: Record, claim: Claim) -> tuple[Estimate, float, str]:
+    """Return a claim's difference, the p value of its test by itself, and what that decides.
+
+    A claim that cannot be tested counts in its family all the same, with a p value of 1: where its rows share fewer
+    than ``SEEDS`` seeds, or where it is about a share of a gain that is not certain. Raises ValueError where its rows
+    share no seed.
+    """
+    first = record.by_metric()[0]
+    terms = terms_of(claim, first.columns)
+    if (difference := estimate(first, terms)) is None:
+        raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
+    is_testable = len(difference.values) >= SEEDS
+    if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
+        is_testable = is_testable and estimate(first, terms[2:]).high < 0
+    negligible = 0.5 * 10 ** -decimals(first)
+    return difference, *(p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED))
+
+
+def p_value(values: Sequence[float], claim: Claim, negligible: float) -> tuple[float, str]:
+    """Return the p value of the test that decides a claim about differences, and what it decides.
+
+    The test is a two-sided t test, or two one-sided tests for a difference of at most ``within``. A difference that is
+    certainly smaller than ``negligible``, half of the last digit shown, counts as none and refutes the claim.
+    """
+    limit, mean = claim.within or negligible, np.mean(values)
+    if np.ptp(values) < 1e-9:  # no variance
+        apart, inside, beyond = float(abs(mean) < 1e-9), float(abs(mean) >= limit), float(abs(mean) <= limit)
+    else:
+        below = stats.ttest_1samp(values, limit, alternative="less").pvalue
+        above = stats.ttest_1samp(values, -limit, alternative="greater").pvalue
+        apart, inside = stats.ttest_1samp(values, 0).pvalue, max(below, above)
+        beyond = 2 * min(1 - below, 1 - above)
+    if claim.within:
+        return (beyond, REFUTED) if beyond < min(inside, RISK) else (inside, SUPPORTED)
+    return (inside, REFUTED) if inside < min(apart, RISK) else (apart, SUPPORTED if mean > 0 else REFUTED)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p values for their number, so that all together err as often as one (Holm 1979)."""
+    order, corrected = np.argsort(p_values, kind="stable"), np.empty(len(p_values))
+    scaled = np.array(p_values)[order] * np.arange(len(p_values), 0, -1)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(scaled))
+    return corrected.tolist()
+
+
+def printed(record: Record, claim: Claim) -> float | None:
+    """Return the paper's own difference for a claim; None where the paper does not print all that goes into it."""
+    values = {(number.row, number.column): number.value for number in record.paper}
+    columns = list(dict.fromkeys(column for _, column in values))
+    terms = terms_of(claim, [AVERAGE] if AVERAGE in columns else columns)
+    return add_up(terms, values) if values else None
+
+
+def decimals(record: Record) -> int:
+    """Return how many decimals to show: one for percentages, three for shares, none for counts and thousands."""
+    largest = max((abs(score.value) for score in record.scores), default=0)
+    return 0 if record.unit == "examples" or largest >= 1000 else 1 if largest > 1 else 3

@@ -1,0 +1,134 @@
+"""Work that is done once: a task whose fields, with what it reads of the preset, name the folder of its result."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from filelock import FileLock
+from safetensors import SafetensorError
+
+from helpers.errors import UserError
+from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten, write_whole
+from helpers.presets.schema import Preset
+
+RESULT = "result.json"
+
+
+class NotDone(RuntimeError):
+    """A result that was read before its task was done."""
+
+
+class DamagedFile(UserError):
+    """A file of a finished task that is not as it was written."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """One piece of work, done once. ``label`` is its name for people.
+
+    A task may hold other tasks among its fields; they are done before it, and enter its key by theirs. It is done when
+    its ``result.json`` is there. That file is written last and in one step, so a killed run leaves no half result.
+    """
+
+    version: ClassVar[int] = 1  # raise it when the code changes what comes out
+    preset: Preset
+    label: str
+
+    def settings(self) -> dict:
+        """Return what the result depends on besides the fields: settings of the preset, fingerprints of data."""
+        return {}
+
+    def work(self) -> dict:
+        """Do the work and return its result as JSON has it. Larger things go into files of the ``folder``."""
+        raise NotImplementedError
+
+    @cached_property
+    def key(self) -> str:
+        """The name of the folder: a hash of the fields but for preset and label, with the keys of other tasks."""
+        names = [field.name for field in dataclasses.fields(self) if field.name not in ("preset", "label")]
+        facts = [self.version, {name: getattr(self, name) for name in names}, self.settings()]
+        return f"{self.stem}-{fingerprint(json.dumps(facts, sort_keys=True, default=_key_or_text))}"
+
+    @property
+    def stem(self) -> str:
+        """What the folder's name begins with; it follows from the fields, as the key does."""
+        return type(self).__name__
+
+    @cached_property
+    def needs(self) -> list[Task]:
+        """The tasks among the fields."""
+        return _tasks_in([getattr(self, field.name) for field in dataclasses.fields(self)])
+
+    @property
+    def folder(self) -> Path:
+        """Where the result lies, with what else the work leaves."""
+        return self.preset.models / self.key
+
+    def is_done(self) -> bool:
+        """Return whether the result is there."""
+        return (self.folder / RESULT).is_file()
+
+    def result(self) -> dict:
+        """Read the result. Raises NotDone, and DamagedFile where the file is not readable."""
+        file = self.folder / RESULT
+        try:
+            return json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise NotDone(f"{self.label} is not done; carry out its plan first") from None
+        except ValueError as error:
+            raise DamagedFile(f"{file}: not readable ({error}); delete {self.folder} and run again") from None
+
+    def file(self, name: str) -> Path:
+        """Locate a file that the finished work left, or a folder. Raises DamagedFile where its content is another."""
+        digests = self.result()["files"]
+        for inner in [inner for inner in digests if Path(inner).is_relative_to(name)] or [name]:
+            file = self.folder / inner
+            if not file.is_file() or file_fingerprint(file) != digests.get(inner):
+                raise DamagedFile(f"{file}: not as it was written; delete {self.folder} and run again")
+        return self.folder / name
+
+    def do(self, wait: float = -1) -> None:
+        """Do the work unless it is done. Raises filelock.Timeout where another run is at it for ``wait`` seconds."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.folder / "lock", timeout=wait):
+            if not self.is_done():
+                try:
+                    result = self.work()
+                except (OSError, SafetensorError) as error:  # a full disk is either
+                    raise unwritten(f"finish {self.label}", error) from error
+                follow_umask(self.folder)
+                files = sorted(self.folder.rglob("*.safetensors"))
+                digests = {file.relative_to(self.folder).as_posix(): file_fingerprint(file) for file in files}
+                write_whole(self.folder / RESULT, json.dumps({**result, "files": digests}, indent=1) + "\n")
+
+
+def with_needs(tasks: Iterable[Task]) -> dict[str, Task]:
+    """Collect tasks and all that they need, by key, needs first."""
+    collected: dict[str, Task] = {}
+
+    def add(task: Task) -> None:
+        if task.key not in collected:
+            for need in task.needs:
+                add(need)
+            collected[task.key] = task
+
+    for task in tasks:
+        add(task)
+    return collected
+
+
+def _key_or_text(value: Any) -> str:
+    return value.key if isinstance(value, Task) else str(value)
+
+
+def _tasks_in(value: Any) -> list[Task]:
+    if isinstance(value, Task):
+        return [value]
+    inner = list(value.values()) if isinstance(value, dict) else value
+    return [task for each in inner for task in _tasks_in(each)] if isinstance(inner, list | tuple) else []
