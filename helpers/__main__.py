@@ -34,9 +34,7 @@ def check_files(parameters: dict[str, object]) -> None:
     from helpers.presets.load import load
 
     if not paths.NOTEBOOKS.is_dir():
-        raise UserError(
-            f"{paths.NOTEBOOKS}: expected notebooks, found none; clone the repository and install it editable"
-        )
+        raise UserError(f"{paths.NOTEBOOKS}: expected notebooks, found none; pip install a clone with --editable")
     if "preset" in parameters:
         load(str(parameters["preset"]))
     for name, place in parameters.items():

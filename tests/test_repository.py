@@ -80,7 +80,7 @@ def test_wrong_use_is_one_line_on_stderr(results, capsys, monkeypatch, tmp_path)
     assert not results.exists()
     assert "no records of preset 'smoke'" in error_of("figures", "--preset", "smoke")
     monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path / "site-packages/notebooks")
-    assert "expected notebooks, found none; install a clone" in error_of("run")
+    assert "expected notebooks, found none; pip install a clone" in error_of("run")
 
 
 def test_the_lock_pins_every_dependency_for_the_first_python_3_11():
