@@ -9,16 +9,16 @@ from helpers.presets.schema import File
 
 
 class Served:
-    """A folder, and a server on this machine that gives what lies in it; ``asked`` are the paths that it gave."""
+    """A folder, and a server on this machine that gives what lies in it; ``requests`` are the paths that it gave."""
 
     def __init__(self, root):
-        self.root, self.asked = root, []
+        self.root, self.requests = root, []
         root.mkdir()
         served = self
 
         class Handler(http.server.SimpleHTTPRequestHandler):
             def log_message(self, *_):
-                served.asked.append(self.path)
+                served.requests.append(self.path)
 
             def send_header(self, key, value):
                 ends_early = key == "Content-Length" and "short" in self.path
@@ -29,5 +29,5 @@ class Served:
 
     def file(self, name, content, **other):
         (self.root / name).write_bytes(content)
-        known = {"sha256": hashlib.sha256(content).hexdigest()}
-        return File(url=f"http://127.0.0.1:{self.server.server_port}/{name}", **(known | other))
+        checksum = {"sha256": hashlib.sha256(content).hexdigest()}
+        return File(url=f"http://127.0.0.1:{self.server.server_port}/{name}", **(checksum | other))

@@ -54,10 +54,10 @@ def names(folder):
 def test_a_file_is_downloaded_once_and_again_if_it_is_another(server, cache):
     download = corpus({"a.json": server.file("a.json", b"content")})
     for _ in range(2):
-        assert downloads.fetch("x:c", download) == cache / "x/c" and server.asked == ["/a.json"]
+        assert downloads.fetch("x:c", download) == cache / "x/c" and server.requests == ["/a.json"]
     (cache / "x/c/a.json").write_bytes(b"c0ntent")
     downloads.fetch("x:c", download)
-    assert (cache / "x/c/a.json").read_bytes() == b"content" and len(server.asked) == 2
+    assert (cache / "x/c/a.json").read_bytes() == b"content" and len(server.requests) == 2
 
 
 def test_domains_are_downloaded_where_no_folder_is_given(server, cache, tmp_path):
@@ -69,7 +69,7 @@ def test_domains_are_downloaded_where_no_folder_is_given(server, cache, tmp_path
         there = DataSettings(source="files", domains={"n": source}, downloads=corpora, valid_size=8)
         here = there.model_copy(update={"folder": str(tmp_path / "mine")})
         assert fingerprint(there, "n") == fingerprint(here, "n")
-    assert server.asked == ["/all.json"]
+    assert server.requests == ["/all.json"]
     with pytest.raises(DataError, match="is not a folder; name the one that holds squad"):
         load(there.model_copy(update={"domains": {"n": "squad.json"}}), "n")
 
@@ -152,7 +152,7 @@ def test_reviews_from_the_archive_of_their_authors(server):
     changed = {"amazon-reviews:texts": download.model_copy(update={"files": {name: served}})}
     loaded = load_texts(PAPER.reviews.model_copy(update={"downloads": changed}))
     assert [len(domain.train) for domain in loaded.values()] == [1631, 1621, 1615, 1613]
-    assert server.asked == ["/reviews.tar.gz"]
+    assert server.requests == ["/reviews.tar.gz"]
 
 
 def test_nothing_of_an_archive_leads_outside_of_its_folder(tmp_path, server, cache):
@@ -263,8 +263,8 @@ def test_preset_paper_knows_every_source_that_it_names():
         assert all(downloads.find(preset.data.downloads, source)[2] for source in sources)
         for section in (preset.mnli, preset.reviews, preset.tasks):
             for source in section.named.values():
-                _, part, known = downloads.find(section.downloads, source)
-                assert known and (not known.files or part in known.rows)
+                _, part, download = downloads.find(section.downloads, source)
+                assert download and (not download.files or part in download.rows)
     assert downloads.find(PAPER.mnli.downloads, "nyu-mll/multi_nli:fiction")[:2] == ("nyu-mll/multi_nli", "fiction")
     assert downloads.find({}, "own/d:part") == ("own/d", "part", None)
 

@@ -30,8 +30,8 @@ def differing(preset, section):
 @pytest.fixture
 def folder(tmp_path):
     """A file each of questions, of labelled texts, and of texts as a task."""
-    asked = mini.load_domain("news", train_size=60, valid_size=1, test_size=1)
-    write_squad(tmp_path / "news/all.json", asked.train)
+    questions = mini.load_domain("news", train_size=60, valid_size=1, test_size=1)
+    write_squad(tmp_path / "news/all.json", questions.train)
     lines = [json.dumps({"text": f"text {n}", "label": ("bad", "good")[n % 2]}) for n in range(100)]
     for name in ("books", "mood"):
         (tmp_path / name).mkdir()

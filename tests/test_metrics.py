@@ -68,8 +68,8 @@ def test_scripts_without_spaces_are_scored_by_character():
     assert f1("天氣很", ["天氣很好"]) == 0
     assert normalize_characters("《iPhone 14》，在2022年！") == "iphone 14 在 2022 年"
     assert exact_match("（天氣）", ["天 氣。"], normalize=normalize_characters) == 1
-    asked = [replace(question("q", "天氣很好"), context="今天天氣很好。"), question("r", "the 天氣")]
-    scores = score(asked, ["天氣很", "天氣"])
+    questions = [replace(question("q", "天氣很好"), context="今天天氣很好。"), question("r", "the 天氣")]
+    scores = score(questions, ["天氣很", "天氣"])
     assert scores.f1.tolist() == pytest.approx([600 / 7, 100]) and scores.em.tolist() == [0, 100]
     assert is_unspaced("สี่ คน") and is_unspaced("東京で") and not is_unspaced("Confucius (孔子)")
 

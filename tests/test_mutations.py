@@ -32,17 +32,17 @@ def passages():
     for p in range(RECORDS):
         words = [draw.choice(WORDS) for _ in range(30)]
         context = f'{p}: "{" ".join(words[:15])}",\n{" ".join(words[15:])} Zürich {p}.'
-        asked = []
+        questions = []
         for q in range(2 + p % 2):
             text = " ".join(words[3 * q + 1 : 3 * q + 3])
-            asked.append((f"id{p}-{q}", f"What is {words[3 * q]}, {p}.{q}?", [(text, context.index(text))]))
-        yield context, asked
+            questions.append((f"id{p}-{q}", f"What is {words[3 * q]}, {p}.{q}?", [(text, context.index(text))]))
+        yield context, questions
 
 
 def of_squad(version):
-    for number, (context, asked) in enumerate(passages()):
+    for number, (context, questions) in enumerate(passages()):
         qas = []
-        for q, (identifier, text, answers) in enumerate(asked):
+        for q, (identifier, text, answers) in enumerate(questions):
             answers = [{"text": a, "answer_start": s} for a, s in answers]
             qas.append({"id": identifier, "question": text, "answers": answers})
             if version == 2:
@@ -52,9 +52,9 @@ def of_squad(version):
 
 
 def of_mrqa():
-    for context, asked in passages():
+    for context, questions in passages():
         qas = []
-        for identifier, text, answers in asked:
+        for identifier, text, answers in questions:
             detected = [{"text": a, "char_spans": [[s, s + len(a) - 1]], "token_spans": [[0, 1]]} for a, s in answers]
             texts = {"answers": [a for a, _ in answers], "detected_answers": detected}
             qas.append({"qid": identifier, "question": text, **texts})
@@ -62,15 +62,15 @@ def of_mrqa():
 
 
 def of_rows():
-    for context, asked in passages():
-        for identifier, text, answers in asked:
+    for context, questions in passages():
+        for identifier, text, answers in questions:
             placed = {"text": [a for a, _ in answers], "answer_start": [s for _, s in answers]}
             yield {"id": identifier, "title": "T", "context": context, "question": text, "answers": placed}
 
 
 def of_stories():
-    for number, (_, asked) in enumerate(passages()):
-        for _, text, ((answer, _),) in asked:
+    for number, (_, questions) in enumerate(passages()):
+        for _, text, ((answer, _),) in questions:
             row = {"document_id": f"d{number}", "set": "train", "question": text}
             yield row | {"answer1": answer, "answer2": "x"}
 
@@ -261,11 +261,11 @@ def check_spans(corpus, kind, name):
         if example.span:
             first, last = example.span
             assert 0 <= first < last <= len(example.context)
-            said = example.context[first:last]
+            stretch = example.context[first:last]
             if name.startswith("mrqa"):  # whose answers may differ from detected ones in white space and punctuation
-                unlike += bare(said) not in map(bare, example.answers)
+                unlike += bare(stretch) not in map(bare, example.answers)
             else:
-                unlike += said not in example.answers
+                unlike += stretch not in example.answers
     if not kind.name.endswith(".csv"):  # NarrativeQA's answers are free
         assert unlike <= sum(counted(note) for note in corpus.notes if note.endswith((MOVED, LOOSE, OTHER)))
 

@@ -187,10 +187,10 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    found = (
+    expected = (
         "**Found.** Headline claims: 0 supported, 0 refuted, 1 undecided. Differences smaller than reported: 0 of 1."
     )
-    assert after.startswith(f"# Title\n\n{report.BEGIN}\n{found}\n\n| paper |")
+    assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     assert "\nWhich method for your own domains? Mean F1 over 2 domains: B 70.0, A 60.0.\n" in after

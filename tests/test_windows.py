@@ -117,8 +117,8 @@ def test_labels_of_every_script_decode_to_their_answers(script, kind):
 
 
 def test_unknown_tokens_are_noted_and_refused(tokenizer):
-    known = make_windows([example()], tokenizer)
-    assert note_unknown(known, tokenizer, "news") == []
+    windows = make_windows([example()], tokenizer)
+    assert note_unknown(windows, tokenizer, "news") == []
     mixed = make_windows([example(context="Ada leads Gamma. Bela leads Delta. ☃ ☃ ☃")], tokenizer)
     (note,) = note_unknown(mixed, tokenizer, "news")
     assert note.startswith("news: 20% of the tokens are unknown to the tokenizer ")
