@@ -102,9 +102,10 @@ def cut_project(folder: Path) -> None:
 
 
 def cut_data(source: Path, folder: Path) -> None:
-    """The domains and adversarial questions of preset lab, those that are there."""
-    data = load.load("lab").data
-    for part in {*data.domains.values(), data.adversarial.AddSent, data.adversarial.AddOneSent}:
+    """The domains, general and adversarial questions of preset lab, those that are there."""
+    lab = load.load("lab", "imm")
+    adversarial = lab.data.adversarial
+    for part in {*lab.data.domains.values(), lab.general, adversarial.AddSent, adversarial.AddOneSent}:
         target = folder / part
         target.parent.mkdir(parents=True, exist_ok=True)
         if (source / part).is_dir():

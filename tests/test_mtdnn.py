@@ -71,6 +71,8 @@ def test_encoders_that_read_other_questions_first(results):
     first = shared.name_general_reader(preset)
     assert len(load_data(first.preset.data, "general").train) == 16 and first.preset.training.epochs == 2
     assert not first.preset.data.may_be_unanswerable("general")
+    mixed = shared.name_general_reader(preset.changed("data", unanswerable=["general"]))
+    assert mixed.preset.data.may_be_unanswerable("general")
     started = run(shared.start_from_general(preset))
     model = mtdnn.name_rows(started, None, 1)[QA].initial()
     name = "embeddings.word_embeddings.weight"

@@ -213,7 +213,12 @@ ABLATED = ("Dev", "Test", "AddSent")
 
 def list_kinds(preset: Preset) -> list[Kind]:
     """List the kinds of readers, the paper's first. A preset without RMR has BERT in its place."""
-    return ["RMR", "BERT"] if preset.a2d.rmr else ["BERT"]
+    return ["RMR", "BERT"][: 1 + bool(preset.other_seeds)] if preset.a2d.rmr else ["BERT"]
+
+
+def list_ablations(preset: Preset) -> list[str]:
+    """List the rows of Table 5, without the control where ``other_seeds`` is 0."""
+    return [row for row in ABLATIONS if row != STAGED_WHOLE or preset.other_seeds]
 
 
 def name_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",), each: int = 1) -> Models:
@@ -344,7 +349,7 @@ def table4(preset: Preset) -> Plan:
 def table5(preset: Preset) -> Plan:
     """Make Table 5: what each part is worth. The paper says that each helps."""
     kind, *_ = list_kinds(preset)
-    models, student = name_rows(preset, [kind], ABLATIONS), f"{kind} + A2D"
+    models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
     parts, claims = (yield from score_columns(models, ABLATED)), []
     _, *columns = dict.fromkeys(score.column for score in parts["scores"])
     for row, column in product([row for row in models.by_row if "- " in row], columns):
@@ -356,7 +361,7 @@ def table5(preset: Preset) -> Plan:
 def figure4(preset: Preset) -> Plan:
     """Make Figure 4: F1 by the question's type, for the reader by itself and the distilled one."""
     kind, *_ = list_kinds(preset)
-    models, student = name_rows(preset, [kind], ABLATIONS), f"{kind} + A2D"
+    models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
     texts = yield from answer_columns(models, ABLATED)
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
     parts = add_notes(models, shared.score_by_type(preset, texts))

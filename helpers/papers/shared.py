@@ -71,8 +71,9 @@ def name_general_reader(preset: Preset) -> Reader:
     """Name the reader of the preset's ``general`` questions, one for all seeds."""
     file = paths.find(preset.general)
     place = str(file.resolve()) if preset.data.source == "files" and file.exists() else preset.general
+    unanswerable = isinstance(preset.data.unanswerable, list) and preset.data.may_be_unanswerable(GENERAL)
     changes = {"domains": {GENERAL: place}, "train_size": preset.general_size, "train_share": 1.0}
-    alone = preset.changed("data", **changes, adversarial=None, narrative="", unanswerable=False)
+    alone = preset.changed("data", **changes, adversarial=None, narrative="", unanswerable=unanswerable)
     alone = alone.changed("training", epochs=preset.general_epochs or preset.training.epochs)
     return Reader(preset=alone, label="general reader", seed=0, domains=(GENERAL,), selected_by=(GENERAL,))
 

@@ -190,7 +190,7 @@ class Preset(Settings):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100)
-    other_seeds: NonNegativeInt = 100  # of rows that no claim compares, and of controls; 0: without them
+    other_seeds: NonNegativeInt = 100  # of rows that no claim compares; 0: without these, and without controls
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead
