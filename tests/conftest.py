@@ -94,7 +94,8 @@ def smoke(tmp_path_factory) -> Path:
 
     folder = tmp_path_factory.mktemp("smoke")
     names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-    halves = [[name for name in names if any(map(name.count, of))] for of in (("_a2d_", "_imm_"), ("_hrkd_", "_mtdnn"))]
+    parts = (("_a2d_", "_imm_", "_your_"), ("_hrkd_", "_mtdnn"))
+    halves = [[name for name in names if any(map(name.count, part))] for part in parts]
     halves[1].insert(0, "00_corpora")
     settings = {"env": {**os.environ, "HELPERS_RESULTS": str(folder)}, "cwd": ROOT, "stdout": subprocess.DEVNULL}
     command = [sys.executable, "-m", "helpers", "run", "--preset", "smoke"]
