@@ -98,6 +98,7 @@ def chosen(monkeypatch, examples, texts):
     [
         (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], 0, "c"),  # of b and c the surer
         (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], 100, "b"),  # c's are not in one window
+        (["Rome", "Oslo", "Rom", "Bonn"], ["Rome", "Rome", "Rome", "Kiel"], 0, "b"),  # c's are not apart
         (["Rome", "Oslo", "Bonn", "Bonn"], ["Rome", "Kiel", "Kiel", "Kiel"], 0, "d"),  # none is mended: surest wrong
         (["Rome"] * 4, ["Rome"] * 4, 0, "a"),
     ],

@@ -36,11 +36,12 @@ def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example
     )
     for number in np.flatnonzero(fits):
         spans = {"gold": examples[number].span, "confusing": before[number].span}
-        fits[number] = len(best_window(windows, number, spans)[1]) == 2
-    rule = "this is the mended question whose wrong answer was surest, of those with both answers in one window"
+        begins, ends = zip(*filter(None, spans.values()), strict=True)
+        fits[number] = max(begins) >= min(ends) and len(best_window(windows, number, spans)[1]) == 2
+    rule = "this is the mended question whose wrong answer was surest, of those with both answers apart in one window"
     if not fits.any():
         fits = f1_before == 0
-        rule = "no mended question has both answers in one window; this is the question with the surest wrong answer"
+        rule = "no mended question has both answers apart in one window; this one has the surest wrong answer"
     scores = np.where(fits, [prediction.score for prediction in before], -np.inf)
     return examples[int(scores.argmax())], [rule, changes]
 

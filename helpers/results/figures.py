@@ -328,7 +328,7 @@ def case(payload: dict[str, Any]) -> Figure:
         last.set(xlim=(0, 1.08), ylim=(len(readers) - 0.4, -0.6))
         last.set_xlabel("probability of the answer's start times that of its end")
         if answers:
-            last.legend(loc="lower right")
+            last.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(sure))
         rows, columns = range(len(readers) + 1, grid.nrows), range(grid.ncols)
         panels = [[figure.add_subplot(grid[row, column]) for column in columns] for row in rows]
         draw_heads(panels, payload, dict(zip(readers, layers, strict=True)))
