@@ -46,6 +46,7 @@ LINKED = 100_000  # characters of a page that the executed notebook does not kee
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
     "seeds no verdict. Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls."
+    " An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
 
 
@@ -244,21 +245,24 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     rows, outcomes = [], Counter()
     for paper in papers:
         judged = judge_all(select(decisive.values(), paper))
+        chief = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
+        outcomes.update(word for pair in chief for word in state(*pair)[0].lower().split(", "))
         if line := summarise(paper, judged):
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
+            line["ours"] += ", one seed" * (len(chief_verdict(paper, judged)[1].estimate.values) == 1)
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
             rows.append(f"| {' | '.join([name, *line.values(), link])} |")
-            outcomes.update(line["verdict"].lower().split(", "))
     if not decisive:
         return []
     counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
-    lines = [f"**Found.** Headline claims: {counts}. Differences {SMALLER}: {outcomes[SMALLER]} of {len(rows)}.", ""]
+    lines = [f"**Found.** Headline claims: {counts}; {outcomes[SMALLER]} {SMALLER}. Each paper's first:", ""]
     lines += ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|", *rows]
     rankings = [decisive[name] for paper in papers if (name := f"{paper.key}/{paper.ranking}") in decisive]
     lines += [line for record in rankings for line in ("", rank(record))]
-    reports = [f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in presets]
-    lines += ["", f"95 % confidence intervals (CI) are over seeds. Preset {' or '.join(reports)}."]
+    links = {name: f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in (*presets, "lab")}
+    rows_of = ", else ".join(f"{links[name]}'s" for name in presets)
+    lines += ["", f"95 % confidence intervals (CI) are over seeds. Rows are {rows_of}. Public corpora: {links['lab']}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 

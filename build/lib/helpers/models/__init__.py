@@ -1,1 +1,0 @@
-"""Readers and their parts. Knows no papers."""

@@ -1,1 +1,0 @@
-"""What notebooks share, and how they are run headlessly."""

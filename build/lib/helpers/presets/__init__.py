@@ -1,1 +1,0 @@
-"""Presets: all settings of a run."""

@@ -1,1 +1,0 @@
-"""Records of results, and what is computed and drawn from them."""
