@@ -187,7 +187,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    counts = "1 supported, 0 refuted, 1 undecided; 0 smaller than reported"
+    counts = "1 supported, 0 refuted, 1 undecided; 1 smaller than reported"
     expected = f"**Found.** Headline claims: {counts}. Each paper's first:"
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
