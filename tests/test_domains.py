@@ -73,7 +73,7 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     whole = preset.changed("data", domains={"trivia": "trivia"})
     assert with_every_domain(whole.data) == whole.data
     parameters = {"preset": "lab", "data_dir": preset.data.folder}
-    general = [preset_for("15_mtdnn_main", given).general for given in ({"preset": "lab"}, parameters)]
+    general = [preset_for("15_mtdnn_main", values).general for values in ({"preset": "lab"}, parameters)]
     assert general[0] and not general[1]  # it is a file of lab's
     assert domains.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 

@@ -105,6 +105,11 @@ def test_readme_and_documents_are_short():
     assert sum(map(count, [*DOCUMENTS, ROOT / "CHANGELOG.md"])) <= 7600  # words, without signs
 
 
+def test_executed_copies_name_no_folder_of_one_machine():
+    copies = sorted(paths.notebooks("mini").glob("*.ipynb"))
+    assert len(copies) > 15 and not [path.name for path in copies if re.search("/tmp/|/home/|/work/", path.read_text())]
+
+
 @pytest.mark.parametrize("preset", ["mini", "study", "lab"])
 def test_every_figure_of_the_records_is_there(preset):
     stored = records.read_all(preset)

@@ -212,8 +212,10 @@ ABLATED = ("Dev", "Test", "AddSent")
 
 
 def list_kinds(preset: Preset) -> list[Kind]:
-    """List the kinds of readers, the paper's first. A preset without RMR has BERT in its place."""
-    return ["RMR", "BERT"][: 1 + bool(preset.other_seeds)] if preset.a2d.rmr else ["BERT"]
+    """List the kinds of readers, the paper's first, then the control. Without RMR BERT stands in its place."""
+    if not preset.a2d.rmr:
+        return ["BERT"]
+    return ["RMR", "BERT"] if preset.other_seeds else ["RMR"]
 
 
 def list_ablations(preset: Preset) -> list[str]:

@@ -36,8 +36,8 @@ def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example
     )
     for number in np.flatnonzero(fits):
         spans = {"gold": examples[number].span, "confusing": before[number].span}
-        begins, ends = zip(*filter(None, spans.values()), strict=True)
-        fits[number] = max(begins) >= min(ends) and len(best_window(windows, number, spans)[1]) == 2
+        places = best_window(windows, number, spans)[1].values()
+        fits[number] = len(places) == 2 and max(first for first, _ in places) > min(last for _, last in places)
     rule = "this is the mended question whose wrong answer was surest, of those with both answers apart in one window"
     if not fits.any():
         fits = f1_before == 0

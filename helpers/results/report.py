@@ -245,8 +245,8 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     rows, outcomes = [], Counter()
     for paper in papers:
         judged = judge_all(select(decisive.values(), paper))
-        chief = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
-        outcomes.update(word for pair in chief for word in state(*pair)[0].lower().split(", "))
+        primary = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
+        outcomes.update(word for pair in primary for word in state(*pair)[0].lower().split(", "))
         if line := summarise(paper, judged):
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
