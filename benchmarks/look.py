@@ -5,6 +5,7 @@ With ``--readme`` the output is also written into README.md.
 
 import sys
 import textwrap
+from statistics import mean
 
 from helpers import engine
 from helpers.data.sets import question_set
@@ -27,10 +28,10 @@ def look(preset):
     cells = {(row, domain, seed): (readers, f"test/{domain}") for row, domain, seed, readers in models}
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
-    lines = [f"F1 on {preset.data.test_size} test questions     {'   '.join(DOMAINS)}"]
+    lines, changes = [f"F1 on {preset.data.test_size} questions each     {'   '.join(DOMAINS)}"], []
     for row, name in ROWS.items():
-        lines.append(f"{name:25}" + "".join(f"{scores[row, name, 0].f1.mean():{len(name) + 3}.1f}" for name in DOMAINS))
-    changes = []
+        means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in DOMAINS)
+        lines.append(f"{name:25}{means}")
     for domain in DOMAINS:
         before, after = (answers[row, domain, 0][1][0] for row in ROWS)
         for example, old, new in zip(question_set(preset.drawn(0).data, f"test/{domain}"), before, after, strict=True):
@@ -38,7 +39,8 @@ def look(preset):
             changes.append((gain, -len(example.context), domain, example, old, new))
     *_, domain, example, old, new = max(changes, key=lambda change: change[:2])
     better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
-    lines += ["", f"{better} answers better, {worse} worse. The largest gain:"]
+    change = 100 * mean(gain for gain, *_ in changes)
+    lines += ["", f"{better} answers are better, {worse} worse; F1 changes by {change:+.1f}. The largest gain:"]
     lines += ["", *textwrap.wrap(f"Passage ({domain}): {example.context}", 100), f"Question: {example.question}"]
     return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]
 

@@ -181,7 +181,9 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     text = f"# Title\n\n{report.BEGIN}\nwhat was found before\n{report.END}\n\nby hand\n"
     assert update(monkeypatch, tmp_path, text) == ([], text)  # without records
     ranked = record(
-        "imm/your_domains", [(method, c, 0, f1) for method, f1 in {"A": 60.04, "B": 70}.items() for c in "xy"]
+        "imm/your_domains",
+        [(method, c, 0, f1) for method, f1 in {"A": 60.04, "B": 70, "C": 65, "D": 61}.items() for c in "xy"],
+        baselines=["A"],
     )
     for each in (claimed(preset="study", seeds=2), claimed(), claimed("imm/table2", title="IMM, Table 2: F1"), ranked):
         write(each)
@@ -192,7 +194,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
-    assert "\nWhich method for your own domains? Mean F1 over 2 domains: B 70.0, A 60.0.\n" in after
+    link = "results/mini/report.html#imm-your_domains"
+    assert f"\n[{ranked.title}]({link}), mean over 2 domains: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
     assert "| +9.5 | +5.0 F1 | Undecided | [02_imm_main](results/mini/notebooks/02_imm_main.ipynb) |" in line
 
 

@@ -40,8 +40,8 @@ class Notebook:
 class Paper:
     """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
 
-    ``claim`` is in plain words what the paper claims foremost, and ``headline`` the artefact that has it. ``ranking``
-    is the artefact that ranks methods for a reader of README. ``settings`` are the sections of a preset that it alone
+    ``claim`` is in plain words what the paper claims foremost, and ``headline`` the artefact that has it. ``rankings``
+    are the artefacts that rank methods for a reader of README. ``settings`` are the sections of a preset that it alone
     reads, ``examples`` those with the examples that it reads.
     """
 
@@ -50,7 +50,7 @@ class Paper:
     reference: str = ""
     claim: str = ""
     headline: str = "table1"
-    ranking: str = ""
+    rankings: tuple[str, ...] = ()
     artefacts: tuple[Artefact, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
 from PIL import Image
 
 from helpers import paths
@@ -177,6 +178,8 @@ def curves(record: Record) -> Figure:
     """
     figure, payload = Picture(3.7, record.title), record.payload or {}
     colors = dict(zip(dict.fromkeys(score.method for score in record.scores), COLORS, strict=False))
+    lines = {score.method: "--" if score.x is None else "-" for score in record.scores}
+    moving = [method for method, line in lines.items() if line == "-"]
     estimates, panels = [], figure.subplots(1, len(record.columns), sharey=True, squeeze=False)[0]
     for ax, column in zip(panels, record.columns, strict=True):
         scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
@@ -184,14 +187,20 @@ def curves(record: Record) -> Figure:
             rows = {score.x: score.row for score in scores if score.method == method}
             line = {x: stats.estimate(record, [(1, row, [column])]) for x, row in rows.items()}
             estimates += line.values()
-            if None in line:
-                ax.axhline(line[None].mean, color=color, linewidth=1.2, linestyle="--")
+            if method not in moving:
+                for level in line.values():
+                    ax.axhline(level.mean, color=color, linewidth=1.2, linestyle="--")
                 continue
-            ax.plot([*line], [each.mean for each in line.values()], "o-", color=color, markersize=4)
-            ends = [[each.low for each in line.values()], [each.high for each in line.values()]]
-            ax.fill_between([*line], *ends, color=color, alpha=0.12, linewidth=0)  # nothing where they are nan
+            # A few points aside, so that the intervals of methods stand beside each other.
+            aside = (moving.index(method) - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) / 72
+            place = ax.transData + ScaledTranslation(aside, 0, figure.dpi_scale_trans)
+            error = [each.high - each.mean for each in line.values()]  # nan where there is none
+            means = [each.mean for each in line.values()]
+            ax.errorbar([*line], means, error, fmt="o-", color=color, markersize=4, elinewidth=1, transform=place)
             seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
-            ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5)
+            ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5, transform=place)
+            ends = [(x, end) for x, each in line.items() for end in (each.low, each.high) if each.over]
+            ax.update_datalim([*ends, *seeds])  # as no limit is taken from what stands aside
             printed = [(p.x, p.value) for p in record.paper if (p.method, p.column) == (method, column)]
             ax.plot(*np.reshape(sorted(printed), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
         ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
@@ -199,7 +208,7 @@ def curves(record: Record) -> Figure:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
         ax.grid(axis="y", color="0.9")
-    handles = [Line2D([], [], color=color, label=method) for method, color in colors.items()]
+    handles = [Line2D([], [], color=color, label=method, linestyle=lines[method]) for method, color in colors.items()]
     handles += [Line2D([], [], color="0.4", label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
@@ -218,6 +227,7 @@ def scatter(record: Record) -> Figure:
         estimates.append(y)
     ax.set(xlabel=along.unit, ylabel=f"{up.unit}\n({intervals(estimates)})")
     ax.margins(x=0.12)
+    ax.set_xlim(left=0)
     ax.grid(axis="y", color="0.9")
     return figure
 

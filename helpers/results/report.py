@@ -227,12 +227,19 @@ def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
 
 
 def rank(record: Record) -> str:
-    """Rank the methods of a table by their means over its columns, in a sentence."""
+    """Return a line with the best three methods of a table by their means over its columns, and its baselines."""
     means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
+    best = sorted(means, key=means.get, reverse=True)[:3]
     ranked = ", ".join(
-        f"{row} {means[row]:.{stats.decimals(record)}f}" for row in sorted(means, key=means.get, reverse=True)
+        f"{row} {means[row]:.{stats.decimals(record)}f}" for row in dict.fromkeys([*best, *record.baselines])
     )
-    return f"Which method for your own domains? Mean {record.unit} over {len(record.columns)} domains: {ranked}."
+    link = f"[{record.title}]({link_report(record.preset)}#{record.artefact.replace('/', '-')})"
+    return f"{link}, mean over {len(record.columns)} domains: {ranked}."
+
+
+def link_report(preset: str) -> str:
+    """Return the address of a preset's report for a link in README."""
+    return "/".join(paths.report(preset).parts[-3:])
 
 
 def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
@@ -241,7 +248,7 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     Returns the paths written, none where there are no records.
     """
     decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
-    folder = paths.results(presets[0]).parent.name
+    folder = "/".join(paths.notebooks(presets[-1]).parts[-3:])
     rows, outcomes = [], Counter()
     for paper in papers:
         judged = judge_all(select(decisive.values(), paper))
@@ -249,7 +256,7 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
         outcomes.update(word for pair in primary for word in state(*pair)[0].lower().split(", "))
         if line := summarise(paper, judged):
             notebook = next(card.name for card in paper.notebooks if card.plans)
-            link = f"[{notebook}]({folder}/{presets[-1]}/notebooks/{notebook}.ipynb)"
+            link = f"[{notebook}]({folder}/{notebook}.ipynb)"
             line["ours"] += ", one seed" * (len(chief_verdict(paper, judged)[1].estimate.values) == 1)
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
             rows.append(f"| {' | '.join([name, *line.values(), link])} |")
@@ -258,11 +265,11 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
     lines = [f"**Found.** Headline claims: {counts}; {outcomes[SMALLER]} {SMALLER}. Each paper's first:", ""]
     lines += ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|", *rows]
-    rankings = [decisive[name] for paper in papers if (name := f"{paper.key}/{paper.ranking}") in decisive]
-    lines += [line for record in rankings for line in ("", rank(record))]
-    links = {name: f"[`{name}`]({folder}/{name}/{paths.report(name).name})" for name in (*presets, "lab")}
+    names = [f"{paper.key}/{name}" for paper in papers for name in paper.rankings]
+    lines += [line for name in names if name in decisive for line in ("", rank(decisive[name]))]
+    links = {name: f"[`{name}`]({link_report(name)})" for name in (*presets, "lab")}
     rows_of = ", else ".join(f"{links[name]}'s" for name in presets)
-    lines += ["", f"95 % confidence intervals (CI) are over seeds. Rows are {rows_of}. Public corpora: {links['lab']}."]
+    lines += ["", f"Confidence intervals (CI) are over seeds. Rows are {rows_of}. Public corpora: {links['lab']}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
