@@ -1,11 +1,11 @@
 import contextlib
 import importlib.util
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 
@@ -23,6 +23,20 @@ def benchmark(name: str):
     return module
 
 
+def write_notebook(path: Path, *sources: str) -> str:
+    """A notebook of code cells, the first of them that of the parameters; its path."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    notebook.cells[0].metadata.tags = ["parameters"]
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, path)
+    return str(path)
+
+
+def plan_of(*tasks):
+    """A plan of tasks alone."""
+    yield tasks
+
+
 def waves_of(plan):
     """All waves of a plan, nothing trained, and what it returns."""
     waves = []
@@ -31,20 +45,6 @@ def waves_of(plan):
             waves.append(list(next(plan)))
         except StopIteration as stop:
             return waves, stop.value
-
-
-def answer_of(example) -> dict:
-    return {"text": example.answers[0], "answer_start": example.span[0]}
-
-
-def write_squad(path: Path, examples) -> None:
-    """Questions with an answer each as a SQuAD file."""
-    paragraphs = [
-        {"context": e.context, "qas": [{"id": e.id, "question": e.question, "answers": [answer_of(e)]}]}
-        for e in examples
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
 
 
 def are_alike(*logits) -> bool:

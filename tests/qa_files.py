@@ -3,6 +3,8 @@
 import csv
 import json
 
+from helpers.data.examples import Pair
+
 CONTEXT = "Ada wrote notes. Ada met Babbage in London."
 
 
@@ -18,6 +20,13 @@ def write_squad(path, *paragraphs, title="Ada"):
     return path
 
 
+def write_examples(path, examples):
+    """Questions with an answer each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    asked = ((e.context, [question(e.id, e.question, [(e.answers[0], e.span[0])])]) for e in examples)
+    return write_squad(path, *asked)
+
+
 def write_many(path, passages, each=2, tag="", titles=None):
     """A file of ``passages`` passages with ``each`` questions; ``titles`` names the document of each passage."""
     articles = []
@@ -30,6 +39,11 @@ def write_many(path, passages, each=2, tag="", titles=None):
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"data": articles}))
     return path
+
+
+def pairs(*labels):
+    texts = [f"Ada leads Gamma {'and Delta ' * number}." for number in range(len(labels))]
+    return [Pair(str(n), text, "Bela leads.", label) for n, (text, label) in enumerate(zip(texts, labels, strict=True))]
 
 
 def mrqa_question(**changes):

@@ -85,8 +85,6 @@ def test_smoothed_labels_are_divided_among_the_tokens_that_may_be_answers():
     assert a2d.smoothed_likelihood(output, batch, 0.3).item() == pytest.approx(expected)
 
 
-# --- what an ensemble knows -----------------------------------------------------------------------------------------
-
 WORDS = "ada met bela in delta".split()
 
 

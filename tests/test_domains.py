@@ -4,13 +4,14 @@ import subprocess
 import sys
 
 import pytest
-from conftest import waves_of, write_squad
+from conftest import waves_of
+from qa_files import write_examples
 
 import helpers
 from helpers import engine
 from helpers.data.mini import world
 from helpers.errors import UserError
-from helpers.notebooks.session import Session, preset_for, with_every_domain
+from helpers.notebooks.session import Session, preset_for
 from helpers.papers import domains
 from helpers.presets.load import load
 from helpers.results.records import Record
@@ -37,8 +38,8 @@ def files(module_results):
     folder = module_results / "mine"
     for name in ("my news.json", "trivia/all.json"):
         domain = "trivia" if "trivia" in name else "news"
-        write_squad(folder / "files" / name, world.load_domain(domain, train_size=60).train)
-    write_squad(folder / "general.json", world.load_domain("search", train_size=40).train)
+        write_examples(folder / "files" / name, world.load_domain(domain, train_size=60).train)
+    write_examples(folder / "general.json", world.load_domain("search", train_size=40).train)
     (folder / "mine.toml").write_text(MINE)
     return folder
 
@@ -70,8 +71,6 @@ def test_methods_are_selected_by_name():
 
 def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
-    whole = preset.changed("data", domains={"trivia": "trivia"})
-    assert with_every_domain(whole.data) == whole.data
     parameters = {"preset": "lab", "data_dir": preset.data.folder}
     general = [preset_for("15_mtdnn_main", values).general for values in ({"preset": "lab"}, parameters)]
     assert general[0] and not general[1]  # it is a file of lab's

@@ -1,17 +1,20 @@
 """Authors' files by URL, datasets on the Hub, and what preset paper says of both."""
 
+import hashlib
+import http.server
 import io
 import json
 import socket
 import tarfile
+import threading
 import zipfile
+from functools import partial
 
 import datasets
 import httpx
 import pyarrow
 import pytest
-from conftest import answer_of, write_squad
-from served import Served
+from qa_files import question, write_examples
 
 from helpers import paths
 from helpers.data import downloads
@@ -24,6 +27,31 @@ from helpers.presets.schema import DataSettings, Download, File, TextsSettings
 
 PAPER = load_preset("paper")
 REVISION = "a" * 40
+
+
+class Served:
+    """A folder, and a server on this machine that gives what lies in it; ``requests`` are the paths that it gave."""
+
+    def __init__(self, root):
+        self.root, self.requests = root, []
+        root.mkdir()
+        served = self
+
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_):
+                served.requests.append(self.path)
+
+            def send_header(self, key, value):
+                ends_early = key == "Content-Length" and "short" in self.path
+                super().send_header(key, str(int(value) + 5) if ends_early else value)
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=root))
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def file(self, name, content, **other):
+        (self.root / name).write_bytes(content)
+        checksum = {"sha256": hashlib.sha256(content).hexdigest()}
+        return File(url=f"http://127.0.0.1:{self.server.server_port}/{name}", **(checksum | other))
 
 
 @pytest.fixture
@@ -48,9 +76,6 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-# --------------------------------------------------------------------------------------------------------- files by URL
-
-
 def test_a_file_is_downloaded_once_and_again_if_it_is_another(server, cache):
     download = corpus({"a.json": server.file("a.json", b"content")})
     for _ in range(2):
@@ -62,7 +87,7 @@ def test_a_file_is_downloaded_once_and_again_if_it_is_another(server, cache):
 
 def test_domains_are_downloaded_where_no_folder_is_given(server, cache, tmp_path):
     examples = mini.load_domain("news", train_size=60).train
-    write_squad(tmp_path / "mine/news/all.json", examples)
+    write_examples(tmp_path / "mine/news/all.json", examples)
     (tmp_path / "mine/squad.json").write_bytes(content := (tmp_path / "mine/news/all.json").read_bytes())
     corpora = {"news": corpus({"all.json": server.file("all.json", content)})}
     for source in ("news", "news/all.json"):
@@ -94,7 +119,8 @@ def test_what_cannot_be_downloaded_leaves_nothing(server, cache):
 
 def lines(examples):
     """Questions with an answer each as lines of JSON."""
-    rows = [{"id": e.id, "question": e.question, "context": e.context, "answers": [answer_of(e)]} for e in examples]
+    asked = ((e.context, question(e.id, e.question, [(e.answers[0], e.span[0])])) for e in examples)
+    rows = [{"context": context, **fields} for context, fields in asked]
     return "\n".join(map(json.dumps, rows)).encode()
 
 
@@ -165,8 +191,6 @@ def test_nothing_of_an_archive_leads_outside_of_its_folder(tmp_path, server, cac
         with pytest.raises(DataError, match=f"expected an archive with {inside}"):
             downloads.fetch(f"x:{len(data)}", download)
 
-
-# -------------------------------------------------------------------------------------------------- datasets on the Hub
 
 CONTEXT = "Ada Lovelace was born in 1815 and in London she died."
 
@@ -249,9 +273,6 @@ def test_whatever_the_hub_raises_is_one_line_with_the_name_and_what_to_do(monkey
     with pytest.raises(DataError, match=says) as raised:
         downloads.load_hub("own/d", "c", "train", None)
     assert "\n" not in str(raised.value)
-
-
-# --------------------------------------------------------------------------------------------------------- preset paper
 
 
 def test_preset_paper_knows_every_source_that_it_names():

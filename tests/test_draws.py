@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import write_squad
+from qa_files import write_examples
 
 from helpers.data.load import draws
 from helpers.data.load import load as load_examples
@@ -31,7 +31,7 @@ def differing(preset, section):
 def folder(tmp_path):
     """A file each of questions, of labelled texts, and of texts as a task."""
     questions = mini.load_domain("news", train_size=60, valid_size=1, test_size=1)
-    write_squad(tmp_path / "news/all.json", questions.train)
+    write_examples(tmp_path / "news/all.json", questions.train)
     lines = [json.dumps({"text": f"text {n}", "label": ("bad", "good")[n % 2]}) for n in range(100)]
     for name in ("books", "mood"):
         (tmp_path / name).mkdir()

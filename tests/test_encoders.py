@@ -23,14 +23,7 @@ from helpers.loop import fit
 from helpers.models import attention
 from helpers.models import encoders as pretrained
 from helpers.models.attention import keep_attention
-from helpers.models.encoders import (
-    inputs_of,
-    load_encoder,
-    load_saved,
-    load_tokenizer,
-    longest_input,
-    save_encoder,
-)
+from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, longest_input, save_encoder
 from helpers.presets.schema import TrainingSettings
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)
@@ -93,8 +86,13 @@ def test_windows_equal_the_tokenizer_s(encoders, kind, questions):
     assert windows.example_W.tolist() == expected["overflow_to_sample_mapping"]
     for window in range(len(windows)):
         context = questions[windows.example_W[window]].context
-        offsets = zip(expected["offset_mapping"][window], expected.sequence_ids(window), strict=True)
+        offsets = [*zip(expected["offset_mapping"][window], expected.sequence_ids(window), strict=True)]
         ranges = [span for span, text in offsets if text == 1]
+        start, end = questions[windows.example_W[window]].span
+        inside = [t for t, ((a, b), text) in enumerate(offsets) if text == 1 and a < end and b > start]
+        whole = inside and offsets[inside[0]][0][0] <= start and offsets[inside[-1]][0][1] >= end
+        label = (inside[0], inside[-1]) if whole else (0, 0)
+        assert (windows.labels["start"][window], windows.labels["end"][window]) == label
         texts = [context[slice(*span)].strip() for span in ranges]
         first = int(windows.prefix_W[window])
         assert [text_of(windows, window, t, t) for t in range(first, first + len(texts))] == texts
@@ -154,6 +152,7 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
     before, after = learn(model, windows, reading.likelihood)
     assert after < before
     save_encoder(model, tokenizer, tmp_path / "model")
+    assert "quick" not in (tmp_path / "model/config.json").read_text()
     alone = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model").eval()
     inputs = tokenizer(questions[0].question, questions[0].context, max_length=96, truncation="only_second")
     with torch.no_grad():
@@ -276,13 +275,6 @@ def test_a_tokenizer_that_does_not_mark_the_beginning_is_refused(encoders, tmp_p
     save_encoder(load_encoder(encoders("bert"), seed=0), tokenizer, tmp_path / "model")
     with pytest.raises(EncoderError, match="sets no token before the first text"):
         load_tokenizer(str(tmp_path / "model"))
-
-
-def test_templates_are_the_tokenizer_s(encoders):
-    of = {kind: Template.of(load_tokenizer(encoders(kind))) for kind in ("bert", "roberta", "deberta-v3")}
-    assert of["bert"] == Template((2,), (3,), (3,), (0, 0, 0, 1, 1), 0) == of["deberta-v3"]
-    assert of["roberta"] == Template((0,), (2, 2), (2,), (0, 0, 0, 0, 0), 1)
-    assert Template.of(load_tokenizer(encoders("roberta")), pair=False) == Template((0,), (), (2,), (0,) * 5, 1)
 
 
 def test_an_encoder_on_the_hub_has_the_revision_after_its_name(monkeypatch):

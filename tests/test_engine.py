@@ -1,6 +1,5 @@
 """Plans of tasks: which begin when, what a failure stops, workers, two runs at once."""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -9,11 +8,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
+from conftest import plan_of
 
 from helpers import engine
-from helpers.engine import Schedule, TasksFailed, carry_out, run, side_by_side
+from helpers.engine import TasksFailed, carry_out, run, side_by_side
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
 from helpers.task import Task
@@ -83,37 +84,19 @@ def test_plans_inside_a_plan_send_their_values(step):
 
 
 def test_tasks_of_one_key_are_one_in_all_plans(step):
-    def plan(*names):
-        yield [step(name, step("shared")) for name in names]
-
-    carry_out({1: plan("a", "b"), 2: plan("b", "c")}, HERE)
+    plans = {names: plan_of(*(step(name, step("shared")) for name in names)) for names in ("ab", "bc")}
+    carry_out(plans, HERE)
     assert sorted(done_steps(step)) == ["a", "b", "c", "shared"]
 
 
-def test_a_schedule_lists_what_is_known_and_left(step):
-    def plan():
-        yield [step("a")]
-        yield [step("b")]
-
-    schedule = Schedule({"plan": plan()})
-    assert [task.name for task in schedule.left.values()] == ["a"] and not schedule.outcomes
-    step("a").do()
-    schedule = Schedule({"plan": plan()})
-    assert [task.name for task in schedule.tasks.values()] == ["a", "b"]
-    assert [task.name for task in schedule.left.values()] == ["b"]
-
-
 def test_without_a_bar_progress_is_a_line_a_minute(step, monkeypatch, capsys):
-    def plan():
-        yield [step("a"), step("b")]
-
     monkeypatch.setenv("TQDM_DISABLE", "1")
-    run(plan(), HERE)
+    run(plan_of(step("a"), step("b")), HERE)
     assert not capsys.readouterr().err
     monkeypatch.setattr(engine, "REPORTED", -1.0)
-    run(plan(), HERE)  # which has nothing to do
+    run(plan_of(step("a"), step("b")), HERE)  # which has nothing to do
     step("b").folder.joinpath("result.json").unlink()
-    run(plan(), HERE)
+    run(plan_of(step("a"), step("b")), HERE)
     assert capsys.readouterr().err == "2 of 2 tasks done\n"
 
 
@@ -151,21 +134,16 @@ def test_workers_share_the_cores_and_die_with_one_retry(step):
 
 
 def test_workers_write_where_results_lie_now(step, monkeypatch, tmp_path):
-    def both():
-        yield [step("a", seconds=0.2), step("b", seconds=0.2)]
-
     for folder in "one", "two":
         monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / folder))
-        run(both(), TWO)
+        run(plan_of(step("a", seconds=0.2), step("b", seconds=0.2)), TWO)
         assert sorted(done_steps(step)) == ["a", "b"]
 
 
 def test_a_task_beside_one_that_always_dies_is_done(step):
-    def plan():
-        yield [step("a", seconds=1.0), step("dies", does="die always"), step("b", seconds=1.0)]
-
+    plan = plan_of(step("a", seconds=1.0), step("dies", does="die always"), step("b", seconds=1.0))
     with pytest.raises(TasksFailed, match=r"^1 of 3 tasks failed:\n  step dies: BrokenProcessPool"):
-        run(plan(), TWO)
+        run(plan, TWO)
     assert sorted(done_steps(step)) == ["a", "b"]
 
 
@@ -189,22 +167,13 @@ from test_engine import *
 from helpers import engine
 preset = load("smoke")
 tasks = [Step(preset=preset, label=n, name=n, seconds=0.4) for n in "abcdefgh"]
-def plan():
-    yield tasks
-engine.run(plan(), EngineSettings(processes=2, threads=1))
+engine.run(plan_of(*tasks), EngineSettings(processes=2, threads=1))
 """
 
 
 def start_run(results):
     code = PROGRAM.format(tests=str(Path(__file__).parent))
     return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "HELPERS_RESULTS": str(results)})
-
-
-def is_alive(process):
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, 0)
-        return True
-    return False
 
 
 @pytest.mark.slow
@@ -219,9 +188,9 @@ def test_two_runs_share_the_work_and_a_killed_one_leaves_no_process(step, result
     assert sorted(done_steps(step)) == list("abcdefgh")
     workers = [json.loads(file.read_text())["process"] for file in step("x").preset.models.glob("*/result.json")]
     deadline = time.monotonic() + 10  # they end by themselves
-    while any(map(is_alive, workers)) and time.monotonic() < deadline:
+    while any(map(psutil.pid_exists, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(map(is_alive, workers))
+    assert not any(map(psutil.pid_exists, workers))
 
 
 def test_ray_that_is_not_there_is_one_sentence(step, monkeypatch):

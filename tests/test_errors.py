@@ -6,6 +6,7 @@ import sys
 
 import nbformat
 import pytest
+from conftest import write_notebook
 from IPython.core.interactiveshell import InteractiveShell
 
 from helpers import __main__ as cli
@@ -50,13 +51,6 @@ def test_what_the_terminal_cannot_print_is_replaced(results, monkeypatch):
     assert b"no records of preset 'f?'" in printed.getvalue()
 
 
-def write_notebook(path, *sources):
-    cells = [nbformat.v4.new_code_cell(source) for source in ('preset: str = "mini"  # its name', *sources)]
-    cells[0].metadata.tags = ["parameters"]
-    metadata = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
-
-
 def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path)
     # A broken kernel among the user's own, where this is no virtual environment, is not the one that is started.
@@ -66,16 +60,16 @@ def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results
     monkeypatch.delenv("JUPYTER_PREFER_ENV_PATH", raising=False)
     monkeypatch.setattr(sys, "base_prefix", sys.prefix)
     monkeypatch.setattr(runner.report, "export", lambda preset, executed: None)
-    sentence = "UserError: no domain sqad; there is squad"
+    sentence, first = "UserError: no domain sqad; there is squad", 'preset: str = "mini"  # its name'
     broken = "from helpers.errors import UserError\n\nraise UserError('no domain sqad; there is squad')"
-    write_notebook(tmp_path / "00_corpora.ipynb", broken)
-    write_notebook(tmp_path / "99_report.ipynb")
+    write_notebook(tmp_path / "00_corpora.ipynb", first, broken)
+    write_notebook(tmp_path / "99_report.ipynb", first)
     assert runner.run(["00_corpora"], {"preset": "smoke"}) == 1
     assert f"00_corpora: FAILED: {sentence} (see " in capsys.readouterr().out
     (file,) = (paths.models("smoke") / "running/smoke").glob("00_corpora.*.ipynb")
     executed = nbformat.read(file, as_version=4)
     (shown,) = [o for cell in executed.cells for o in cell.get("outputs", []) if o.output_type == "error"]
     assert shown.traceback == [sentence]
-    write_notebook(tmp_path / "00_corpora.ipynb")
+    write_notebook(tmp_path / "00_corpora.ipynb", first)
     assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
     assert not file.exists() and (paths.notebooks("smoke") / "00_corpora.ipynb").exists()

@@ -48,7 +48,5 @@ def test_a_folder_with_one_of_the_presets_domains_is_the_presets(tmp_path, secti
 
 def test_a_folder_of_questions_with_one_of_the_presets_names_has_every_entry(tmp_path):
     folder = write(tmp_path, "news/all.json", "law.json")
-    assert with_every_domain(load("lab", "imm", **{"data.folder": folder}).data).domains == {
-        "law": "law.json",
-        "news": "news",
-    }
+    domains = with_every_domain(load("lab", "imm", **{"data.folder": folder}).data).domains
+    assert domains == {"law": "law.json", "news": "news"}

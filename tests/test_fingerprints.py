@@ -30,11 +30,7 @@ USES = {  # the sections of a preset that a paper's notebooks read
     "mtdnn_kd": ("tasks",),
     "mtdnn": ("data", "tasks"),
 }
-PAPERS = {
-    "smoke": USES,
-    "mini": USES,
-    "lab": ("imm", "hrkd", "mtdnn_kd", "mtdnn"),
-}
+PAPERS = {"smoke": USES, "mini": USES, "lab": ("imm", "hrkd", "mtdnn_kd", "mtdnn")}
 SEEDS = {"smoke": 0, "mini": 0, "lab": 1}  # one draw of each preset
 WINDOWED = 60  # training examples, of which windows are compared
 FOLDERS = {"data": "data/qa", "mnli": "data/nlu/mnli-genres", "reviews": "data/nlu/amazon-reviews", "tasks": "data/nlu"}

@@ -66,9 +66,6 @@ def loss(output, inputs, classes=2, domains=2, **settings):
     return hrkd.distillation_loss(output, inputs, classes=classes, domains=domains, hrkd=HrkdSettings(**settings))
 
 
-# --- losses ---------------------------------------------------------------------------------------------------------
-
-
 def test_distances_by_hand():
     student, teacher = torch.tensor([[[1.0, 2.0], [9.0, 9.0]]]), torch.tensor([[[3.0, 2.0], [0.0, 0.0]]])
     real, every = torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.long)
@@ -170,9 +167,6 @@ def test_meta_kd_by_hand():
     assert terms["corruption"].item() == pytest.approx(0.5 * 0.5 * math.log(3))
 
 
-# --- a student beside its teacher -----------------------------------------------------------------------------------
-
-
 def test_layers_at_even_distance():
     assert matched(4, 12) == [3, 6, 9, 12] and matched(3, 6) == [2, 4, 6] and matched(3, 3) == [1, 2, 3]
     assert matched(1, 3) == [3] and matched(2, 3) == [2, 3] and matched(3, 1) == [1, 1, 1]
@@ -217,9 +211,6 @@ def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path
     AlbertConfig(**sizes).save_pretrained(tmp_path)
     with pytest.raises(EncoderError, match="attention of a albert cannot be read"):
         check_pair("", str(tmp_path))
-
-
-# --- who teaches whom -----------------------------------------------------------------------------------------------
 
 
 def test_rows_are_the_paper_s_and_a_student_alone():
@@ -273,9 +264,6 @@ def test_projections_begin_alike_with_relations_and_without():
         assert torch.equal(one.weight, other.weight)
 
 
-# --- trained --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def trained(module_results):
     """All rows on reviews, one seed."""
@@ -309,19 +297,14 @@ def test_ratios_are_traced_and_relations_stored(trained):
     assert np.allclose(of_texts.sum(2), 1) and np.allclose(shares.sum(3), 1)
 
 
-@pytest.mark.parametrize(
-    ("row", "name", "reads"),
-    [
-        (OURS, "learner", lambda trained: ratios.compute_ratios(model_of(trained, OURS))),
-        (META, "view", lambda trained: model_of(trained, STUDENTS[3]).lesson()),
-        (META, "weights", lambda trained: model_of(trained, STUDENTS[3]).lesson()),
-    ],
-)
-def test_damage_beside_a_model_is_noticed(trained, row, name, reads):
-    flip(path := model_of(trained, row).folder / f"{name}.safetensors")
-    with pytest.raises(DamagedFile, match=name):
-        reads(trained)
-    flip(path)
+def test_damage_beside_a_model_is_noticed(trained):
+    ours, lesson = model_of(trained, OURS), model_of(trained, STUDENTS[3]).lesson
+    reads = {"learner": lambda: ratios.compute_ratios(ours), "view": lesson, "weights": lesson}
+    for name, read in reads.items():
+        flip(path := model_of(trained, OURS if name == "learner" else META).folder / f"{name}.safetensors")
+        with pytest.raises(DamagedFile, match=name):
+            read()
+        flip(path)
 
 
 def test_meta_kd_weights_texts_and_compares_views(trained):
@@ -351,9 +334,6 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
             assert text in readme
     shared.keep_models({"all": students["films"]}, str(tmp_path), record, "")
     assert AutoModelForSequenceClassification.from_pretrained(tmp_path / "all").config.num_labels == 6
-
-
-# --- tables ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_preset_without_texts_has_no_table():

@@ -5,10 +5,10 @@ import subprocess
 import sys
 import time
 
-import nbformat
 import papermill
+import psutil
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from conftest import write_notebook
 
 from helpers import paths
 from helpers.notebooks import kernels
@@ -23,25 +23,10 @@ if __name__ == "__main__":
 """
 
 
-def write(path, *cells):
-    notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(notebook, path)
-    return str(path)
-
-
 def execute(path):
     settings = {"kernel_name": "python3", "kernel_manager_class": kernels.KernelManager, "progress_bar": False}
     executed = papermill.execute_notebook(path, path, **settings)
     return "".join(output.text for cell in executed.cells for output in cell.outputs)
-
-
-def is_running(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_kernels_have_imported_everything_and_share_nothing(tmp_path):
@@ -50,17 +35,17 @@ def test_kernels_have_imported_everything_and_share_nothing(tmp_path):
         "import os, sys\nprint('torch' in sys.modules, 'left' in os.environ, os.getpid())",
         "os.environ['left'] = '1'",
     )
-    printed = [execute(write(tmp_path / f"{number}.ipynb", *cells)).split() for number in range(2)]
+    printed = [execute(write_notebook(tmp_path / f"{number}.ipynb", *cells)).split() for number in range(2)]
     assert [words[:2] for words in printed] == [["True", "False"]] * 2
     first, second = (int(words[2]) for words in printed)
-    assert first != second and not is_running(first) and not is_running(second)
+    assert first != second and not psutil.pid_exists(first) and not psutil.pid_exists(second)
 
 
 def test_a_kernel_that_dies_fails_its_notebook_alone(tmp_path):
     kernels.prepare()
     with pytest.raises(Exception, match=r"(?i)kernel died"):
-        execute(write(tmp_path / "dies.ipynb", "import os\nos._exit(3)"))
-    assert execute(write(tmp_path / "runs.ipynb", "print(1)")) == "1\n"
+        execute(write_notebook(tmp_path / "dies.ipynb", "import os\nos._exit(3)"))
+    assert execute(write_notebook(tmp_path / "runs.ipynb", "print(1)")) == "1\n"
 
 
 def test_a_killed_run_takes_its_kernel_along(tmp_path):
@@ -69,7 +54,7 @@ def test_a_killed_run_takes_its_kernel_along(tmp_path):
     cell = (
         f"import os, time\nfrom pathlib import Path\nPath({str(says)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
     )
-    place = write(tmp_path / "sleeps.ipynb", cell)
+    place = write_notebook(tmp_path / "sleeps.ipynb", cell)
     command = [sys.executable, tmp_path / "program.py", place, place]
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(paths.ROOT)}) as program:
         while not says.exists() or not says.read_text():
@@ -77,7 +62,7 @@ def test_a_killed_run_takes_its_kernel_along(tmp_path):
             time.sleep(0.1)
         program.kill()
     for _ in range(100):
-        if not is_running(int(says.read_text())):
+        if not psutil.pid_exists(int(says.read_text())):
             break
         time.sleep(0.1)
-    assert not is_running(int(says.read_text()))
+    assert not psutil.pid_exists(int(says.read_text()))

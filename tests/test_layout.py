@@ -1,6 +1,8 @@
 """The layers of the package: who may import whom, and how large it is."""
 
 import ast
+import subprocess
+import sys
 from collections import defaultdict
 from graphlib import TopologicalSorter
 
@@ -61,6 +63,14 @@ def test_no_circle():
         if module != "helpers":  # which imports the reader when it is asked for
             graph[module].add(imported)
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+@pytest.mark.parametrize("name", ["helpers", "helpers.data.questions", "helpers.__main__"])
+def test_imports_are_light(name):
+    slow = {"torch", "transformers", "datasets", "sklearn", "scipy", "pyarrow", "pandas"}
+    code = f"import sys, {name}; print({slow} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_the_package_is_small():

@@ -219,8 +219,6 @@ def test_a_killed_training_goes_on_to_the_same_scores(tmp_path):
     assert train_long(stored) == train_long()
 
 
-# --- optimisers -----------------------------------------------------------------------------------------------------
-
 GRADIENTS = [[0.5, -0.25], [-0.1, 0.3]]  # of a weight of each kind, in both steps
 RATES = [0.1, 0.05]
 START = 2.0

@@ -79,15 +79,6 @@ def test_a_window_reads_the_same_alone_and_among_longer_ones(windows):
     assert together.attention.shape == (3, windows.count_W[chosen].max(), windows.prefix_W[chosen].max() - 2)
 
 
-def test_what_stands_in_the_padding_is_of_no_account(windows):
-    batch = batch_of(windows, *np.argsort(windows.lengths_W)[[0, -1]].tolist())
-    padding = batch["attention_mask"] == 0
-    assert padding.any()
-    other = {**batch, "input_ids": batch["input_ids"].masked_fill(padding, 100)}
-    one, same = (outputs(reader(), values) for values in (batch, other))
-    assert torch.equal(one.start_logits, same.start_logits) and torch.equal(one.attention, same.attention)
-
-
 def test_seeds_differ_and_gamma_weighs_what_a_block_remembers(windows):
     batch = batch_of(windows, 0, 1)
 
@@ -134,9 +125,6 @@ def test_it_learns_eight_questions_by_heart():
     fit(model, Batches(windows, [np.arange(len(windows))] * 60), reading.likelihood, settings, seed=0)
     answers = decoding.decode(windows, reading.predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in answers]).f1.mean() == 100
-
-
-# --- word vectors of GloVe ------------------------------------------------------------------------------------------
 
 
 def test_glove_s_vectors_are_read_by_word(tmp_path):

@@ -22,11 +22,9 @@ from helpers.data.examples import Choice, DataError, Example
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
 from helpers.models.multitask import Head, load_multitask, new_multitask, set_dropout
-from helpers.multitask import MultiTaskTraining, Predictions, Reply, choose_head, plan_epochs, sequences_of
+from helpers.multitask import MultiTaskTraining, Predictions, Reply, plan_epochs, sequences_of
 from helpers.presets.load import load
 from helpers.task import with_needs
-
-# --- choices --------------------------------------------------------------------------------------------------------
 
 WORDS = ["Ada", "Bela", "Gamma", "Delta"]
 EXAMPLES = [
@@ -40,10 +38,6 @@ def test_the_endings_of_an_example_stay_together():
     choices = make_choices(EXAMPLES, tokenizer, 40)
     batch = collate(choices, np.asarray([3, 1]))
     assert batch["input_ids"].shape[:2] == (2, 4) and batch["label"].tolist() == [3, 1]
-    for row, example in enumerate([EXAMPLES[3], EXAMPLES[1]]):
-        encoded = tokenizer([example.context] * 4, list(example.endings), max_length=40, truncation=True)["input_ids"]
-        for ids, mask, expected in zip(batch["input_ids"][row], batch["attention_mask"][row], encoded, strict=True):
-            assert ids[mask == 1].tolist() == expected
     assert choices.lengths_W[3] == max(batch["attention_mask"][0].sum(1))
     joined = Sequences.concatenate([choices.select(np.asarray([5, 2])), choices])
     assert len(joined) == 8 and joined.labels["label"].tolist()[:3] == [1, 2, 0]
@@ -51,17 +45,6 @@ def test_the_endings_of_an_example_stay_together():
     assert all(torch.equal(one[name], other[name]) for name in one)
     with pytest.raises(DataError, match="example 'b' has 3 endings; all need 4"):
         make_choices([EXAMPLES[0], Choice("b", "Ada", ("a", "b", "c"), 0)], tokenizer)
-
-
-# --- what a task needs ----------------------------------------------------------------------------------------------
-
-
-def test_tasks_of_a_preset_and_their_heads():
-    preset = load("smoke", "mtdnn")
-    assert choose_head(preset, "encyclopedia") == Head("spans")
-    assert choose_head(preset, "CoLA") == Head("labels", 2) and choose_head(preset, "SWAG") == Head("choices")
-    assert choose_head(load("smoke", "mtdnn_kd"), "MNLI") == Head("labels", 3)
-    assert choose_head(load("smoke", "mtdnn_kd"), "STS-B") == Head("labels", 1)
 
 
 def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):
@@ -76,9 +59,6 @@ def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):
     assert multitask.main_score({"accuracy": 50.0, "f1": 70.0}) == 60.0
     answerable = preset.changed("data", unanswerable=False)
     assert multitask.threshold(answerable, "encyclopedia", replies) == math.inf
-
-
-# --- trainings and predictions --------------------------------------------------------------------------------------
 
 
 def do(tasks):
@@ -140,12 +120,7 @@ def test_predictions_of_several_models_are_their_mean(several):
     assert list(questions.values()) == ["encyclopedia", "CoLA"]
     assert np.mean([*first.best_scores().values()]) == pytest.approx(first.best)
     assert all(isinstance(reply, Reply) for reply in questions.values()["encyclopedia"])
-    refused = Predictions(preset=preset, label="p", models={"encyclopedia": (first, first)})
-    with pytest.raises(ValueError, match="too many values"):
-        do([refused])
 
-
-# --- one encoder under several heads --------------------------------------------------------------------------------
 
 AUTO = {"encyclopedia": AutoModelForQuestionAnswering, "SWAG": AutoModelForMultipleChoice}
 

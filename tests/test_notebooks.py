@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from conftest import write_squad
+from conftest import write_notebook
 from nbclient.exceptions import DeadKernelError
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
+from qa_files import write_examples
 from record_files import repeated
 
 from helpers import __main__ as cli
@@ -26,7 +27,7 @@ from helpers.engine import TasksFailed
 from helpers.files import write_whole
 from helpers.notebooks import runner
 from helpers.notebooks.session import ParameterError, key_of, parameters_of
-from helpers.presets.load import PresetError, keys
+from helpers.presets.load import keys
 from helpers.results import records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
@@ -135,7 +136,7 @@ def kernel(results, monkeypatch):
 def own_files(folder):
     """A preset of one's own, and the parameters for two files of one's own."""
     for name in ("news", "trivia"):
-        write_squad(folder / "files" / name / "all.json", mini.load_domain(name, train_size=80).train)
+        write_examples(folder / "files" / name / "all.json", mini.load_domain(name, train_size=80).train)
     text = 'name = "mine"\nextends = "smoke"\n[data]\nsource = "files"\n[data.domains]\nlaw = "law"\n'
     (folder / "mine.toml").write_text(text)
     return {"preset": str(folder / "mine.toml"), "data_dir": str(folder / "files")}
@@ -152,7 +153,7 @@ def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kerne
     job, of_report = runner.select_jobs(["19_your_domains"], parameters)
     for file in files:
         before = runner.fingerprint_of(job)
-        write_squad(file, mini.load_domain("news", train_size=79).train)
+        write_examples(file, mini.load_domain("news", train_size=79).train)
         assert runner.fingerprint_of(job) != before and job.is_done() is False
     before = runner.fingerprint_of(of_report)
     write_whole(paths.record("smoke", "hrkd/table2"), "{}")
@@ -254,11 +255,8 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
         ("06_a2d_main", "members", "a2d.members"),
         ("13_mtdnn_kd_main", "members", "mtdnn_kd.members"),
         ("10_hrkd_main", "mnli_epochs", "hrkd.mnli_epochs"),
-        ("19_your_domains", "epochs", "training.epochs"),
         ("02_imm_main", "data_dir", "data.folder"),
         ("10_hrkd_main", "mnli_train_size", "mnli.train_size"),
-        ("99_report", "seeds", "seeds"),
-        ("19_your_domains", "general", "general"),
         ("00_corpora", "sed", ""),
     ],
 )
@@ -278,20 +276,14 @@ def started(change=str, **parameters):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "kind", "message"),
+    ("parameters", "message"),
     [
-        (
-            {"sed": 3},
-            ParameterError,
-            r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_",
-        ),
-        ({"seeds": 1.5}, ParameterError, r"seeds: expected int, found 1\.5"),
-        ({"seeds": True}, ParameterError, "seeds: expected int, found True"),
-        ({"preset": "minni"}, PresetError, "no preset 'minni'"),
+        ({"sed": 3}, r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_"),
+        ({"seeds": True}, "seeds: expected int, found True"),
     ],
 )
-def test_unknown_and_mistyped_parameters_are_refused(parameters, kind, message):
-    with pytest.raises(kind, match=message):
+def test_unknown_and_mistyped_parameters_are_refused(parameters, message):
+    with pytest.raises(ParameterError, match=message):
         started(**parameters)
 
 
@@ -367,10 +359,7 @@ def test_a_sixth_paper_is_a_module_a_notebook_a_section_and_a_line(tmp_path):
         shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "data").symlink_to(paths.ROOT / "data")
     (tmp_path / "helpers/papers/toy.py").write_text(TOY)
-    cells = [nbformat.v4.new_code_cell(source) for source in TOY_CELLS]
-    cells[0].metadata.tags = ["parameters"]
-    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path / "notebooks/50_toy_main.ipynb")
+    write_notebook(tmp_path / "notebooks/50_toy_main.ipynb", *TOY_CELLS)
     with (tmp_path / "helpers/presets/smoke.toml").open("a") as file:
         file.write('\n[papers.toy]\n"data.train_size" = 7\n')
     papers_file = tmp_path / "helpers/papers/__init__.py"

@@ -6,7 +6,7 @@ import pytest
 
 from helpers import engine, paths
 from helpers.papers import imm
-from helpers.presets.load import NAMES, PresetError, keys, load
+from helpers.presets.load import NAMES, PresetError, load
 from helpers.trainings import trainings_of
 
 MINI = (paths.PRESETS / "mini.toml").read_text().replace('name = "mini"', 'name = "mine"')
@@ -138,8 +138,3 @@ def test_questions_without_an_answer_are_a_setting_of_all_domains_or_some():
     for value, domains in ((False, ""), (True, "policy amazon"), (["policy", "reddit"], "policy")):
         data = load("lab", **{"data.unanswerable": value}).data
         assert [name for name in ("policy", "amazon") if data.may_be_unanswerable(name)] == domains.split()
-
-
-def test_keys_are_those_of_all_sections_with_their_types():
-    assert (keys()["seeds"], keys()["training.epochs"], keys()["data.folder"]) == (int, float, str)
-    assert not {"data", "papers"} & set(keys())

@@ -6,8 +6,6 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import datasets
@@ -32,9 +30,6 @@ def error_of(path, unanswerable=False):
         read_questions(path, unanswerable)
     assert str(error.value).startswith(str(path))
     return str(error.value).removeprefix(f"{path}: ")
-
-
-# -------------------------------------------------------------------------------------------------------- good files
 
 
 def test_squad(tmp_path):
@@ -130,8 +125,6 @@ def test_closest_span_is_the_best_of_all_windows():
     assert closest_span("red fox", ["?!"]) is None
 
 
-# -------------------------------------------------------------------------------------------------------------- rows
-
 QUOTED = "She said: \"It's\n\tfine\", twice. It's fine."
 ROWS = [
     {"id": "q1", "title": "Ada", "context": CONTEXT, "question": "Where?"},
@@ -195,9 +188,6 @@ def test_rows_without_ids_get_them_from_their_content(tmp_path, writer):
     assert "1 of 3 records rejected:\n  line 2: it has no id, unlike others" in error_of(tmp_path / "rows", True)
 
 
-# ------------------------------------------------------------------------------------------------- where an answer is
-
-
 def placed(context, text, start):
     notes = Counter()
     first, last = locate(context, text, start, notes)
@@ -259,8 +249,6 @@ def test_files_count_moved_answers(tmp_path):
     records, notes = read_questions(write_squad(tmp_path / "covid.json", (VIRUS, questions)))
     assert [record.example.span[0] for record in records] == [4, 41, 41] and notes == [f"covid.json: 2 {MOVED}"]
 
-
-# ------------------------------------------------------------------------------------------------------ broken files
 
 SQUAD = "article 1, paragraph 1, question 2 (id q"
 BAD_QUESTIONS = [
@@ -392,22 +380,16 @@ def test_missing_files(tmp_path):
 
 
 def test_files_of_a_domain_whose_name_begins_another(tmp_path):
-    for name in ("tax.train.csv", "tax.Dev_matched.csv.gz", "tax_eu.train.csv", "taxes.csv", "law.csv", "law_eu.csv"):
+    for (
+        name
+    ) in "tax.train.csv tax.Dev_matched.csv.gz tax_eu.train.csv taxes.csv tax.tst.csv law.csv law_eu.csv".split():
         (tmp_path / name).write_text(GOOD_CSV)
     assert {part: [file.name for file in files] for part, files in find_parts(tmp_path / "tax").items()} == {
         "train": ["tax.train.csv"],
         "valid": ["tax.Dev_matched.csv.gz"],
+        "test": ["tax.tst.csv"],
     }
     assert find_parts(tmp_path / "law") == {"all": [tmp_path / "law.csv"]}
-
-
-def test_reading_files_imports_nothing_large():
-    large = {"torch", "datasets", "sklearn", "scipy", "pyarrow", "pandas"}
-    code = f"import sys, helpers.data.questions; print({large} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
-# ----------------------------------------------------------------------------------------------------------- real data
 
 
 @pytest.mark.parametrize(

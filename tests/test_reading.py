@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import flip
+from conftest import flip, plan_of
 
 from helpers import engine, load_reader, reading
 from helpers.data.examples import DataError, Domain, Example
@@ -69,11 +69,7 @@ def test_what_labels_lose_is_counted_and_said(results, monkeypatch, capsys):
     monkeypatch.setattr(reading, "fingerprint", lambda *parts: "")
     reading._windows.cache_clear()
     task = reading.LabelCheck(preset=preset, label="labels", domain="news")
-
-    def plan():
-        yield [task]
-
-    engine.run(plan(), preset.engine)
+    engine.run(plan_of(task), preset.engine)
     reading._windows.cache_clear()
     notes = [
         "news: of 4 train answers, 1 are longer than answers.max_tokens = 5 (raise it), "

@@ -96,17 +96,8 @@ def test_columns_stand_beside_those_of_the_paper_in_its_order():
     scores = [("Single", column, 0, 1.0) for column in ("encyclopedia", "stories", "news", "search")]
     paper = [{"method": "Single", "column": column, "value": 2.0} for column in ("NewsQA", "MARCO", "SQuAD", "AVE.")]
     table = report.numbers(record("imm/table1", scores, paper=paper))
-    assert [*table] == [
-        ("stories", "ours"),
-        ("search", "ours"),
-        ("news (NewsQA)", "ours"),
-        ("news (NewsQA)", "paper"),
-        ("encyclopedia (SQuAD)", "ours"),
-        ("encyclopedia (SQuAD)", "paper"),
-        ("AVE.", "ours"),
-        ("AVE.", "paper"),
-        ("MARCO", "paper"),
-    ]
+    ours = "stories ours, search ours, news (NewsQA) ours, news (NewsQA) paper, encyclopedia (SQuAD) ours, "
+    assert ", ".join(map(" ".join, table)) == ours + "encyclopedia (SQuAD) paper, AVE. ours, AVE. paper, MARCO paper"
 
 
 def shown(*records):

@@ -1,8 +1,6 @@
 """What a person reads: README commands and paths, the command line, project files."""
 
 import re
-import subprocess
-import sys
 from importlib import metadata
 
 import pytest
@@ -20,21 +18,6 @@ DOCUMENTS = [
     ROOT / "data/README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-
-
-HELP = """
-import atexit, sys
-from helpers.__main__ import main
-atexit.register(lambda: print({"torch", "transformers", "datasets"} & set(sys.modules), file=sys.stderr))
-main(["--help"])
-"""
-
-
-def test_help_imports_nothing_slow():
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0 and done.stderr == "set()\n"
-    for command in ("run", "figures"):
-        assert command in done.stdout
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

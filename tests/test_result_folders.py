@@ -69,8 +69,4 @@ def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(results, mon
     monkeypatch.setattr(runner, "run", lambda names, parameters, force: called.append(parameters) or 0)
     for preset in (str(file), "smoke+seeds=1", "smoke"):
         assert cli.main(["figures", "--preset", preset]) == 0
-    assert called == [
-        {"preset": str(file)},
-        {"preset": "smoke", "results": "smoke+seeds=1"},
-        {"preset": "smoke"},
-    ]
+    assert called == [{"preset": str(file)}, {"preset": "smoke", "results": "smoke+seeds=1"}, {"preset": "smoke"}]

@@ -1,11 +1,11 @@
 """Sets of questions by name, adversarial ones among them, and the fingerprints of a domain's parts."""
 
-import json
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
+from qa_files import question, write_squad
 
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, load_domains
@@ -64,21 +64,15 @@ def test_a_part_has_a_fingerprint_of_its_own(data):
     assert len({fingerprint(data, "news", *some) for some in parts}) == 5
 
 
-def test_a_presets_questions_are_loaded_once(data):
-    assert load_domains(data)["news"] is load_domains(data.model_copy())["news"]
-    assert load_adversarial(data) is load_adversarial(DataSettings.model_validate_json(data.model_dump_json()))
-
-
-# --------------------------------------------------------------------------------------------- adversarial questions
-
 TEXT, MISLEADING = "Ada leads Gamma.", "Bela leads Gammon."
 CLEAN, VARIANT, OTHER = "q1", "q1-high-conf-turk0", "q1-turk1"
 
 
 def test_the_miniature_sets_are_a_domains_test_questions_and_their_variants():
-    sets = load_adversarial(load_preset("mini", **{"data.seed": 0, "data.test_size": 200}).data)
+    settings = load_preset("mini", **{"data.seed": 0, "data.test_size": 200}).data
+    sets = load_adversarial(settings)
     assert {name: len(examples) for name, examples in sets.items()} == {"clean": 200, "AddSent": 800, "AddOneSent": 400}
-    assert [example.id for example in sets["clean"]] == [f"encyclopedia-test-{number}" for number in range(200)]
+    assert sets["clean"] == load_domains(settings)["encyclopedia"].test
     for name, variants in (("AddSent", 3), ("AddOneSent", 1)):
         groups = defaultdict(list)
         for example in sets[name]:
@@ -87,6 +81,8 @@ def test_the_miniature_sets_are_a_domains_test_questions_and_their_variants():
         for (clean, *others), expected in zip(groups.values(), sets["clean"], strict=True):
             assert clean == expected and len({other.id for other in others}) == len(others) == variants
             assert all((o.question, o.answers, o.span) == (clean.question, clean.answers, clean.span) for o in others)
+            added = [other.context.removeprefix(clean.context) for other in others]
+            assert all(text.strip() and clean.answers[0] not in text for text in added)
     numbers = Counter(example.id[-1] for example in sets["AddOneSent"] if example.id != example.group)
     assert sorted(numbers.values()) == [66, 67, 67]  # so all wordings of the sentences occur
 
@@ -94,11 +90,9 @@ def test_the_miniature_sets_are_a_domains_test_questions_and_their_variants():
 def files(tmp_path, many=(CLEAN, VARIANT, OTHER), one=(CLEAN, VARIANT)):
     """Settings of two files in SQuAD's JSON. Questions with "turk" in their id have a misleading sentence."""
     for name, identifiers in (("many.json", many), ("one.json", one)):
-        paragraphs, answers = [], [{"text": "Ada", "answer_start": 0}]
-        for identifier in identifiers:
-            context = f"{TEXT} {MISLEADING}" if "turk" in identifier else TEXT
-            paragraphs.append({"context": context, "qas": [{"id": identifier, "question": "Who?", "answers": answers}]})
-        (tmp_path / name).write_text(json.dumps({"data": [{"title": "Gamma", "paragraphs": paragraphs}]}))
+        texts = (f"{TEXT} {MISLEADING}" if "turk" in identifier else TEXT for identifier in identifiers)
+        asked = ([question(identifier, "Who?", [("Ada", 0)])] for identifier in identifiers)
+        write_squad(tmp_path / name, *zip(texts, asked, strict=True))
     adversarial = AdversarialSettings(domain="squad", AddSent="many.json", AddOneSent="one.json")
     return DataSettings(source="files", folder=str(tmp_path), domains={"squad": "squad"}, adversarial=adversarial)
 

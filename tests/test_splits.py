@@ -10,7 +10,7 @@ import pytest
 from qa_files import question, write_many, write_narrativeqa, write_squad
 
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, label_names, load, load_texts
+from helpers.data.load import label_names, load, load_texts
 from helpers.data.questions import read_questions
 from helpers.data.splits import draw_tenth, in_order, sample
 from helpers.data.texts import Labelled
@@ -47,9 +47,6 @@ def values(examples, field):
 
 def share_nothing(domain, field):
     return not any(values(a, field) & values(b, field) for a, b in itertools.combinations(parts_of(domain), 2))
-
-
-# ----------------------------------------------------------------------------------------------------------- questions
 
 
 def test_one_file_is_split_by_passage(tmp_path):
@@ -144,9 +141,6 @@ def test_domains_of_questions_that_are_rejected(tmp_path):
             questions_of(tmp_path / name)
 
 
-# ------------------------------------------------------------------------------------------------------ labelled texts
-
-
 def records(*labels, texts=None):
     texts = texts or [f"text {number}" for number in range(len(labels))]
     return [Labelled(str(n), text, None, label) for n, (text, label) in enumerate(zip(texts, labels, strict=True))]
@@ -213,10 +207,6 @@ def test_cuts_are_from_the_front_and_smaller_ones_are_subsets(tmp_path):
     for seed in range(5):  # the front has all labels
         train = load_texts(texts_of(tmp_path, "news", seed=seed, train_share=0.02))["news"].train
         assert len(train) == 16 and 3 <= sum(pair.label for pair in train) <= 13
-    assert fingerprint(sized, "news", "test") == fingerprint(texts_of(tmp_path, "news"), "news", "test")
-    assert fingerprint(sized, "news") != fingerprint(texts_of(tmp_path, "news"), "news")
-    turned = texts_of(tmp_path, "news", labels=POLAR[::-1])
-    assert fingerprint(turned, "news", "test") != fingerprint(sized, "news", "test")
 
 
 def test_metakds_split_has_the_sizes_of_table_1(tmp_path):

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from scipy import stats
-from sklearn import metrics as sklearn_metrics
 from task_files import CODAH, LAYOUTS, write_choices, write_task
 
-from helpers.data.examples import Choice, DataError
+from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, load, load_domains
 from helpers.metrics import label_scores
 from helpers.presets.schema import TasksSettings
@@ -58,21 +57,13 @@ def test_dev_is_the_test_part_and_a_tenth_of_train_is_valid(official):
             assert pair.label == expected[int(pair.first.split()[1]) % len(order)]
 
 
-def test_parts_are_cut_from_the_front_of_one_order(official):
+def test_unlabelled_texts_are_cut_from_the_front_of_one_order(official):
     whole = load(settings(official, "QQP"), "QQP")
     limits = {"train_size": 20, "valid_size": 4, "test_size": 10, "unlabelled_size": 3}
     small = load(settings(official, "QQP", **limits), "QQP")
     assert sizes(small) == (20, 4, 10, 3)
-    for part in ("train", "valid", "test", "unlabelled"):
-        assert getattr(small, part) == getattr(whole, part)[: limits[f"{part}_size"]]
+    assert small.unlabelled == whole.unlabelled[:3]
     assert sorted(ids(whole.unlabelled)) == list("01234") != ids(whole.unlabelled)
-    # The same texts in another order, and another seed.
-    lines = (official / "QQP/train.tsv").read_text().splitlines(keepends=True)
-    (official / "QQP/train.tsv").write_text("".join([lines[0], *lines[:0:-1]]))
-    turned = load(settings(official, "QQP", **limits, max_length=64), "QQP")
-    assert turned.train == small.train
-    other = load(settings(official, "QQP", seed=1), "QQP")
-    assert ids(other.train) != ids(whole.train) and sizes(other) == sizes(whole)
 
 
 def test_a_fingerprint_is_that_of_texts_and_labels(official):
@@ -91,10 +82,7 @@ def test_choices(tmp_path):
     task = load(codah, "endings")
     assert (task.kind, task.labels, task.metrics) == ("choices", (), ("accuracy",))
     assert sizes(task) == (55, 50, 50, 0)
-    number = int(task.test[0].context.split()[3])
-    endings = ("walked.", "ran.", "sat.", "slept.")
-    assert task.test[0] == Choice(task.test[0].id, f'The "driver test_tsv {number} stopped. He', endings, number % 4)
-    assert len(fingerprint(codah, "endings")) == 16
+    assert all(choice.label == int(choice.context.split()[3]) % 4 for choice in task.test)
 
 
 def test_places_that_are_none(tmp_path):
@@ -111,9 +99,6 @@ def test_places_that_are_none(tmp_path):
             load(settings(tmp_path, tasks={"own": value}), "own")
     with pytest.raises(DataError, match=r"'nowhere' is not a folder; name the one that holds CoLA, RTE"):
         load(settings("nowhere", "CoLA", "RTE"), "RTE")
-
-
-# -------------------------------------------------------------------------------------------------------- on the Hub
 
 
 def hub_split(first, second, label, begin, size, label_of=None):
@@ -173,28 +158,16 @@ def test_what_is_no_task_on_the_hub(dataset):
             load(TasksSettings(source="hub", tasks={"one": value}), "one")
 
 
-# ------------------------------------------------------------------------------------------------ metrics, real files
-
-
 def test_metrics_are_those_of_the_references(official):
-    random = np.random.default_rng(0)
-    references = {
-        "accuracy": sklearn_metrics.accuracy_score,
-        "f1": sklearn_metrics.f1_score,
-        "matthews": sklearn_metrics.matthews_corrcoef,
-        "pearson": lambda *values: stats.pearsonr(*values).statistic,
-        "spearman": lambda *values: stats.spearmanr(*values).statistic,
-    }
     several = ("accuracy", "f1")
     metrics = {"CoLA": ("matthews",), "MRPC": several, "QQP": several, "STS-B": ("pearson", "spearman")}
-    for name, task in load_domains(settings(official, *LAYOUTS)).items():
-        assert task.metrics == metrics.get(name, ("accuracy",))
-        size, truth = len(task.test), [pair.label for pair in task.test]
-        predictions = random.random(size) if task.kind == "score" else random.random((size, len(task.labels)))
-        answers = predictions if task.kind == "score" else predictions.argmax(1)
-        score = label_scores(task.test, predictions)
-        for metric in task.metrics:
-            assert score[metric] == pytest.approx(100 * references[metric](truth, answers))
+    loaded = load_domains(settings(official, *LAYOUTS))
+    assert {name: task.metrics for name, task in loaded.items()} == dict.fromkeys(LAYOUTS, ("accuracy",)) | metrics
+    truth = [pair.label for pair in loaded["STS-B"].test]
+    predictions = np.random.default_rng(0).random(len(truth))
+    for metric, reference in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
+        expected = 100 * reference(truth, predictions).statistic
+        assert label_scores(loaded["STS-B"].test, predictions)[metric] == pytest.approx(expected)
 
 
 def test_the_real_files_of_glue(shared):

@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from conftest import plan_of
+from qa_files import pairs
 from sklearn.metrics import accuracy_score
 
 from helpers import engine, texts
 from helpers.batches.sequences import collate, make_pairs
-from helpers.data.examples import DataError, Pair
+from helpers.data.examples import DataError
 from helpers.data.load import load_texts
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.presets.load import load
@@ -24,19 +26,10 @@ def output(*rows):
     return SimpleNamespace(logits=torch.tensor(rows, requires_grad=True))
 
 
-def pairs(*values):
-    return [
-        Pair(str(i), f"Ada leads Gamma {'and Delta ' * i}.", "Bela leads.", label) for i, label in enumerate(values)
-    ]
-
-
 def classifier(order="together", domains=DOMAINS, seed=0, **changes):
     preset = load("smoke", "hrkd", **changes)
     label = f"{order}, {' + '.join(domains)}"
     return Classifier(preset=preset, label=label, seed=seed, corpus="reviews", domains=domains, order=order)
-
-
-# --- loss, predictions, scores --------------------------------------------------------------------------------------
 
 
 def test_cross_entropy_by_hand():
@@ -92,9 +85,6 @@ def test_predictions_are_in_the_order_of_the_examples(classes):
         assert np.allclose(means[row, 0], real.mean(0).numpy(), atol=1e-5)
 
 
-# --- a classifier over several domains ------------------------------------------------------------------------------
-
-
 def test_every_order_goes_through_the_same_texts():
     # One epoch of 3 × 16 texts, 12 per step. In turns a domain has steps of 12 and 4.
     for order, steps, domains_of_a_step in (("mixed", 4, {2, 3}), ("turns", 6, {1}), ("together", 4, {3})):
@@ -136,12 +126,8 @@ def test_a_key_names_what_the_weights_depend_on():
 def test_labels_are_the_best_weights_and_sklearn_agrees_on_the_accuracy(results):
     model = classifier()
     task = Labels(preset=model.preset, label="classes", classifier=model)
-
-    def plan():
-        yield [task]
-        return task.result()["classes"]
-
-    classes = engine.run(plan(), model.preset.engine)
+    engine.run(plan_of(task), model.preset.engine)
+    classes = task.result()["classes"]
     domains, trained = load_texts(model.texts), model.load()
     for name in DOMAINS:
         truth = [text.label for text in domains[name].test]

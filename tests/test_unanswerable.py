@@ -1,12 +1,10 @@
 """Questions without an answer, from a file to a reader's configuration."""
 
-import json
-
 import pytest
-from conftest import answer_of, write_squad
+from conftest import plan_of
+from qa_files import question, write_examples, write_squad
 
 from helpers import engine, load_reader
-from helpers.data.examples import DataError
 from helpers.data.load import load_domains
 from helpers.data.mini import world as mini
 from helpers.papers import imm
@@ -19,19 +17,19 @@ def write(path, examples):
     paragraphs = []
     for number, example in enumerate(examples):
         impossible = number % 3 == 0
-        context = examples[number - 1].context if impossible else example.context
-        answers = {"answers": [] if impossible else [answer_of(example)], "is_impossible": impossible}
-        plausible = {"plausible_answers": [answer_of(examples[number - 1])]} if impossible else {}
-        question = {"id": example.id, "question": example.question, **answers, **plausible}
-        paragraphs.append({"context": context, "qas": [question]})
-    path.write_text(json.dumps({"version": "v2.0", "data": [{"title": "x", "paragraphs": paragraphs}]}))
+        told = examples[number - 1] if impossible else example
+        answers = question(answers=[(told.answers[0], told.span[0])])["answers"]
+        more = {"answers": [], "plausible_answers": answers} if impossible else {"answers": answers}
+        asked = question(example.id, example.question, is_impossible=impossible) | more
+        paragraphs.append((told.context, [asked]))
+    write_squad(path, *paragraphs)
 
 
 @pytest.fixture
 def preset(tmp_path):
     """A function of ``unanswerable`` that gives a preset of two files, of which law has unanswerable questions."""
 
-    def of(unanswerable=False):
+    def of(unanswerable):
         files = {"law": str(tmp_path / "law.json"), "news": str(tmp_path / "news.json")}
         data = {"source": "files", "folder": str(tmp_path), "domains": files, "adversarial": None}
         data["unanswerable"] = unanswerable
@@ -39,7 +37,7 @@ def preset(tmp_path):
 
     examples = mini.load_domain("news", train_size=120).train
     write(tmp_path / "law.json", examples)
-    write_squad(tmp_path / "news.json", [example for number, example in enumerate(examples) if number % 3])
+    write_examples(tmp_path / "news.json", [example for number, example in enumerate(examples) if number % 3])
     return of
 
 
@@ -50,20 +48,11 @@ def test_they_stay_where_the_preset_says_so(preset):
     assert {bool(e.answers) for e in load_domains(preset(True).data)["law"].test} == {True, False}
 
 
-def test_without_the_setting_they_are_refused_and_the_setting_is_named(preset):
-    with pytest.raises(DataError, match=r"(?s)law\.json: .*no answer.*data\.unanswerable"):
-        load_domains(preset().data)
-
-
 def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, preset):
     settings = preset(["law"])
     readers, sets = imm.name_single_readers(settings, 0), ("test", "test/law", "test/news")
     answers = Answers(preset=settings, label="answers", readers=(readers["law"],), sets=sets)
-
-    def plan():
-        yield [*readers.values(), answers]
-
-    engine.run(plan(), settings.engine)
+    engine.run(plan_of(*readers.values(), answers), settings.engine)
     texts = answers.texts()
     assert all(texts["test/news"])  # where every question has an answer, there is one
     assert texts["test"] == texts["test/law"] + texts["test/news"]

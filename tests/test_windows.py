@@ -7,9 +7,9 @@ import pytest
 import torch
 from conftest import text_of
 from encoder_kinds import make_tokenizer
+from qa_files import pairs
 from tokenizers import normalizers, pre_tokenizers, processors
 
-from helpers.batches.plans import Batches
 from helpers.batches.sequences import (
     Windows,
     collate,
@@ -22,12 +22,10 @@ from helpers.batches.sequences import (
 from helpers.data import load as data
 from helpers.data.examples import DataError, Example, Pair
 from helpers.data.mini import world as mini
-from helpers.data.questions import read_questions
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.load import load
 from helpers.reading import windows_of, windows_over
-from helpers.teachers import StoredTeacher
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +38,6 @@ def example(question="Who leads Gamma?", context="Ada leads Gamma. Bela leads De
     return Example(name, question, context, (answer,), (start, start + len(answer)), name)
 
 
-def examples_in(path):
-    return [record.example for record in read_questions(path)[0]]
-
-
 def test_window_starts():
     # 2,000 passage tokens, a question of 20, length 512: 489 tokens fit
     assert len(window_starts(2000, 489, 128)) == 13
@@ -51,14 +45,6 @@ def test_window_starts():
     assert window_starts(10, 4, 3) == [0, 3, 6]  # 6..9 is the last
     assert window_starts(10, 3, 5) == [0, 3, 6, 9]  # no token is left out by a step longer than a window
     assert window_starts(4, 4, 3) == window_starts(0, 4, 3) == [0]
-
-
-def test_sequence_and_labels(tokenizer):
-    windows = make_windows([example()], tokenizer, max_length=64, stride=16)
-    tokens = tokenizer.convert_ids_to_tokens(windows.token_ids(0))
-    assert tokens[0] == "[CLS]" and tokens[-1] == "[SEP]" and tokens.count("[SEP]") == 2
-    assert tokens[int(windows.prefix_W[0]) - 1] == "[SEP]"
-    assert text_of(windows, 0, windows.labels["start"][0], windows.labels["end"][0]) == "Ada"
 
 
 def labelled(windows):
@@ -144,17 +130,6 @@ def token_ids(windows):
     return [windows.token_ids(row).tolist() for row in range(len(windows))]
 
 
-def test_empty_windows_are_left_out_by_seed(tokenizer):
-    context = " ".join(["Ada leads Gamma."] * 60) + " Bela leads Delta."
-    examples = [example(context=context, answer="Bela", name=str(i)) for i in range(20)]
-    everything, few, again = (
-        make_windows(examples, tokenizer, max_length=40, stride=20, empty_windows=share) for share in (1.0, 0.1, 0.1)
-    )
-    assert (few.labels["start"] > 0).sum() == (everything.labels["start"] > 0).sum()
-    assert 0 < (few.labels["start"] == 0).sum() < 0.2 * (everything.labels["start"] == 0).sum()
-    assert token_ids(few) == token_ids(again) and few.example_W.tolist() == again.example_W.tolist()
-
-
 @pytest.mark.parametrize(
     ("question", "settings", "words"),
     [
@@ -184,43 +159,6 @@ def test_a_batch_equals_the_unpadded_windows(tokenizer):
         assert batch["token_type_ids"][w][prefix] == 1 and batch["token_type_ids"][w][prefix - 1] == 0
 
 
-def test_windows_equal_hugging_faces_own_on_real_text(shared):
-    tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
-    examples = examples_in(shared / "data/qa/news/newsqa.json")[:60]
-    windows = make_windows(examples, tokenizer, max_length=384, stride=128, stride_is="overlap", max_question=384)
-    expected = tokenizer(
-        [e.question.strip() for e in examples],
-        [e.context for e in examples],
-        max_length=384,
-        stride=128,
-        truncation="only_second",
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-    )
-    assert len(windows) == len(expected["input_ids"]) > 60
-    for w, ids in enumerate(expected["input_ids"]):
-        assert windows.token_ids(w).tolist() == ids
-        example = examples[expected["overflow_to_sample_mapping"][w]]
-        assert example is examples[windows.example_W[w]]
-        start, end = example.span
-        offsets, kinds = expected["offset_mapping"][w], expected["token_type_ids"][w]
-        inside = [t for t, (a, b) in enumerate(offsets) if kinds[t] == 1 and b > a and a < end and b > start]
-        whole = inside and offsets[inside[0]][0] <= start and offsets[inside[-1]][1] >= end
-        label = (inside[0], inside[-1]) if whole else (0, 0)
-        assert (windows.labels["start"][w], windows.labels["end"][w]) == label
-
-
-def test_every_real_label_decodes_to_its_answer(shared):
-    tokenizer = load_tokenizer(str(shared / "models/all-MiniLM-L6-v2"))
-    examples = examples_in(shared / "data/qa/squad/xquad.en.json")
-    windows = make_windows(examples, tokenizer)
-    texts = labelled(windows)
-    assert len(texts) > 1000
-    answers = {w: examples[windows.example_W[w]].answers[0].strip() for w in texts}
-    widened = [w for w in texts if texts[w] != answers[w]]
-    assert len(widened) < 20 and all(answers[w] in texts[w] for w in widened)
-
-
 @pytest.fixture(scope="module")
 def domains(tokenizer):
     """Two domains that have a question and a passage in common, the windows of each, and of both."""
@@ -243,25 +181,6 @@ def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
     texts = labelled(joined)
     assert len(texts) > 40
     assert all(text == joined.examples[joined.example_W[w]].answers[0] for w, text in texts.items())
-
-
-def test_three_domains_and_one_alone(domains):
-    _, (first, second), joined = domains
-    three = Windows.concatenate([first, second, first])
-    assert Windows.concatenate([first]) is first
-    assert token_ids(three) == token_ids(joined) + token_ids(first)
-    assert three.example_W[len(joined) :].tolist() == (first.example_W + len(joined.examples)).tolist()
-
-
-def test_values_of_the_parts_tokens_fit_the_whole(domains):
-    _, parts, joined = domains
-    flat = torch.tensor([token for part in parts for row in token_ids(part) for token in row])
-    border = len(parts[0])
-    index = np.asarray([border, 0, len(joined) - 1, border - 1, 3])  # of both domains
-    batch = Batches(joined, [index], [StoredTeacher(joined, of_tokens={"ids": flat})]).at(0)
-    real = batch["attention_mask"] == 1
-    assert batch["teacher_ids"][real].tolist() == batch["input_ids"][real].tolist()
-    assert not batch["teacher_ids"][~real].any() and len(flat) == joined.lengths_W.sum()
 
 
 def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer):
@@ -289,15 +208,6 @@ def test_no_window_is_left_out_where_answers_are_scored():
         assert len(windows_of(preset, ["news"], part)) == len(windows_of(every, ["news"], part))
     examples = mini.load_domain("news").test[:10]
     assert len(windows_over(preset, examples)) == len(windows_over(every, examples)) > 10
-
-
-# --- pairs of texts ---------------------------------------------------------------------------------------------
-
-
-def pairs(*values):
-    return [
-        Pair(str(i), f"Ada leads Gamma {'and Delta ' * i}.", "Bela leads.", label) for i, label in enumerate(values)
-    ]
 
 
 def test_labels_of_pairs_are_classes_or_scores_and_may_be_missing(tokenizer):
