@@ -9,7 +9,6 @@ from statistics import mean
 
 from helpers import engine
 from helpers.data.sets import question_set
-from helpers.metrics import f1
 from helpers.papers import imm, shared
 from helpers.presets.load import load
 from helpers.results.report import write_into_readme
@@ -33,13 +32,14 @@ def look(preset):
         means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in DOMAINS)
         lines.append(f"{name:25}{means}")
     for domain in DOMAINS:
-        before, after = (answers[row, domain, 0][1][0] for row in ROWS)
-        for example, old, new in zip(question_set(preset.drawn(0).data, f"test/{domain}"), before, after, strict=True):
-            gain = f1(new, example.answers) - f1(old, example.answers)
+        texts = (answers[row, domain, 0][1][0] for row in ROWS)
+        before, after = (scores[row, domain, 0].f1 for row in ROWS)
+        examples = question_set(preset.drawn(0).data, f"test/{domain}")
+        for gain, example, old, new in zip(after - before, examples, *texts, strict=True):
             changes.append((gain, -len(example.context), domain, example, old, new))
     *_, domain, example, old, new = max(changes, key=lambda change: change[:2])
     better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
-    change = 100 * mean(gain for gain, *_ in changes)
+    change = mean(gain for gain, *_ in changes)
     lines += ["", f"{better} answers are better, {worse} worse; F1 changes by {change:+.1f}. The largest gain:"]
     lines += ["", *textwrap.wrap(f"Passage ({domain}): {example.context}", 100), f"Question: {example.question}"]
     return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]

@@ -178,8 +178,10 @@ def curves(record: Record) -> Figure:
     """
     figure, payload = Picture(3.7, record.title), record.payload or {}
     colors = dict(zip(dict.fromkeys(score.method for score in record.scores), COLORS, strict=False))
-    lines = {score.method: "--" if score.x is None else "-" for score in record.scores}
-    moving = [method for method, line in lines.items() if line == "-"]
+    levels = {score.method for score in record.scores if score.x is None}
+    moving = [method for method in colors if method not in levels]
+    # Points to the side, so that the intervals of methods stand beside each other.
+    asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
     estimates, panels = [], figure.subplots(1, len(record.columns), sharey=True, squeeze=False)[0]
     for ax, column in zip(panels, record.columns, strict=True):
         scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
@@ -187,13 +189,11 @@ def curves(record: Record) -> Figure:
             rows = {score.x: score.row for score in scores if score.method == method}
             line = {x: stats.estimate(record, [(1, row, [column])]) for x, row in rows.items()}
             estimates += line.values()
-            if method not in moving:
+            if method in levels:
                 for level in line.values():
                     ax.axhline(level.mean, color=color, linewidth=1.2, linestyle="--")
                 continue
-            # A few points aside, so that the intervals of methods stand beside each other.
-            aside = (moving.index(method) - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) / 72
-            place = ax.transData + ScaledTranslation(aside, 0, figure.dpi_scale_trans)
+            place = ax.transData + ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans)
             error = [each.high - each.mean for each in line.values()]  # nan where there is none
             means = [each.mean for each in line.values()]
             ax.errorbar([*line], means, error, fmt="o-", color=color, markersize=4, elinewidth=1, transform=place)
@@ -208,7 +208,10 @@ def curves(record: Record) -> Figure:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
         ax.grid(axis="y", color="0.9")
-    handles = [Line2D([], [], color=color, label=method, linestyle=lines[method]) for method, color in colors.items()]
+    handles = [
+        Line2D([], [], color=color, label=method, linestyle="--" if method in levels else "-")
+        for method, color in colors.items()
+    ]
     handles += [Line2D([], [], color="0.4", label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)

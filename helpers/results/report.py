@@ -209,13 +209,15 @@ def export(preset: str, executed_notebook: Path) -> Path:
     return path
 
 
+def primary_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
+    """Select the verdicts on a paper's headlines, each with its record."""
+    return [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
+
+
 def chief_verdict(paper: Any, judged: Iterable[Judged]) -> tuple[Record, Verdict] | None:
     """Return the verdict on what a paper claims foremost, with its record; None without a record."""
-    for record, verdicts in judged:
-        for verdict in (verdict for verdict in verdicts if verdict.claim.primary):
-            if record.artefact == f"{paper.key}/{paper.headline}":
-                return record, verdict
-    return None
+    headline = f"{paper.key}/{paper.headline}"
+    return next((pair for pair in primary_verdicts(judged) if pair[0].artefact == headline), None)
 
 
 def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
@@ -233,8 +235,13 @@ def rank(record: Record) -> str:
     ranked = ", ".join(
         f"{row} {means[row]:.{stats.decimals(record)}f}" for row in dict.fromkeys([*best, *record.baselines])
     )
-    link = f"[{record.title}]({link_report(record.preset)}#{record.artefact.replace('/', '-')})"
+    link = f"[{record.title}]({link_report(record.preset)}#{anchor(record.artefact)})"
     return f"{link}, mean over {len(record.columns)} domains: {ranked}."
+
+
+def anchor(artefact: str) -> str:
+    """Return the id of an artefact's section in the report."""
+    return artefact.replace("/", "-")
 
 
 def link_report(preset: str) -> str:
@@ -252,8 +259,7 @@ def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
     rows, outcomes = [], Counter()
     for paper in papers:
         judged = judge_all(select(decisive.values(), paper))
-        primary = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
-        outcomes.update(word for pair in primary for word in state(*pair)[0].lower().split(", "))
+        outcomes.update(word for pair in primary_verdicts(judged) for word in state(*pair)[0].lower().split(", "))
         if line := summarise(paper, judged):
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{notebook}.ipynb)"
@@ -321,5 +327,8 @@ TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
     {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "draw": figures.draw}
-    | {function.__name__: function for function in (describe, tables, contents, count, encode, headlines, summarise)}
+    | {
+        function.__name__: function
+        for function in (anchor, describe, tables, contents, count, encode, headlines, summarise)
+    }
 )
