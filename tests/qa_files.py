@@ -20,11 +20,15 @@ def write_squad(path, *paragraphs, title="Ada"):
     return path
 
 
+def question_of(example):
+    """An example's question with its first answer."""
+    return question(example.id, example.question, [(example.answers[0], example.span[0])])
+
+
 def write_examples(path, examples):
     """Questions with an answer each."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    asked = ((e.context, [question(e.id, e.question, [(e.answers[0], e.span[0])])]) for e in examples)
-    return write_squad(path, *asked)
+    return write_squad(path, *((example.context, [question_of(example)]) for example in examples))
 
 
 def write_many(path, passages, each=2, tag="", titles=None):

@@ -1,22 +1,19 @@
-"""Attention, BERT's against transformers' own; what teachers store or compute; dropout."""
+"""The attention from passage to question: BERT's against transformers' own, and where stored pairs belong."""
 
 import numpy as np
 import pytest
 import torch
 from conftest import text_of
-from torch import nn
 from transformers import AutoModelForQuestionAnswering, FNetConfig, FNetForQuestionAnswering
 
 from helpers.batches.plans import Batches
 from helpers.batches.sequences import Row, Template, Windows, collate, make_windows, text_positions
 from helpers.data.mini import world
 from helpers.errors import EncoderError
-from helpers.models.attention import attend, keep_attention
-from helpers.models.dropout import QuickDropout, quick_dropout
+from helpers.models.attention import keep_attention
 from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.models.mnemonic import make_reader
-from helpers.reading import predict
-from helpers.teachers import LiveTeacher, StoredTeacher
+from helpers.teachers import StoredTeacher
 
 
 @pytest.fixture(scope="module")
@@ -161,115 +158,3 @@ def test_a_span_of_characters_is_found_in_every_window_that_holds_it():
         labels = int(windows.labels["start"][window]), int(windows.labels["end"][window])
         assert windows.positions(window, example.span) == labels
         assert text_of(windows, window, *labels) == example.context[slice(*example.span)]
-
-
-PLAN = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
-
-
-@pytest.fixture
-def model():
-    return load_encoder("data/mini", seed=0, random_layers=1).eval()
-
-
-@pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
-def test_what_is_stored_of_windows_and_tokens_comes_along(windows, part, parts, expected):
-    """The value of a token is 1,000 times its window's number plus its position, from 1; padding has 0."""
-    each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
-    weights = {"weight": 10.0 * torch.arange(len(windows))}
-    teachers = [StoredTeacher(windows, weights), StoredTeacher(windows, of_tokens={"place": torch.cat(each)})]
-    _, batch = [*Batches(windows, PLAN, teachers).parts(1, parts)][part]
-    assert batch["window"].tolist() == expected
-    assert batch["teacher_weight"].tolist() == [10.0 * window for window in expected]
-    place = batch["teacher_place"]
-    assert place.shape == batch["input_ids"].shape
-    for row, window in zip(place.tolist(), expected, strict=True):
-        length = int(windows.lengths_W[window])
-        assert row[:length] == each[window].tolist() and not any(row[length:])
-    assert (place != 0).sum() == batch["attention_mask"].sum()
-
-
-def test_a_live_teacher_computes_what_would_have_been_stored(windows, model):
-    logits = predict(model, windows, precision="fp32")
-    flat = {side: torch.from_numpy(getattr(logits, side)) for side in ("start", "end")}
-    live = LiveTeacher(model, {"start": "start_logits", "end": "end_logits"}, precision="fp32")
-    stored = StoredTeacher(windows, of_tokens={f"stored_{side}": values for side, values in flat.items()})
-    batch = Batches(windows, PLAN, [stored, live]).at(1)
-    for side in ("start", "end"):
-        real = batch[f"teacher_{side}"].masked_fill(batch["attention_mask"] == 0, 0.0)
-        assert torch.allclose(real, batch[f"teacher_stored_{side}"], atol=1e-5) and real.abs().max() > 0.1
-
-
-def test_a_teacher_gives_its_hidden_states_and_no_gradient(windows, model):
-    teacher = LiveTeacher(model, {"hidden": "hidden_states"}, {"output_hidden_states": True}, precision="fp32")
-    batch = Batches(windows, PLAN, [teacher]).at(1)
-    hidden = batch["teacher_hidden"]
-    assert len(hidden) == 2 and hidden[0].shape == (*batch["input_ids"].shape, model.config.hidden_size)
-    assert not any(states.requires_grad for states in hidden)
-    weight = torch.ones((), requires_grad=True)
-    (weight * hidden[1]).sum().backward()  # a product keeps the teacher's output
-    assert weight.grad == pytest.approx(hidden[1].sum().item(), rel=1e-4)
-
-
-def test_a_teacher_in_training_mode_is_refused_at_every_call(windows, model):
-    teacher = LiveTeacher(model, {"start": "start_logits"})
-    batches = Batches(windows, PLAN, [teacher])
-    assert "teacher_start" in batches.at(0)
-    model.train()
-    with pytest.raises(ValueError, match="a teacher is in training mode"):
-        batches.at(0)
-    model.eval()
-    next(module for module in model.modules() if isinstance(module, torch.nn.Dropout)).train()  # only a part of it
-    with pytest.raises(ValueError, match="a teacher is in training mode"):
-        teacher(Batches(windows, PLAN).at(0))
-
-
-def test_every_task_has_teachers_of_its_own(windows):
-    teacher = StoredTeacher(windows, of_sequences={"weight": 1.0 * torch.arange(len(windows))})
-    batches = Batches(
-        {"taught": windows, "untaught": windows}, [("untaught", PLAN[0]), ("taught", PLAN[1])], {"taught": [teacher]}
-    )
-    assert "teacher_weight" not in batches.at(0)
-    assert batches.at(1)["teacher_weight"].tolist() == PLAN[1].tolist()
-
-
-def test_elements_are_dropped_at_the_rate_and_the_rest_scaled_up():
-    torch.manual_seed(0)
-    values = quick_dropout(torch.ones(1001, 999), 0.1)
-    assert (values == 0).float().mean().item() == pytest.approx(26 / 256, abs=1e-3)
-    assert values.unique().tolist() == pytest.approx([0.0, 256 / 230])
-    assert values.mean().item() == pytest.approx(1.0, abs=2e-3)
-    for axis in (0, 1):  # no row and no column is treated otherwise
-        assert (values.mean(axis) - 1).abs().max() < 0.06
-
-
-def test_each_of_the_eight_bytes_of_a_draw_is_fair():
-    torch.manual_seed(0)
-    rates = (quick_dropout(torch.ones(200_000, 8), 0.5) == 0).float().mean(0)
-    assert torch.allclose(rates, torch.full((8,), 0.5), atol=0.005)
-
-
-def test_gradient_flows_through_what_is_kept_and_the_seed_decides():
-    values = torch.ones(64, 64, requires_grad=True)
-    torch.manual_seed(3)
-    dropped = quick_dropout(values, 0.25)
-    dropped.sum().backward()
-    assert torch.equal(values.grad, dropped.detach())
-    torch.manual_seed(3)
-    assert torch.equal(quick_dropout(values, 0.25), dropped)
-
-
-def test_evaluation_drops_nothing():
-    module = QuickDropout(0.5).eval()
-    assert torch.equal(module(torch.ones(100)), torch.ones(100))
-    assert quick_dropout(torch.ones(100), 0.0).sum() == 100
-
-
-def test_attention_spelt_out_equals_scaled_dot_product_attention():
-    torch.manual_seed(0)
-    query, key, value = torch.randn(3, 2, 4, 7, 8).unbind(0)
-    mask = torch.ones(2, 1, 7, 7, dtype=torch.bool)
-    mask[1, :, :, 5:] = False
-    expected = nn.functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)
-    # a probability under 1/512 drops nothing, but takes the way of training
-    values, _ = attend(nn.Module(), query, key, value, mask, dropout=0.001, scaling=8**-0.5)
-    assert torch.allclose(values, expected, atol=1e-6)

@@ -14,7 +14,7 @@ import datasets
 import httpx
 import pyarrow
 import pytest
-from qa_files import question, write_examples
+from qa_files import question_of, write_examples
 
 from helpers import paths
 from helpers.data import downloads
@@ -119,9 +119,7 @@ def test_what_cannot_be_downloaded_leaves_nothing(server, cache):
 
 def lines(examples):
     """Questions with an answer each as lines of JSON."""
-    asked = ((e.context, question(e.id, e.question, [(e.answers[0], e.span[0])])) for e in examples)
-    rows = [{"context": context, **fields} for context, fields in asked]
-    return "\n".join(map(json.dumps, rows)).encode()
+    return "\n".join(json.dumps({"context": e.context, **question_of(e)}) for e in examples).encode()
 
 
 def settings_of(download, valid_size=20):

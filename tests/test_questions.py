@@ -380,9 +380,8 @@ def test_missing_files(tmp_path):
 
 
 def test_files_of_a_domain_whose_name_begins_another(tmp_path):
-    for (
-        name
-    ) in "tax.train.csv tax.Dev_matched.csv.gz tax_eu.train.csv taxes.csv tax.tst.csv law.csv law_eu.csv".split():
+    names = "tax.train.csv tax.Dev_matched.csv.gz tax_eu.train.csv taxes.csv tax.tst.csv law.csv law_eu.csv"
+    for name in names.split():
         (tmp_path / name).write_text(GOOD_CSV)
     assert {part: [file.name for file in files] for part, files in find_parts(tmp_path / "tax").items()} == {
         "train": ["tax.train.csv"],

@@ -91,8 +91,8 @@ def files(tmp_path, many=(CLEAN, VARIANT, OTHER), one=(CLEAN, VARIANT)):
     """Settings of two files in SQuAD's JSON. Questions with "turk" in their id have a misleading sentence."""
     for name, identifiers in (("many.json", many), ("one.json", one)):
         texts = (f"{TEXT} {MISLEADING}" if "turk" in identifier else TEXT for identifier in identifiers)
-        asked = ([question(identifier, "Who?", [("Ada", 0)])] for identifier in identifiers)
-        write_squad(tmp_path / name, *zip(texts, asked, strict=True))
+        questions = ([question(identifier, "Who?", [("Ada", 0)])] for identifier in identifiers)
+        write_squad(tmp_path / name, *zip(texts, questions, strict=True))
     adversarial = AdversarialSettings(domain="squad", AddSent="many.json", AddOneSent="one.json")
     return DataSettings(source="files", folder=str(tmp_path), domains={"squad": "squad"}, adversarial=adversarial)
 

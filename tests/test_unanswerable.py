@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import plan_of
-from qa_files import question, write_examples, write_squad
+from qa_files import question_of, write_examples, write_squad
 
 from helpers import engine, load_reader
 from helpers.data.load import load_domains
@@ -17,11 +17,10 @@ def write(path, examples):
     paragraphs = []
     for number, example in enumerate(examples):
         impossible = number % 3 == 0
-        told = examples[number - 1] if impossible else example
-        answers = question(answers=[(told.answers[0], told.span[0])])["answers"]
-        more = {"answers": [], "plausible_answers": answers} if impossible else {"answers": answers}
-        asked = question(example.id, example.question, is_impossible=impossible) | more
-        paragraphs.append((told.context, [asked]))
+        source = examples[number - 1] if impossible else example
+        answers = question_of(source)["answers"]
+        more = {"answers": [], "plausible_answers": answers} if impossible else {}
+        paragraphs.append((source.context, [question_of(example) | {"is_impossible": impossible} | more]))
     write_squad(path, *paragraphs)
 
 
