@@ -8,8 +8,6 @@ from io import TextIOWrapper
 
 from helpers.errors import UserError
 
-DECISIVE = ("study", "mini")  # presets whose results README shows, the one with more seeds first
-
 # Each command imports what it needs, because torch and transformers take seconds to import.
 
 
@@ -53,7 +51,8 @@ def redraw(arguments: argparse.Namespace) -> int:
     place = load(preset).name if preset.endswith(".toml") else preset
     if not (drawn := figures.redraw(place)):
         raise records.RecordError(f"no records of preset {place!r}; run its notebooks first")
-    for path in drawn + (report.update_readme(DECISIVE, papers.ALL) if place in DECISIVE else []):
+    shown = {name for presets in report.WORLDS.values() for name in presets}
+    for path in drawn + (report.update_readme(papers.ALL) if place in shown else []):
         print(os.path.relpath(path))
     parameters = {"preset": preset}
     if "+" in place:

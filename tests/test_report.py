@@ -165,7 +165,7 @@ def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
 def update(monkeypatch, tmp_path, before):
     monkeypatch.setattr(report, "README", tmp_path / "README.md")
     report.README.write_text(before)
-    return report.update_readme(("study", "mini"), papers.ALL), report.README.read_text()
+    return report.update_readme(papers.ALL), report.README.read_text()
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
@@ -176,23 +176,31 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         [(method, c, 0, f1) for method, f1 in {"A": 60.04, "B": 70, "C": 65, "D": 61}.items() for c in "xy"],
         baselines=["A"],
     )
-    for each in (claimed(preset="study", seeds=2), claimed(), claimed("imm/table2", title="IMM, Table 2: F1"), ranked):
+    others = claimed(), claimed("imm/table2", title="IMM, Table 2: F1"), claimed(preset="lab"), ranked
+    for each in (claimed(preset="study", seeds=2), *others):
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    counts = "1 supported, 0 refuted, 1 undecided; 1 smaller than reported"
-    expected = f"**Found.** Headline claims: {counts}. Each paper's first:"
+    expected = (
+        "**Found.** Headline claims. Miniature world: 1 supported, 0 refuted, 1 undecided; 1 smaller than reported."
+    )
+    expected += " Public corpora: 1 supported, 0 refuted, 0 undecided; 1 smaller than reported. Each paper's first:"
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert f"\n[{ranked.title}]({link}), mean over 2 domains: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
-    assert "| +9.5 | +5.0 F1 | Undecided | [02_imm_main](results/mini/notebooks/02_imm_main.ipynb) |" in line
+    assert (
+        f"\nMiniature world, [{ranked.title}]({link}), mean over 2 domains: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
+    )
+    lab = "+5.0 F1 (+3.8 to +6.2): supported, smaller than reported"
+    notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
+    assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")
+    assert "(HRKD)" not in after  # which has no record
 
 
 def test_the_readme_has_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
     results.mkdir()
-    for name in ("study", "mini"):
+    for name in ("study", "mini", "lab"):
         (results / name).symlink_to(paths.ROOT / "results" / name)
     _, after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
     assert after == README.read_text(encoding="utf-8"), "write it anew: python -m helpers figures"

@@ -30,6 +30,7 @@ UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
 SHARES = {0.5: "half"}
 SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
+WORLDS = {"Miniature world": ("study", "mini"), "Public corpora": ("lab",)}  # what presets run on, more seeds first
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
     "news": "NewsQA",
@@ -249,33 +250,38 @@ def link_report(preset: str) -> str:
     return "/".join(paths.report(preset).parts[-3:])
 
 
-def update_readme(presets: Sequence[str], papers: Sequence[Any]) -> list[Path]:
-    """Write README's findings: a line per paper, of each result from the first of ``presets`` that has it.
+def update_readme(papers: Sequence[Any]) -> list[Path]:
+    """Write README's findings: a line per paper with its chief headline in each of WORLDS, and rankings of methods.
 
     Returns the paths written, none where there are no records.
     """
-    decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
-    folder = "/".join(paths.notebooks(presets[-1]).parts[-3:])
-    rows, outcomes = [], Counter()
+    folder = "/".join(paths.notebooks("mini").parts[-3:])
+    head, cells, ranked = [], {paper.key: [] for paper in papers}, []
+    for world, presets in WORLDS.items():
+        decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
+        outcomes, names = Counter(), [f"{paper.key}/{name}" for paper in papers for name in paper.rankings]
+        for paper in papers:
+            judged = judge_all(select(decisive.values(), paper))
+            outcomes.update(word for pair in primary_verdicts(judged) for word in state(*pair)[0].lower().split(", "))
+            cells[paper.key].append(summarise(paper, judged))
+        counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
+        head += [f"{world}: {counts}; {outcomes[SMALLER]} {SMALLER}."] * bool(decisive)
+        ranked += [f"{world}, {rank(decisive[name])}" for name in names if name in decisive]
+    if not head:
+        return []
+    lines = [f"**Found.** Headline claims. {' '.join(head)} Each paper's first:", ""]
+    lines += [f"| paper | its claim | the paper | {' | '.join(WORLDS).lower()} | notebook |", f"|{'---|' * 6}"]
     for paper in papers:
-        judged = judge_all(select(decisive.values(), paper))
-        outcomes.update(word for pair in primary_verdicts(judged) for word in state(*pair)[0].lower().split(", "))
-        if line := summarise(paper, judged):
+        if there := [line for line in cells[paper.key] if line]:
+            name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
+            ours = [f"{line['ours']}: {line['verdict'].lower()}" if line else "not run" for line in cells[paper.key]]
+            ours = [cell.replace("95 % CI ", "") for cell in ours]  # which the line below the table says once
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{notebook}.ipynb)"
-            line["ours"] += ", one seed" * (len(chief_verdict(paper, judged)[1].estimate.values) == 1)
-            name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
-            rows.append(f"| {' | '.join([name, *line.values(), link])} |")
-    if not decisive:
-        return []
-    counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
-    lines = [f"**Found.** Headline claims: {counts}; {outcomes[SMALLER]} {SMALLER}. Each paper's first:", ""]
-    lines += ["| paper | its claim | the paper | here | verdict | notebook |", "|---|---|---|---|---|---|", *rows]
-    names = [f"{paper.key}/{name}" for paper in papers for name in paper.rankings]
-    lines += [line for name in names if name in decisive for line in ("", rank(decisive[name]))]
-    links = {name: f"[`{name}`]({link_report(name)})" for name in (*presets, "lab")}
-    rows_of = ", else ".join(f"{links[name]}'s" for name in presets)
-    lines += ["", f"Confidence intervals (CI) are over seeds. Rows are {rows_of}. Public corpora: {links['lab']}."]
+            lines.append(f"| {' | '.join([name, paper.claim, there[0]['paper'], *ours, link])} |")
+    lines += [line for each in ranked for line in ("", each)]
+    links = [f"[`{name}`]({link_report(name)})" for presets in WORLDS.values() for name in presets]
+    lines += ["", f"In brackets: 95 % confidence intervals over seeds. All results: {', '.join(links)}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
