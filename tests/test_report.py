@@ -181,18 +181,14 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    expected = (
-        "**Found.** Headline claims. Miniature world: 1 supported, 0 refuted, 1 undecided; 1 smaller than reported."
-    )
-    expected += " Public corpora: 1 supported, 0 refuted, 0 undecided; 1 smaller than reported. Each paper's first:"
+    counts = "miniature world: 1 supported, 0 refuted, 1 undecided; public corpora: 1 supported, 0 refuted, 0 undecided"
+    expected = f"**Found.** Headline claims, {counts}. Each paper's first:"
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert (
-        f"\nMiniature world, [{ranked.title}]({link}), mean over 2 domains: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
-    )
-    lab = "+5.0 F1 (+3.8 to +6.2): supported, smaller than reported"
+    assert f"\nMiniature world: [{ranked.title}]({link}): B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
+    lab = "+5.0 ± 1.2 F1: supported, smaller than reported"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")
     assert "(HRKD)" not in after  # which has no record

@@ -422,7 +422,7 @@ CARD = Paper(
     key="hrkd",
     title="Dong et al. 2021: hierarchical relational knowledge distillation (HRKD)",
     reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",
-    claim="A small student learns better where a graph weights the domains than by plain distillation (TinyBERT)",
+    claim="A small student learns more if a graph weights the domains than by plain distillation (TinyBERT)",
     headline="table2",
     artefacts=(
         Artefact("table1", "HRKD, Table 1: texts of each domain", "table", "examples", False),

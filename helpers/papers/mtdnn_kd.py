@@ -274,7 +274,7 @@ CARD = Paper(
     key="mtdnn_kd",
     title="Liu et al. 2019: MT-DNN with knowledge distillation",
     reference="https://arxiv.org/abs/1904.09482",
-    claim="One model of many tasks, distilled from ensembles, beats the same model trained on labels alone",
+    claim="A model of many tasks learns more from ensembles than from labels alone",
     headline="table2",
     artefacts=(
         Artefact("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),

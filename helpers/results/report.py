@@ -30,7 +30,7 @@ UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
 SHARES = {0.5: "half"}
 SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
-WORLDS = {"Miniature world": ("study", "mini"), "Public corpora": ("lab",)}  # what presets run on, more seeds first
+WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab",)}  # what presets run on, more seeds first
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
     "news": "NewsQA",
@@ -51,16 +51,20 @@ KEY = (
 )
 
 
-def state(record: Record, verdict: Verdict) -> tuple[str, str, str]:
-    """State a verdict, the difference that the paper reports (empty where it prints none), and ours."""
+def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, str, str]:
+    """State a verdict, the difference that the paper reports (empty where it prints none), and ours.
+
+    ``short``: with half of the interval behind "±".
+    """
     claim, outcome, ours, _, printed = verdict
     first, size, reported = record.by_metric()[0], "", ""
     amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
     form = f"+z,.{stats.decimals(first)}f"
     if any(ours.values):
-        amount = f"{ours.mean:{form}} {UNITS.get(first.unit, first.unit)}"
+        amount = f"{ours.mean:{form}}" + (f" ± {ours.high - ours.mean:{form[1:]}}" if short and ours.over else "")
+        amount += f" {UNITS.get(first.unit, first.unit)}"
         amount += f" above {SHARES.get(claim.times, f'{100 * claim.times:g} %')} of the gain" * (claim.times != 1)
-        amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over else ""
+        amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over and not short else ""
     if printed is not None:
         reported = f"{printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip()
     if printed is not None and claim.primary and not claim.printed_for and ours.over and outcome != stats.REFUTED:
@@ -221,12 +225,24 @@ def chief_verdict(paper: Any, judged: Iterable[Judged]) -> tuple[Record, Verdict
     return next((pair for pair in primary_verdicts(judged) if pair[0].artefact == headline), None)
 
 
-def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
+def summarise(paper: Any, judged: Iterable[Judged], short: bool = False) -> dict[str, str] | None:
     """Return a line on a paper: its claim, the paper's difference, ours, and the verdict; None without a record."""
     if (chief := chief_verdict(paper, judged)) is None:
         return None
-    outcome, printed, ours = state(*chief)
+    outcome, printed, ours = state(*chief, short)
     return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
+
+
+def other_supported(paper: Any, judged: Iterable[Judged]) -> list[str]:
+    """Name what else a paper's chief table supports, if the paper's difference is in the interval or not printed."""
+    sentences = []
+    for record, verdict in ((record, verdict) for record, verdicts in judged for verdict in verdicts):
+        claim, outcome, ours, _, printed = verdict
+        is_like = printed is None or ours.low <= printed <= ours.high
+        if record.artefact == f"{paper.key}/{paper.headline}" and outcome == stats.SUPPORTED and is_like:
+            _, reported, amount = state(record, verdict, short=True)
+            sentences.append(f"{claim.text}, {amount}" + f" (the paper {reported})" * bool(reported))
+    return sentences
 
 
 def rank(record: Record) -> str:
@@ -236,8 +252,7 @@ def rank(record: Record) -> str:
     ranked = ", ".join(
         f"{row} {means[row]:.{stats.decimals(record)}f}" for row in dict.fromkeys([*best, *record.baselines])
     )
-    link = f"[{record.title}]({link_report(record.preset)}#{anchor(record.artefact)})"
-    return f"{link}, mean over {len(record.columns)} domains: {ranked}."
+    return f"[{record.title}]({link_report(record.preset)}#{anchor(record.artefact)}): {ranked}."
 
 
 def anchor(artefact: str) -> str:
@@ -251,37 +266,40 @@ def link_report(preset: str) -> str:
 
 
 def update_readme(papers: Sequence[Any]) -> list[Path]:
-    """Write README's findings: a line per paper with its chief headline in each of WORLDS, and rankings of methods.
+    """Write README's findings: a line per paper with its chief headline in each of WORLDS, and what else was found.
 
     Returns the paths written, none where there are no records.
     """
     folder = "/".join(paths.notebooks("mini").parts[-3:])
-    head, cells, ranked = [], {paper.key: [] for paper in papers}, []
+    head, cells, more = [], {paper.key: [] for paper in papers}, []
     for world, presets in WORLDS.items():
         decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
-        outcomes, names = Counter(), [f"{paper.key}/{name}" for paper in papers for name in paper.rankings]
+        judged = {paper.key: judge_all(select(decisive.values(), paper)) for paper in papers}
         for paper in papers:
-            judged = judge_all(select(decisive.values(), paper))
-            outcomes.update(word for pair in primary_verdicts(judged) for word in state(*pair)[0].lower().split(", "))
-            cells[paper.key].append(summarise(paper, judged))
+            cells[paper.key].append(summarise(paper, judged[paper.key], short=True))
+        primary = [verdict for pairs in judged.values() for _, verdict in primary_verdicts(pairs)]
+        outcomes = Counter(verdict.outcome for verdict in primary)
         counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
-        head += [f"{world}: {counts}; {outcomes[SMALLER]} {SMALLER}."] * bool(decisive)
-        ranked += [f"{world}, {rank(decisive[name])}" for name in names if name in decisive]
+        head += [f"{world}: {counts}"] * bool(decisive)
+        if others := [each for paper in papers for each in other_supported(paper, judged[paper.key])]:
+            more.append(f"{world.capitalize()}, also supported: {'; '.join(others)}.")
+        names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
+        if ranked := [rank(decisive[name]) for name in names if name in decisive]:
+            more.append(f"{world.capitalize()}: {' '.join(ranked)}")
     if not head:
         return []
-    lines = [f"**Found.** Headline claims. {' '.join(head)} Each paper's first:", ""]
-    lines += [f"| paper | its claim | the paper | {' | '.join(WORLDS).lower()} | notebook |", f"|{'---|' * 6}"]
+    lines = [f"**Found.** Headline claims, {'; '.join(head)}. Each paper's first:", ""]
+    lines += [f"| paper | its claim | the paper | {' | '.join(WORLDS)} | notebook |", f"|{'---|' * 6}"]
     for paper in papers:
         if there := [line for line in cells[paper.key] if line]:
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
             ours = [f"{line['ours']}: {line['verdict'].lower()}" if line else "not run" for line in cells[paper.key]]
-            ours = [cell.replace("95 % CI ", "") for cell in ours]  # which the line below the table says once
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{notebook}.ipynb)"
             lines.append(f"| {' | '.join([name, paper.claim, there[0]['paper'], *ours, link])} |")
-    lines += [line for each in ranked for line in ("", each)]
+    lines += [line for each in more for line in ("", each)]
     links = [f"[`{name}`]({link_report(name)})" for presets in WORLDS.values() for name in presets]
-    lines += ["", f"In brackets: 95 % confidence intervals over seeds. All results: {', '.join(links)}."]
+    lines += ["", f"±: half of a 95 % confidence interval. All results: {', '.join(links)}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
