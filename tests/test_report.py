@@ -112,7 +112,10 @@ def test_the_page_begins_with_a_summary(results):
     cells = ["what imm claims", "+9.5", "+5.0 F1 (95 % CI +3.8 to +6.2)", "Supported, smaller than reported"]
     assert "".join(f"<td>{cell}</td>" for cell in cells) in summary and "<img" not in summary
     assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
-    assert "Its claims here: 1 supported, 1 refuted, 1 undecided." in rest and "claims here: 3 undecided" in rest
+    assert (
+        "Its claims here, without our controls: 1 supported, 1 refuted, 1 undecided." in rest
+        and "controls: 3 undecided" in rest
+    )
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
     assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
@@ -174,6 +177,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     ranked = record(
         "imm/your_domains",
         [(method, c, 0, f1) for method, f1 in {"A": 60.04, "B": 70, "C": 65, "D": 61}.items() for c in "xy"],
+        title="Your domains: F1",
         baselines=["A"],
     )
     others = claimed(), claimed("imm/table2", title="IMM, Table 2: F1"), claimed(preset="lab"), ranked
@@ -187,7 +191,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert f"\nMiniature world: [{ranked.title}]({link}): B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
+    assert f"\nMiniature world: [F1]({link}): B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
     lab = "+5.0 ± 1.2 F1: supported, smaller than reported"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")

@@ -227,8 +227,8 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    seeds = f"{preset.seeds} seed{'s' if preset.seeds > 1 else ''}"
-    print("; ".join([f"preset {preset.name} on {device}, {seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
+    seeds = f", {preset.seeds} seed{'s' if preset.seeds > 1 else ''}" * ("seeds" in declared)
+    print("; ".join([f"preset {preset.name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
     if place != preset.name:
         print(f"results: {os.path.relpath(paths.results(place))}, as these are not the preset's own settings")
     return Session(preset, values, place)

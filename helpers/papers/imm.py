@@ -429,7 +429,7 @@ CARD = Paper(
     key="imm",
     title="Liu et al. 2020: iterative multi-source mutual knowledge transfer (IMM)",
     reference="https://doi.org/10.24963/ijcai.2020/525",
-    claim="Readers that teach each other in rounds beat readers that were taught once (BAM)",
+    claim="Readers that teach each other in rounds beat readers taught once (BAM)",
     rankings=("your_domains", "your_domains_equal"),
     artefacts=(
         Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),

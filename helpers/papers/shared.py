@@ -106,16 +106,16 @@ def add_up_seconds(tasks: Iterable[Task]) -> float:
 def tabulate_costs(models: Models) -> pd.DataFrame:
     """Tabulate what each row costs with its first seed.
 
-    Columns are the optimiser steps of one tested model from the pretrained encoder on, stage by stage and together, and
-    the trainings, steps and minutes of all models that the row needs, teachers and rejected ones included.
+    Columns are the optimiser steps of the longest tested model from the pretrained encoder on, stage by stage and
+    together, and the trainings, steps and minutes of all models that the row needs, teachers and rejected ones included.
     """
     table = {}
     for row, seeds in models.by_row.items():
         histories = [_stages(model) for members in seeds[0].values() for model in members]
-        needed = [training.result() for training in models.trainings(row, 0)]
+        longest, needed = max(histories, key=sum), [training.result() for training in models.trainings(row, 0)]
         table[row] = {
-            "stages of a model": " + ".join(f"{steps:,}" for steps in max(histories, key=len)),
-            "steps of a model": max(map(sum, histories)),
+            "stages of a model": " + ".join(f"{steps:,}" for steps in longest),
+            "steps of a model": sum(longest),
             "trainings": len(needed),
             "steps in all": sum(result["steps"] for result in needed),
             "minutes": round(sum(result["seconds"] for result in needed) / 60, 1),

@@ -26,7 +26,7 @@ from helpers.results.stats import Verdict
 Judged = tuple[Record, list[Verdict]]
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
-UNITS = {"accuracy": "points of accuracy", "score": "points"}  # of differences
+UNITS = {"accuracy": "points", "score": "points"}  # of differences
 SHARES = {0.5: "half"}
 SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
@@ -63,11 +63,13 @@ def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, s
     if any(ours.values):
         amount = f"{ours.mean:{form}}" + (f" ± {ours.high - ours.mean:{form[1:]}}" if short and ours.over else "")
         amount += f" {UNITS.get(first.unit, first.unit)}"
-        amount += f" above {SHARES.get(claim.times, f'{100 * claim.times:g} %')} of the gain" * (claim.times != 1)
+        amount += f" beyond {SHARES.get(claim.times, f'{100 * claim.times:g} %')}" * (claim.times != 1)
         amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over and not short else ""
     if printed is not None:
-        reported = f"{printed:+z.{paper_decimals(record)}f} {claim.printed_for}".rstrip()
-    if printed is not None and claim.primary and not claim.printed_for and ours.over and outcome != stats.REFUTED:
+        digits = paper_decimals(record) + (claim.times != 1)  # half of a number has one digit more
+        reported = f"{printed:+z.{digits}f} {claim.printed_for}".rstrip()
+    is_over_seeds = len(ours.values) >= stats.SEEDS
+    if printed is not None and claim.primary and not claim.printed_for and is_over_seeds and outcome != stats.REFUTED:
         size = f", {SMALLER}" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
     return f"{outcome.capitalize()}{size}", reported, amount
 
@@ -112,12 +114,16 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
 def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str], dict]:
     """Put the paper's columns beside those of the same name, or of the miniature domain that stands for them.
 
-    Columns are in the paper's order; ours without one come first, the average and the paper's others last.
+    Columns are in the paper's order; ours without one come first, the average and the paper's others last. Without
+    printed numbers the order is that of STANDS_FOR.
     """
     beside = {column: name for column in ours if (name := STANDS_FOR.get(column, column)) in printed}
-    places, last = {name: place for place, name in enumerate(printed)}, (-1, len(printed))
+    order = list(printed or STANDS_FOR)
+    places, last = {name: place for place, name in enumerate(order)}, (-1, len(order))
     parts = {}
-    for column in sorted(ours, key=lambda column: places.get(beside.get(column), last[column == stats.AVERAGE])):
+    for column in sorted(
+        ours, key=lambda column: places.get(beside.get(column, column), last[column == stats.AVERAGE])
+    ):
         theirs = beside.get(column, column)
         name = column if theirs == column else f"{column} ({theirs})"
         parts |= {(name, "ours"): ours[column]} | ({(name, "paper"): printed[theirs]} if column in beside else {})
@@ -233,15 +239,21 @@ def summarise(paper: Any, judged: Iterable[Judged], short: bool = False) -> dict
     return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
 
 
-def other_supported(paper: Any, judged: Iterable[Judged]) -> list[str]:
-    """Name what else a paper's chief table supports, if the paper's difference is in the interval or not printed."""
+def other_verdicts(paper: Any, judged: Iterable[Judged]) -> list[str]:
+    """Name refuted headlines, and what else a paper's chief table decides.
+
+    A supported claim is named if the interval includes the paper's difference, or the paper prints none.
+    """
     sentences = []
     for record, verdict in ((record, verdict) for record, verdicts in judged for verdict in verdicts):
         claim, outcome, ours, _, printed = verdict
+        is_chief = record.artefact == f"{paper.key}/{paper.headline}" and not claim.control
         is_like = printed is None or ours.low <= printed <= ours.high
-        if record.artefact == f"{paper.key}/{paper.headline}" and outcome == stats.SUPPORTED and is_like:
+        if (claim.primary or is_chief) and (
+            outcome == stats.REFUTED or (outcome == stats.SUPPORTED and is_like and not claim.primary)
+        ):
             _, reported, amount = state(record, verdict, short=True)
-            sentences.append(f"{claim.text}, {amount}" + f" (the paper {reported})" * bool(reported))
+            sentences.append(f"{outcome}: {claim.text}, {amount}" + f" (the paper {reported})" * bool(reported))
     return sentences
 
 
@@ -252,7 +264,8 @@ def rank(record: Record) -> str:
     ranked = ", ".join(
         f"{row} {means[row]:.{stats.decimals(record)}f}" for row in dict.fromkeys([*best, *record.baselines])
     )
-    return f"[{record.title}]({link_report(record.preset)}#{anchor(record.artefact)}): {ranked}."
+    title = record.title.partition(": ")[2]
+    return f"[{title}]({link_report(record.preset)}#{anchor(record.artefact)}): {ranked}."
 
 
 def anchor(artefact: str) -> str:
@@ -281,15 +294,16 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         outcomes = Counter(verdict.outcome for verdict in primary)
         counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
         head += [f"{world}: {counts}"] * bool(decisive)
-        if others := [each for paper in papers for each in other_supported(paper, judged[paper.key])]:
-            more.append(f"{world.capitalize()}, also supported: {'; '.join(others)}.")
+        if others := [each for paper in papers for each in other_verdicts(paper, judged[paper.key])]:
+            more.append(f"{world.capitalize()}, {'; '.join(others)}.")
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
         if ranked := [rank(decisive[name]) for name in names if name in decisive]:
             more.append(f"{world.capitalize()}: {' '.join(ranked)}")
     if not head:
         return []
     lines = [f"**Found.** Headline claims, {'; '.join(head)}. Each paper's first:", ""]
-    lines += [f"| paper | its claim | the paper | {' | '.join(WORLDS)} | notebook |", f"|{'---|' * 6}"]
+    worlds = [f"{world} (`{presets[0]}`)" for world, presets in WORLDS.items()]
+    lines += [f"| paper | its claim | the paper | {' | '.join(worlds)} | notebook |", f"|{'---|' * 6}"]
     for paper in papers:
         if there := [line for line in cells[paper.key] if line]:
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
@@ -299,7 +313,10 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
             lines.append(f"| {' | '.join([name, paper.claim, there[0]['paper'], *ours, link])} |")
     lines += [line for each in more for line in ("", each)]
     links = [f"[`{name}`]({link_report(name)})" for presets in WORLDS.values() for name in presets]
-    lines += ["", f"±: half of a 95 % confidence interval. All results: {', '.join(links)}."]
+    lines += [
+        "",
+        f"±: half of a 95 % interval over seeds; verdicts correct for many tests. All results: {', '.join(links)}.",
+    ]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
@@ -329,10 +346,13 @@ def headlines(judged: Iterable[Judged]) -> list[Judged]:
 
 
 def contents(judged: Iterable[Judged]) -> dict[str, str]:
-    """Return the first artefact of each table and figure of a paper, by its label."""
+    """Return what the contents call each artefact of a paper: a table's or figure's number, else its title."""
     labels: dict[str, str] = {}
     for record, _ in judged:
-        labels.setdefault(record.label.split(", ")[-1], record.artefact)
+        label, _, title = record.title.partition(": ")
+        number = label.split(", ")[-1]
+        is_new = number.startswith(("Table", "Figure")) and number not in labels.values()
+        labels[record.artefact] = number if is_new else title or label
     return labels
 
 
