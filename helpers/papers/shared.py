@@ -107,7 +107,7 @@ def tabulate_costs(models: Models) -> pd.DataFrame:
     """Tabulate what each row costs with its first seed.
 
     Columns are the optimiser steps of the longest tested model from the pretrained encoder on, stage by stage and
-    together, and the trainings, steps and minutes of all models that the row needs, teachers and rejected ones included.
+    together, and the trainings, steps and minutes of all models that the row needs, with teachers and rejected ones.
     """
     table = {}
     for row, seeds in models.by_row.items():
