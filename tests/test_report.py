@@ -114,7 +114,7 @@ def test_the_page_begins_with_a_summary(results):
     assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
     assert (
         "Its claims here, without our controls: 1 supported, 1 refuted, 1 undecided." in rest
-        and "controls: 3 undecided" in rest
+        and "controls: 0 supported, 0 refuted, 3 undecided" in rest
     )
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
     assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
@@ -181,17 +181,21 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         baselines=["A"],
     )
     others = claimed(), claimed("imm/table2", title="IMM, Table 2: F1"), claimed(preset="lab"), ranked
-    for each in (claimed(preset="study", seeds=2), *others):
+    refuted = claimed("a2d/table1", claims=[{"text": "A beats B", "above": "A", "below": "B", "primary": True}])
+    for each in (claimed(preset="study", seeds=2), refuted, *others):
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    counts = "miniature world: 1 supported, 0 refuted, 1 undecided; public corpora: 1 supported, 0 refuted, 0 undecided"
+    counts = "miniature world: 1 supported, 1 refuted, 1 undecided; public corpora: 1 supported, 0 refuted, 0 undecided"
     expected = f"**Found.** Headline claims, {counts}. Each paper's first:"
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert f"\nMiniature world: [F1]({link}): B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
+    assert f"\nMiniature world, [F1]({link}): B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
+    others = "miniature world: 0 supported, 1 refuted, 3 undecided; public corpora: 0 supported, 1 refuted, 1 undecided"
+    assert f"\nThe papers' other claims, {others}.\n" in after
+    assert "\nRefuted headline, miniature world: A beats B, -5.0 ± 1.2 F1 (the paper -9.5).\n" in after
     lab = "+5.0 ± 1.2 F1: supported, smaller than reported"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")

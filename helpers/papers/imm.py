@@ -430,7 +430,7 @@ CARD = Paper(
     title="Liu et al. 2020: iterative multi-source mutual knowledge transfer (IMM)",
     reference="https://doi.org/10.24963/ijcai.2020/525",
     claim="Readers that teach each other in rounds beat readers taught once (BAM)",
-    rankings=("your_domains", "your_domains_equal"),
+    rankings=("your_domains_equal", "your_domains"),
     artefacts=(
         Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
         Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),

@@ -231,39 +231,19 @@ def chief_verdict(paper: Any, judged: Iterable[Judged]) -> tuple[Record, Verdict
     return next((pair for pair in primary_verdicts(judged) if pair[0].artefact == headline), None)
 
 
-def summarise(paper: Any, judged: Iterable[Judged], short: bool = False) -> dict[str, str] | None:
+def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
     """Return a line on a paper: its claim, the paper's difference, ours, and the verdict; None without a record."""
     if (chief := chief_verdict(paper, judged)) is None:
         return None
-    outcome, printed, ours = state(*chief, short)
+    outcome, printed, ours = state(*chief)
     return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
 
 
-def other_verdicts(paper: Any, judged: Iterable[Judged]) -> list[str]:
-    """Name refuted headlines, and what else a paper's chief table decides.
-
-    A supported claim is named if the interval includes the paper's difference, or the paper prints none.
-    """
-    sentences = []
-    for record, verdict in ((record, verdict) for record, verdicts in judged for verdict in verdicts):
-        claim, outcome, ours, _, printed = verdict
-        is_chief = record.artefact == f"{paper.key}/{paper.headline}" and not claim.control
-        is_like = printed is None or ours.low <= printed <= ours.high
-        if (claim.primary or is_chief) and (
-            outcome == stats.REFUTED or (outcome == stats.SUPPORTED and is_like and not claim.primary)
-        ):
-            _, reported, amount = state(record, verdict, short=True)
-            sentences.append(f"{outcome}: {claim.text}, {amount}" + f" (the paper {reported})" * bool(reported))
-    return sentences
-
-
 def rank(record: Record) -> str:
-    """Return a line with the best three methods of a table by their means over its columns, and its baselines."""
+    """Return a line with the methods of a table and their means over its columns, best first."""
     means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
-    best = sorted(means, key=means.get, reverse=True)[:3]
-    ranked = ", ".join(
-        f"{row} {means[row]:.{stats.decimals(record)}f}" for row in dict.fromkeys([*best, *record.baselines])
-    )
+    best = sorted(means, key=means.get, reverse=True)
+    ranked = ", ".join(f"{row} {means[row]:.{stats.decimals(record)}f}" for row in best)
     title = record.title.partition(": ")[2]
     return f"[{title}]({link_report(record.preset)}#{anchor(record.artefact)}): {ranked}."
 
@@ -279,39 +259,45 @@ def link_report(preset: str) -> str:
 
 
 def update_readme(papers: Sequence[Any]) -> list[Path]:
-    """Write README's findings: a line per paper with its chief headline in each of WORLDS, and what else was found.
+    """Write README's findings: in each of WORLDS each paper's chief headline, refuted headlines, counts, a ranking.
 
     Returns the paths written, none where there are no records.
     """
     folder = "/".join(paths.notebooks("mini").parts[-3:])
-    head, cells, more = [], {paper.key: [] for paper in papers}, []
+    head, chiefs, refuted, others, ranked = [], {paper.key: [] for paper in papers}, [], [], []
     for world, presets in WORLDS.items():
         decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
         judged = {paper.key: judge_all(select(decisive.values(), paper)) for paper in papers}
         for paper in papers:
-            cells[paper.key].append(summarise(paper, judged[paper.key], short=True))
-        primary = [verdict for pairs in judged.values() for _, verdict in primary_verdicts(pairs)]
-        outcomes = Counter(verdict.outcome for verdict in primary)
-        counts = ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
-        head += [f"{world}: {counts}"] * bool(decisive)
-        if others := [each for paper in papers for each in other_verdicts(paper, judged[paper.key])]:
-            more.append(f"{world.capitalize()}, {'; '.join(others)}.")
+            chiefs[paper.key].append(chief_verdict(paper, judged[paper.key]))
+        primary = [pair for pairs in judged.values() for pair in primary_verdicts(pairs)]
+        head += [f"{world}: {tally(verdict for _, verdict in primary)}"] * bool(decisive)
+        for record, verdict in primary:
+            if verdict.outcome == stats.REFUTED:
+                _, reported, amount = state(record, verdict, short=True)
+                reported = f" (the paper {reported})" * bool(reported)
+                refuted.append(f"Refuted headline, {world}: {verdict.claim.text}, {amount}{reported}.")
+        every = [verdict for pairs in judged.values() for _, verdicts in pairs for verdict in verdicts]
+        rest = [verdict for verdict in every if not verdict.claim.primary and not verdict.claim.control]
+        others += [f"{world}: {tally(rest)}"] * bool(rest)
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
-        if ranked := [rank(decisive[name]) for name in names if name in decisive]:
-            more.append(f"{world.capitalize()}: {' '.join(ranked)}")
+        if ranking := next((decisive[name] for name in names if name in decisive), None):
+            ranked.append(f"{world.capitalize()}, {rank(ranking)}")
     if not head:
         return []
-    lines = [f"**Found.** Headline claims, {'; '.join(head)}. Each paper's first:", ""]
     worlds = [f"{world} (`{presets[0]}`)" for world, presets in WORLDS.items()]
+    lines = [f"**Found.** Headline claims, {'; '.join(head)}. Each paper's first:", ""]
     lines += [f"| paper | its claim | the paper | {' | '.join(worlds)} | notebook |", f"|{'---|' * 6}"]
     for paper in papers:
-        if there := [line for line in cells[paper.key] if line]:
+        if there := [chief for chief in chiefs[paper.key] if chief]:
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
-            ours = [f"{line['ours']}: {line['verdict'].lower()}" if line else "not run" for line in cells[paper.key]]
+            methods = {verdict.claim.above for _, verdict in there}
+            cells = [brief(*chief, name_method=len(methods) > 1) if chief else "not run" for chief in chiefs[paper.key]]
             notebook = next(card.name for card in paper.notebooks if card.plans)
             link = f"[{notebook}]({folder}/{notebook}.ipynb)"
-            lines.append(f"| {' | '.join([name, paper.claim, there[0]['paper'], *ours, link])} |")
-    lines += [line for each in more for line in ("", each)]
+            lines.append(f"| {' | '.join([name, paper.claim, state(*there[0])[1] or 'none printed', *cells, link])} |")
+    counts = [f"The papers' other claims, {'; '.join(others)}."] * bool(others)
+    lines += [line for each in (*refuted, *counts, *ranked) for line in ("", each)]
     links = [f"[`{name}`]({link_report(name)})" for presets in WORLDS.values() for name in presets]
     lines += [
         "",
@@ -319,6 +305,12 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     ]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
+
+
+def brief(record: Record, verdict: Verdict, name_method: bool) -> str:
+    """Return our difference and the verdict in few words, behind the method where worlds have different ones."""
+    outcome, _, ours = state(record, verdict, short=True)
+    return f"{verdict.claim.above}: " * name_method + f"{ours}: {outcome.lower()}"
 
 
 def write_into_readme(begin: str, text: str, end: str) -> None:
@@ -356,10 +348,16 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
     return labels
 
 
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """Count verdicts, such as "3 supported, 1 refuted, 5 undecided"."""
+    outcomes = Counter(verdict.outcome for verdict in verdicts)
+    return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
+
+
 def count(judged: Iterable[Judged]) -> str:
-    """Count the verdicts on the paper's claims, such as "3 supported, 1 refuted, 5 undecided"; empty without any."""
-    outcomes = Counter(verdict.outcome for _, verdicts in judged for verdict in verdicts if not verdict.claim.control)
-    return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
+    """Count the verdicts on the paper's claims, our controls aside; empty without any."""
+    claims = [verdict for _, verdicts in judged for verdict in verdicts if not verdict.claim.control]
+    return tally(claims) if claims else ""
 
 
 def encode(figure: Figure | None) -> str:
