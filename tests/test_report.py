@@ -113,8 +113,8 @@ def test_the_page_begins_with_a_summary(results):
     assert "".join(f"<td>{cell}</td>" for cell in cells) in summary and "<img" not in summary
     assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
     assert (
-        "Its claims here, without our controls: 1 supported, 1 refuted, 1 undecided." in rest
-        and "controls: 0 supported, 0 refuted, 3 undecided" in rest
+        "Its claims here, without our controls: 3 (1 supported, 1 refuted, 1 undecided)." in rest
+        and "controls: 3 (0 supported, 0 refuted, 3 undecided)" in rest
     )
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
     assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
@@ -186,15 +186,15 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    counts = "miniature world: 1 supported, 1 refuted, 1 undecided; public corpora: 1 supported, 0 refuted, 0 undecided"
-    expected = f"**Found.** Headline claims, {counts}. Each paper's first:"
+    counts = "3 (1 supported, 1 refuted, 1 undecided)", "1 (1 supported, 0 refuted, 0 undecided)"
+    expected = "**Found.** Headlines, miniature world: {}; public corpora: {}. Each paper's first:".format(*counts)
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert f"\nMiniature world, [F1]({link}): B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
-    others = "miniature world: 0 supported, 1 refuted, 3 undecided; public corpora: 0 supported, 1 refuted, 1 undecided"
-    assert f"\nThe papers' other claims, {others}.\n" in after
+    assert f"\nMiniature world, [F1]({link}), 1 seed: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
+    others = "4 (0 supported, 1 refuted, 3 undecided)", "2 (0 supported, 1 refuted, 1 undecided)"
+    assert "\nThe papers' other claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
     assert "\nRefuted headline, miniature world: A beats B, -5.0 ± 1.2 F1 (the paper -9.5).\n" in after
     lab = "+5.0 ± 1.2 F1: supported, smaller than reported"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"

@@ -46,8 +46,9 @@ TIMES = ("seconds", "ms ", "times ")  # how metrics begin that no two runs share
 LINKED = 100_000  # characters of a page that the executed notebook does not keep
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
-    "seeds no verdict. Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls."
-    " An interval is not corrected, so it may exclude 0 where a claim is undecided."
+    "seeds no verdict. A claim is refuted if its difference is below zero, or too small to be printed. Three groups are"
+    " corrected apart: a paper's headlines, a table's other claims, and our controls. An interval is not corrected, so"
+    " it may exclude 0 where a claim is undecided."
 )
 
 
@@ -244,8 +245,8 @@ def rank(record: Record) -> str:
     means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
     best = sorted(means, key=means.get, reverse=True)
     ranked = ", ".join(f"{row} {means[row]:.{stats.decimals(record)}f}" for row in best)
-    title = record.title.partition(": ")[2]
-    return f"[{title}]({link_report(record.preset)}#{anchor(record.artefact)}): {ranked}."
+    link = f"[{record.title.partition(': ')[2]}]({link_report(record.preset)}#{anchor(record.artefact)})"
+    return f"{link}, {len(record.seeds)} seed{'s' * (len(record.seeds) > 1)}: {ranked}."
 
 
 def anchor(artefact: str) -> str:
@@ -271,7 +272,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         for paper in papers:
             chiefs[paper.key].append(chief_verdict(paper, judged[paper.key]))
         primary = [pair for pairs in judged.values() for pair in primary_verdicts(pairs)]
-        head += [f"{world}: {tally(verdict for _, verdict in primary)}"] * bool(decisive)
+        head += [f"{world}: {tally([verdict for _, verdict in primary])}"] * bool(decisive)
         for record, verdict in primary:
             if verdict.outcome == stats.REFUTED:
                 _, reported, amount = state(record, verdict, short=True)
@@ -286,8 +287,8 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     if not head:
         return []
     worlds = [f"{world} (`{presets[0]}`)" for world, presets in WORLDS.items()]
-    lines = [f"**Found.** Headline claims, {'; '.join(head)}. Each paper's first:", ""]
-    lines += [f"| paper | its claim | the paper | {' | '.join(worlds)} | notebook |", f"|{'---|' * 6}"]
+    lines = [f"**Found.** Headlines, {'; '.join(head)}. Each paper's first:", ""]
+    lines += [f"| paper | its claim | the paper | {' | '.join(worlds)} | notebook (`mini`) |", f"|{'---|' * 6}"]
     for paper in papers:
         if there := [chief for chief in chiefs[paper.key] if chief]:
             name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
@@ -299,10 +300,8 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     counts = [f"The papers' other claims, {'; '.join(others)}."] * bool(others)
     lines += [line for each in (*refuted, *counts, *ranked) for line in ("", each)]
     links = [f"[`{name}`]({link_report(name)})" for presets in WORLDS.values() for name in presets]
-    lines += [
-        "",
-        f"±: half of a 95 % interval over seeds; verdicts correct for many tests. All results: {', '.join(links)}.",
-    ]
+    about = "±: 95 % interval over seeds, not corrected; verdicts: 5 % after Holm's correction."
+    lines += ["", f"{about} Results: {', '.join(links)}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
@@ -348,10 +347,10 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
     return labels
 
 
-def tally(verdicts: Iterable[Verdict]) -> str:
-    """Count verdicts, such as "3 supported, 1 refuted, 5 undecided"."""
+def tally(verdicts: Sequence[Verdict]) -> str:
+    """Count verdicts, such as "9 (3 supported, 1 refuted, 5 undecided)"."""
     outcomes = Counter(verdict.outcome for verdict in verdicts)
-    return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
+    return f"{len(verdicts)} ({', '.join(f'{outcomes[word]} {word}' for word in figures.MARKS)})"
 
 
 def count(judged: Iterable[Judged]) -> str:
