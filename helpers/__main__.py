@@ -51,8 +51,8 @@ def redraw(arguments: argparse.Namespace) -> int:
     place = load(preset).name if preset.endswith(".toml") else preset
     if not (drawn := figures.redraw(place)):
         raise records.RecordError(f"no records of preset {place!r}; run its notebooks first")
-    shown = {name for presets in report.WORLDS.values() for name in presets}
-    for path in drawn + (report.update_readme(papers.ALL) if place in shown else []):
+    is_shown = any(place in presets for presets in report.WORLDS.values())
+    for path in drawn + (report.update_readme(papers.ALL) if is_shown else []):
         print(os.path.relpath(path))
     parameters = {"preset": preset}
     if "+" in place:

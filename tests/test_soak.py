@@ -30,11 +30,8 @@ time.sleep(60)
 def test_kinds_of_processes_are_killed_in_turns_and_those_that_outlive_a_run_are_ended(soak, monkeypatch):
     """A process has a child called a fork server, which has a worker, and a kernel with a session of its own."""
     monkeypatch.setattr(soak, "PATIENCE", 0.2)
-    run, deadline, whole = (
-        subprocess.Popen([sys.executable, "-c", RUN]),
-        time.monotonic() + 20,
-        "run with all its processes",
-    )
+    run, whole = subprocess.Popen([sys.executable, "-c", RUN]), "run with all its processes"
+    deadline = time.monotonic() + 20
     try:
         while len(soak.processes_of(run).get(whole, [])) < 4 and time.monotonic() < deadline:
             time.sleep(0.05)

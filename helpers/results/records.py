@@ -132,6 +132,11 @@ class Record(Strict):
         return self.title.partition(":")[0]
 
     @property
+    def subject(self) -> str:
+        """The title behind its colon, or all of it."""
+        return self.title.partition(": ")[2] or self.title
+
+    @property
     def rows(self) -> list[str]:
         """The rows that have a score, in order."""
         return list(dict.fromkeys(score.row for score in self.scores))

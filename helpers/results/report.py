@@ -62,10 +62,10 @@ def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, s
     amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
     form = f"+z,.{stats.decimals(first)}f"
     if any(ours.values):
-        amount = f"{ours.mean:{form}}" + (f" ± {ours.high - ours.mean:{form[1:]}}" if short and ours.over else "")
-        amount += f" {UNITS.get(first.unit, first.unit)}"
-        amount += f" beyond {SHARES.get(claim.times, f'{100 * claim.times:g} %')}" * (claim.times != 1)
-        amount += f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over and not short else ""
+        half = f" ± {ours.high - ours.mean:{form[1:]}}" if ours.over and short else ""
+        interval = f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over and not short else ""
+        share = f" beyond {SHARES.get(claim.times, f'{100 * claim.times:g} %')}" * (claim.times != 1)
+        amount = f"{ours.mean:{form}}{half} {UNITS.get(first.unit, first.unit)}{share}{interval}"
     if printed is not None:
         digits = paper_decimals(record) + (claim.times != 1)  # half of a number has one digit more
         reported = f"{printed:+z.{digits}f} {claim.printed_for}".rstrip()
@@ -122,9 +122,8 @@ def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str
     order = list(printed or STANDS_FOR)
     places, last = {name: place for place, name in enumerate(order)}, (-1, len(order))
     parts = {}
-    for column in sorted(
-        ours, key=lambda column: places.get(beside.get(column, column), last[column == stats.AVERAGE])
-    ):
+    columns = {column: places.get(beside.get(column, column), last[column == stats.AVERAGE]) for column in ours}
+    for column in sorted(columns, key=columns.get):
         theirs = beside.get(column, column)
         name = column if theirs == column else f"{column} ({theirs})"
         parts |= {(name, "ours"): ours[column]} | ({(name, "paper"): printed[theirs]} if column in beside else {})
@@ -221,15 +220,15 @@ def export(preset: str, executed_notebook: Path) -> Path:
     return path
 
 
-def primary_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
-    """Select the verdicts on a paper's headlines, each with its record."""
-    return [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
+def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
+    """Select the verdicts on what a paper claims, our controls aside, each with its record."""
+    return [(record, verdict) for record, verdicts in judged for verdict in verdicts if not verdict.claim.control]
 
 
 def chief_verdict(paper: Any, judged: Iterable[Judged]) -> tuple[Record, Verdict] | None:
     """Return the verdict on what a paper claims foremost, with its record; None without a record."""
-    headline = f"{paper.key}/{paper.headline}"
-    return next((pair for pair in primary_verdicts(judged) if pair[0].artefact == headline), None)
+    pairs = ((record, verdict) for record, verdict in paper_verdicts(judged) if verdict.claim.primary)
+    return next((pair for pair in pairs if pair[0].artefact == f"{paper.key}/{paper.headline}"), None)
 
 
 def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
@@ -245,8 +244,8 @@ def rank(record: Record) -> str:
     means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
     best = sorted(means, key=means.get, reverse=True)
     ranked = ", ".join(f"{row} {means[row]:.{stats.decimals(record)}f}" for row in best)
-    link = f"[{record.title.partition(': ')[2]}]({link_report(record.preset)}#{anchor(record.artefact)})"
-    return f"{link}, {len(record.seeds)} seed{'s' * (len(record.seeds) > 1)}: {ranked}."
+    text = f"[{record.subject}]({link(paths.report(record.preset))}#{anchor(record.artefact)})"
+    return f"{text}, {len(record.seeds)} seed{'s' * (len(record.seeds) > 1)}: {ranked}."
 
 
 def anchor(artefact: str) -> str:
@@ -254,56 +253,67 @@ def anchor(artefact: str) -> str:
     return artefact.replace("/", "-")
 
 
-def link_report(preset: str) -> str:
-    """Return the address of a preset's report for a link in README."""
-    return "/".join(paths.report(preset).parts[-3:])
+def link(path: Path) -> str:
+    """Return the address of a file of results for a link in README."""
+    return path.relative_to(paths.results("").parent).as_posix()
 
 
 def update_readme(papers: Sequence[Any]) -> list[Path]:
-    """Write README's findings: in each of WORLDS each paper's chief headline, refuted headlines, counts, a ranking.
+    """Write README's findings: headlines, the papers' other claims and rankings of methods in each of WORLDS.
 
     Returns the paths written, none where there are no records.
     """
-    folder = "/".join(paths.notebooks("mini").parts[-3:])
-    head, chiefs, refuted, others, ranked = [], {paper.key: [] for paper in papers}, [], [], []
-    for world, presets in WORLDS.items():
-        decisive = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
-        judged = {paper.key: judge_all(select(decisive.values(), paper)) for paper in papers}
-        for paper in papers:
-            chiefs[paper.key].append(chief_verdict(paper, judged[paper.key]))
-        primary = [pair for pairs in judged.values() for pair in primary_verdicts(pairs)]
-        head += [f"{world}: {tally([verdict for _, verdict in primary])}"] * bool(decisive)
-        for record, verdict in primary:
-            if verdict.outcome == stats.REFUTED:
-                _, reported, amount = state(record, verdict, short=True)
-                reported = f" (the paper {reported})" * bool(reported)
-                refuted.append(f"Refuted headline, {world}: {verdict.claim.text}, {amount}{reported}.")
-        every = [verdict for pairs in judged.values() for _, verdicts in pairs for verdict in verdicts]
-        rest = [verdict for verdict in every if not verdict.claim.primary and not verdict.claim.control]
-        others += [f"{world}: {tally(rest)}"] * bool(rest)
-        names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
-        if ranking := next((decisive[name] for name in names if name in decisive), None):
-            ranked.append(f"{world.capitalize()}, {rank(ranking)}")
-    if not head:
+    worlds = {world: judge_first(presets, papers) for world, presets in WORLDS.items()}
+    pairs = {
+        world: [pair for each in judged.values() for pair in paper_verdicts(each)] for world, judged in worlds.items()
+    }
+    if not any(pairs.values()):
         return []
-    worlds = [f"{world} (`{presets[0]}`)" for world, presets in WORLDS.items()]
-    lines = [f"**Found.** Headlines, {'; '.join(head)}. Each paper's first:", ""]
-    lines += [f"| paper | its claim | the paper | {' | '.join(worlds)} | notebook (`mini`) |", f"|{'---|' * 6}"]
-    for paper in papers:
-        if there := [chief for chief in chiefs[paper.key] if chief]:
-            name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
-            methods = {verdict.claim.above for _, verdict in there}
-            cells = [brief(*chief, name_method=len(methods) > 1) if chief else "not run" for chief in chiefs[paper.key]]
-            notebook = next(card.name for card in paper.notebooks if card.plans)
-            link = f"[{notebook}]({folder}/{notebook}.ipynb)"
-            lines.append(f"| {' | '.join([name, paper.claim, state(*there[0])[1] or 'none printed', *cells, link])} |")
-    counts = [f"The papers' other claims, {'; '.join(others)}."] * bool(others)
-    lines += [line for each in (*refuted, *counts, *ranked) for line in ("", each)]
-    links = [f"[`{name}`]({link_report(name)})" for presets in WORLDS.values() for name in presets]
+    chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
+    others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
+    lines = [f"**Found.** Headlines, {tally_worlds(chief)}. Each paper's first:", "", *tabulate_chiefs(worlds, papers)]
+    for world, each in chief.items():
+        for record, verdict in (pair for pair in each if pair[1].outcome == stats.REFUTED):
+            _, printed, ours = state(record, verdict, short=True)
+            reported = f" (the paper {printed})" * bool(printed)
+            lines += ["", f"Refuted headline, {world}: {verdict.claim.text}, {ours}{reported}."]
+    if any(others.values()):
+        lines += ["", f"The papers' other claims, {tally_worlds(others)}."]
+    for world, judged in worlds.items():
+        stored = {record.artefact: record for each in judged.values() for record, _ in each}
+        names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
+        if ranking := next((stored[name] for name in names if name in stored), None):
+            lines += ["", f"{world.capitalize()}, {rank(ranking)}"]
+    links = [f"[`{name}`]({link(paths.report(name))})" for presets in WORLDS.values() for name in presets]
     about = "±: 95 % interval over seeds, not corrected; verdicts: 5 % after Holm's correction."
     lines += ["", f"{about} Results: {', '.join(links)}."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
+
+
+def judge_first(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list[Judged]]:
+    """Judge each paper's records, every artefact of the first of ``presets`` that has it."""
+    stored = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
+    return {paper.key: judge_all(select(stored.values(), paper)) for paper in papers}
+
+
+def tabulate_chiefs(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
+    """Return a table in Markdown: what each paper claims foremost, its difference, and ours in each of the worlds."""
+    heads = ["paper", "its claim", "the paper", *(f"{world} (`{WORLDS[world][0]}`)" for world in worlds)]
+    heads.append("notebook (`mini`)")
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for paper in papers:
+        chiefs = [chief_verdict(paper, judged[paper.key]) for judged in worlds.values()]
+        if not (there := [chief for chief in chiefs if chief]):
+            continue
+        methods = {verdict.claim.above for _, verdict in there}
+        cells = [brief(*chief, name_method=len(methods) > 1) if chief else "not run" for chief in chiefs]
+        name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
+        notebook = next(card.name for card in paper.notebooks if card.plans)
+        copy = f"[{notebook}]({link(paths.notebooks('mini') / f'{notebook}.ipynb')})"
+        _, printed, _ = state(*there[0])
+        lines.append(f"| {' | '.join([name, paper.claim, printed or 'none printed', *cells, copy])} |")
+    return lines
 
 
 def brief(record: Record, verdict: Verdict, name_method: bool) -> str:
@@ -340,23 +350,27 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
     """Return what the contents call each artefact of a paper: a table's or figure's number, else its title."""
     labels: dict[str, str] = {}
     for record, _ in judged:
-        label, _, title = record.title.partition(": ")
-        number = label.split(", ")[-1]
+        number = record.label.split(", ")[-1]
         is_new = number.startswith(("Table", "Figure")) and number not in labels.values()
-        labels[record.artefact] = number if is_new else title or label
+        labels[record.artefact] = number if is_new else record.subject
     return labels
 
 
-def tally(verdicts: Sequence[Verdict]) -> str:
+def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
     """Count verdicts, such as "9 (3 supported, 1 refuted, 5 undecided)"."""
-    outcomes = Counter(verdict.outcome for verdict in verdicts)
-    return f"{len(verdicts)} ({', '.join(f'{outcomes[word]} {word}' for word in figures.MARKS)})"
+    outcomes = Counter(verdict.outcome for _, verdict in pairs)
+    return f"{len(pairs)} ({', '.join(f'{outcomes[word]} {word}' for word in figures.MARKS)})"
+
+
+def tally_worlds(pairs: dict[str, list[tuple[Record, Verdict]]]) -> str:
+    """Count the verdicts of each world that has some."""
+    return "; ".join(f"{world}: {tally(each)}" for world, each in pairs.items() if each)
 
 
 def count(judged: Iterable[Judged]) -> str:
     """Count the verdicts on the paper's claims, our controls aside; empty without any."""
-    claims = [verdict for _, verdicts in judged for verdict in verdicts if not verdict.claim.control]
-    return tally(claims) if claims else ""
+    pairs = paper_verdicts(judged)
+    return tally(pairs) if pairs else ""
 
 
 def encode(figure: Figure | None) -> str:
