@@ -133,7 +133,7 @@ def kernel(results, monkeypatch):
     return noted
 
 
-def own_files(folder):
+def question_files(folder):
     """A preset of one's own, and the parameters for two files of one's own."""
     for name in ("news", "trivia"):
         write_examples(folder / "files" / name / "all.json", mini.load_domain(name, train_size=80).train)
@@ -144,7 +144,7 @@ def own_files(folder):
 
 def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kernel, tmp_path, capsys):
     files = [tmp_path / "general.json", tmp_path / "files/news/all.json"]
-    parameters = own_files(tmp_path) | {"general": str(files[0])}
+    parameters = question_files(tmp_path) | {"general": str(files[0])}
     for _ in range(2):
         assert runner.run(["19_your_domains"], dict(parameters)) == 0
     assert capsys.readouterr().out.count("done before") == 2  # the notebook and the report
@@ -162,7 +162,7 @@ def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kerne
 
 @pytest.mark.slow
 def test_readers_of_your_own_files_by_one_notebook(results, tmp_path):
-    parameters = own_files(tmp_path) | {"methods": "Mix IMM", "keep": str(tmp_path / "kept")}
+    parameters = question_files(tmp_path) | {"methods": "Mix IMM", "keep": str(tmp_path / "kept")}
     assert runner.execute(runner.make_job("19_your_domains", parameters), force=False).endswith(" s")
     (file,) = results.glob("*/imm/your_domains.json")
     record = records.read(file)

@@ -15,8 +15,8 @@ def quick_dropout(values: Tensor, probability: float) -> Tensor:
         return values
     count = values.numel()
     words = torch.empty(-(-count // 8), dtype=torch.int64).random_(-(2**63), None)
-    is_kept = words.view(torch.uint8)[:count].view(values.shape) >= threshold
-    return values * is_kept.to(values.dtype).mul_(256 / (256 - threshold))
+    mask = words.view(torch.uint8)[:count].view(values.shape) >= threshold
+    return values * mask.to(values.dtype).mul_(256 / (256 - threshold))
 
 
 class QuickDropout(nn.Dropout):
