@@ -1,5 +1,7 @@
 """Ask trained models about an example: readers about passages, others about texts and choices."""
 
+from dataclasses import replace
+
 import pytest
 
 from helpers.data.examples import Choice, Example, Pair
@@ -68,8 +70,11 @@ def test_classifiers_and_models_of_choices_give_probabilities(models, shown):
     endings = ("He ran.", "She sat.", "It broke.")
     choices = next(model for name, model in models.items() if name.endswith("SWAG"))
     assert tuple(probabilities(*choices, Choice("own", "A man.", endings, None))) == endings
-    widgets.show(dict([books, films]), pair)
-    assert shown[1].shape == (2, 2)
+    widgets.show(dict([books, films]), replace(pair, label=1))
+    widgets.show({"SWAG": choices}, Choice("own", "A man.", endings, 2))
+    page, table, other_page, other_table = shown
+    assert "<b>expected:</b> positive" in page.data and table.shape == (2, 2) and other_table.shape == (1, 3)
+    assert "He ran. / She sat. / It broke." in other_page.data and "<b>expected:</b> It broke." in other_page.data
 
 
 def test_a_form_asks_about_texts_of_ones_own(models, shown, monkeypatch, capsys):

@@ -44,13 +44,18 @@ def trained_models(parameters: dict[str, object], names: str = "") -> Models:
 
 
 def show(models: Models, example: Example | Pair | Choice, attention: bool = False) -> None:
-    """Display what models make of an example: readers the surest first, with the attention of the surest one."""
-    right = " / ".join(example.answers) if isinstance(example, Example) else example.label
-    facts = {box: getattr(example, box) for box in BOXES[type(example)]} | {"expected": right}
-    page = "".join(f"<p><b>{name}:</b> {escape(str(text))}</p>" for name, text in facts.items() if text is not None)
-    if not isinstance(example, Example):
-        table = {name: probabilities(*model, example) for name, model in models.items()}
-        display(HTML(page), pd.DataFrame(table).T.round(3))
+    """Display what models make of an example: the most confident reader first, and its ``attention``."""
+    facts, table = {box: getattr(example, box) for box in BOXES[type(example)]}, None
+    if isinstance(example, Example):
+        facts["expected"] = " / ".join(example.answers)
+    else:
+        table = pd.DataFrame({name: probabilities(*model, example) for name, model in models.items()}).T
+        has_classes = len(table.columns) > 1 and example.label is not None
+        facts["expected"] = table.columns[example.label] if has_classes else example.label
+    texts = {name: " / ".join(fact) if isinstance(fact, tuple) else fact for name, fact in facts.items()}
+    page = "".join(f"<p><b>{name}:</b> {escape(str(text))}</p>" for name, text in texts.items() if text is not None)
+    if table is not None:
+        display(HTML(page), table.round(3))
         return
     answers = {}
     for name, (reader, head) in models.items():
