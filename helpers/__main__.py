@@ -49,10 +49,10 @@ def redraw(arguments: argparse.Namespace) -> int:
 
     preset = arguments.preset or "mini"
     place = load(preset).name if preset.endswith(".toml") else preset
-    if not (drawn := figures.redraw(place)):
+    if not records.read_all(place):
         raise records.RecordError(f"no records of preset {place!r}; run its notebooks first")
-    is_shown = any(place in presets for presets in report.WORLDS.values())
-    for path in drawn + (report.update_readme(papers.ALL) if is_shown else []):
+    is_shown = any(place in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ
+    for path in figures.redraw(place) + (report.update_readme(papers.ALL) if is_shown else []):
         print(os.path.relpath(path))
     parameters = {"preset": preset}
     if "+" in place:

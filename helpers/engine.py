@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Generator, Hashable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from functools import cache
-from multiprocessing import connection, get_all_start_methods, get_context, parent_process, set_forkserver_preload
+from multiprocessing import connection, get_context, parent_process, set_forkserver_preload
 
 import torch
 from filelock import Timeout
@@ -94,11 +94,6 @@ class Schedule:
             self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
             while not self.left.keys().isdisjoint(tasks):
                 yield
-
-
-def side_by_side(plans: dict[Hashable, Plan]) -> Plan:
-    """Make one plan of several, which returns their values by name."""
-    return (yield plans)
 
 
 def run(plan: Plan, settings: EngineSettings) -> object:
@@ -212,7 +207,7 @@ def workers(settings: EngineSettings) -> Executor:
 
         return Cluster(settings)
     # A fork server imports torch once for all workers; Windows has only spawn.
-    context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    context = get_context("forkserver")
     devices = context.Queue()
     for number in range(processes(settings)):
         devices.put(number % max(1, torch.cuda.device_count()))

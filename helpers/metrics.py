@@ -185,13 +185,13 @@ def label_scores(examples: Sequence[Pair | Choice], predictions: np.ndarray) -> 
     return {name: 100 * float(value) for name, value in values.items()}
 
 
-def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float | np.ndarray]:
+def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Score free answers with one or more references each (NarrativeQA: two) by BLEU and ROUGE-L, in percent.
 
     BLEU is that of the whole corpus (sacrebleu, lower case, no smoothing); "bleu_4_smoothed" adds one to the counts of
     two words and more (Lin & Och 2004). "length" is the number of words over that of the references nearest in length,
-    as BLEU counts them. ROUGE-L is the F-measure against the best reference (rouge-score, no stemming), averaged;
-    "rouge_l_each" holds the single values. Raises DataError where references are missing.
+    as BLEU counts them. ROUGE-L is the F-measure against the best reference (rouge-score, no stemming), averaged.
+    Raises DataError where references are missing.
     """
     from rouge_score.rouge_scorer import RougeScorer  # imports all of nltk
     from sacrebleu.metrics import BLEU
@@ -205,9 +205,9 @@ def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]
         for name, order, smooth in (("bleu_1", 1, "none"), ("bleu_4", 4, "none"), ("bleu_4_smoothed", 4, "add-k"))
     }
     scorer, pairs = RougeScorer(["rougeL"]), zip(predictions, references, strict=True)
-    rouge = np.array([100 * scorer.score_multi(answers, text)["rougeL"].fmeasure for text, answers in pairs])
+    rouge = np.mean([100 * scorer.score_multi(answers, text)["rougeL"].fmeasure for text, answers in pairs])
     scores = {name: value.score for name, value in bleu.items()}
-    return {**scores, "length": 100 * bleu["bleu_1"].ratio, "rouge_l": float(rouge.mean()), "rouge_l_each": rouge}
+    return {**scores, "length": 100 * bleu["bleu_1"].ratio, "rouge_l": float(rouge)}
 
 
 def _check_number(examples: Sequence, predictions: Sequence) -> None:

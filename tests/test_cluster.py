@@ -83,10 +83,10 @@ def test_a_node_with_another_version_or_without_the_folder_is_named(results, mon
     single = imm.name_single_readers(smoke(), 0)["news"]
     monkeypatch.setattr(os, "environ", dict(os.environ))
     with pytest.raises(cluster.ClusterError, match=r"no folder .*; mount the results there on all nodes"):
-        cluster.do_on_node(engine.do, single, single.key, str(results), 1)
+        cluster.do_on_node(engine.do_there, single, single.key, 1, str(results))
     results.mkdir()
     with pytest.raises(cluster.ClusterError, match="has another version of this package"):
-        cluster.do_on_node(engine.do, single, "another", str(results), 1)
+        cluster.do_on_node(engine.do_there, single, "another", 1, str(results))
     assert not files(results)
 
 

@@ -14,7 +14,7 @@ import torch
 from conftest import plan_of
 
 from helpers import engine
-from helpers.engine import TasksFailed, carry_out, run, side_by_side
+from helpers.engine import TasksFailed, carry_out, run
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
 from helpers.task import Task
@@ -76,7 +76,7 @@ def test_plans_inside_a_plan_send_their_values(step):
 
     def outer():
         first = yield {name: inner(name) for name in "ab"}
-        second = yield from side_by_side({"c": inner("c")})
+        second = yield {"c": inner("c")}
         nothing = yield {}
         return first | second | nothing
 

@@ -1,16 +1,13 @@
 """Scores by hand; where a number is not obvious, the comment beside it works it out."""
 
 import math
-import re
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from helpers.data.examples import DataError, Example, Pair
-from helpers.data.questions import read_questions
 from helpers.metrics import (
     adversarial_scores,
     best_threshold,
@@ -251,7 +248,6 @@ def test_free_answers_by_hand():
     # One more of two words (2 of 2), of three (0 of 1) and of four (0 of 0).
     assert scores["bleu_4_smoothed"] == pytest.approx(100 * (4 / 4 * 3 / 3 * 1 / 2 * 1 / 1) ** 0.25)
     # Longest common subsequences: 2 of 3 and 2: 4/5, beats 2 of 3 and 4: 4/7; and 1 of 1 and 2: 2/3.
-    assert scores["rouge_l_each"].tolist() == pytest.approx([80, 200 / 3])
     assert scores["rouge_l"] == pytest.approx((80 + 200 / 3) / 2)
 
 
@@ -273,63 +269,3 @@ def test_free_answers_need_references():
         free_answers(["a", "b"], [["a"], []])
     with pytest.raises(DataError, match="1 predictions for 2 examples"):
         free_answers(["a"], [["a"], ["b"]])
-
-
-def longest_common_subsequence(one: list[str], other: list[str]) -> int:
-    """By the textbook's table, a row at a time."""
-    row = [0] * (len(other) + 1)
-    for word in one:
-        last, row = row, [0]
-        for column, rival in enumerate(other, 1):
-            row.append(last[column - 1] + 1 if word == rival else max(last[column], row[-1]))
-    return row[-1]
-
-
-def rouge_l(prediction: str, reference: str) -> float:
-    """Lin 2004 with precision and recall weighing the same, in percent; words are of ASCII letters and digits."""
-    words, expected_words = (re.findall("[a-z0-9]+", text.lower()) for text in (prediction, reference))
-    common = longest_common_subsequence(words, expected_words)
-    return 100 * 2 * common / (len(words) + len(expected_words)) if common else 0.0
-
-
-def real_pairs(stories: Path, number: int, brief: bool) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Stretches of real summaries, about where the answer stands, beside the free answers.
-
-    Each has four words or more, as nltk counts four words in a row even of an answer that has fewer. ``brief`` takes
-    four words beside long answers alone, so that BLEU's brevity penalty applies.
-    """
-    examples = [record.example for record in read_questions(stories)[0] if record.example.span]
-    if brief:
-        examples = [example for example in examples if min(len(text.split()) for text in example.answers) > 5]
-    predictions, references = [], []
-    for turn, example in enumerate(examples[:: len(examples) // number][:number]):
-        words, size = example.context.split(), 4 if brief else 4 + turn % 4
-        begin = len(example.context[: example.span[0]].split()) - turn % 4
-        begin = max(0, min(begin, len(words) - size))
-        predictions.append(" ".join(words[begin : begin + size]))
-        references.append(example.answers)
-    return predictions, references
-
-
-@pytest.mark.parametrize("brief", [False, True])
-def test_free_answers_agree_with_other_implementations_on_real_pairs(shared, brief):
-    from nltk.translate.bleu_score import corpus_bleu
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-
-    predictions, references = real_pairs(shared / "data/qa/stories", 200, brief)
-    assert len(predictions) == 200
-    scores = free_answers(predictions, references)
-    each = [max(rouge_l(text, one) for one in answers) for text, answers in zip(predictions, references, strict=True)]
-    assert scores["rouge_l_each"] == pytest.approx(each, abs=1e-4)
-    assert scores["rouge_l"] == pytest.approx(np.mean(each), abs=1e-4)
-    assert len({round(value) for value in each}) > 20  # the pairs are of all qualities
-
-    tokenize = Tokenizer13a()
-    words = [tokenize(text.lower()).split() for text in predictions]
-    expected_words = [[tokenize(text.lower()).split() for text in answers] for answers in references]
-    for order in (1, 4):
-        expected = 100 * corpus_bleu(expected_words, words, weights=[1 / order] * order)
-        assert scores[f"bleu_{order}"] == pytest.approx(expected, abs=1e-4)
-        assert 1 < expected < 80
-    penalised = sum(map(len, words)) < sum(min(map(len, answers)) for answers in expected_words)
-    assert penalised == brief

@@ -89,8 +89,8 @@ def test_tables_and_figures(tested):
     share = np.mean([bool(example.answers) for example in tested[BOTH, 0].examples])
     assert both[mtdnn.ALL] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
     assert f"never answers has {100 - 100 * share:.1f} F1" in table["notes"][-1]
-    figure = mtdnn.figure4(Record.model_construct(**(table := run(mtdnn.table2(smoke())))))
-    assert {score.metric for score in figure["scores"]} == {"F1"} and figure["examples"] == table["examples"]
+    figure = mtdnn.figure4(Record.model_construct(**run(mtdnn.table2(smoke()))))
+    assert {score.metric for score in figure["scores"]} == {"F1"}
     assert run(mtdnn.table3(smoke(**{"mtdnn.large": ""}))) == {}
 
 

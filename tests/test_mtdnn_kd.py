@@ -135,8 +135,6 @@ def test_a_score_is_the_mean_of_the_metrics_of_a_task(models):
     table = run(mtdnn_kd.table2(models.preset))
     score = next(score for score in table["scores"] if (score.method, score.column) == (MTDNN, "QQP"))
     assert score.value == pytest.approx(100 * ((classes == labels).mean() + f1) / 2, abs=1e-4)
-    accuracy_alone = {"MNLI", "RTE", "QNLI"}
-    assert {key.split("|")[1] for key in table["examples"]} == accuracy_alone
 
 
 def test_claims_are_about_the_tasks_of_the_preset():

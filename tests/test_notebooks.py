@@ -95,7 +95,7 @@ def test_figures_and_report_are_redrawn_from_the_records(smoke, tmp_path, monkey
     drawn = path.with_suffix(".png").read_bytes()
     record = records.read(path)
     scores = [score.model_copy(update={"value": 77.7}) for score in record.scores]
-    changes = {"title": "A table that was changed", "scores": scores, "examples": {}}
+    changes = {"title": "A table that was changed", "scores": scores}
     records.write(record.model_copy(update=changes))
     assert "A table that was changed" not in report.read_text()
     assert cli.main(["figures", "--preset", "smoke"]) == 0

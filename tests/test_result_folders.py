@@ -7,7 +7,7 @@ from helpers import __main__ as cli
 from helpers import paths
 from helpers.notebooks import runner, session
 from helpers.papers import imm
-from helpers.results import figures, records
+from helpers.results import figures, records, report
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,16 @@ from helpers.results import figures, records
 )
 def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, parameters, folder):
     assert session.place_of(notebook, parameters) == folder
+
+
+def test_results_elsewhere_leave_readme_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path))
+    monkeypatch.setattr(runner, "run", lambda *names, **settings: 0)
+    monkeypatch.setattr(report, "README", tmp_path / "README.md")
+    report.README.write_text(f"{report.BEGIN}as it was{report.END}")
+    records.write(records.read(paths.ROOT / "results/mini/imm/table1.json"))
+    assert cli.main(["figures", "--preset", "mini"]) == 0
+    assert "table1.png" in capsys.readouterr().out and "as it was" in report.README.read_text()
 
 
 def test_so_have_files_that_are_not_those_of_the_preset(tmp_path, monkeypatch):
@@ -65,6 +75,7 @@ def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(results, mon
     called, file = [], tmp_path / "a+b/mine.toml"
     file.parent.mkdir()
     file.write_text('name = "mine"\nextends = "smoke"\n')
+    monkeypatch.setattr(records, "read_all", lambda preset: [preset])
     monkeypatch.setattr(figures, "redraw", lambda preset: [tmp_path])
     monkeypatch.setattr(runner, "run", lambda names, parameters, force: called.append(parameters) or 0)
     for preset in (str(file), "smoke+seeds=1", "smoke"):

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from record_files import record
-from scipy import stats as scipy_stats
 
 from helpers.results import records, stats
 from helpers.results.records import Claim, Printed
@@ -61,22 +60,6 @@ def test_fewer_than_three_seeds_have_no_interval():
     for values in ([61.2], [61.2, 63.2]):
         result = stats.estimate(record("imm/table1", rows(A=values)), [(1, "A", ["x"])])
         assert result.values == tuple(values) and result.over == "" and np.isnan([result.low, result.high]).all()
-
-
-def test_interval_over_examples_of_one_seed():
-    scores = [("A", "x", 0, 50), ("B", "x", 0, 25), ("A", "y", 0, 50), ("B", "y", 0, 50)]
-    examples = {"A|x|0": [0, 100, 0, 100], "B|x|0": [0, 50, 0, 50], "A|y|0": [0, 100], "B|y|0": [100, 0]}
-    one = record("imm/table1", scores, examples=examples)
-    differences = [0, 50, 0, 50]
-    result = stats.estimate(one, [(1, "A", ["x"]), (-1, "B", ["x"])])
-    expected = scipy_stats.t.interval(0.95, 3, 25, scipy_stats.sem(differences))
-    assert result.over == "examples of one seed" and [result.low, result.high] == pytest.approx(expected)
-    # Columns have examples of their own: errors of 14.43 and 100, so half the root of the sum of squares together.
-    both = stats.estimate(one, [(1, "A", ["x", "y"]), (-1, "B", ["x", "y"])])
-    error = (scipy_stats.sem(differences) ** 2 + 100**2) ** 0.5 / 2
-    assert both.high - both.mean == pytest.approx(scipy_stats.t.ppf(0.975, 4) * error)
-    # Clean and adversarial questions are others, so they do not pair.
-    assert stats.estimate(one, [(1, "A", ["x"]), (-1, "B", ["y"])]).over == ""
 
 
 def test_a_claim_is_supported_refuted_or_undecided():

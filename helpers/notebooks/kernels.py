@@ -1,7 +1,7 @@
 """Kernels forked from a process that has imported everything: imports take longer than most notebooks."""
 
 import os
-from multiprocessing import context, forkserver, get_all_start_methods, set_forkserver_preload
+from multiprocessing import context, forkserver, set_forkserver_preload
 from uuid import uuid4
 
 from jupyter_client import AsyncKernelManager
@@ -14,12 +14,11 @@ IMPORTED = ["ipykernel.kernelapp", "helpers.notebooks.session", "helpers.papers.
 
 def prepare() -> None:
     """Start the process that kernels and workers are forked from."""
-    if "forkserver" in get_all_start_methods():
-        set_forkserver_preload(IMPORTED)
-        forkserver.ensure_running()
+    set_forkserver_preload(IMPORTED)
+    forkserver.ensure_running()
 
 
-class Kernel(context.ForkServerProcess if hasattr(context, "ForkServerProcess") else context.SpawnProcess):
+class Kernel(context.ForkServerProcess):
     """A kernel's process, with the methods of a `subprocess.Popen` that a provisioner uses."""
 
     stdin = stdout = stderr = None

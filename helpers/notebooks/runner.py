@@ -61,7 +61,7 @@ class Job(NamedTuple):
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""
-        return engine.side_by_side(dict(enumerate(plan(self.preset) for plan in self.card.plans)))
+        return (yield dict(enumerate(plan(self.preset) for plan in self.card.plans)))
 
     def is_done(self) -> bool:
         """Return whether the notebook was executed here from the same code, settings and data."""

@@ -175,8 +175,6 @@ class Session:
         facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             parts["notes"] = [*parts.get("notes", []), *label_notes(self.preset.drawn(min(seeds, default=0)))]
-        if self.preset.data.source == "mini":  # test examples are drawn too, so an interval over them says too little
-            parts.pop("examples", None)
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)

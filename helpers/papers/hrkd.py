@@ -316,8 +316,8 @@ def compute_accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) 
         for row, domain, seed, (model,) in models
     }
     yield tasks.values()
-    parts = records.make_scores({cell: task.hits(cell[1]) for cell, task in tasks.items()})
-    return {**parts, "notes": make_notes(preset, corpus), "training_seconds": models.seconds}
+    scores = records.make_scores({cell: task.hits(cell[1]) for cell, task in tasks.items()})
+    return {"scores": scores, "notes": make_notes(preset, corpus), "training_seconds": models.seconds}
 
 
 def average_accuracies(parts: dict) -> dict[tuple[str, int], float]:

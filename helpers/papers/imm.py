@@ -360,9 +360,10 @@ def figure3(preset: Preset) -> Plan:
         for i in names
     }
     readers |= {(row, seed, None, i): model for row, i, seed, (model,) in models if row not in variants}
-    f1, scores = (yield from shared.test_f1(preset, readers)), []
+    cells = {((row, x, i), i, seed): ((reader,), f"test/{i}") for (row, seed, x, i), reader in readers.items()}
+    f1, scores = shared.average_f1(preset, (yield from shared.answer_sets(preset, cells))), []
     for row, seed, x in dict.fromkeys(key[:3] for key in readers):
-        valid, test = [readers[row, seed, x, i].best for i in names], [f1[row, seed, x, i] for i in names]
+        valid, test = [readers[row, seed, x, i].best for i in names], [f1[(row, x, i), i, seed] for i in names]
         for column, values in (("validation", valid), ("test", test)):
             scores.append(Score(method=row, column=column, seed=seed, value=float(np.mean(values)), x=x))
     last, on_test = f"IMM, {curve}", {"columns": ["test"]}

@@ -178,7 +178,7 @@ def table2(preset: Preset) -> Plan:
 def figure4(table: Record) -> dict:
     """Make Figure 4 of the record of Table 2: its F1."""
     scores, paper = ([score for score in part if score.metric == "F1"] for part in (table.scores, table.paper))
-    return {"scores": scores, "paper": paper, "examples": table.examples}
+    return {"scores": scores, "paper": paper}
 
 
 def table3(preset: Preset) -> Plan:

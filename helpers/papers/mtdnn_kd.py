@@ -17,7 +17,6 @@ from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.reading import weighted_mean
-from helpers.results import records
 from helpers.results.records import Claim, Score
 from helpers.teachers import StoredTeacher
 
@@ -186,25 +185,21 @@ def table1(preset: Preset) -> dict:
 
 
 def predict_tests(models: Models, rows: Iterable[str]) -> Plan:
-    """Have rows predict the test parts. Returns row, task, seed, examples, predictions and scores by metric of each."""
+    """Have rows predict the test parts. Returns row, task, seed and scores by metric of each."""
     tests = []
     for (row, seed), predictions in (yield from shared.predict_part(models, rows=rows)).items():
         for task, values in predictions.values().items():
-            examples = examples_of(predictions.preset, task, "test")
-            tests.append((row, task, seed, examples, values, score(predictions.preset, task, "test", values)))
+            tests.append((row, task, seed, score(predictions.preset, task, "test", values)))
     return tests
 
 
 def table2(preset: Preset) -> Plan:
-    """Make Table 2: the score of each task, the mean of its metrics, with every example's where that is accuracy."""
-    models, scores, hits = (yield from train_models(preset)), [], {}
+    """Make Table 2: the score of each task, the mean of its metrics."""
+    models, scores = (yield from train_models(preset)), []
     rows = [row for row in models.by_row if row != ENSEMBLE]
-    for row, task, seed, examples, values, by_metric in (yield from predict_tests(models, rows)):
+    for row, task, seed, by_metric in (yield from predict_tests(models, rows)):
         scores.append(Score(method=row, column=task, seed=seed, value=main_score(by_metric)))
-        if list(by_metric) == ["accuracy"]:
-            hits[row, task, seed] = 100.0 * (values.argmax(1) == [example.label for example in examples])
     return {
-        **records.make_scores(hits),
         "scores": scores,
         "baselines": [MTDNN, SINGLE],
         "claims": state_claims(preset),
@@ -240,7 +235,7 @@ def state_claims(preset: Preset) -> list[Claim]:
 def table3(preset: Preset) -> Plan:
     """Make Table 3: every metric of the student beside the ensembles."""
     models, scores = (yield from train_models(preset)), []
-    for row, task, seed, *_, by_metric in (yield from predict_tests(models, (SINGLE, MTDNN, STUDENT, ENSEMBLE))):
+    for row, task, seed, by_metric in (yield from predict_tests(models, (SINGLE, MTDNN, STUDENT, ENSEMBLE))):
         for metric, value in by_metric.items():
             column = task if len(by_metric) == 1 else f"{task}, {METRICS[metric]}"
             scores.append(Score(method=row, column=column, seed=seed, value=value))

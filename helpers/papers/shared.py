@@ -162,18 +162,10 @@ def average_f1(preset: Preset, texts: Texts) -> dict[Cell, float]:
     return {cell: float(scores.f1.mean()) for cell, scores in score_cells(preset, texts).items()}
 
 
-def test_f1(preset: Preset, readers: dict[tuple, Training]) -> Plan:
-    """Return F1 of readers on test questions, by the same keys, whose second part is the seed, the last the domain."""
-    cells = {(key, key[-1], key[1]): ((reader,), f"test/{key[-1]}") for key, reader in readers.items()}
-    f1 = average_f1(preset, (yield from answer_sets(preset, cells)))
-    return {key: value for (key, *_), value in f1.items()}
-
-
 def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
-    """Make parts of a record: F1 of every cell with every question's, and EM as a second metric."""
-    parts = records.make_scores({cell: scores.f1 for cell, scores in cells.items()}, "F1")
-    parts["scores"] += records.make_scores({cell: scores.em for cell, scores in cells.items()}, "EM")["scores"]
-    return parts
+    """Make parts of a record: F1 of every cell, and EM as a second metric."""
+    f1 = records.make_scores({cell: scores.f1 for cell, scores in cells.items()}, "F1")
+    return {"scores": f1 + records.make_scores({cell: scores.em for cell, scores in cells.items()}, "EM")}
 
 
 def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Plan:
@@ -184,8 +176,8 @@ def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Pl
         for column, name in columns(domain).items()
     }
     scored = score_cells(models.preset, (yield from answer_sets(models.preset, cells)))
-    parts = records.make_scores({cell: scores.f1 for cell, scores in scored.items()})
-    return {**parts, "training_seconds": models.seconds}
+    scores = records.make_scores({cell: scores.f1 for cell, scores in scored.items()})
+    return {"scores": scores, "training_seconds": models.seconds}
 
 
 def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
@@ -276,22 +268,20 @@ def score_free_answers(preset: Preset, texts: Texts) -> dict:
 
     The length is another metric.
     """
-    scores, each = [], {}
+    scores = []
     for (row, _, seed), (name, answers) in texts.items():
         references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
         measured = [metrics.free_answers(of_reader, references) for of_reader in answers]
-        values = {key: np.mean([of_reader[key] for of_reader in measured], axis=0) for key in measured[0]}
         for key, column in FREE.items():
-            metric = LENGTH if key == "length" else None
-            scores.append(Score(method=row, column=column, seed=seed, value=float(values[key]), metric=metric))
-        each[row, FREE["rouge_l"], seed] = values["rouge_l_each"]
+            metric, value = LENGTH if key == "length" else None, float(np.mean([each[key] for each in measured]))
+            scores.append(Score(method=row, column=column, seed=seed, value=value, metric=metric))
     notes = [
         "Bleu is of all answers together, so its intervals are over seeds alone; Rouge-L is a mean over questions",
         "Bleu-4, smoothed: one is added to the matches of two words and more and to their number (Lin & Och 2004); "
         "where few answers have four words, that alone makes it large",
         "Length: words of the answers, in % of those of the references that are nearest in length, as Bleu counts them",
     ]
-    return {**records.make_scores(each), "scores": scores, "notes": notes}
+    return {"scores": scores, "notes": notes}
 
 
 FEW = 10  # questions of a type that are too few to speak of it
@@ -309,7 +299,7 @@ def score_by_type(preset: Preset, texts: Texts) -> dict:
     counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
     note = f"questions of the set {name}: {counted}; types with fewer than {FEW} in a seed are not shown"
     shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= FEW}
-    return {**records.make_scores(shown), "notes": [note]}
+    return {"scores": records.make_scores(shown), "notes": [note]}
 
 
 def choose_best(models: Models, row: str) -> dict[str, tuple[str, Training]]:

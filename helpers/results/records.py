@@ -118,8 +118,6 @@ class Record(Strict):
     payload: dict[str, JsonValue] | None = optional(None)
     run: Run
     draws: dict[str, str] = optional({})  # fingerprints by seed, where every seed draws its own data
-    # Scores of test examples by "method|column|seed", of a single seed with a fixed test set, for intervals over them.
-    examples: dict[str, list[float]] = optional({})
 
     @property
     def paper_key(self) -> str:
@@ -155,9 +153,7 @@ class Record(Strict):
         for metric in dict.fromkeys(score.metric for score in self.scores):
             scores = [score for score in self.scores if score.metric == metric]
             paper = [number for number in self.paper if metric is None or number.metric in (None, metric)]
-            examples = self.examples if metric in (None, self.unit) else {}
-            changes = {"unit": metric or self.unit, "scores": scores, "paper": paper, "examples": examples}
-            parts.append(self.model_copy(update=changes))
+            parts.append(self.model_copy(update={"unit": metric or self.unit, "scores": scores, "paper": paper}))
         return parts
 
     @model_validator(mode="after")
@@ -176,15 +172,12 @@ class Record(Strict):
         return self
 
 
-def make_scores(examples: dict[Cell, Sequence[float]], metric: str | None = None) -> dict[str, Any]:
-    """Return ``scores``, the means of each cell's examples; for a single seed also ``examples``, to one decimal."""
-    parts: dict[str, Any] = {"scores": []}
-    for (method, column, seed), values in examples.items():
-        score = Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
-        parts["scores"].append(score)
-    if len({seed for _, _, seed in examples}) == 1:
-        parts["examples"] = {"|".join(map(str, cell)): np.round(each, 1).tolist() for cell, each in examples.items()}
-    return parts
+def make_scores(examples: dict[Cell, Sequence[float]], metric: str | None = None) -> list[Score]:
+    """Return the mean of each cell's examples as a score."""
+    return [
+        Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
+        for (method, column, seed), values in examples.items()
+    ]
 
 
 def write(record: Record) -> Path:

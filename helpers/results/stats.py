@@ -1,4 +1,4 @@
-"""Means, differences and claims with t intervals over seeds, or over test examples where there is one seed.
+"""Means, differences and claims with t intervals over seeds.
 
 Functions read one metric of a record (``Record.by_metric``). A row is a method, or a method at a position of a curve.
 """
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
     mean: float
     low: float
     high: float
-    over: str  # what the interval is over, such as "10 seeds"; empty without one
+    over: str  # what the interval is over, such as "10 seeds"; empty where there is none
 
 
 class Verdict(NamedTuple):
@@ -50,13 +50,9 @@ def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
     values = [value for of_seed in scores.values() if (value := add_up(terms, of_seed)) is not None]
     if not values:
         return None
-    error, freedom, over = np.nan, 1, ""
+    mean, half, over = np.mean(values), np.nan, ""
     if len(values) >= FEW:
-        error, freedom, over = stats.sem(values), len(values) - 1, f"{len(values)} seeds"
-    elif examples := _by_example(record, terms):
-        error = np.sqrt(sum(column.var(ddof=1) / len(column) for column in examples)) / len(examples)
-        freedom, over = sum(len(column) - 1 for column in examples), "examples of one seed"
-    mean, half = np.mean(values), stats.t.ppf(0.975, freedom) * error
+        half, over = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values), f"{len(values)} seeds"
     return Estimate(tuple(values), float(mean), float(mean - half), float(mean + half), over)
 
 
@@ -65,15 +61,6 @@ def add_up(terms: Sequence[Term], values: Mapping[tuple[str, str], float]) -> fl
     if any((row, column) not in values for _, row, columns in terms for column in columns):
         return None
     return float(sum(weight * np.mean([values[row, column] for column in columns]) for weight, row, columns in terms))
-
-
-def _by_example(record: Record, terms: Sequence[Term]) -> list[np.ndarray]:
-    """Return the weighted sum of rows per test example of each column; empty where the scores of these are unknown."""
-    columns, (seed, *others) = list(terms[0][2]), record.seeds
-    scores = {(row, column): record.examples.get(f"{row}|{column}|{seed}") for _, row, _ in terms for column in columns}
-    if others or None in scores.values() or any(list(of_row) != columns for *_, of_row in terms):
-        return []
-    return [sum(weight * np.array(scores[row, column]) for weight, row, _ in terms) for column in columns]
 
 
 def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
