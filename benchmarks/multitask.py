@@ -50,7 +50,7 @@ def main() -> None:
         model = new_multitask(options.encoder, dict.fromkeys(names, Head("labels", 3)), seed=0).to(device)
         epochs = {name: bucketed(texts.lengths_W, batch_size=SETTINGS.batch_size, seed=0) for name in names}
         plan = plan_steps(pooled(epochs, seed=0), options.steps)
-        batches = Batches(dict.fromkeys(names, texts), plan, {})
+        batches = Batches(dict.fromkeys(names, texts), plan)
         tokens = sum(int(texts.lengths_W[rows].sum()) for _, rows in plan)
         return lambda: tokens / fit(model, batches, loss, SETTINGS, seed=0).seconds
 

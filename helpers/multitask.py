@@ -179,7 +179,7 @@ class MultiTaskTraining(Training):
             parts = [sequences_of(self.preset, task, part) for part in self.parts(task)]
             sequences[task], size = Sequences.concatenate(parts), self.training.batch_size
             epochs[task] = bucketed(sequences[task].lengths_W, batch_size=size, seed=self.seed)
-        return Batches(sequences, plan_epochs(self.turns(epochs), self.training.epochs), {})
+        return Batches(sequences, plan_epochs(self.turns(epochs), self.training.epochs))
 
     def turns(self, epochs: Mapping[str, Epochs]) -> Iterator[list[Turn]]:
         """Order the batches of all tasks, epoch after epoch."""

@@ -15,20 +15,19 @@ from helpers.loop import Batch, forward
 class StoredTeacher:
     """Outputs of a teacher for some sequences, kept on the host.
 
-    ``of_sequences`` holds one value per sequence (B in a batch), ``of_tokens`` one per real token, all sequences' one
-    after another (B×L), and ``of_pairs`` one per passage token and question token, all of a passage token's together
-    (B×P×Q). Tokens and pairs are padded with 0. A batch has them behind "teacher_", on its device.
+    ``of_tokens`` holds one value per real token, all sequences' one after another (B×L in a batch), and ``of_pairs``
+    one per passage token and question token, all of a passage token's together (B×P×Q), padded with 0. A batch has
+    them behind "teacher_", on its device.
     """
 
     sequences: Sequences
-    of_sequences: Mapping[str, Tensor] = field(default_factory=dict)
     of_tokens: Mapping[str, Tensor] = field(default_factory=dict)
     of_pairs: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         index, ids = batch["window"].numpy(), batch["input_ids"]
         tokens, passage, question = self.sequences.lengths_W, self.sequences.count_W, self.sequences.first_count_W
-        values = {name: values[index] for name, values in self.of_sequences.items()}
+        values = {}
         for name, flat in self.of_tokens.items():
             values[name] = padded(flat, tokens, np.ones_like(tokens), index, (ids.shape[1], 1))[..., 0]
         for name, flat in self.of_pairs.items():

@@ -274,7 +274,7 @@ def test_what_is_stored_is_what_the_members_say_and_a_batch_has_it(trained):
     student = trained["RMR + A2D"]
     stored, batches = student.ensemble, student.batches()
     windows, (teacher,) = windows_of(stored.preset, ["encyclopedia"], "train"), batches.teachers
-    positions = teacher.of_sequences["confusing_start"]
+    positions = torch.from_numpy(batches.sequences.labels["teacher_confusing_start"])
     assert stored.result()["confused"] == int((positions > 0).sum())
     expected = 0
     for member in stored.members:

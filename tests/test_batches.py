@@ -158,7 +158,7 @@ def test_a_mixture_follows_its_seed_and_a_shorter_plan_is_the_head_of_a_longer(m
 
 def test_the_batch_is_that_of_the_task_whose_turn_it_is(windows):
     sequences = {"first": windows, "second": windows.select(np.arange(20, 30))}
-    batches = Batches(sequences, [("second", np.arange(4)), ("first", np.arange(5))], {})
+    batches = Batches(sequences, [("second", np.arange(4)), ("first", np.arange(5))])
     assert len(batches) == 2
     assert [batches.at(step)["task"] for step in range(2)] == ["second", "first"]
     for step, (name, index) in enumerate(batches.plan):

@@ -24,17 +24,12 @@ def model():
 
 
 @pytest.mark.parametrize(("part", "parts", "expected"), [(0, 1, [5, 2, 9, 0, 7]), (0, 2, [5, 9, 7]), (1, 2, [2, 0])])
-def test_what_is_stored_of_windows_and_tokens_comes_along(windows, part, parts, expected):
+def test_what_is_stored_of_tokens_comes_along(windows, part, parts, expected):
     """The value of a token is 1,000 times its window's number plus its position, from 1; padding has 0."""
     each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
-    weights = {"weight": 10.0 * torch.arange(len(windows))}
-    teachers = [
-        StoredTeacher(windows, weights),
-        StoredTeacher(windows, of_tokens={"place": torch.cat(each)}),
-    ]
-    _, batch = [*Batches(windows, PLAN, teachers).parts(1, parts)][part]
+    teacher = StoredTeacher(windows, of_tokens={"place": torch.cat(each)})
+    _, batch = [*Batches(windows, PLAN, [teacher]).parts(1, parts)][part]
     assert batch["window"].tolist() == expected
-    assert batch["teacher_weight"].tolist() == [10.0 * window for window in expected]
     place = batch["teacher_place"]
     assert place.shape == batch["input_ids"].shape
     for row, window in zip(place.tolist(), expected, strict=True):
@@ -76,14 +71,3 @@ def test_a_teacher_in_training_mode_is_refused_at_every_call(windows, model):
     next(module for module in model.modules() if isinstance(module, torch.nn.Dropout)).train()  # only a part of it
     with pytest.raises(ValueError, match="a teacher is in training mode"):
         teacher(Batches(windows, PLAN).at(0))
-
-
-def test_every_task_has_teachers_of_its_own(windows):
-    teacher = StoredTeacher(windows, of_sequences={"weight": 1.0 * torch.arange(len(windows))})
-    batches = Batches(
-        {"taught": windows, "untaught": windows},
-        [("untaught", PLAN[0]), ("taught", PLAN[1])],
-        {"taught": [teacher]},
-    )
-    assert "teacher_weight" not in batches.at(0)
-    assert batches.at(1)["teacher_weight"].tolist() == PLAN[1].tolist()

@@ -120,12 +120,12 @@ class Batches:
     """A plan over sequences, and the teachers that add their outputs to each batch.
 
     A plan's array may have a second axis, one column per domain: a row is never parted. Of several tasks ``sequences``
-    and ``teachers`` are by task, the plan holds turns, and a batch names its ``task``.
+    are by task, the plan holds turns, and a batch names its ``task``.
     """
 
     sequences: Sequences | Mapping[str, Sequences]
     plan: list[np.ndarray] | list[Turn]
-    teachers: list[Teacher] | Mapping[str, list[Teacher]] = field(default_factory=list)
+    teachers: list[Teacher] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -139,14 +139,14 @@ class Batches:
 
         A batch is collated column after column. Its ``window`` holds the numbers of the sequences, on the host.
         """
-        sequences, rows, teachers, names = self.sequences, self.plan[step], self.teachers, {}
+        sequences, rows, names = self.sequences, self.plan[step], {}
         if isinstance(rows, tuple):
             task, rows = rows
-            sequences, teachers, names = sequences[task], teachers.get(task, []), {"task": task}
+            sequences, names = sequences[task], {"task": task}
         for first in range(min(number, len(rows))):
             part = rows[first::number]
             index = part.ravel(order="F")
             batch = {**collate(sequences, index, device), "window": torch.as_tensor(index), **names}
-            for teacher in teachers:
+            for teacher in self.teachers:
                 batch |= teacher(batch)
             yield len(part) / len(rows), batch

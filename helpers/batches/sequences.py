@@ -112,7 +112,7 @@ class Sequences:
         return (np.arange(self.choices) + np.asarray(index)[:, None] * self.choices).ravel()
 
     def with_labels(self, **labels: np.ndarray) -> Self:
-        """Return the same sequences with more labels, one value each."""
+        """Return the same sequences with more labels, a number or a row of numbers each."""
         return dataclasses.replace(self, labels={**self.labels, **labels})
 
     @cached_property

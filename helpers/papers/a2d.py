@@ -25,7 +25,7 @@ from helpers.models.encoders import load_saved, load_tokenizer, vocabulary_finge
 from helpers.models.mnemonic import glove_digest, make_reader
 from helpers.papers import case, shared
 from helpers.papers.card import Artefact, Notebook, Paper
-from helpers.papers.ensemble import EnsembleOutputs, stored_teacher
+from helpers.papers.ensemble import EnsembleOutputs, add_outputs
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.reading import Span, log_probabilities
@@ -139,7 +139,7 @@ class Reader(reading.Reader):
         batches = reading.training_batches(self.preset, self.domains, before + self.steps(), self.seed)
         del batches.plan[:before]
         if outputs := self.by_domain or ((self.ensemble,) if self.ensemble else ()):
-            batches.teachers.append(stored_teacher(batches.sequences, outputs))
+            add_outputs(batches, outputs)
         return batches
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from helpers import decoding, metrics
+from helpers.batches.plans import Batches
 from helpers.batches.sequences import Windows
 from helpers.decoding import Logits
 from helpers.loop import outputs
@@ -78,19 +79,14 @@ class EnsembleOutputs(Task):
         return positions, confidence
 
 
-def stored_teacher(windows: Windows, outputs: Sequence[EnsembleOutputs]) -> StoredTeacher:
-    """Make a teacher for windows of several ensembles' outputs, one ensemble's windows after another.
-
-    Raises DamagedFile.
-    """
+def add_outputs(batches: Batches, outputs: Sequence[EnsembleOutputs]) -> None:
+    """Add several ensembles' outputs to batches, whose windows are one ensemble's after another. Raises DamagedFile."""
     parts = [load_file(of_ensemble.file("outputs.safetensors")) for of_ensemble in outputs]
     stored = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    return StoredTeacher(
-        windows,
-        of_sequences={name: stored[name].long() for name in CONFUSING},
-        of_tokens={side: stored[side] for side in SIDES},
-        of_pairs={"attention": stored["attention"]},
-    )
+    positions = {f"teacher_{name}": stored[name].numpy() for name in CONFUSING}
+    batches.sequences = batches.sequences.with_labels(**positions)
+    of_tokens, of_pairs = {side: stored[side] for side in SIDES}, {"attention": stored["attention"]}
+    batches.teachers.append(StoredTeacher(batches.sequences, of_tokens, of_pairs))
 
 
 def predict_with_attention(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.ndarray]:

@@ -18,7 +18,6 @@ from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.reading import weighted_mean
 from helpers.results.records import Claim, Score
-from helpers.teachers import StoredTeacher
 
 
 def soft_target_cross_entropy(logits_BxC: Tensor, targets_BxC: Tensor) -> Tensor:
@@ -58,7 +57,7 @@ class Student(MultiTaskTraining):
         batches, targets = super().batches(), {part: teacher.values() for part, teacher in self.teachers.items()}
         for task in self.teachers["train"].models:
             values = np.concatenate([targets[part][task] for part in self.parts(task)])
-            batches.teachers[task] = [StoredTeacher(batches.sequences[task], {"targets": torch.from_numpy(values)})]
+            batches.sequences[task] = batches.sequences[task].with_labels(teacher_targets=values)
         return batches
 
     def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
