@@ -3,6 +3,7 @@
 import re
 from importlib import metadata
 
+import nbformat
 import pytest
 from packaging.specifiers import SpecifierSet
 
@@ -86,6 +87,15 @@ def test_readme_and_documents_are_short():
 
     assert count(report.README) <= 550
     assert sum(map(count, [*DOCUMENTS, ROOT / "CHANGELOG.md"])) <= 7600  # words, without signs
+
+
+def test_executed_copies_are_of_the_notebooks_as_they_are():
+    def sources(path):
+        cells = nbformat.read(path, 4).cells
+        return [cell.source for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+
+    for copy in paths.notebooks("mini").glob("*.ipynb"):
+        assert sources(copy) == sources(paths.NOTEBOOKS / copy.name), copy.name
 
 
 def test_executed_copies_name_no_folder_of_one_machine():
