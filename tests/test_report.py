@@ -187,7 +187,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
     counts = "3 (1 supported, 1 refuted, 1 undecided)", "1 (1 supported, 0 refuted, 0 undecided)"
-    expected = "**Found.** Headlines, miniature world: {}; public corpora: {}. Each paper's first:".format(*counts)
+    expected = "**Found.** Headlines, miniature world: {}; public corpora: {}. One per paper:".format(*counts)
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's

@@ -271,7 +271,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         return []
     chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
     others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
-    lines = [f"**Found.** Headlines, {tally_worlds(chief)}. Each paper's first:", "", *tabulate_chiefs(worlds, papers)]
+    lines = [f"**Found.** Headlines, {tally_worlds(chief)}. One per paper:", "", *tabulate_chiefs(worlds, papers)]
     for world, each in chief.items():
         for record, verdict in (pair for pair in each if pair[1].outcome == stats.REFUTED):
             _, printed, ours = state(record, verdict, short=True)
