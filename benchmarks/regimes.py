@@ -54,8 +54,8 @@ def a2d_facts(preset):
 
 
 def hrkd_facts(preset):
-    """Does an untaught student learn anything, and does its teacher know more?"""
-    rows, facts = (hrkd.HRKD, hrkd.MIX, hrkd.ALONE), {}
+    """Does a student learn anything without a teacher, does its teacher know more, and does it learn that?"""
+    rows, facts = (hrkd.HRKD, hrkd.MIX, hrkd.ALONE, hrkd.PLAIN), {}
     corpora = hrkd.list_corpora(preset)
     values = yield {corpus: hrkd.train(preset, corpus, rows) for corpus in corpora}
     for corpus in corpora:
