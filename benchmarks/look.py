@@ -5,7 +5,6 @@ With ``--readme`` the output is also written into README.md.
 
 import sys
 import textwrap
-from statistics import mean
 
 from helpers import engine
 from helpers.data.sets import question_set
@@ -39,8 +38,10 @@ def look(preset):
             changes.append((gain, -len(example.context), domain, example, old, new))
     *_, domain, example, old, new = max(changes, key=lambda change: change[:2])
     better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
-    change = mean(gain for gain, *_ in changes)
-    lines += ["", f"{better} answers are better, {worse} worse; F1 changes by {change:+.1f}. The largest gain:"]
+    before, after = (models.by_row[row][0] for row in ROWS)
+    same = [domain for domain in DOMAINS if before[domain][0].key == after[domain][0].key]
+    lines += ["", f"Validation keeps the old reader of {', '.join(same) or 'no domain'}."]
+    lines += [f"{better} answers are better, {worse} worse. The largest gain:"]
     lines += ["", *textwrap.wrap(f"Passage ({domain}): {example.context}", 100), f"Question: {example.question}"]
     return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]
 

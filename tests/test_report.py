@@ -20,7 +20,7 @@ README = paths.ROOT / "README.md"
 def card(key, *names, reference=""):
     artefacts = [SimpleNamespace(name=name) for name in names]
     more = {"title": f"{key} & others: a title", "name": f"{key} & others", "reference": reference}
-    more |= {"methods": {"A": "one"}, "claim": f"what {key} claims", "headline": "table1"}
+    more |= {"methods": {"A": "one"}, "claim": f"what {key} claims", "headlines": ("table1",)}
     return SimpleNamespace(key=key, artefacts=artefacts, **more)
 
 
@@ -82,10 +82,10 @@ def test_numbers_and_the_papers_beside_them():
     assert table.attrs["caption"] == "F1 (95 % interval over 3 seeds)"
     ours, theirs = (table.xs(part, axis=1, level=1).fillna("") for part in ("ours", "paper"))
     assert ours.loc["Single"].tolist() == [f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (50, 70, 60)]
-    assert ours.loc["Mix"].tolist() == ["0.0", "", ""]
+    assert ours.loc["Mix (1 seed)"].tolist() == ["0.0", "", ""]
     assert theirs.to_dict("index") == {
         "Single": {"a": "88.30", "b": "twice"},
-        "Mix": {"a": "", "b": ""},
+        "Mix (1 seed)": {"a": "", "b": ""},
         "IMM": {"a": "89.44", "b": ""},
     }
     less = report.numbers(one, "Mix")
@@ -113,8 +113,8 @@ def test_the_page_begins_with_a_summary(results):
     assert "".join(f"<td>{cell}</td>" for cell in cells) in summary and "<img" not in summary
     assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
     assert (
-        "Its claims here, without our controls: 3 (1 supported, 1 refuted, 1 undecided)." in rest
-        and "controls: 3 (0 supported, 0 refuted, 3 undecided)" in rest
+        "Its claims here, without our controls: 1 supported, 1 refuted, 1 undecided." in rest
+        and "controls: 0 supported, 0 refuted, 3 undecided" in rest
     )
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
     assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
@@ -165,6 +165,15 @@ def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
     assert "B beats A" in page and "Table 1" in page  # the title of all such records
 
 
+def test_a_difference_of_two_tables_of_a_paper_counts_once():
+    again = claimed("imm/table2")
+    pairs = report.paper_verdicts(report.judge_all([again, claimed(), claimed("a2d/table1")]))
+    assert [record.artefact for record, verdict in pairs if verdict.claim.primary] == ["imm/table2", "a2d/table1"]
+    assert len(pairs) == 2 * len(report.paper_verdicts(report.judge_all([again])))
+    few = report.judge_all([claimed(seeds=2), claimed("imm/table2", seeds=2)])  # which are the same by chance
+    assert len(report.paper_verdicts(few)) == 2 * len(report.paper_verdicts(few[:1]))
+
+
 def update(monkeypatch, tmp_path, before):
     monkeypatch.setattr(report, "README", tmp_path / "README.md")
     report.README.write_text(before)
@@ -186,17 +195,18 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    counts = "3 (1 supported, 1 refuted, 1 undecided)", "1 (1 supported, 0 refuted, 0 undecided)"
-    expected = "**Found.** Headlines, miniature world: {}; public corpora: {}. One per paper:".format(*counts)
+    counts = "1 supported, 1 refuted, 1 undecided", "1 supported, 0 refuted, 0 undecided"
+    expected = "**Found.** Main claims, miniature world: {}; public corpora: {}:".format(*counts)
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
     assert f"\nMiniature world, [F1]({link}), 1 seed: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
-    others = "4 (0 supported, 1 refuted, 3 undecided)", "2 (0 supported, 1 refuted, 1 undecided)"
-    assert "\nThe papers' other claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
-    assert "\nRefuted headline, miniature world: A beats B, -5.0 ± 1.2 F1 (the paper -9.5).\n" in after
-    lab = "+5.0 ± 1.2 F1: supported, smaller than reported"
+    others = "0 supported, 1 refuted, 3 undecided", "0 supported, 1 refuted, 1 undecided"
+    assert "\nOther claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
+    refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds); A beats B, -5.0 ± 1.2 F1 (paper -9.5)."
+    assert f"\nRefuted, miniature world: {refuted}\n" in after
+    lab = "+5.0 ± 1.2 F1: supported*"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")
     assert "(HRKD)" not in after  # which has no record

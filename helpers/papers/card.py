@@ -40,16 +40,16 @@ class Notebook:
 class Paper:
     """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
 
-    ``claim`` is in plain words what the paper claims foremost, and ``headline`` the artefact that has it. ``rankings``
-    are the artefacts that rank methods for a reader of README. ``settings`` are the sections of a preset that it alone
-    reads, ``examples`` those with the examples that it reads.
+    ``claim`` is in plain words what the paper claims foremost, and ``headlines`` the artefacts that have it.
+    ``rankings`` are the artefacts that rank methods for a reader of README. ``settings`` are the sections of a preset
+    that it alone reads, ``examples`` those with the examples that it reads.
     """
 
     key: str
     title: str
     reference: str = ""
     claim: str = ""
-    headline: str = "table1"
+    headlines: tuple[str, ...] = ("table1",)
     rankings: tuple[str, ...] = ()
     artefacts: tuple[Artefact, ...] = ()
     notebooks: tuple[Notebook, ...] = ()

@@ -8,10 +8,12 @@ import base64
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 import pandas as pd
 from IPython.display import HTML, display
 from matplotlib.figure import Figure
@@ -46,16 +48,17 @@ TIMES = ("seconds", "ms ", "times ")  # how metrics begin that no two runs share
 LINKED = 100_000  # characters of a page that the executed notebook does not keep
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
-    "seeds no verdict. A claim is refuted if its difference is below zero, or too small to be printed. Three groups are"
-    " corrected apart: a paper's headlines, a table's other claims, and our controls. An interval is not corrected, so"
-    " it may exclude 0 where a claim is undecided."
+    "seeds no verdict. Supported: significantly above zero. Refuted: significantly below, or too small to be printed. "
+    f"{SMALLER.capitalize()}: the interval excludes the paper's own difference. Three groups are corrected apart: a "
+    "paper's headlines, a table's other claims, and our controls. An interval is not corrected, so it may exclude 0 "
+    "where a claim is undecided."
 )
 
 
 def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, str, str]:
     """State a verdict, the difference that the paper reports (empty where it prints none), and ours.
 
-    ``short``: with half of the interval behind "±".
+    ``short``: with half of the interval behind "±", and a star where it excludes the paper's difference.
     """
     claim, outcome, ours, _, printed = verdict
     first, size, reported = record.by_metric()[0], "", ""
@@ -72,6 +75,7 @@ def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, s
     is_over_seeds = len(ours.values) >= stats.SEEDS
     if printed is not None and claim.primary and not claim.printed_for and is_over_seeds and outcome != stats.REFUTED:
         size = f", {SMALLER}" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
+        size = "*" if short and size else size
     return f"{outcome.capitalize()}{size}", reported, amount
 
 
@@ -89,7 +93,7 @@ def paper_decimals(record: Record) -> int:
 def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     """Return one metric's scores with intervals as text and the paper's beside them, or ours above a baseline."""
     rows, estimates, ours, printed = [row for row in record.rows if row != baseline], [], {}, {}
-    form = f"{'+' * bool(baseline)}z,.{stats.decimals(record)}f"
+    form, seeds = f"{'+' * bool(baseline)}z,.{stats.decimals(record)}f", Counter()
     groups = {column: [column] for column in record.columns}
     if record.average and len(groups) > 1:
         groups[stats.AVERAGE] = record.columns
@@ -100,11 +104,14 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
                 ends = f" ({each.low:{form}} to {each.high:{form}})" if each.low < each.high else ""
                 ours.setdefault(name, {})[row] = f"{each.mean:{form}}{ends}"
                 estimates.append(each)
+                seeds[row] = max(seeds[row], len(each.values))
     for number in record.paper if not baseline else ():
         text = number.text or f"{number.value:,.{paper_decimals(record)}f}"
         printed.setdefault(number.column, {})[number.row] = text
     frame = pd.DataFrame(pair(ours, printed))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
+    fewer = {row: number for row, number in seeds.items() if number < max(seeds.values())}
+    frame = frame.rename(index={row: f"{row} ({number} seed{'s' * (number > 1)})" for row, number in fewer.items()})
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
@@ -221,22 +228,39 @@ def export(preset: str, executed_notebook: Path) -> Path:
 
 
 def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
-    """Select the verdicts on what a paper claims, our controls aside, each with its record."""
-    return [(record, verdict) for record, verdicts in judged for verdict in verdicts if not verdict.claim.control]
+    """Select the verdicts on what a paper claims, our controls aside, each with its record, headlines first.
+
+    A difference that two tables of a paper share counts once.
+    """
+    pairs = [(record, verdict) for record, verdicts in judged for verdict in verdicts if not verdict.claim.control]
+    differences, selected = set(), []
+    for record, verdict in sorted(pairs, key=lambda pair: not pair[1].claim.primary):
+        values = tuple(np.round(verdict.estimate.values, 3))
+        is_new = len(values) < stats.SEEDS or not any(values) or (record.paper_key, values) not in differences
+        selected += [(record, verdict)] * is_new
+        differences.add((record.paper_key, values))
+    return selected
 
 
-def chief_verdict(paper: Any, judged: Iterable[Judged]) -> tuple[Record, Verdict] | None:
-    """Return the verdict on what a paper claims foremost, with its record; None without a record."""
-    pairs = ((record, verdict) for record, verdict in paper_verdicts(judged) if verdict.claim.primary)
-    return next((pair for pair in pairs if pair[0].artefact == f"{paper.key}/{paper.headline}"), None)
+def chief_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
+    """Select the verdicts on what a paper claims foremost, each with its record."""
+    places = {f"{paper.key}/{name}" for name in paper.headlines}
+    return [pair for pair in paper_verdicts(judged) if pair[1].claim.primary and pair[0].artefact in places]
 
 
-def summarise(paper: Any, judged: Iterable[Judged]) -> dict[str, str] | None:
-    """Return a line on a paper: its claim, the paper's difference, ours, and the verdict; None without a record."""
-    if (chief := chief_verdict(paper, judged)) is None:
-        return None
-    outcome, printed, ours = state(*chief)
-    return {"claim": paper.claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome}
+def summarise(paper: Any, judged: Iterable[Judged]) -> list[dict[str, str]]:
+    """Return a line per table of what a paper claims foremost: its claim, the paper's difference, ours, the verdict."""
+    lines = []
+    for record, verdict in (chiefs := chief_verdicts(paper, judged)):
+        outcome, printed, ours = state(record, verdict)
+        claim = paper.claim + f" ({table_of(record)})" * (len(chiefs) > 1)
+        lines.append({"claim": claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome})
+    return lines
+
+
+def table_of(record: Record) -> str:
+    """Return the number of a record's table or figure."""
+    return record.label.split(", ")[-1]
 
 
 def rank(record: Record) -> str:
@@ -271,22 +295,18 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         return []
     chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
     others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
-    lines = [f"**Found.** Headlines, {tally_worlds(chief)}. One per paper:", "", *tabulate_chiefs(worlds, papers)]
-    for world, each in chief.items():
-        for record, verdict in (pair for pair in each if pair[1].outcome == stats.REFUTED):
-            _, printed, ours = state(record, verdict, short=True)
-            reported = f" (the paper {printed})" * bool(printed)
-            lines += ["", f"Refuted headline, {world}: {verdict.claim.text}, {ours}{reported}."]
+    lines = [f"**Found.** Main claims, {tally_worlds(chief)}:", "", *tabulate_chiefs(worlds, papers)]
     if any(others.values()):
-        lines += ["", f"The papers' other claims, {tally_worlds(others)}."]
+        lines += ["", f"Other claims, {tally_worlds(others)}."]
+    for world, each in pairs.items():
+        if refuted := [pair for pair in each if pair[1].outcome == stats.REFUTED]:
+            lines += ["", f"Refuted, {world}: {'; '.join(f'{v.claim.text}, {compare(r, v)}' for r, v in refuted)}."]
     for world, judged in worlds.items():
         stored = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
         if ranking := next((stored[name] for name in names if name in stored), None):
             lines += ["", f"{world.capitalize()}, {rank(ranking)}"]
-    links = [f"[`{name}`]({link(paths.report(name))})" for presets in WORLDS.values() for name in presets]
-    about = "±: 95 % interval over seeds, not corrected; verdicts: 5 % after Holm's correction."
-    lines += ["", f"{about} Results: {', '.join(links)}."]
+    lines += ["", "±: 95 % interval; *: excludes the paper's difference. Verdicts: 5 %, after Holm's correction."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
@@ -299,27 +319,38 @@ def judge_first(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list
 
 def tabulate_chiefs(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
     """Return a table in Markdown: what each paper claims foremost, its difference, and ours in each of the worlds."""
-    heads = ["paper", "its claim", "the paper", *(f"{world} (`{WORLDS[world][0]}`)" for world in worlds)]
-    heads.append("notebook (`mini`)")
+    reports = {name: f"[`{name}`]({link(paths.report(name))})" for presets in WORLDS.values() for name in presets}
+    heads = ["paper", "its claim", "the paper", *(f"{world} ({reports[WORLDS[world][0]]})" for world in worlds)]
+    heads.append(f"notebook ({reports['mini']})")
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper in papers:
-        chiefs = [chief_verdict(paper, judged[paper.key]) for judged in worlds.values()]
-        if not (there := [chief for chief in chiefs if chief]):
+        chiefs = [chief_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
+        if not (there := list(chain.from_iterable(chiefs))):
             continue
-        methods = {verdict.claim.above for _, verdict in there}
-        cells = [brief(*chief, name_method=len(methods) > 1) if chief else "not run" for chief in chiefs]
         name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
         notebook = next(card.name for card in paper.notebooks if card.plans)
         copy = f"[{notebook}]({link(paths.notebooks('mini') / f'{notebook}.ipynb')})"
-        _, printed, _ = state(*there[0])
-        lines.append(f"| {' | '.join([name, paper.claim, printed or 'none printed', *cells, copy])} |")
+        printed: dict[str, str] = {}
+        for record, verdict in there:
+            printed.setdefault(table_of(record), state(record, verdict)[1] or "none printed")
+        methods, several = {verdict.claim.above for _, verdict in there}, len(printed) > 1
+        reported = "; ".join(f"{table}: " * several + text for table, text in printed.items())
+        cells = ["; ".join(brief(*pair, len(methods) > 1, several) for pair in each) or "not run" for each in chiefs]
+        lines.append(f"| {' | '.join([name, paper.claim, reported, *cells, copy])} |")
     return lines
 
 
-def brief(record: Record, verdict: Verdict, name_method: bool) -> str:
-    """Return our difference and the verdict in few words, behind the method where worlds have different ones."""
+def brief(record: Record, verdict: Verdict, name_method: bool, name_table: bool) -> str:
+    """Return our difference and the verdict in few words, behind the method or the table where there are several."""
     outcome, _, ours = state(record, verdict, short=True)
-    return f"{verdict.claim.above}: " * name_method + f"{ours}: {outcome.lower()}"
+    before = f"{verdict.claim.above}: " * name_method + f"{table_of(record)}: " * name_table
+    return f"{before}{ours}: {outcome.lower()}"
+
+
+def compare(record: Record, verdict: Verdict) -> str:
+    """Return our difference, and the paper's if it prints one."""
+    _, printed, ours = state(record, verdict, short=True)
+    return ours + f" (paper {printed})" * bool(printed)
 
 
 def write_into_readme(begin: str, text: str, end: str) -> None:
@@ -357,9 +388,9 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
 
 
 def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
-    """Count verdicts, such as "9 (3 supported, 1 refuted, 5 undecided)"."""
+    """Count verdicts, such as "3 supported, 1 refuted, 5 undecided"."""
     outcomes = Counter(verdict.outcome for _, verdict in pairs)
-    return f"{len(pairs)} ({', '.join(f'{outcomes[word]} {word}' for word in figures.MARKS)})"
+    return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
 
 
 def tally_worlds(pairs: dict[str, list[tuple[Record, Verdict]]]) -> str:
