@@ -296,6 +296,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
     others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
     lines = [f"**Found.** Main claims, {tally_worlds(chief)}:", "", *tabulate_chiefs(worlds, papers)]
+    lines += ["", "±: 95 % interval; *: excludes the paper's difference. Verdicts: 5 %, after Holm's correction."]
     if any(others.values()):
         lines += ["", f"Other claims, {tally_worlds(others)}."]
     for world, each in pairs.items():
@@ -306,7 +307,6 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
         if ranking := next((stored[name] for name in names if name in stored), None):
             lines += ["", f"{world.capitalize()}, {rank(ranking)}"]
-    lines += ["", "±: 95 % interval; *: excludes the paper's difference. Verdicts: 5 %, after Holm's correction."]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
