@@ -37,7 +37,7 @@ soak: $(STAMP)
 	$(RUN) benchmarks/soak.py --preset mini --kills 20 12_hrkd_ablation 15_mtdnn_main
 
 jupyter: $(STAMP)
-	$(VENV)/bin/jupyter lab notebooks
+	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks
 
 # On a machine with a GPU: its tests, benchmarks, and IMM's Table 1 with preset lab.
 #   make gpu DATA=path/to/domains ENCODER=path/to/encoder [TRAIN_SIZE=0] [SEEDS=3]

@@ -20,7 +20,7 @@ README = paths.ROOT / "README.md"
 def card(key, *names, reference=""):
     artefacts = [SimpleNamespace(name=name) for name in names]
     more = {"title": f"{key} & others: a title", "name": f"{key} & others", "reference": reference}
-    more |= {"methods": {"A": "one"}, "claim": f"what {key} claims", "headlines": ("table1",)}
+    more |= {"methods": {"A": "one"}, "claim": f"what {key} claims", "headlines": ("table1",), "notebooks": ()}
     return SimpleNamespace(key=key, artefacts=artefacts, **more)
 
 

@@ -9,6 +9,7 @@ from packaging.specifiers import SpecifierSet
 
 from helpers import __main__ as cli
 from helpers import paths
+from helpers.notebooks.runner import COPIES, REPORT
 from helpers.presets.load import keys
 from helpers.results import records, report
 
@@ -95,7 +96,9 @@ def test_executed_copies_are_of_the_notebooks_as_they_are():
         return [cell.source for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
 
     for copy in paths.notebooks("mini").glob("*.ipynb"):
-        assert sources(copy) == sources(paths.NOTEBOOKS / copy.name), copy.name
+        first, *others = sources(paths.NOTEBOOKS / copy.name)
+        assert sources(copy) == [first.replace(f"({COPIES}{copy.name})", f"({copy.name})"), *others], copy.name
+        assert copy.stem == REPORT or f"[executed]({COPIES}{copy.name})" in first, copy.name
 
 
 def test_executed_copies_name_no_folder_of_one_machine():

@@ -29,6 +29,7 @@ from helpers.results import report
 
 REPORT = "99_report"
 UNCHANGED = "done before"
+COPIES = "../results/mini/notebooks/"  # where a notebook's link to its executed copy leads, which needs no such link
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
 
@@ -207,6 +208,7 @@ def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> 
         executed.metadata.pop(key, None)
     for cell in executed.cells:
         cell.metadata.pop("papermill", None)
+        cell.source = cell.source.replace(COPIES, "")
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.id = "injected"  # papermill's is another each time
         if cell.cell_type == "code":

@@ -5,6 +5,7 @@ reference, the meanings of its methods, and artefacts in reading order.
 """
 
 import base64
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -377,6 +378,12 @@ def headlines(judged: Iterable[Judged]) -> list[Judged]:
     return [(record, sorted(verdicts, key=lambda v: not v.claim.primary)) for record, verdicts in chief if verdicts]
 
 
+def copies(paper: Any, preset: str) -> dict[str, str]:
+    """Return the executed notebooks of a paper by name, with their places seen from the report of a preset."""
+    files = [paths.notebooks("mini") / f"{notebook.name}.ipynb" for notebook in paper.notebooks]
+    return {file.stem: os.path.relpath(file, paths.report(preset).parent) for file in files if file.exists()}
+
+
 def contents(judged: Iterable[Judged]) -> dict[str, str]:
     """Return what the contents call each artefact of a paper: a table's or figure's number, else its title."""
     labels: dict[str, str] = {}
@@ -415,6 +422,6 @@ TEMPLATE = jinja2.Template(
     {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "draw": figures.draw}
     | {
         function.__name__: function
-        for function in (anchor, describe, tables, contents, count, encode, headlines, summarise)
+        for function in (anchor, copies, describe, tables, contents, count, encode, headlines, summarise)
     }
 )
