@@ -441,9 +441,9 @@ CARD = Paper(
         Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
         Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
         Artefact("table3_acceptance", "IMM, Table 3: domains that accepted a round's new reader", average=False),
-        Artefact("your_domains", "Your domains: F1 of each method's readers"),
-        Artefact("your_domains_equal", "Your domains: F1 of each method's readers with equal steps"),
-        Artefact("cost", "Your domains: F1 by what a method costs to train", "scatter"),
+        Artefact("your_domains", "Side by side: F1 of each method's readers"),
+        Artefact("your_domains_equal", "Side by side: F1 of each method's readers with equal steps"),
+        Artefact("cost", "Side by side: F1 by training cost", "scatter"),
     ),
     notebooks=(
         Notebook("01_imm_similarity"),
