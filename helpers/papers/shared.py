@@ -276,7 +276,7 @@ def score_free_answers(preset: Preset, texts: Texts) -> dict:
             metric, value = LENGTH if key == "length" else None, float(np.mean([each[key] for each in measured]))
             scores.append(Score(method=row, column=column, seed=seed, value=value, metric=metric))
     notes = [
-        "Bleu is of all answers together, so its intervals are over seeds alone; Rouge-L is a mean over questions",
+        "Bleu is of all answers together; Rouge-L is a mean over questions",
         "Bleu-4, smoothed: one is added to the matches of two words and more and to their number (Lin & Och 2004); "
         "where few answers have four words, that alone makes it large",
         "Length: words of the answers, in % of those of the references that are nearest in length, as Bleu counts them",
