@@ -13,14 +13,14 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from helpers.results import records
-from helpers.results.stats import RISK, SEEDS, estimate, terms_of
+from helpers.results.stats import ALPHA, SEEDS, estimate, terms_of
 
 POWER = 0.8
 
 
 def smallest_difference(deviation: float, seeds: int) -> float:
     """Compute the difference that a two-sided paired t test over ``seeds`` finds with a probability of `POWER`."""
-    critical = stats.t.ppf(1 - RISK / 2, seeds - 1)
+    critical = stats.t.ppf(1 - ALPHA / 2, seeds - 1)
     return deviation * brentq(lambda d: stats.nct.sf(critical, seeds - 1, d * np.sqrt(seeds)) - POWER, 0.01, 10)
 
 

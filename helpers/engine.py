@@ -1,7 +1,7 @@
 """Plans of tasks, carried out side by side: in this process, in worker processes, or on the nodes of a Ray cluster.
 
-A plan is a generator. It yields the tasks that have to be done before it goes on, or a dict of plans to be carried out
-side by side, whose values it is sent. It returns what it makes of the results.
+A plan is a generator. It yields the tasks that it needs done next (and is sent None), or a dict of plans to carry out
+side by side (and is sent their values). It returns its own value.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ class TasksFailed(UserError):
 
 
 class Schedule:
-    """How far some plans are.
+    """The progress of some plans.
 
-    ``tasks`` are all that the plans asked for so far, with what these need, by key; ``left`` those that are not done.
+    ``tasks`` are all tasks that the plans yielded so far, with their needs, by key; ``pending`` those not done.
     ``outcomes`` has the value, or the error, of each plan that ended.
     """
 
     def __init__(self, plans: dict[Hashable, Plan]):
         self.tasks: dict[str, Task] = {}
-        self.left: dict[str, Task] = {}
+        self.pending: dict[str, Task] = {}
         self.outcomes: dict[Hashable, object] = {}
         self.plans = {name: self._follow(plan) for name, plan in plans.items()}
-        self._go_on()
+        self._advance_all()
 
     def ready(self, begun: Collection[str]) -> list[Task]:
         """List the tasks that are not ``begun`` and need no other that is left."""
-        free = {key: task for key, task in self.left.items() if key not in begun}
-        return [task for task in free.values() if not any(need.key in self.left for need in task.needs)]
+        free = {key: task for key, task in self.pending.items() if key not in begun}
+        return [task for task in free.values() if not any(need.key in self.pending for need in task.needs)]
 
-    def settle(self, key: str) -> None:
-        """Note that a task is done, and let the plans go on that waited for it alone."""
-        del self.left[key]
-        self._go_on()
+    def mark_done(self, key: str) -> None:
+        """Mark a task as done, and advance the plans that waited for it alone."""
+        del self.pending[key]
+        self._advance_all()
 
-    def _go_on(self) -> None:
+    def _advance_all(self) -> None:
         for name, plan in self.plans.items():
             if name not in self.outcomes:
                 try:
@@ -67,7 +67,7 @@ class Schedule:
                     self.outcomes[name] = error
 
     def _advance(self, plans: dict[Hashable, Generator], values: dict[Hashable, object]) -> None:
-        """Let the plans go on that have no value yet. Raises what a plan raises."""
+        """Advance the plans that have no value yet. Raises what a plan raises."""
         for name in [name for name in plans if name not in values]:
             try:
                 next(plans[name])
@@ -91,8 +91,8 @@ class Schedule:
                 continue
             sent, tasks = None, with_needs(wave)
             self.tasks |= tasks
-            self.left |= {key: task for key, task in tasks.items() if key not in self.left and not task.is_done()}
-            while not self.left.keys().isdisjoint(tasks):
+            self.pending |= {key: task for key, task in tasks.items() if key not in self.pending and not task.is_done()}
+            while not self.pending.keys().isdisjoint(tasks):
                 yield
 
 
@@ -107,21 +107,21 @@ def run(plan: Plan, settings: EngineSettings) -> object:
 def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Hashable, object]:
     """Carry out plans side by side; return the value of each, or its error.
 
-    A task begins as soon as all that it needs is done. Tasks of one key are one. A failure stops only what needs it.
-    What a task's result has as ``notes`` is printed when it is done.
+    A task begins as soon as all its needs are done. Tasks with the same key run once. A failure stops only what needs
+    it. The ``notes`` in a task's result are printed.
     """
     schedule = Schedule(plans)
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
-    tried: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
-    hidden = not schedule.left or "TQDM_DISABLE" in os.environ
-    with tqdm(total=len(schedule.left), desc="tasks", leave=False, disable=hidden) as bar:
+    suspected: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
+    hidden = not schedule.pending or "TQDM_DISABLE" in os.environ
+    with tqdm(total=len(schedule.pending), desc="tasks", leave=False, disable=hidden) as bar:
         reported = time.monotonic()
         while True:
             ready = schedule.ready({task.key for task in running.values()} | failed.keys())
-            suspects = [task for task in ready if task.key in tried]
-            ready = [task for task in ready if task.key not in tried] or ([] if running else suspects[:1])
-            at_once, room = len(running) + len(ready) + len(suspects), processes(settings) if ready else 1
+            suspects = [task for task in ready if task.key in suspected]
+            ready = [task for task in ready if task.key not in suspected] or ([] if running else suspects[:1])
+            at_once, room = len(running) + len(ready) + len(suspects), count_slots(settings) if ready else 1
             for task in ready[: room - len(running)]:
                 running[submit(settings, task, min(room, at_once))] = task
             if not running:
@@ -129,24 +129,24 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 task, error = running.pop(future), future.exception()
                 if isinstance(error, Timeout):  # another run is at it: others first
-                    schedule.left[task.key] = schedule.left.pop(task.key)
-                elif isinstance(error, BrokenExecutor) and task.key not in tried:
-                    tried.add(task.key)
+                    schedule.pending[task.key] = schedule.pending.pop(task.key)
+                elif isinstance(error, BrokenExecutor) and task.key not in suspected:
+                    suspected.add(task.key)
                 elif error:
                     failed[task.key] = error
                 else:
-                    schedule.settle(task.key)
+                    schedule.mark_done(task.key)
                     bar.update()
                     for note in task.result().get("notes", []):
                         tqdm.write(note)
-            bar.total = bar.n + len(schedule.left)
+            bar.total = bar.n + len(schedule.pending)
             if hidden and time.monotonic() - reported > REPORTED:
                 reported, number = time.monotonic(), len(schedule.tasks)
-                print(f"{number - len(schedule.left)} of {number} tasks done", file=sys.stderr, flush=True)
+                print(f"{number - len(schedule.pending)} of {number} tasks done", file=sys.stderr, flush=True)
     lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
     lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]
-    if others := [task.label for key, task in schedule.left.items() if key not in failed]:
-        lines.append(f"not begun, as they need these: {'; '.join(others)}")
+    if others := [task.label for key, task in schedule.pending.items() if key not in failed]:
+        lines.append(f"not begun, as a need failed: {'; '.join(others)}")
     return dict.fromkeys(plans, TasksFailed("\n".join(lines))) | schedule.outcomes
 
 
@@ -164,8 +164,8 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
         return workers(settings).submit(do_there, task, share, results)
 
 
-def processes(settings: EngineSettings) -> int:
-    """Count the tasks that run at once: as the settings say, or one on each GPU, or as many as have their threads."""
+def count_slots(settings: EngineSettings) -> int:
+    """Count the tasks that run at once: ``processes``, or one per GPU, or the cores divided by ``threads``."""
     if settings.kind == "ray" and not settings.processes:
         return workers(settings).room()
     return settings.processes or torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
@@ -177,7 +177,7 @@ def cores() -> int:
 
 
 def do_there(task: Task, threads: int, results: str) -> None:
-    """Do a task in a worker, which may be older than what HELPERS_RESULTS is now: the folder ``results``."""
+    """Do a task in a worker. Its HELPERS_RESULTS may be out of date, so set it to ``results``."""
     os.environ["HELPERS_RESULTS"] = results
     do(task, threads)
 
@@ -209,9 +209,9 @@ def workers(settings: EngineSettings) -> Executor:
     # A fork server imports torch once for all workers; Windows has only spawn.
     context = get_context("forkserver")
     devices = context.Queue()
-    for number in range(processes(settings)):
+    for number in range(count_slots(settings)):
         devices.put(number % max(1, torch.cuda.device_count()))
-    return ProcessPoolExecutor(processes(settings), context, initializer=_start_worker, initargs=(devices,))
+    return ProcessPoolExecutor(count_slots(settings), context, initializer=_start_worker, initargs=(devices,))
 
 
 def _start_worker(devices) -> None:

@@ -31,7 +31,7 @@ Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for
 
 @dataclass
 class Fitted:
-    """What a training did. The history has [step, score, details] of each validation."""
+    """Training outcome. The history has [step, score, details] of each validation."""
 
     best_score: float = -math.inf
     history: list[list] = field(default_factory=list)
@@ -63,8 +63,8 @@ def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
 def fit(
     model: nn.Module, batches: Batches, loss: Loss, settings, *, seed: int, validate=None, checkpoint=None, label=""
 ) -> Fitted:
-    """Train ``model`` in place by `TrainingSettings`. Leave it at its best score by ``validate`` (a `Validate`), or as
-    it ends without.
+    """Train ``model`` in place by `TrainingSettings`. Keep the weights with the best score by ``validate`` (a
+    `Validate`), or the last.
 
     ``seed`` decides dropout. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
     killed training goes on from there to the same weights. Raises TrainingDiverged where the loss is not finite, and
@@ -85,7 +85,7 @@ def fit(
     saved_at = time.perf_counter()
     begun_at = saved_at - done.seconds
 
-    # Bars of several workers would overwrite each other. What is passed wins over TQDM_DISABLE.
+    # Bars of several workers would overwrite each other. ``disable`` overrides TQDM_DISABLE.
     hidden = parent_process() is not None or "TQDM_DISABLE" in os.environ
     shown = {"desc": label, "leave": False, "mininterval": 1.0, "disable": hidden}
     for step in tqdm(range(done.steps, steps), initial=done.steps, total=steps, **shown):
@@ -147,7 +147,7 @@ class TrainingDiverged(UserError):
 
 
 def check_finite(losses: list[dict[str, Tensor]], steps: int) -> None:
-    """Raise TrainingDiverged at the first of the last losses that is not finite; ``steps`` are done."""
+    """Raise TrainingDiverged at the first loss that is not finite; ``steps`` counts the steps done."""
     for step, terms in enumerate(losses, steps - len(losses)):
         if not math.isfinite(sum(terms.values())):
             values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())

@@ -151,7 +151,7 @@ class MultiTaskTraining(Training):
 
     @cached_property
     def needs(self) -> list[Task]:
-        """The tasks among the fields, and a look at the labels of questions."""
+        """The tasks among the fields, and the label checks of questions."""
         return [*super().needs, *labels_of(self.preset, [task for task in self.tasks if is_reading(self.preset, task)])]
 
     def heads(self) -> dict[str, Head]:

@@ -141,7 +141,7 @@ def answer(
 ) -> list[Prediction]:
     """Answer every example of ``windows``; ``no_answer`` as in `decoding.decode`.
 
-    One reader's answers are decoded from its logits. ``together`` they come from the mean of the readers' distributions
+    A reader's answers are decoded from its logits. With ``together`` they come from the mean of readers' distributions
     over each window, which makes the windows of a passage comparable (Hu et al. 2018, section 3.4).
     """
     members = [predict(model, windows, precision=preset.training.precision) for model in models]
@@ -167,7 +167,7 @@ def label_spans(windows: Windows) -> dict[int, tuple[int, tuple[int, int]]]:
 class LabelCheck(Task):
     """Count the answers that tokenisation changes or loses.
 
-    Its result has ``em``, the exact match of the answers that the labels stand for, by part: no reader has more. Its
+    Its result has ``em``, the exact match of the labelled spans by part: no reader can score higher. Its
     ``notes`` count the answers that are too long, in no window, or widened.
     """
 
@@ -208,12 +208,12 @@ class LabelCheck(Task):
 
 
 def labels_of(preset: Preset, domains: Iterable[str]) -> list[LabelCheck]:
-    """Return the task that looks at the labels of each domain."""
+    """Return the `LabelCheck` of each domain."""
     return [LabelCheck(preset=preset, label=f"labels of {name}", domain=name) for name in domains]
 
 
 def label_notes(preset: Preset) -> list[str]:
-    """State what the labels of the domains lose, and the most that they allow on test questions."""
+    """Do the label checks of all domains and state their results, test exact match first."""
     tasks = labels_of(preset, preset.data.domains)
     for task in tasks:
         task.do()
@@ -268,11 +268,11 @@ class Reader(Training):
 
     @cached_property
     def needs(self) -> list[Task]:
-        """The tasks among the fields, and a look at the labels."""
+        """The tasks among the fields, and the label checks."""
         return [*super().needs, *labels_of(self.preset, {*self.domains, *self.selected_by})]
 
     def steps(self) -> int:
-        """Count the steps. Raises DataError where its stages are more than they."""
+        """Count the steps. Raises DataError where stages outnumber them."""
         number = budget(self.preset, self.budget or self.domains, self.training.epochs)
         if number < self.stages:
             raise DataError(
@@ -282,12 +282,9 @@ class Reader(Training):
         return number // self.stages
 
     def initial(self) -> nn.Module:
-        return load_encoder(
-            str(self.start.saved()) if self.start else self.preset.encoder,
-            seed=self.seed,
-            random_layers=0 if self.start else self.preset.random_layers,
-            max_length=self.preset.windows.max_length,
-        )
+        encoder = str(self.start.saved()) if self.start else self.preset.encoder
+        sizes = {"random_layers": 0 if self.start else self.preset.random_layers, "seed": self.seed}
+        return load_encoder(encoder, max_length=self.preset.windows.max_length, **sizes)
 
     def batches(self) -> Batches:
         return training_batches(self.preset, self.domains, self.steps(), self.seed + ORDERS * self.order)
@@ -344,7 +341,7 @@ class TeacherLogits(Task):
 class Answers(Task):
     """The answers of one reader, or of several together, to sets of questions by name (`question_set`).
 
-    A task apart from the trainings, so that other questions train nothing.
+    Not part of the trainings, so other questions retrain nothing.
     """
 
     readers: tuple[Training, ...]

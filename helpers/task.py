@@ -1,4 +1,4 @@
-"""Work that is done once: a task whose fields, with what it reads of the preset, name the folder of its result."""
+"""Work that is done once: a task's fields and settings are hashed into the name of its result's folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DamagedFile(UserError):
 class Task:
     """One piece of work, done once. ``label`` is its name for people.
 
-    A task may hold other tasks among its fields; they are done before it, and enter its key by theirs. It is done when
+    A task may hold other tasks among its fields; they are done before it, and its key has theirs. It is done when
     its ``result.json`` is there. That file is written last and in one step, so a killed run leaves no half result.
     """
 
@@ -85,7 +85,7 @@ class Task:
             raise DamagedFile(f"{file}: not readable ({error}); delete {self.folder} and run again") from None
 
     def file(self, name: str) -> Path:
-        """Locate a file that the finished work left, or a folder. Raises DamagedFile where its content is another."""
+        """Locate a file that the finished work left, or a folder. Raises DamagedFile where its content changed."""
         digests = self.result()["files"]
         for inner in [inner for inner in digests if Path(inner).is_relative_to(name)] or [name]:
             file = self.folder / inner

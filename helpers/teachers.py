@@ -63,6 +63,6 @@ class LiveTeacher:
     @torch.no_grad()  # not inference mode: a loss may have to keep the outputs for its gradient
     def __call__(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
         if any(module.training for module in self.model.modules()):
-            raise ValueError("a teacher is in training mode, so its dropout would be learnt: call eval() on it")
+            raise ValueError("a teacher is in training mode, so its dropout is on: call eval() on it")
         output = forward(self.model, batch, self.precision, **self.arguments)
         return {f"teacher_{name}": getattr(output, source) for name, source in self.fields.items()}

@@ -210,7 +210,7 @@ class Classifier(Training):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Labels(Task):
-    """The classes that a classifier gives to its test texts; a task apart, so that other test texts train nothing."""
+    """The classes that a classifier predicts for its test texts; a separate task, so new texts retrain nothing."""
 
     classifier: Classifier
 

@@ -55,6 +55,22 @@ def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(readers, mon
         assert layers.mean((0, 1)) == pytest.approx(attention[payload["near"]], abs=0.01)
 
 
+def test_words_outside_the_window_of_an_answer_have_no_share(readers, monkeypatch):
+    preset, pair = readers
+    answering(monkeypatch, "Ann")  # in the first window
+
+    def distributions(window, logits):
+        starts, ends = np.zeros((2, window.lengths_W[0]))
+        starts[window.prefix_W[0]] = 1.0
+        ends[[0, window.prefix_W[0]]] = 0.5  # half on [CLS]
+        return starts, ends
+
+    monkeypatch.setattr(case, "distributions", distributions)
+    _, words = case.read(preset, pair["before"], example("1", "Who leads Omega ?", "Cora"), no_answer=True)
+    assert [word for word, _ in words] == WORDS.split()
+    assert [share for _, share in words] == [1.0] + [0.0] * (len(words) - 1)
+
+
 def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(readers, monkeypatch):
     preset, pair = readers
     question, wrong = example("1", "Who leads Delta ?", "Bob"), "Omega"

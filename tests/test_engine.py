@@ -117,7 +117,7 @@ def test_a_failure_stops_only_what_needs_it(step):
     assert outcomes["good"] == "done" and sorted(done_steps(step)) == ["a", "y"]
     assert isinstance(outcomes["bad"], TasksFailed) and str(outcomes["raises"]) == "no such domain"
     message = str(outcomes["bad"])
-    assert "step bad: RuntimeError: as told" in message and "not begun, as they need these: step x" in message
+    assert "step bad: RuntimeError: as told" in message and "not begun, as a need failed: step x" in message
     with pytest.raises(TasksFailed, match="as told"):
         run(plan(bad), HERE)
 
@@ -150,9 +150,13 @@ def test_a_task_beside_one_that_always_dies_is_done(step):
 def test_threads_and_processes_follow_settings_and_cores(step, monkeypatch):
     monkeypatch.setattr(engine, "cores", lambda: 8)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert [engine.processes(EngineSettings(threads=t, processes=p)) for t, p in ((0, 0), (2, 0), (3, 5))] == [8, 4, 5]
+    assert [engine.count_slots(EngineSettings(threads=t, processes=p)) for t, p in ((0, 0), (2, 0), (3, 5))] == [
+        8,
+        4,
+        5,
+    ]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert engine.processes(EngineSettings(threads=1)) == 2
+    assert engine.count_slots(EngineSettings(threads=1)) == 2
     monkeypatch.setattr(torch, "set_num_threads", lambda number: threads.append(number))
     threads = []
     engine.submit(EngineSettings(threads=0), step("a"), 1)

@@ -15,7 +15,7 @@ from helpers.batches.sequences import collate, make_pairs
 from helpers.data.examples import Pair
 from helpers.errors import EncoderError
 from helpers.loop import forward
-from helpers.models.attention import keep_levels
+from helpers.models.attention import keep_scores
 from helpers.models.encoders import copy_head, load_encoder, load_tokenizer
 from helpers.models.meta_kd import instance_weights
 from helpers.models.relations import Relations
@@ -121,7 +121,7 @@ def test_ratios_weight_levels_and_domains():
 
 
 def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy():
-    inputs = with_outputs(keep_levels(encoder()), batch())
+    inputs = with_outputs(keep_scores(encoder()), batch())
     output = forward(Distilled(encoder(), 128, 2), inputs, "fp32")
     terms, classes = loss(output, inputs), texts.head_logits(output.logits, inputs["domain"], 2).softmax(-1)
     assert terms.pop("prediction").item() == pytest.approx(-(classes * classes.log()).sum(-1).mean().item(), abs=1e-5)
@@ -131,7 +131,7 @@ def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy():
 def test_padding_changes_no_loss_unless_it_counts():
     inputs, student = batch(), Distilled(keep_layers(encoder(), 3), 128, 2).eval()
     longer = {key: functional.pad(values, (0, 8)) if values.dim() == 2 else values for key, values in inputs.items()}
-    teacher = keep_levels(encoder(seed=1))
+    teacher = keep_scores(encoder(seed=1))
     with torch.no_grad():
         teacher.bert.encoder.layer[0].attention.self.key.weight.mul_(2)
         teacher.bert.embeddings.word_embeddings.weight.mul_(1.5)
@@ -144,7 +144,7 @@ def test_padding_changes_no_loss_unless_it_counts():
 
 
 def test_a_student_learns_in_bfloat16_too():
-    inputs = with_outputs(keep_levels(encoder()), batch(), "bf16")
+    inputs = with_outputs(keep_scores(encoder()), batch(), "bf16")
     relations = Relations(2, 2, 48, heads=1, graph_width=4)
     student = load_student("data/mini/student", "data/mini", 1, seed=0, classes=4, random_layers=1)
     learner = Distilled(student, 128, 2, relations=relations)

@@ -132,5 +132,5 @@ def test_damaged_teacher_logits_are_named(preset, monkeypatch):
 
 
 def test_what_is_no_trained_reader_is_refused():
-    with pytest.raises(EncoderError, match="is no trained reader"):
+    with pytest.raises(EncoderError, match="is no trained model"):
         load_reader("data/mini")

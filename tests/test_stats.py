@@ -148,7 +148,7 @@ def test_the_headlines_of_a_paper_are_tested_together():
 def test_wrong_verdicts_are_as_rare_as_promised():
     random, claim = np.random.default_rng(0), Claim(text="so", **PAIR)
     tests = [stats.p_value(random.normal(0, 1, 5), claim, 1e-9)[0] for _ in range(2000)]
-    assert 0.04 < np.mean(np.array(tests) < stats.RISK) < 0.06
+    assert 0.04 < np.mean(np.array(tests) < stats.ALPHA) < 0.06
 
 
 def test_the_papers_own_difference():

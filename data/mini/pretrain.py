@@ -24,7 +24,7 @@ from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
 from helpers.data.mini import world
 from helpers.loop import Batch, fit, forward, training_device
-from helpers.models.attention import keep_levels
+from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.models.tinybert import Distilled, matched
 from helpers.papers.hrkd import level_distance, score_distance
@@ -167,7 +167,7 @@ def pretrain(which: str, folder: Path, base: Path, steps: int, seed: int = 0) ->
         model = Distilled(BertModel(config, add_pooling_layer=False), small.config.hidden_size, 1)
         encoder, loss = model.student, level_losses
         fields = {"levels": "hidden_states", "attention": "attentions_kept"}
-        small = keep_levels(small).to(training_device()).eval()
+        small = keep_scores(small).to(training_device()).eval()
         teacher = LiveTeacher(small, fields, {"output_hidden_states": True}, "fp32")
     else:
         model = Pretrainer(config)

@@ -237,8 +237,8 @@ def make_pairs(
 ) -> Sequences:
     """Tokenise texts, alone or in pairs, into at most ``max_length`` tokens each.
 
-    Where there is no ``label``, that of a class is -100, and that of ``scores`` nan. Of a pair that is too long the
-    longer text is cut first, at its end. Raises DataError where some examples have a second text and others do not, or
+    A missing ``label`` becomes -100, or nan with ``scores``. In a pair that is too long, the longer text is cut first,
+    at its end. Raises DataError where some examples have a second text and others do not, or
     no room is left for them.
     """
     is_pair = bool(examples) and examples[0].second is not None
@@ -282,7 +282,7 @@ def tokenise(
     """Return the ids of each distinct text, and with ``ranges`` each token's characters (tokens × 2, half-open)."""
     distinct, tokens = list(dict.fromkeys(texts)), {}
     backend = _backend(tokenizer)
-    # Of some tokenizers it moves the ranges, as if a space stood in the text wherever the token has one.
+    # Some post-processors shift the ranges, as if the text had a space wherever the token has one.
     processor, backend.post_processor = backend.post_processor, None
     try:
         for begin in range(0, len(distinct), CHUNK):
@@ -300,7 +300,7 @@ SPACES = np.array([chr(code).isspace() for code in range(0x3002)])  # the last o
 
 
 def complete_ranges(text: str, offsets: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Cut tokens' ranges of characters to what is no space, and extend them by what no token covers.
+    """Trim spaces from tokens' character ranges, and extend them over characters of no token.
 
     A normaliser may strip marks, such as vowels in Hindi or Thai. These belong to the token before them, or to the one
     behind them where white space or nothing stands before. A range of spaces alone ends before it starts.

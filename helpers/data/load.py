@@ -62,9 +62,9 @@ def locate(settings: Drawn, source: str) -> Path:
 def with_every_domain(settings: Drawn) -> Drawn:
     """Return a section with every file and subfolder of its folder as a domain or task, unless its own are there.
 
-    Of questions all have to be there, as people's folders may have names like "news" too; of texts and tasks one.
+    Its own count if all are there (questions: a user's folder may have a "news" too) or any (texts, tasks).
 
-    Files whose names begin alike and then name a part are one. Labels are those of the texts.
+    Files with one prefix before their part are one domain. Labels are then read from the texts.
     """
     folder = paths.find_folder(settings.folder)
     if settings.source != "files" or not folder:

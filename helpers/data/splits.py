@@ -1,4 +1,4 @@
-"""Split what the files of a domain leave together, by hashes of the texts: neither order nor machine matters."""
+"""Split what files leave together by hashes of the texts, in any order; `split_jointly` shuffles their rows."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict

@@ -17,9 +17,9 @@ def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None,
     """Compute transformers' SDPA attention. It is spelt out where ``module`` stores its probabilities, and for dropout
     on a CPU, where SDPA has no fused kernel for it.
 
-    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module that ``stores`` its
-    "probabilities" is left them as ``stored``, B×H×L×L. One that stores its "scores" is left the two factors of them,
-    scaled queries and keys, B×H×L×D each.
+    query, key, value are B×H×L×D; the mask is boolean, True where attended, or None. A module whose ``stores`` is
+    "probabilities" gets them as ``stored``, B×H×L×L. If it is "scores", ``stored`` are their two factors, scaled
+    queries and keys, B×H×L×D each.
     """
     stores, is_cpu = getattr(module, "stores", ""), query.device.type == "cpu"
     is_fused = stores != "probabilities" and (dropout == 0.0 or not is_cpu)
@@ -103,7 +103,7 @@ def passage_to_question(weights_BxHxLxL: Tensor, segment_ids: Tensor) -> Tensor:
     return block / block.sum(-1, keepdim=True).clamp_min(1e-9)
 
 
-def keep_levels(model: nn.Module) -> nn.Module:
+def keep_scores(model: nn.Module) -> nn.Module:
     """Let the output of ``model`` have ``attentions_kept``, per layer the scores of its attention before the softmax.
 
     They are as `attend` stores them. Raises EncoderError where they cannot be read.
@@ -133,6 +133,6 @@ def attention_layers(model: nn.Module, every: bool = False) -> list[nn.Module]:
     is_enough = len(layers) == model.config.num_hidden_layers if every else bool(layers)
     if not is_enough or not model._supports_attention_backend:
         kind = model.config.model_type
-        problem = f"the attention of a {kind} cannot be read, and so not be matched"
+        problem = f"the attention of a {kind} cannot be read, so not matched"
         raise EncoderError(f"{problem}; use an encoder of BERT's kind")
     return layers

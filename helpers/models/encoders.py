@@ -101,7 +101,7 @@ def load_saved(folder: Path | str, head: str = "spans") -> nn.Module:
         place = locate(str(folder))
         model, report = HEADS[head].from_pretrained(**place, dtype=torch.float32, output_loading_info=True)
     if missing := ", ".join(sorted(report["missing_keys"])[:3]):
-        raise EncoderError(f"{str(folder)!r} is no trained reader, it has no {missing}; train one first")
+        raise EncoderError(f"{str(folder)!r} is no trained model, it lacks {missing}; train one first")
     return model.eval()
 
 
@@ -112,7 +112,7 @@ def save_encoder(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: P
         tokenizer.save_pretrained(folder)
         follow_umask(Path(folder))
     except (OSError, SafetensorError) as error:
-        raise unwritten(f"save the reader {folder}", error) from error
+        raise unwritten(f"save the model {folder}", error) from error
 
 
 def longest_input(model: nn.Module, most: int) -> int:
@@ -148,7 +148,7 @@ def inputs_of(model: nn.Module) -> tuple[str, ...]:
 
 @cache
 def encoder_fingerprint(encoder: str) -> str:
-    """Return what names the encoder's weights and vocabulary. A name on the Hub stands for itself."""
+    """Fingerprint an encoder's weights and vocabulary. A name on the Hub stands for itself."""
     folder = Path(locate(encoder)["pretrained_model_name_or_path"])
     if not folder.is_dir():
         return encoder
@@ -157,7 +157,7 @@ def encoder_fingerprint(encoder: str) -> str:
 
 
 def vocabulary_fingerprint(encoder: str) -> str:
-    """Return what names the word pieces that an encoder reads, in their order."""
+    """Fingerprint the word pieces of an encoder's vocabulary, in their order."""
     pieces = load_tokenizer(encoder).get_vocab()
     return fingerprint(*sorted(pieces, key=pieces.get))
 

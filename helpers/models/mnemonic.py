@@ -26,7 +26,7 @@ from helpers.files import file_fingerprint
 from helpers.models.attention import masked_softmax, pool
 from helpers.models.dropout import QuickDropout
 
-LETTERS = 16  # that are read of a word piece
+LETTERS = 16  # UTF-8 bytes read per piece
 NEVER = -1e4  # logit of a position that cannot be an answer; small enough for half precision
 
 
@@ -253,13 +253,13 @@ def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: str = "", 
 
 @cache
 def glove_digest(path: str) -> str:
-    """Return what stands for a file of vectors; "" for none. Raises OSError."""
+    """Fingerprint a file of vectors; "" for none. Raises OSError."""
     return file_fingerprint(paths.find(path)) if path else ""
 
 
 def read_glove(path: str, words: list[str], width: int) -> dict[str, Tensor]:
-    """Read GloVe's vectors of ``words`` from lines of a word and ``width`` numbers. Raises DataError for a line of
-    other values and for a file of none."""
+    """Read GloVe's vectors of ``words`` from lines of a word and ``width`` numbers. Raises DataError for a bad line,
+    and where no word is found."""
     vectors, pieces = {}, set(words)
     with paths.find(path).open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):

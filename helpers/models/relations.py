@@ -29,13 +29,13 @@ class Relations(nn.Module):
     mean over the levels up to this one), and ``hierarchy`` (without: each graph sees its own level alone).
 
     By Eqs. 7 to 12 the ratios are nearly always 1/D, without a gradient: what node i adds to every score cancels out in
-    the softmax over j, unless LeakyReLU bends in between, so all nodes collect nearly the same sum. Two switches, not
-    in the paper, change that. ``dropout`` in the graph, always on as in the released code, makes the ratios noise.
+    the softmax over j while its scores share one sign, so all nodes collect nearly the same sum. Two switches, not in
+    the paper, change that. ``dropout`` in the graph, always on as in the released code, makes the ratios noise.
     ``residual`` adds each node's own features to its sum (as Veličković et al. 2018 do elsewhere).
 
-    ``wide`` draws all weights as the released code does, from Glorot's distribution times the square root of 2. The
-    student reads three more: whether prototypes are ``projected`` to the teacher's width, whether the gradient of the
-    ratios may ``steer`` it through them, and whether the relations are ``trained``.
+    ``wide`` draws all weights as the released code does, from Glorot's distribution times the square root of 2. They
+    are trained only with ``trained``. `Distilled` reads two more: whether prototypes are ``projected`` to the teacher's
+    width, and whether the ratios' gradient may ``steer`` the student through them.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from helpers.errors import EncoderError
-from helpers.models.attention import attention_layers, keep_levels
+from helpers.models.attention import attention_layers, keep_scores
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, locate
 from helpers.models.relations import prototypes
 
@@ -22,7 +22,7 @@ class Distilled(nn.Module):
 
     def __init__(self, student: nn.Module, width: int, domains: int, *, relations=None, padding=False):
         super().__init__()
-        self.student, self.domains, self.relations = keep_levels(student), domains, relations
+        self.student, self.domains, self.relations = keep_scores(student), domains, relations
         self.padding = padding
         narrow, levels = student.config.hidden_size, student.config.num_hidden_layers + 1
         maps = 0 if narrow == width else levels

@@ -29,7 +29,7 @@ from helpers.results import report
 
 REPORT = "99_report"
 UNCHANGED = "done before"
-COPIES = "../results/mini/notebooks/"  # where a notebook's link to its executed copy leads, which needs no such link
+COPIES = "../results/mini/notebooks/"  # prefix of links to executed copies, removed in the copies themselves
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
 
@@ -57,7 +57,7 @@ class Job(NamedTuple):
 
     @property
     def running(self) -> Path:
-        """The folder of what is not in git: notebooks as far as they came, and the fingerprints of those executed."""
+        """The folder, not in git, of unfinished notebooks and of the fingerprints of executed ones."""
         return paths.models(self.place) / "running" / self.place
 
     def plan(self) -> engine.Plan:
@@ -82,8 +82,7 @@ def make_job(notebook: str, parameters: dict[str, object]) -> Job:
 def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     """Make a job of each notebook (all, if none is named), and one of the report for each folder of results.
 
-    Raises ParameterError for a notebook that there is not, and for a parameter that none of them has or that is of the
-    wrong type.
+    Raises ParameterError for an unknown notebook, and for a parameter that none of them has or of the wrong type.
     """
     chosen = [match_notebook(Path(name).stem) for name in names] or notebook_names()
     chosen = [name for name in chosen if name != REPORT]
@@ -111,7 +110,7 @@ def match_notebook(name: str) -> str:
 def fingerprint_of(job: Job) -> str:
     """Return what an executed notebook depends on: its source, the package's, parameters, preset, data and encoder.
 
-    Files count by place, size and time, since reading them takes long; the report depends on the records alone.
+    Files count by place, size and time, since reading them takes long; for the report records count too.
     """
     paper, _ = papers.card_of(job.notebook)
     sources = [file for kind in ("py", "html", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
@@ -164,7 +163,7 @@ def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
     for job in select_jobs(names, parameters):
         if job.notebook != REPORT and not job.card.left_out(job.preset):
             schedule = engine.Schedule({"": job.plan()})
-            left, value = len(schedule.left), schedule.outcomes.get("")
+            left, value = len(schedule.pending), schedule.outcomes.get("")
             more = ", and what follows from their results" if left else ""
             state = f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
             print(f"{job}: {describe(value) if isinstance(value, Exception) else state}")
@@ -199,7 +198,7 @@ def describe(error: Exception) -> str:
 
 
 def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> None:
-    """Execute one notebook; its copy stays without progress bars and what only this machine has."""
+    """Execute one notebook; strip progress bars and papermill's metadata from the copy."""
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # this environment's kernel, before one of the user's
     source, settings = paths.NOTEBOOKS / f"{name}.ipynb", {"kernel_name": "python3", "extra_arguments": QUIET}
     settings |= {"kernel_manager_class": kernels.KernelManager, "progress_bar": False}

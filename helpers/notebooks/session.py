@@ -125,8 +125,8 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
 def place_of(notebook: str, parameters: dict[str, object]) -> str:
     """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
 
-    So "mini+seeds=1" is not taken for the preset's own results. A folder with the preset's own domains is no such
-    change, nor is then the encoder: whoever runs such a preset has to give them. Raises ParameterError and PresetError.
+    So "mini+seeds=1" is not taken for the preset's own results. A folder with the preset's own domains does not count
+    as a change, nor then does the encoder: a run needs both. Raises ParameterError and PresetError.
     """
     usual, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
     values, changes = check(parameters, notebook), []
@@ -200,7 +200,7 @@ def assigned_in(source: str, *kinds: type) -> list[str]:
 
 
 def start(notebook: str, namespace: dict[str, object]) -> Session:
-    """Check a notebook's parameters, seed everything and print what is in force.
+    """Check a notebook's parameters, seed torch and print the settings in force.
 
     ``namespace`` is the notebook's ``globals()``. papermill injects unknown and mistyped parameters without a word, and
     a line of the parameters cell may be misspelt, so they are looked for here. Raises ParameterError, and PresetError

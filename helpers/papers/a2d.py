@@ -1,7 +1,7 @@
 """A2D: attention-guided answer distillation for reading comprehension (Hu et al. 2018, EMNLP).
 
-An ensemble of readers that differ in their first weights is asked once about all training questions. One reader learns
-from its mean distributions, its mean attention and its most confusing answers (Eq. 1).
+An ensemble of readers with different seeds predicts all training questions once. One reader learns from its mean
+distributions, its mean attention and its most confusing answers (Eq. 1).
 """
 
 import math
@@ -59,7 +59,7 @@ def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:
 
 
 def joint_loss(output, batch: Batch, weights: dict[str, float], temperature: float) -> dict[str, Tensor]:
-    """Compute Eq. 1: of the terms CE, KD, ANS and ATT those with a weight, each a mean over the windows."""
+    """Compute the terms of Eq. 1 that have a weight (CE, KD, ANS, ATT), weighted, averaged over windows."""
     student, gold = (output.start_logits, output.end_logits), (batch["start"], batch["end"])
     terms = {}
     if "CE" in weights:
@@ -85,14 +85,14 @@ def weigh_terms(preset: Preset, without: str = "") -> dict[str, float]:
 def smoothed_likelihood(output, batch: Batch, smoothing: float) -> Tensor:
     """Compute -sum q log P of start and of end, a mean over windows: a control (Szegedy et al. 2016, section 7).
 
-    q divides ``smoothing`` evenly among the tokens that may be answers, [CLS] too; the gold one has the rest besides.
+    q spreads ``smoothing`` evenly over passage tokens and [CLS], and adds the rest to the gold token.
     """
     student, mask_BxL = (output.start_logits, output.end_logits), batch["attention_mask"]
     possible_BxL = batch["segment_ids"] == 2
     possible_BxL[:, 0] = True
     hard_B = reading.span_negative_log_likelihood(student, (batch["start"], batch["end"]), mask_BxL)
     logs_BxL = sum(log_probabilities(side, mask_BxL) for side in student)
-    even_B = -logs_BxL.masked_fill(possible_BxL == 0, 0.0).sum(-1) / possible_BxL.sum(-1)
+    even_B = -logs_BxL.masked_fill(~possible_BxL, 0.0).sum(-1) / possible_BxL.sum(-1)
     return reading.weighted_mean((1 - smoothing) * hard_B + smoothing * even_B)
 
 
@@ -156,7 +156,7 @@ SMOOTHING = 0.1
 
 
 def name_reader(preset: Preset, kind: Kind, seed: int, label: str, **parts) -> Reader:
-    """Name the training of a reader of all domains, which select it too."""
+    """Name the training of a reader on all domains, selected on them."""
     if kind == "RMR":  # has settings of its own
         preset = preset.changed("training", **preset.mnemonic.training()).model_copy(update={"random_layers": 0})
     names = tuple(sorted(preset.data.domains))
@@ -187,7 +187,7 @@ def name_controls(preset: Preset, kind: Kind) -> Models:
     """Name readers that tell distillation from a stronger signal and from longer training, by line and ``times``.
 
     They are the first member, A2D, the same with that member as its only teacher, and a reader with smoothed labels.
-    All but the first start from the student's weights and read in its order.
+    All but the first share the student's initial weights and order.
     """
     models = Models(preset)
     for seed in range(preset.seeds):
@@ -212,7 +212,7 @@ ABLATED = ("Dev", "Test", "AddSent")
 
 
 def list_kinds(preset: Preset) -> list[Kind]:
-    """List the kinds of readers, the paper's first, then the control. Without RMR BERT stands in its place."""
+    """List the kinds of readers: RMR, and BERT as a control unless ``other_seeds`` is 0; BERT without RMR."""
     if not preset.a2d.rmr:
         return ["BERT"]
     return ["RMR", "BERT"] if preset.other_seeds else ["RMR"]
@@ -291,15 +291,15 @@ def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
     """
     kinds, claims = list_kinds(preset), []
     for kind, column in product(kinds, columns[1:]):
-        ensemble, student, is_ours = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
-        gain = {"above": student, "below": kind, "columns": [column], "control": is_ours}
-        claims.append(beats(student, kind, column, control=is_ours))
+        ensemble, student, is_control = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
+        gain = {"above": student, "below": kind, "columns": [column], "control": is_control}
+        claims.append(beats(student, kind, column, control=is_control))
         if column == "Test":
             text = f"{student} keeps half of what {ensemble} gains on {column}"
-            claims.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.5, primary=not is_ours))
+            claims.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.5, primary=not is_control))
         else:
-            primary = column == "AddSent" and not is_ours
-            claims.append(beats(student, ensemble, column, primary=primary, control=is_ours))
+            primary = column == "AddSent" and not is_control
+            claims.append(beats(student, ensemble, column, primary=primary, control=is_control))
             text = f"{student} gains more over {kind} on {column} than on clean questions"
             claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
     models = name_rows(preset, kinds, each=preset.a2d.students)

@@ -40,9 +40,9 @@ class Notebook:
 class Paper:
     """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
 
-    ``claim`` is in plain words what the paper claims foremost, and ``headlines`` the artefacts that have it.
-    ``rankings`` are the artefacts that rank methods for a reader of README. ``settings`` are the sections of a preset
-    that it alone reads, ``examples`` those with the examples that it reads.
+    ``claim`` is the paper's main claim in plain words, ``headlines`` are the artefacts that test it. README ranks
+    methods by the first of ``rankings`` that has a record. ``settings`` are the preset's sections for the paper's
+    methods (papers may share one), ``examples`` those with its examples.
     """
 
     key: str

@@ -21,10 +21,10 @@ Span = tuple[int, int]
 
 
 def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example]) -> tuple[Example, list[str]]:
-    """Choose an example that distillation mended; return it with notes on the choice.
+    """Choose the mended example with the surest wrong answer; return it with notes on the choice.
 
-    Wrong is an F1 of 0, right one of 100. Where no question fits, choose among all that the reader by itself answers
-    wrong; where it answers all right, take the first.
+    Mended: F1 0 before and 100 after, both answers apart in one window. If there is none, choose among all with F1 0
+    before, else take the first.
     """
     windows = windows_over(preset, examples)
     before, after = (answer(preset, [model], windows, together=True) for model in readers.values())
@@ -111,7 +111,7 @@ def read(
 ) -> tuple[Prediction, list[tuple[str, float]]]:
     """Answer a question; return the words of its passage too, each with the probability that the answer holds it.
 
-    These come from the window that holds the answer: words that it leaves out have 0.
+    They come from the window that holds the answer; words outside it have 0.
     """
     windows = windows_over(preset, [example])
     (prediction,) = answer(preset, [model], windows, no_answer)
@@ -122,6 +122,6 @@ def read(
     characters = window.rows[0].chars[:, 0]
     word_of_token = np.searchsorted([word.start() for word in words], characters, side="right") - 1
     sides = (side[prefix:][:count] for side in distributions(window, logits))
-    starts, ends = (np.bincount(word_of_token, side, len(words)) for side in sides)
+    starts, ends = (np.bincount(word_of_token, side / side.sum(), len(words)) for side in sides)
     shares = np.clip(np.cumsum(starts) - np.cumsum(ends) + ends, 0, 1)  # started here or before, not ended before
     return prediction, [(word.group(), float(share)) for word, share in zip(words, shares, strict=True)]

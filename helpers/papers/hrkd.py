@@ -16,7 +16,7 @@ from helpers.batches.plans import Batches
 from helpers.data.load import label_names
 from helpers.engine import Plan
 from helpers.loop import Batch, Loss, outputs, training_device
-from helpers.models.attention import keep_levels
+from helpers.models.attention import keep_scores
 from helpers.models.encoders import encoder_fingerprint, load_encoder
 from helpers.models.meta_kd import DomainView, Viewed, instance_weights
 from helpers.models.relations import RandomRatios, Relations
@@ -114,9 +114,9 @@ def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tens
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetaTeacher(Classifier):
-    """Meta-KD's teacher: typical texts weigh more, and a corruption keeps its states from telling the domain.
+    """Meta-KD's teacher: typical texts weigh more, and a corruption loss hides the domain from its states.
 
-    The corruption is the cross-entropy of shuffled domains, beta times.
+    The loss is beta times the cross-entropy with shuffled domains.
     """
 
     def settings(self) -> dict:
@@ -149,7 +149,7 @@ class MetaTeacher(Classifier):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallClassifier(Classifier):
-    """The training of the student's encoder on labels, without a teacher, for epochs and at a rate of its own."""
+    """The training of the student's encoder on labels, without a teacher, with its own epochs and rate."""
 
     @property
     def training(self) -> TrainingSettings:
@@ -193,7 +193,7 @@ class Student(SmallClassifier):
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
         """Return what is trained, its batches with the teacher's outputs, and the loss."""
         hrkd, batches, view = self.preset.hrkd, self.batches(), None
-        teacher = keep_levels(self.teacher.load())
+        teacher = keep_scores(self.teacher.load())
         width, arguments = teacher.config.hidden_size, {"output_hidden_states": True}
         fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
         if isinstance(self.teacher, MetaTeacher):
@@ -239,7 +239,7 @@ class Student(SmallClassifier):
 
 
 def student_setting(preset: Preset, corpus: str, name: str) -> Any:
-    """Return what the students of a corpus have of their own: the "student", its "epochs" or its "learning_rate"."""
+    """Return a setting of a corpus's students: "student" (their encoder), "epochs" or "learning_rate"."""
     return getattr(preset.hrkd, f"{corpus}_{name}")
 
 
@@ -247,7 +247,7 @@ CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset,
 TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
 STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
 PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is not in the paper
-ON_LABELS = {  # what is trained on labels, by how batches mix the domains; the rest are students
+ON_LABELS = {  # rows trained on labels: class and `Classifier.order`; the rest are students
     SINGLE: (Classifier, "mixed"),
     MIX: (Classifier, "mixed"),
     MTL: (Classifier, "turns"),  # Liu et al. 2019
@@ -263,7 +263,7 @@ PARTS = {  # of the relations, one more left out in each row (section 3.6)
     "- Comp-Agg": {"self_attention": False, "compare": False},
     "- Hierarchical Rel.": {"self_attention": False, "compare": False, "hierarchy": False},
 }
-RELATIONS = {  # the students with relations; all of HRKD-teacher. All but the first are not in the paper
+RELATIONS = {  # students of HRKD-teacher with relations; only the first is in the paper's tables
     OURS: RELEASED,
     WRITTEN: {},
     RANDOM: {"random": True},

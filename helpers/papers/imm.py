@@ -47,7 +47,7 @@ def probability_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: T
 def logit_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
     """Square the difference of start and of end logits, each a mean over real tokens, summed, shape B.
 
-    So it is in the released code, for every token of the window, before any softmax. ``gold`` plays no part.
+    The released code does so, at every token of the window, before any softmax. ``gold`` is unused.
     """
     gaps = [(s.float() - t.float()).masked_fill(mask_BxL == 0, 0.0) for s, t in zip(student, teacher, strict=True)]
     return sum(gap.square().sum(-1) for gap in gaps) / mask_BxL.sum(-1)
@@ -115,7 +115,7 @@ def name_reader(
 
 
 def name_teachers(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
-    """Return a student's teachers by domain, and the distance to match; nothing without teachers."""
+    """Return `Reader`'s fields for teaching: teachers, matched, annealing; {} without teachers."""
     logits = {
         j: TeacherLogits(preset=preset, label=f"logits of {teacher.label}", reader=teacher, domain=j)
         for j, teacher in teachers.items()
@@ -181,7 +181,7 @@ METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the
 
 
 def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
-    """Train rows of Table 1 beside IMM. Returns for each method its reader of each domain."""
+    """Train rows of Table 1 other than IMM. Returns each method's reader of each domain."""
     names, single, s = list(preset.data.domains), name_single_readers(preset, seed), tfidf_weights(preset.data)
     mix = name_reader(preset, seed, "Mix", names, names, stages=1)
     unified = name_reader(preset, seed, "BAM, unified", names, **name_teachers(preset, single, preset.imm))
@@ -214,7 +214,7 @@ VARIANTS = {
     "-KD2": {"teach_target": False},
     UNTAUGHT: {"teach_multi_domain": False, "teach_target": False},
 }
-# Controls, rows that the paper does not have: what else of the teacher can be matched, and single parts.
+# Controls that are not in the paper: other distances from the teacher, and single parts of IMM.
 OTHER_DISTANCES = {"all probabilities": {"kd_space": "probabilities"}, "raw logits": {"kd_space": "logits"}}
 CONTROLS = {
     "-SIMI, 1/(N - 1)": {"similarity": "equal"},
@@ -266,7 +266,7 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
 
 
 def with_equal_steps(preset: Preset) -> Preset:
-    """Return the preset with as many steps for every method, a control of a budget in epochs."""
+    """Return the control with equal steps for every method and at most ``other_seeds`` seeds."""
     return preset.changed("imm", steps="equal").model_copy(update={"seeds": min(preset.seeds, preset.other_seeds)})
 
 

@@ -190,7 +190,7 @@ def table3(preset: Preset) -> Plan:
 
 
 def thresholds(preset: Preset) -> Plan:
-    """Compute F1 where ever more test questions are left without an answer, likeliest first (not in the paper)."""
+    """Compute F1 as more test questions are left unanswered, by null difference (not in the paper)."""
     _, tested = yield from test_readers(preset)
     scores = []
     for row, seed in product((QA, BOTH), range(preset.seeds)):
@@ -211,7 +211,7 @@ SHOWN = 3  # cases of each kind
 
 
 def classify_change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
-    """Classify an answer beside the one ``before`` by `KINDS` and, by F1, `OUTCOMES`; None where F1 is the same."""
+    """Classify a changed answer by `KINDS` and, by F1, `OUTCOMES`; None where F1 is the same."""
     old, new = (metrics.answer_f1(example, text, no_answer=no_answer) for text in (before, after))
     if old == new:
         return None
@@ -267,7 +267,7 @@ def keep(preset: Preset, folder: str, table: Record) -> Plan:
         shared.keep_models({task: (BOTH, model)}, folder, table, shared.USES[head.kind], save)
 
 
-ABSENT = "the preset names no tasks beside the questions"
+ABSENT = "the preset names no tasks besides questions"
 CARD = Paper(
     key="mtdnn",
     title="He 2019: MtDNN for SQuAD 2.0",

@@ -79,9 +79,9 @@ def name_training(
 
 def name_mt_dnn(preset: Preset, seed: int, number: int, label: str = "MT-DNN", **parts) -> MultiTaskTraining:
     """Name one of a seed's MT-DNNs on all tasks; its ``number`` decides initialisation and dropout (section 4.1)."""
-    dropouts, number_of_all = preset.mtdnn_kd.dropouts, seed * preset.mtdnn_kd.models + number
+    dropouts, model_seed = preset.mtdnn_kd.dropouts, seed * preset.mtdnn_kd.models + number
     label, dropout = f"{label}, seed {seed}, model {number + 1}", dropouts[number % len(dropouts)]
-    return name_training(preset, label, preset.tasks.tasks, seed=number_of_all, dropout=dropout, **parts)
+    return name_training(preset, label, preset.tasks.tasks, seed=model_seed, dropout=dropout, **parts)
 
 
 def name_tuning(label: str, task: str, model: MultiTaskTraining, *, fresh: bool = False) -> MultiTaskTraining:

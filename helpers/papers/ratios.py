@@ -25,7 +25,7 @@ NOISE = (
 
 
 def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute what a trained student's relations say of batches of one test text per domain, the N-th of each.
+    """Compute a trained student's ratios for batches of one test text per domain, the n-th text of each.
 
     Returns ratios N×V×D, shares N×D×V×V (the last axis: of levels in the graph of a level), and labels N×D.
     """
@@ -45,7 +45,7 @@ def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def average_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, float]:
     """Average the absolute difference of two domains' values where their texts have the same label, and where not.
 
-    Each pair of domains counts alike, so that domains that differ anyhow are not taken for labels that do.
+    Each pair of domains counts equally, so differences of domains are not mistaken for those of labels.
     """
     gaps: dict[str, list[float]] = {SAME: [], DIFFERENT: []}
     for one, other in combinations(range(labels_NxD.shape[1]), 2):
@@ -58,7 +58,7 @@ def average_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, 
 
 
 def table5(preset: Preset) -> Plan:
-    """Make Table 5: ratios of texts of which all but one have the same label. It has the claim about all texts."""
+    """Make Table 5: ratios of texts that share a label, except one. Its claim is about all test texts."""
     models, scores = (yield from hrkd.train(preset, "reviews", (OURS,))), []
     values = [compute_ratios(models.first(OURS, seed)) for seed in range(preset.seeds)]
     for seed, (ratios, shares, labels) in enumerate(values):
@@ -74,7 +74,7 @@ def table5(preset: Preset) -> Plan:
 
 
 def table6(preset: Preset) -> Plan:
-    """Make Table 6: ratios of texts of which half have one label."""
+    """Make Table 6: ratios of texts, half of them with one label."""
     student = (yield from hrkd.train(preset, "reviews", (OURS,))).first(OURS, 0)
     return show_place(student, "table6", (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
 

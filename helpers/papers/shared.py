@@ -284,7 +284,7 @@ def score_free_answers(preset: Preset, texts: Texts) -> dict:
     return {"scores": scores, "notes": notes}
 
 
-FEW = 10  # questions of a type that are too few to speak of it
+FEW = 10  # types with fewer questions are not shown
 
 
 def score_by_type(preset: Preset, texts: Texts) -> dict:

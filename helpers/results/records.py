@@ -38,7 +38,7 @@ class RecordError(UserError):
 
 
 class Strict(BaseModel):
-    """What all parts of a record are: no type is converted, no field is unknown, no number is infinite."""
+    """The base of all parts of a record: no type is converted, no field unknown, no number infinite."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -59,7 +59,7 @@ class Number(Strict):
 
 
 class Printed(Number):
-    """A number of the paper's, and ``text``, which is how the paper prints it where that is in another unit."""
+    """A number from the paper; ``text`` is its printed form where that is in another unit."""
 
     text: str | None = optional(None)
 
@@ -69,7 +69,7 @@ class Score(Number):
 
 
 class Claim(Strict):
-    """A statement of the paper's, tested on our scores: row ``above`` is above row ``below``.
+    """A statement, tested on our scores: row ``above`` is above row ``below``.
 
     Both are averaged over ``columns`` of the record's first metric. With ``than``, their difference has to exceed
     ``times`` the difference of those two rows, averaged over ``than_columns``.

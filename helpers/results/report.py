@@ -45,8 +45,8 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "gadgets": "Electronics",
     "kitchen": "Kitchen",
 }
-TIMES = ("seconds", "ms ", "times ")  # how metrics begin that no two runs share
-LINKED = 100_000  # characters of a page that the executed notebook does not keep
+TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
+LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
     "seeds no verdict. Supported: significantly above zero. Refuted: significantly below, or too small to be printed. "
@@ -177,10 +177,9 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
 
 
 def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> list[str]:
-    """Say how many values of some records are those that ``others`` have of the same seeds, and which are not.
+    """Say how many values of some records equal those of ``others`` with the same seed, and which differ.
 
-    Times are no such values, nor are seeds of other draws, and points that the others lack. Empty where they have
-    nothing in common.
+    Times, seeds of other draws and points that the others lack do not count. Empty where they have nothing in common.
     """
     ours, theirs = (
         {
@@ -243,16 +242,16 @@ def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     return selected
 
 
-def chief_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
-    """Select the verdicts on what a paper claims foremost, each with its record."""
+def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
+    """Select the verdicts on a paper's main claims, each with its record."""
     places = {f"{paper.key}/{name}" for name in paper.headlines}
     return [pair for pair in paper_verdicts(judged) if pair[1].claim.primary and pair[0].artefact in places]
 
 
 def summarise(paper: Any, judged: Iterable[Judged]) -> list[dict[str, str]]:
-    """Return a line per table of what a paper claims foremost: its claim, the paper's difference, ours, the verdict."""
+    """Return a line per table of a paper's main claims: the claim, the paper's difference, ours, the verdict."""
     lines = []
-    for record, verdict in (chiefs := chief_verdicts(paper, judged)):
+    for record, verdict in (chiefs := main_verdicts(paper, judged)):
         outcome, printed, ours = state(record, verdict)
         claim = paper.claim + f" ({table_of(record)})" * (len(chiefs) > 1)
         lines.append({"claim": claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome})
@@ -296,7 +295,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         return []
     chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
     others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
-    lines = [f"**Found.** Main claims, {tally_worlds(chief)}:", "", *tabulate_chiefs(worlds, papers)]
+    lines = [f"**Found.** Main claims, {tally_worlds(chief)}:", "", *tabulate_main_claims(worlds, papers)]
     lines += ["", "±: 95 % interval; *: excludes the paper's difference. Verdicts: 5 %, after Holm's correction."]
     if any(others.values()):
         lines += ["", f"Other claims, {tally_worlds(others)}."]
@@ -318,14 +317,14 @@ def judge_first(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list
     return {paper.key: judge_all(select(stored.values(), paper)) for paper in papers}
 
 
-def tabulate_chiefs(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
-    """Return a table in Markdown: what each paper claims foremost, its difference, and ours in each of the worlds."""
+def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
+    """Return a Markdown table: each paper's main claim, the paper's difference, and ours in each of the worlds."""
     reports = {name: f"[`{name}`]({link(paths.report(name))})" for presets in WORLDS.values() for name in presets}
     heads = ["paper", "its claim", "the paper", *(f"{world} ({reports[WORLDS[world][0]]})" for world in worlds)]
     heads.append(f"notebook ({reports['mini']})")
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper in papers:
-        chiefs = [chief_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
+        chiefs = [main_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
         if not (there := list(chain.from_iterable(chiefs))):
             continue
         name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
@@ -355,7 +354,7 @@ def compare(record: Record, verdict: Verdict) -> str:
 
 
 def write_into_readme(begin: str, text: str, end: str) -> None:
-    """Write what stands in README between two marks anew."""
+    """Replace the text between two marks in README."""
     before, _, rest = README.read_text(encoding="utf-8").partition(begin)
     write_whole(README, before + begin + text + end + rest.partition(end)[2])
 

@@ -15,7 +15,7 @@ SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 AVERAGE = "AVE."
 SEEDS = 5  # fewer seeds decide nothing
 FEW = 3  # fewer seeds have no interval
-RISK = 0.05  # of a wrong verdict
+ALPHA = 0.05  # of a wrong verdict
 Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the row is averaged over
 
 
@@ -87,7 +87,7 @@ def judge(record: Record, stored: Iterable[Record] = ()) -> list[Verdict]:
     corrected, verdicts = {name: iter(holm(p)) for name, p in families.items()}, []
     for claim, (difference, _, decision) in zip(record.claims, tests, strict=True):
         p = next(corrected[claim.primary, claim.control])
-        outcome, tested = decision if p < RISK else UNDECIDED, None if decision == UNDECIDED else p
+        outcome, tested = decision if p < ALPHA else UNDECIDED, None if decision == UNDECIDED else p
         verdicts.append(Verdict(claim, outcome, difference, tested, printed(record.by_metric()[0], claim)))
     return verdicts
 
@@ -118,15 +118,15 @@ def p_value(values: Sequence[float], claim: Claim, negligible: float) -> tuple[f
     """
     limit, mean = claim.within or negligible, np.mean(values)
     if np.ptp(values) < 1e-9:  # no variance
-        apart, inside, beyond = float(abs(mean) < 1e-9), float(abs(mean) >= limit), float(abs(mean) <= limit)
+        p_differs, p_within, p_outside = float(abs(mean) < 1e-9), float(abs(mean) >= limit), float(abs(mean) <= limit)
     else:
         below = stats.ttest_1samp(values, limit, alternative="less").pvalue
         above = stats.ttest_1samp(values, -limit, alternative="greater").pvalue
-        apart, inside = stats.ttest_1samp(values, 0).pvalue, max(below, above)
-        beyond = 2 * min(1 - below, 1 - above)
+        p_differs, p_within = stats.ttest_1samp(values, 0).pvalue, max(below, above)
+        p_outside = 2 * min(1 - below, 1 - above)
     if claim.within:
-        return (beyond, REFUTED) if beyond < min(inside, RISK) else (inside, SUPPORTED)
-    return (inside, REFUTED) if inside < min(apart, RISK) else (apart, SUPPORTED if mean > 0 else REFUTED)
+        return (p_outside, REFUTED) if p_outside < min(p_within, ALPHA) else (p_within, SUPPORTED)
+    return (p_within, REFUTED) if p_within < min(p_differs, ALPHA) else (p_differs, SUPPORTED if mean > 0 else REFUTED)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
