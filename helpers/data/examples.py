@@ -59,7 +59,7 @@ class Domain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task(Domain):
+class TaskData(Domain):
     """One task of a multi-task model.
 
     A model predicts one of the ``labels`` (their names by number) of a text or pair, its "score", or which of several

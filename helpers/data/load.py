@@ -9,7 +9,7 @@ from pathlib import Path
 
 from helpers import paths
 from helpers.data import downloads, splits, texts
-from helpers.data.examples import Choice, DataError, Domain, Pair, Task
+from helpers.data.examples import Choice, DataError, Domain, Pair, TaskData
 from helpers.data.files import PART_WORDS, PARTS, find_parts, make_unique
 from helpers.data.mini import tasks as mini_texts
 from helpers.data.mini import world as mini
@@ -217,7 +217,7 @@ def _read_text_domain(settings: TextsSettings, source: str) -> texts.Parts:
     return parts
 
 
-def _load_task(tasks: TasksSettings, name: str) -> Task:
+def _load_task(tasks: TasksSettings, name: str) -> TaskData:
     if tasks.source == "mini":
         more = {"unlabelled_size": tasks.unlabelled_size, **_sizes_of(tasks)}
         return mini_texts.load_task(tasks.tasks[name], name, seed=tasks.drawn_by, **more)
@@ -231,7 +231,7 @@ def _load_task(tasks: TasksSettings, name: str) -> Task:
     parts, notes = splits.split_texts(name, parts, tasks.seed, tasks.drawn_by)
     more = {"kind": kind, "labels": labels, "metrics": metrics, "notes": notes}
     more["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in unlabelled]
-    return _make(Task, tasks, name, parts, labels, **more)
+    return _make(TaskData, tasks, name, parts, labels, **more)
 
 
 def _read_task_files(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]:

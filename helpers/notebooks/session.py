@@ -128,23 +128,23 @@ def place_of(notebook: str, parameters: dict[str, object]) -> str:
     So "mini+seeds=1" is not taken for the preset's own results. A folder with the preset's own domains does not count
     as a change, nor then does the encoder: a run needs both. Raises ParameterError and PresetError.
     """
-    usual, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
+    shipped, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
     values, changes = check(parameters, notebook), []
     actual = preset_for(notebook, parameters)
-    foreign = [name for name in ("data", *SECTIONS) if getattr(actual, name).named != getattr(usual, name).named]
+    replaced = [name for name in ("data", *SECTIONS) if getattr(actual, name).named != getattr(shipped, name).named]
     for name, value in values.items():
         key = key_of(name, paper)
         if key.endswith(".folder"):
-            is_free = key.partition(".")[0] not in foreign
+            is_ignored = key.partition(".")[0] not in replaced
         else:
-            is_free = name in MACHINE and (not key or (usual.data.source != "mini" and not foreign))
-        default = attrgetter(key)(usual) if key else parameters_of(notebook)[name].default
-        if name not in ("preset", "results") and not is_free and value not in (None, default):
+            is_ignored = name in MACHINE and (not key or (shipped.data.source != "mini" and not replaced))
+        default = attrgetter(key)(shipped) if key else parameters_of(notebook)[name].default
+        if name not in ("preset", "results") and not is_ignored and value not in (None, default):
             changes.append(re.sub(r"[^\w.=-]+", "-", f"{name}={paths.public_name(str(value))}").strip("-"))
     text = ",".join(changes)
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
-    return f"{usual.name}+{text}" if text else usual.name
+    return f"{shipped.name}+{text}" if text else shipped.name
 
 
 @dataclass

@@ -25,7 +25,7 @@ from helpers.task import Task
 from helpers.trainings import Training, trainings_of
 
 Members = tuple[Training, ...]  # one model, or those of an ensemble
-Texts = dict[Cell, tuple[str, list[list[str]]]]  # by cell: a set of questions, and the answers of one reader or more
+AnswersByCell = dict[Cell, tuple[str, list[list[str]]]]  # a set's name, and the answers of each reader
 
 
 @dataclass
@@ -128,7 +128,7 @@ def _stages(model: Training) -> list[int]:
 
 
 def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, together: bool = False) -> Plan:
-    """Have readers answer sets of questions, given by cell. Returns `Texts`.
+    """Have readers answer sets of questions, given by cell. Returns `AnswersByCell`.
 
     Several readers answer from the mean of their distributions, and with ``together`` a single one too, otherwise from
     its logits.
@@ -146,20 +146,20 @@ def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, toget
     return {cell: (name, [tasks[cell].texts()[name]]) for cell, (_, name) in cells.items()}
 
 
-def score_cells(preset: Preset, texts: Texts) -> dict[Cell, metrics.Scores]:
+def score_cells(preset: Preset, answers: AnswersByCell) -> dict[Cell, metrics.Scores]:
     """Score each question of each cell, averaged over its readers; see `metrics.adversarial_scores`."""
     cells = {}
-    for cell, (name, answers) in texts.items():
+    for cell, (name, by_reader) in answers.items():
         examples = question_set(preset.drawn(cell[2]).data, name)
-        scores = [metrics.adversarial_scores(examples, metrics.score(examples, of_reader)) for of_reader in answers]
+        scores = [metrics.adversarial_scores(examples, metrics.score(examples, of_reader)) for of_reader in by_reader]
         em, f1 = np.mean([score.em for score in scores], axis=0), np.mean([score.f1 for score in scores], axis=0)
         cells[cell] = metrics.Scores(em, f1)
     return cells
 
 
-def average_f1(preset: Preset, texts: Texts) -> dict[Cell, float]:
+def average_f1(preset: Preset, answers: AnswersByCell) -> dict[Cell, float]:
     """Average F1 over the questions of each cell."""
-    return {cell: float(scores.f1.mean()) for cell, scores in score_cells(preset, texts).items()}
+    return {cell: float(scores.f1.mean()) for cell, scores in score_cells(preset, answers).items()}
 
 
 def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
@@ -263,15 +263,15 @@ FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_sm
 FREE["length"] = "Length"
 
 
-def score_free_answers(preset: Preset, texts: Texts) -> dict:
-    """Make parts of a record: BLEU and ROUGE-L of one column's texts (`metrics.free_answers`), and their length.
+def score_free_answers(preset: Preset, answers: AnswersByCell) -> dict:
+    """Make parts of a record: BLEU and ROUGE-L of one column's answers (`metrics.free_answers`), and their length.
 
     The length is another metric.
     """
     scores = []
-    for (row, _, seed), (name, answers) in texts.items():
+    for (row, _, seed), (name, by_reader) in answers.items():
         references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
-        measured = [metrics.free_answers(of_reader, references) for of_reader in answers]
+        measured = [metrics.free_answers(of_reader, references) for of_reader in by_reader]
         for key, column in FREE.items():
             metric, value = LENGTH if key == "length" else None, float(np.mean([each[key] for each in measured]))
             scores.append(Score(method=row, column=column, seed=seed, value=value, metric=metric))
@@ -287,11 +287,11 @@ def score_free_answers(preset: Preset, texts: Texts) -> dict:
 FEW = 10  # types with fewer questions are not shown
 
 
-def score_by_type(preset: Preset, texts: Texts) -> dict:
-    """Make parts of a record: F1 of one column's texts by the question's type, of types with enough questions."""
+def score_by_type(preset: Preset, answers: AnswersByCell) -> dict:
+    """Make parts of a record: F1 of one column's answers by the question's type, of types with enough questions."""
     f1, sizes = {}, {}
-    for (row, column, seed), scores in score_cells(preset, texts).items():
-        name, _ = texts[row, column, seed]
+    for (row, column, seed), scores in score_cells(preset, answers).items():
+        name, _ = answers[row, column, seed]
         questions = {example.group: example.question for example in question_set(preset.drawn(seed).data, name)}
         for kind, numbers in by_type(questions.values()).items():
             f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)

@@ -11,7 +11,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from helpers.data.examples import Choice, DataError, Domain, Pair, Task
+from helpers.data.examples import Choice, DataError, Domain, Pair, TaskData
 from helpers.data.files import ALL_PARTS, PARTS
 from helpers.data.mini import world
 from helpers.data.mini.world import RELATIONS, STYLES, Relation, Rng, Statement, Table, draw, pick, pools, relations_of
@@ -302,7 +302,7 @@ def load_task(
     valid_size: int = 100,
     test_size: int = 200,
     unlabelled_size: int = 0,
-) -> Task:
+) -> TaskData:
     """Load a task under a ``name``; ``train_size`` 0 stands for its default size. Raises DataError."""
     if source not in TASKS:
         raise DataError(f"{name}: unknown miniature task {source!r}; there are {', '.join(TASKS)}")
@@ -316,7 +316,7 @@ def load_task(
             label = task.labels.index(label) if task.labels else label
             label = None if part == "unlabelled" else label
             parts[part].append(example(world.make_id(name, seed, part, i), *texts, label))
-    return Task(name, kind=task.kind, labels=tuple(task.labels), metrics=tuple(task.metrics), **parts)
+    return TaskData(name, kind=task.kind, labels=tuple(task.labels), metrics=tuple(task.metrics), **parts)
 
 
 def make_distinct(source: str, part: int, seed: int) -> Iterator[tuple]:
