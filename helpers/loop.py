@@ -75,20 +75,20 @@ def fit(
     model.to(device).train()
     optimizer = make_optimizer(model, settings)
     evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}  # the end too
-    done, best, unread = Fitted(), {}, []
+    fitted, best, unread = Fitted(), {}, []
     if checkpoint and (state := load_checkpoint(checkpoint)):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"][0])
         torch.cuda.set_rng_state_all(state["random"][1:])
-        done, best = Fitted(**state["done"]), state["best"]
+        fitted, best = Fitted(**state["done"]), state["best"]
     saved_at = time.perf_counter()
-    begun_at = saved_at - done.seconds
+    begun_at = saved_at - fitted.seconds
 
     # Bars of several workers would overwrite each other. ``disable`` overrides TQDM_DISABLE.
     hidden = parent_process() is not None or "TQDM_DISABLE" in os.environ
     shown = {"desc": label, "leave": False, "mininterval": 1.0, "disable": hidden}
-    for step in tqdm(range(done.steps, steps), initial=done.steps, total=steps, **shown):
+    for step in tqdm(range(fitted.steps, steps), initial=fitted.steps, total=steps, **shown):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
         totals = {}
@@ -99,31 +99,32 @@ def fit(
         nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad()
-        done.steps = step + 1
+        fitted.steps = step + 1
         unread.append(totals)
         is_due = checkpoint and time.perf_counter() - saved_at > 60 * settings.checkpoint_minutes
-        if len(unread) == READ_EVERY or is_due or done.steps in evaluate_at:
-            check_finite(unread, done.steps)
+        if len(unread) == READ_EVERY or is_due or fitted.steps in evaluate_at:
+            check_finite(unread, fitted.steps)
             unread = []
-        if validate and done.steps in evaluate_at:
+        if validate and fitted.steps in evaluate_at:
             score, details = validate(model)
             model.train()
-            done.history.append([done.steps, score, details])
-            if score > done.best_score:
-                done.best_score = score
+            fitted.history.append([fitted.steps, score, details])
+            if score > fitted.best_score:
+                fitted.best_score = score
                 best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        if is_due and done.steps < steps:
-            done.seconds = time.perf_counter() - begun_at
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "best": best, "done": vars(done)}
+        if is_due and fitted.steps < steps:
+            fitted.seconds = time.perf_counter() - begun_at
+            states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            state = {**states, "best": best, "done": vars(fitted)}
             state["random"] = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
             torch.save(state, buffer := io.BytesIO())
             write_whole(checkpoint, buffer.getbuffer())
             saved_at = time.perf_counter()
     if best:
         model.load_state_dict(best)
-    done.seconds = time.perf_counter() - begun_at
+    fitted.seconds = time.perf_counter() - begun_at
     model.eval()
-    return done
+    return fitted
 
 
 @torch.inference_mode()

@@ -29,14 +29,14 @@ class StoredTeacher:
         tokens, passage, question = self.sequences.lengths_W, self.sequences.count_W, self.sequences.first_count_W
         values = {}
         for name, flat in self.of_tokens.items():
-            values[name] = padded(flat, tokens, np.ones_like(tokens), index, (ids.shape[1], 1))[..., 0]
+            values[name] = pad_tables(flat, tokens, np.ones_like(tokens), index, (ids.shape[1], 1))[..., 0]
         for name, flat in self.of_pairs.items():
             shape = max(1, passage[index].max()), max(1, question[index].max())
-            values[name] = padded(flat, passage, question, index, shape)
+            values[name] = pad_tables(flat, passage, question, index, shape)
         return {f"teacher_{name}": upload(value, ids.device) for name, value in values.items()}
 
 
-def padded(flat: Tensor, rows_W: np.ndarray, columns_W: np.ndarray, index: np.ndarray, shape: tuple) -> Tensor:
+def pad_tables(flat: Tensor, rows_W: np.ndarray, columns_W: np.ndarray, index: np.ndarray, shape: tuple) -> Tensor:
     """Return the tables ``index`` of those in ``flat``, row after row, table after table, as B×N×M, padded with 0."""
     sizes = rows_W.astype(np.int64) * columns_W
     starts = np.cumsum(sizes) - sizes

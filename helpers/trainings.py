@@ -55,8 +55,8 @@ class Training(Task):
 
     def work(self) -> dict:
         model = self.initial()
-        done = self.fit(model, self.batches(), self.loss, self.validate)
-        return self.save(model, done, self.config_facts())
+        fitted = self.fit(model, self.batches(), self.loss, self.validate)
+        return self.save(model, fitted, self.config_facts())
 
     def validate(self, model: nn.Module) -> tuple[float, dict]:
         """Average the ``scores`` on validation examples, which select the weights; return them too."""
@@ -68,16 +68,16 @@ class Training(Task):
         files = {"checkpoint": self.folder / CHECKPOINT, "label": self.label}
         return fit(model, batches, loss, self.training, seed=self.seed, validate=validate, **files)
 
-    def save(self, model: nn.Module, done: Fitted, facts: dict) -> dict:
+    def save(self, model: nn.Module, fitted: Fitted, facts: dict) -> dict:
         """Save the trained model in Hugging Face format, with ``facts`` in its configuration; return the result."""
         model.eval().config.update(facts)
         save_encoder(model, load_tokenizer(self.preset.encoder), self.folder / "model")
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return {
-            "best": done.best_score,
-            "validation": done.history,
-            "steps": done.steps,
-            "seconds": done.seconds,
+            "best": fitted.best_score,
+            "validation": fitted.history,
+            "steps": fitted.steps,
+            "seconds": fitted.seconds,
             "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
         }
 

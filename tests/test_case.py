@@ -66,7 +66,7 @@ def test_words_outside_the_window_of_an_answer_have_no_share(readers, monkeypatc
         return starts, ends
 
     monkeypatch.setattr(case, "distributions", distributions)
-    _, words = case.read(preset, pair["before"], example("1", "Who leads Omega ?", "Cora"), no_answer=True)
+    _, words = case.answer_with_words(preset, pair["before"], example("1", "Who leads Omega ?", "Cora"), no_answer=True)
     assert [word for word, _ in words] == WORDS.split()
     assert [share for _, share in words] == [1.0] + [0.0] * (len(words) - 1)
 

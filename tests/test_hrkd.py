@@ -19,7 +19,7 @@ from helpers.models.attention import keep_scores
 from helpers.models.encoders import copy_head, load_encoder, load_tokenizer
 from helpers.models.meta_kd import instance_weights
 from helpers.models.relations import Relations
-from helpers.models.tinybert import Distilled, check_pair, keep_layers, load_student, matched
+from helpers.models.tinybert import Distilled, check_pair, keep_layers, load_student, match_layers
 from helpers.papers import hrkd, ratios, shared
 from helpers.papers.hrkd import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS
 from helpers.presets.load import load
@@ -168,8 +168,8 @@ def test_meta_kd_by_hand():
 
 
 def test_layers_at_even_distance():
-    assert matched(4, 12) == [3, 6, 9, 12] and matched(3, 6) == [2, 4, 6] and matched(3, 3) == [1, 2, 3]
-    assert matched(1, 3) == [3] and matched(2, 3) == [2, 3] and matched(3, 1) == [1, 1, 1]
+    assert match_layers(4, 12) == [3, 6, 9, 12] and match_layers(3, 6) == [2, 4, 6] and match_layers(3, 3) == [1, 2, 3]
+    assert match_layers(1, 3) == [3] and match_layers(2, 3) == [2, 3] and match_layers(3, 1) == [1, 1, 1]
 
 
 def test_relations_are_trained_steer_and_read_projected_levels_where_switches_say_so():
@@ -258,7 +258,7 @@ def test_rows_that_no_claim_compares_can_have_fewer_seeds():
 
 def test_projections_begin_alike_with_relations_and_without():
     preset = smoke(**{"hrkd.reviews_student": "data/mini/student"})
-    learners = [student.learner(student.initial(), 128) for student in (name(preset, PLAIN), name(preset, OURS))]
+    learners = [student.wrap_student(student.initial(), 128) for student in (name(preset, PLAIN), name(preset, OURS))]
     assert len(learners[0].projections) == 2 and learners[0].relations is None is not learners[1].relations
     for one, other in zip(*(learner.projections for learner in learners), strict=True):
         assert torch.equal(one.weight, other.weight)

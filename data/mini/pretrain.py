@@ -26,7 +26,7 @@ from helpers.data.mini import world
 from helpers.loop import Batch, fit, forward, training_device
 from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
-from helpers.models.tinybert import Distilled, matched
+from helpers.models.tinybert import Distilled, match_layers
 from helpers.papers.hrkd import level_distance, score_distance
 from helpers.presets.schema import TrainingSettings
 from helpers.reading import likelihood, weighted_mean
@@ -141,7 +141,7 @@ class Pretrainer(nn.Module):
 def level_losses(output, batch: Batch, progress: float) -> dict[str, Tensor]:
     """Return the losses of hidden states and of attention, summed over the levels."""
     mask_BxL, teacher_H, teacher_A = (batch[name] for name in ("attention_mask", "teacher_levels", "teacher_attention"))
-    layers = matched(len(output.attentions_kept), len(teacher_A))
+    layers = match_layers(len(output.attentions_kept), len(teacher_A))
     hidden = [level_distance(H, teacher_H[m], mask_BxL) for H, m in zip(output.levels, [0, *layers], strict=True)]
     pairs = zip(output.attentions_kept, layers, strict=True)
     attention = [score_distance(A, teacher_A[m - 1], mask_BxL, mask_BxL) for A, m in pairs]

@@ -53,7 +53,7 @@ class Distilled(nn.Module):
         return tuple(project(level) for project, level in zip(self.projections, levels, strict=True))
 
 
-def matched(student_layers: int, teacher_layers: int) -> list[int]:
+def match_layers(student_layers: int, teacher_layers: int) -> list[int]:
     """Return the teacher's layer for each of the student's, both from 1: at even distance, the last with the last
     ("uniform strategy", section 2.1)."""
     return [max(1, round(layer * teacher_layers / student_layers)) for layer in range(1, student_layers + 1)]
@@ -91,6 +91,6 @@ def keep_layers(model: nn.Module, number: int) -> nn.Module:
         kind, choice = model.config.model_type, f"ask for 1 to {layers}, or name a student"
         raise EncoderError(f"cannot take {number} layers of a {kind} with {layers}; {choice}")
     ((parent, name, stack),) = stacks
-    setattr(parent, name, nn.ModuleList([stack[layer - 1] for layer in matched(number, layers)]))
+    setattr(parent, name, nn.ModuleList([stack[layer - 1] for layer in match_layers(number, layers)]))
     model.config.num_hidden_layers = number
     return model

@@ -15,7 +15,7 @@ from helpers.data.sets import question_set
 from helpers.errors import UserError
 from helpers.multitask import examples_for, heads_of, probabilities
 from helpers.notebooks.session import preset_for
-from helpers.papers.case import compare, read
+from helpers.papers.case import answer_with_words, compare
 from helpers.presets.schema import Preset
 from helpers.reading import Reader
 from helpers.results import figures
@@ -60,7 +60,7 @@ def show(models: Models, example: Example | Pair | Choice, attention: bool = Fal
     answers = {}
     for name, (reader, head) in models.items():
         no_answer = any(map(reader.preset.data.may_be_unanswerable, [head] if head else reader.domains))
-        answers[name] = read(reader.preset, reader.load(head), example, no_answer)
+        answers[name] = answer_with_words(reader.preset, reader.load(head), example, no_answer)
     ranked = sorted(answers, key=lambda name: -answers[name][0].probability)
     for name in ranked:
         answer, shares = answers[name]

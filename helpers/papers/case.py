@@ -106,7 +106,7 @@ def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -
     return windows.select(np.array([number])), held[number]
 
 
-def read(
+def answer_with_words(
     preset: Preset, model: nn.Module, example: Example, no_answer: bool
 ) -> tuple[Prediction, list[tuple[str, float]]]:
     """Answer a question; return the words of its passage too, each with the probability that the answer holds it.

@@ -20,7 +20,7 @@ from helpers.models.attention import keep_scores
 from helpers.models.encoders import encoder_fingerprint, load_encoder
 from helpers.models.meta_kd import DomainView, Viewed, instance_weights
 from helpers.models.relations import RandomRatios, Relations
-from helpers.models.tinybert import Distilled, check_pair, load_student, matched
+from helpers.models.tinybert import Distilled, check_pair, load_student, match_layers
 from helpers.papers import shared
 from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.papers.shared import Models
@@ -86,7 +86,8 @@ def distillation_loss(
     real_BxL, domain_B = batch["attention_mask"], batch["domain"]
     mask_BxL = torch.ones_like(real_BxL) if hrkd.padding else real_BxL  # padding is never a key of the attention
     teacher_H, teacher_A = batch["teacher_levels"], batch["teacher_attention"]
-    layers = [0, *matched(len(output.attentions_kept), len(teacher_A))]  # of the teacher, for each level of the student
+    # Of the teacher, for each level of the student
+    layers = [0, *match_layers(len(output.attentions_kept), len(teacher_A))]
     hidden = [level_distance(H, teacher_H[m], mask_BxL) for H, m in zip(output.levels, layers, strict=True)]
     pairs = zip(output.attentions_kept, layers[1:], strict=True)
     attention = [score_distance(A, teacher_A[m - 1], mask_BxL, real_BxL) for A, m in pairs]
@@ -127,10 +128,10 @@ class MetaTeacher(Classifier):
         batches.sequences = batches.sequences.with_labels(weight=np.concatenate([*weights.values()]))
         torch.manual_seed(self.seed)
         model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.domains)))
-        done = self.fit(model, batches, self.loss, lambda model: self.validate(model.classifier))
+        fitted = self.fit(model, batches, self.loss, lambda model: self.validate(model.classifier))
         save_file(model.view.state_dict(), self.folder / "view.safetensors")
         save_file({name: torch.from_numpy(of) for name, of in weights.items()}, self.folder / "weights.safetensors")
-        return self.save(classifier, done, self.config_facts())
+        return self.save(classifier, fitted, self.config_facts())
 
     def text_weights(self) -> dict[str, np.ndarray]:
         """Compute w, how typical each training text is of its class by the pretrained encoder's states, by domain."""
@@ -184,11 +185,11 @@ class Student(SmallClassifier):
 
     def work(self) -> dict:
         learner, batches, loss = self.lesson()
-        done = self.fit(learner, batches, loss, self.validate)
+        fitted = self.fit(learner, batches, loss, self.validate)
         if learner.relations is not None:
             weights = {name: weight for name, weight in learner.state_dict().items() if not name.startswith("student.")}
             save_file(weights, self.folder / "learner.safetensors")
-        return self.save(learner.student, done, self.config_facts())
+        return self.save(learner.student, fitted, self.config_facts())
 
     def lesson(self) -> tuple[Distilled, Batches, Loss]:
         """Return what is trained, its batches with the teacher's outputs, and the loss."""
@@ -206,9 +207,9 @@ class Student(SmallClassifier):
             teacher, fields["view"], arguments = Viewed(teacher, view).eval(), "domain_view", {}
         batches.teachers.append(LiveTeacher(teacher, fields, arguments, self.preset.training.precision))
         loss = partial(distillation_loss, classes=self.classes, domains=len(self.domains), hrkd=hrkd, view=view)
-        return self.learner(self.initial(), width), batches, loss
+        return self.wrap_student(self.initial(), width), batches, loss
 
-    def learner(self, student: nn.Module, width: int) -> Distilled:
+    def wrap_student(self, student: nn.Module, width: int) -> Distilled:
         """Wrap a student with new projections to the teacher's ``width`` and new relations."""
         hrkd, domains, config = self.preset.hrkd, len(self.domains), student.config
         torch.manual_seed(self.seed)  # projections begin alike with relations and without
@@ -221,9 +222,9 @@ class Student(SmallClassifier):
             learner.relations = Relations(levels, domains, read, **sizes, **self.relations)
         return learner
 
-    def restore(self) -> Distilled:
+    def load_distilled(self) -> Distilled:
         """Load the trained student with its projections and relations, in evaluation mode, on the device."""
-        learner = self.learner(self.load(), self.teacher.load().config.hidden_size)
+        learner = self.wrap_student(self.load(), self.teacher.load().config.hidden_size)
         learner.load_state_dict(load_file(self.file("learner.safetensors")), strict=False)
         return learner.to(training_device()).eval()
 

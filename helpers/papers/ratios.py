@@ -29,7 +29,7 @@ def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
     Returns ratios N×V×D, shares N×D×V×V (the last axis: of levels in the graph of a level), and labels N×D.
     """
-    learner = student.restore()
+    learner = student.load_distilled()
     sequences = [student.sequences("test", domain) for domain in student.domains]
     sequences = [texts.select(np.arange(min(map(len, sequences)))) for texts in sequences]
     means_NxVxDxF = np.stack([mean_tokens(learner.student, texts, "fp32") for texts in sequences], axis=2)
