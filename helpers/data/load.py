@@ -13,11 +13,11 @@ from helpers.data.examples import Choice, DataError, Domain, Pair, TaskData
 from helpers.data.files import PART_WORDS, PARTS, find_parts, make_unique
 from helpers.data.mini import tasks as mini_texts
 from helpers.data.mini import world as mini
-from helpers.data.questions import Record, is_narrativeqa, parse_questions, read_questions
+from helpers.data.questions import FileRecord, is_narrativeqa, parse_questions, read_questions
 from helpers.files import fingerprint as hash_texts
 from helpers.presets.schema import DataSettings, Drawn, Preset, TasksSettings, TextsSettings
 
-Records = dict[str, list[Record]]  # by part
+FileRecords = dict[str, list[FileRecord]]  # by part
 
 
 @cache
@@ -122,7 +122,7 @@ def _load_questions(data: DataSettings, name: str) -> Domain:
     return Domain(name, **parts | {"train": _cut(train, data.train_share)}, notes=notes)
 
 
-def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tuple[Records, list[str]]:
+def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tuple[FileRecords, list[str]]:
     if data.source == "files":
         return _read_files(locate(data, source), unanswerable)
     name, configuration, download = downloads.find(data.downloads, source)
@@ -139,7 +139,7 @@ def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tupl
     return records, notes
 
 
-def _read_files(path: Path, unanswerable: bool) -> tuple[Records, list[str]]:
+def _read_files(path: Path, unanswerable: bool) -> tuple[FileRecords, list[str]]:
     records, notes = {}, []
     for part, files in ({"all": [path]} if is_narrativeqa(path) else find_parts(path)).items():
         for file in files:

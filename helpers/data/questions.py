@@ -28,7 +28,7 @@ OTHER = "questions are trained on a detected answer that is not among the answer
 _LETTER = r"[^\W\u2e80-\U0010ffff]"  # of a script with spaces between its words
 
 
-class Record(NamedTuple):
+class FileRecord(NamedTuple):
     """An example, the document that its passage belongs to, and its part where the file names one."""
 
     example: Example
@@ -70,7 +70,7 @@ class Question(Row):
     is_impossible: Annotated[bool, Field(strict=False)] | Literal[""] | None = None  # a table has text
     title: object = None
 
-    def record(self, unanswerable: bool, taken: set[str], notes: Counter[str]) -> Record:
+    def record(self, unanswerable: bool, taken: set[str], notes: Counter[str]) -> FileRecord:
         """Make its example, under an id that is not ``taken``. Count repairs in ``notes``. Raises DataError."""
         texts = [answer if isinstance(answer, str) else answer.text for answer in self.answers]
         if self.detected_answers is not None:
@@ -99,7 +99,7 @@ class Question(Row):
         variant = re.fullmatch(r"(.+?)-(?:high-conf-)?turk\d+", name)  # of an adversarial set
         group = variant[1] if variant else name
         example = Example(name, self.question, self.context, tuple(dict.fromkeys(texts)), span, group)
-        return Record(example, self.title if isinstance(self.title, str) and self.title else self.context)
+        return FileRecord(example, self.title if isinstance(self.title, str) and self.title else self.context)
 
 
 def _locate_each(function: Callable, context: str, pairs: list[tuple], notes: Counter[str]) -> dict[tuple, tuple]:
@@ -152,7 +152,7 @@ def _bare(text: str) -> str:
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
 
 
-def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[Record], list[str]]:
+def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[FileRecord], list[str]]:
     """Read a file of questions, or NarrativeQA's folder: return the records, and notes on repairs. Raises DataError.
 
     Only with ``unanswerable`` may questions have no answer.
@@ -163,12 +163,12 @@ def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[Record]
     return parse_questions(rows, path, unanswerable)
 
 
-def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[Record], list[str]]:
+def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[FileRecord], list[str]]:
     """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows."""
     rows, taken, notes = list(rows), set(), Counter()
     has_ids = any(_id_of(row) not in (None, "") for _, row in rows)
 
-    def parse(_: str, row: dict) -> Record:
+    def parse(_: str, row: dict) -> FileRecord:
         if "answer1" in row:
             return Story.model_validate(row).record(taken, notes)
         if has_ids and _id_of(row) in (None, ""):
@@ -250,12 +250,12 @@ class Story(Row):
     answer2: Text
     summary: Text
 
-    def record(self, taken: set[str], notes: Counter[str]) -> Record:
+    def record(self, taken: set[str], notes: Counter[str]) -> FileRecord:
         answers = self.answer1, self.answer2
         name = make_unique(f"{self.document_id}-{digest(self.question, *answers)[:8]}", taken)
         span = closest_span(self.summary, answers)
         notes[UNPLACED] += span is None
-        return Record(Example(name, self.question, self.summary, answers, span, name), self.document_id, self.set)
+        return FileRecord(Example(name, self.question, self.summary, answers, span, name), self.document_id, self.set)
 
 
 def is_narrativeqa(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from itertools import accumulate, chain
 
 from helpers.data.examples import DataError, Example
 from helpers.data.files import PARTS, digest
-from helpers.data.questions import Record
+from helpers.data.questions import FileRecord
 from helpers.data.texts import Labelled, Parts
 
 TEST_SHARE = 0.2  # of the questions of one file
@@ -15,7 +15,7 @@ JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
 
 
 def split_questions(
-    name: str, parts: dict[str, list[Record]], seed: int, drawn_by: int, valid_size: int
+    name: str, parts: dict[str, list[FileRecord]], seed: int, drawn_by: int, valid_size: int
 ) -> tuple[dict[str, list[Example]], list[str]]:
     """Return all three parts of a domain, without splitting a passage, and notes on what was done. Raises DataError.
 
@@ -46,8 +46,8 @@ def split_questions(
 
 
 def split_by_passage(
-    name: str, records: list[Record], size: float, seed: int, by_document: bool = False
-) -> tuple[list[Record], list[Record]]:
+    name: str, records: list[FileRecord], size: float, seed: int, by_document: bool = False
+) -> tuple[list[FileRecord], list[FileRecord]]:
     """Return at least ``size`` questions in whole passages (or documents), and the rest. Raises DataError.
 
     Passages with variants of one question count as one, as do documents that share a passage.
