@@ -384,12 +384,13 @@ def copies(paper: Any, preset: str) -> dict[str, str]:
 
 
 def contents(judged: Iterable[Judged]) -> dict[str, str]:
-    """Return what the contents call each artefact of a paper: a table's or figure's number, else its title."""
+    """Return what the contents call each artefact of a paper: a table's or figure's number, its subject, or both."""
     labels: dict[str, str] = {}
     for record, _ in judged:
-        number = record.label.split(", ")[-1]
-        is_new = number.startswith(("Table", "Figure")) and number not in labels.values()
-        labels[record.artefact] = number if is_new else record.subject
+        number = table_of(record)
+        if not number.startswith(("Table", "Figure")):
+            number = record.subject
+        labels[record.artefact] = f"{number}: {record.subject}" if number in labels.values() else number
     return labels
 
 
