@@ -45,12 +45,10 @@ def redraw(arguments: argparse.Namespace) -> int:
     from helpers import papers
     from helpers.notebooks import runner
     from helpers.presets.load import load
-    from helpers.results import figures, records, report
+    from helpers.results import figures, report
 
     preset = arguments.preset or "mini"
     place = load(preset).name if preset.endswith(".toml") else preset
-    if not records.read_all(place):
-        raise records.RecordError(f"no records of preset {place!r}; run its notebooks first")
     is_shown = any(place in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ
     for path in figures.redraw(place) + (report.update_readme(papers.ALL) if is_shown else []):
         print(os.path.relpath(path))

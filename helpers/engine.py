@@ -49,7 +49,7 @@ class Schedule:
         self._advance_all()
 
     def ready(self, begun: Collection[str]) -> list[Task]:
-        """List the tasks that are not ``begun`` and need no other that is left."""
+        """List the tasks that are not ``begun`` and need no pending one."""
         free = {key: task for key, task in self.pending.items() if key not in begun}
         return [task for task in free.values() if not any(need.key in self.pending for need in task.needs)]
 
@@ -206,7 +206,7 @@ def workers(settings: EngineSettings) -> Executor:
         from helpers.cluster import Cluster  # imports ray, which takes a second
 
         return Cluster(settings)
-    # A fork server imports torch once for all workers; Windows has only spawn.
+    # A fork server imports torch once for all workers
     context = get_context("forkserver")
     devices = context.Queue()
     for number in range(count_slots(settings)):

@@ -150,11 +150,8 @@ def test_a_task_beside_one_that_always_dies_is_done(step):
 def test_threads_and_processes_follow_settings_and_cores(step, monkeypatch):
     monkeypatch.setattr(engine, "cores", lambda: 8)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert [engine.count_slots(EngineSettings(threads=t, processes=p)) for t, p in ((0, 0), (2, 0), (3, 5))] == [
-        8,
-        4,
-        5,
-    ]
+    settings = [EngineSettings(threads=t, processes=p) for t, p in ((0, 0), (2, 0), (3, 5))]
+    assert [engine.count_slots(each) for each in settings] == [8, 4, 5]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert engine.count_slots(EngineSettings(threads=1)) == 2
     monkeypatch.setattr(torch, "set_num_threads", lambda number: threads.append(number))

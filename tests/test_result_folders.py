@@ -75,7 +75,6 @@ def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(results, mon
     called, file = [], tmp_path / "a+b/mine.toml"
     file.parent.mkdir()
     file.write_text('name = "mine"\nextends = "smoke"\n')
-    monkeypatch.setattr(records, "read_all", lambda preset: [preset])
     monkeypatch.setattr(figures, "redraw", lambda preset: [tmp_path])
     monkeypatch.setattr(runner, "run", lambda names, parameters, force: called.append(parameters) or 0)
     for preset in (str(file), "smoke+seeds=1", "smoke"):

@@ -238,8 +238,7 @@ def make_pairs(
     """Tokenise texts, alone or in pairs, into at most ``max_length`` tokens each.
 
     A missing ``label`` becomes -100, or nan with ``scores``. In a pair that is too long, the longer text is cut first,
-    at its end. Raises DataError where some examples have a second text and others do not, or
-    no room is left for them.
+    at its end. Raises DataError where some examples have a second text and others do not, or no room is left for them.
     """
     is_pair = bool(examples) and examples[0].second is not None
     if mixed := [example.id for example in examples if (example.second is not None) != is_pair]:

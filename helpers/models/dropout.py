@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def quick_dropout(values: Tensor, probability: float) -> Tensor:
-    """Zero each element with ``probability``, to nearest 1/256, and scale the others up."""
+    """Zero each element with ``probability``, to the nearest 1/256, and scale the others up."""
     threshold = min(255, round(256 * probability))
     if threshold == 0:
         return values

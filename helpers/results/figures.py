@@ -95,8 +95,9 @@ def save(record: Record, stored: Iterable[Record] = ()) -> list[Path]:
 
 
 def redraw(preset: str) -> list[Path]:
-    """Draw all records of a preset and return the paths written."""
-    stored = records.read_all(preset)
+    """Draw all records of a preset and return the paths written. Raises RecordError where there are no records."""
+    if not (stored := records.read_all(preset)):
+        raise records.RecordError(f"no records of preset {preset!r}; run its notebooks first")
     return [path for record in stored for path in save(record, stored)]
 
 

@@ -235,10 +235,11 @@ def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     pairs = [(record, verdict) for record, verdicts in judged for verdict in verdicts if not verdict.claim.control]
     differences, selected = set(), []
     for record, verdict in sorted(pairs, key=lambda pair: not pair[1].claim.primary):
-        values = tuple(np.round(verdict.estimate.values, 3))
-        is_new = len(values) < stats.SEEDS or not any(values) or (record.paper_key, values) not in differences
-        selected += [(record, verdict)] * is_new
-        differences.add((record.paper_key, values))
+        values = np.round(verdict.estimate.values, 3)
+        difference = record.paper_key, *values
+        if len(values) < stats.SEEDS or not any(values) or difference not in differences:  # few agree by chance
+            selected.append((record, verdict))
+        differences.add(difference)
     return selected
 
 
@@ -250,10 +251,10 @@ def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Ve
 
 def summarise(paper: Any, judged: Iterable[Judged]) -> list[dict[str, str]]:
     """Return a line per table of a paper's main claims: the claim, the paper's difference, ours, the verdict."""
-    lines = []
-    for record, verdict in (chiefs := main_verdicts(paper, judged)):
+    lines, pairs = [], main_verdicts(paper, judged)
+    for record, verdict in pairs:
         outcome, printed, ours = state(record, verdict)
-        claim = paper.claim + f" ({table_of(record)})" * (len(chiefs) > 1)
+        claim = paper.claim + f" ({table_of(record)})" * (len(pairs) > 1)
         lines.append({"claim": claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome})
     return lines
 
@@ -283,7 +284,7 @@ def link(path: Path) -> str:
 
 
 def update_readme(papers: Sequence[Any]) -> list[Path]:
-    """Write README's findings: headlines, the papers' other claims and rankings of methods in each of WORLDS.
+    """Write README's findings in each of WORLDS: the papers' main and other claims, and rankings of methods.
 
     Returns the paths written, none where there are no records.
     """
@@ -324,18 +325,18 @@ def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Seq
     heads.append(f"notebook ({reports['mini']})")
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper in papers:
-        chiefs = [main_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
-        if not (there := list(chain.from_iterable(chiefs))):
+        by_world = [main_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
+        if not (pairs := list(chain.from_iterable(by_world))):
             continue
         name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
         notebook = next(card.name for card in paper.notebooks if card.plans)
         copy = f"[{notebook}]({link(paths.notebooks('mini') / f'{notebook}.ipynb')})"
         printed: dict[str, str] = {}
-        for record, verdict in there:
+        for record, verdict in pairs:
             printed.setdefault(table_of(record), state(record, verdict)[1] or "none printed")
-        methods, several = {verdict.claim.above for _, verdict in there}, len(printed) > 1
+        methods, several = {verdict.claim.above for _, verdict in pairs}, len(printed) > 1
         reported = "; ".join(f"{table}: " * several + text for table, text in printed.items())
-        cells = ["; ".join(brief(*pair, len(methods) > 1, several) for pair in each) or "not run" for each in chiefs]
+        cells = ["; ".join(brief(*pair, len(methods) > 1, several) for pair in each) or "not run" for each in by_world]
         lines.append(f"| {' | '.join([name, paper.claim, reported, *cells, copy])} |")
     return lines
 
