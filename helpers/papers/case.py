@@ -111,7 +111,7 @@ def answer_with_words(
 ) -> tuple[Prediction, list[tuple[str, float]]]:
     """Answer a question; return the words of its passage too, each with the probability that the answer holds it.
 
-    They come from the window that holds the answer; words outside it have 0.
+    Probabilities are those of an answer in the passage, from the window that holds it; words outside it have 0.
     """
     windows = windows_over(preset, [example])
     (prediction,) = answer(preset, [model], windows, no_answer)
