@@ -39,13 +39,13 @@ soak: $(STAMP)
 jupyter: $(STAMP)
 	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks
 
-# On a machine with a GPU: its tests, benchmarks, and IMM's Table 1 with preset lab.
-#   make gpu DATA=path/to/domains ENCODER=path/to/encoder [TRAIN_SIZE=0] [SEEDS=3]
+# On a machine with a GPU: its tests and benchmarks.
+#   make gpu DATA=path/to/domains ENCODER=path/to/encoder
 gpu: $(STAMP)
 	PYTHON=$(RUN) sh benchmarks/gpu.sh "$(DATA)" "$(ENCODER)"
 
-# What that needs on a machine without a network, in one folder (benchmarks/bundle.py says what it has to have).
-#   make gpu-bundle DATA=path/to/domains ENCODER=path/to/encoder [BUNDLE=path/to/folder]
+# What a machine without a network needs, in one folder (benchmarks/bundle.py says what it has to have).
+#   make gpu-bundle DATA=path/to/data ENCODER=path/to/encoder [BUNDLE=path/to/folder]
 BUNDLE ?= bundle
 gpu-bundle: $(STAMP)
 	$(RUN) benchmarks/bundle.py --data "$(DATA)" --encoder "$(ENCODER)" --out "$(BUNDLE)"

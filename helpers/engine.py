@@ -165,10 +165,13 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
 
 
 def count_slots(settings: EngineSettings) -> int:
-    """Count the tasks that run at once: ``processes``, or one per GPU, or the cores divided by ``threads``."""
-    if settings.kind == "ray" and not settings.processes:
+    """Count the tasks that run at once: HELPERS_PROCESSES, or ``processes``, or one per GPU, or the cores divided by
+    ``threads``."""
+    if number := int(os.environ.get("HELPERS_PROCESSES", 0)) or settings.processes:
+        return number
+    if settings.kind == "ray":
         return workers(settings).room()
-    return settings.processes or torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
+    return torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))
 
 
 def cores() -> int:

@@ -2,12 +2,9 @@
 
 import subprocess
 
-import torch
 from conftest import benchmark
-from safetensors.torch import load_file
 
 from helpers import paths
-from helpers.models.encoders import load_encoder
 
 bundle = benchmark("bundle")
 
@@ -20,26 +17,11 @@ def test_wheels_are_of_what_the_image_lacks():
     assert not bundle.SKIPPED & set(packages) and "jupyter-server" not in packages  # nor what only these need
 
 
-def test_data_are_those_of_preset_lab(tmp_path):
-    for name in ("wikipedia", "policy", "elsewhere", "squad-adversarial"):
-        (tmp_path / "qa" / name).mkdir(parents=True)
-        (tmp_path / "qa" / name / "a.json").write_text("{}")
-    (tmp_path / "qa/squad-adversarial/sample1k-HCVerifyAll.json").write_text("{}")
-    bundle.cut_data(tmp_path / "qa", tmp_path / "data")
-    files = sorted(path.relative_to(tmp_path / "data").as_posix() for path in (tmp_path / "data").rglob("*.json"))
-    assert files == ["policy/a.json", "squad-adversarial/sample1k-HCVerifyAll.json", "wikipedia/a.json"]
+def test_the_project_is_its_last_commit_without_results(tmp_path):
+    def git(*arguments, folder):
+        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
-
-def test_the_encoder_is_in_float16_and_loads(tmp_path):
-    bundle.cut_encoder(paths.ROOT / "data/mini", tmp_path / "encoder")
-    stored = load_file(tmp_path / "encoder/model.safetensors")
-    assert {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()} == {torch.float16}
-    whole, half = (load_encoder(str(folder), seed=0) for folder in (paths.ROOT / "data/mini", tmp_path / "encoder"))
-    for one, other in zip(whole.parameters(), half.parameters(), strict=True):
-        assert torch.allclose(one, other, rtol=1e-3, atol=1e-6)
-
-
-def test_the_set_refuses_words_that_it_does_not_know():
-    command = ["sh", str(paths.ROOT / "benchmarks/gpu.sh"), "data", "encoder", "everything"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2 and "no part everything: give tests, benchmarks or table" in done.stderr
+    bundle.clone_project(tmp_path / "project")
+    assert git("rev-parse", "HEAD", folder=tmp_path / "project") == git("rev-parse", "HEAD", folder=paths.ROOT)
+    assert not git("status", "--porcelain", folder=tmp_path / "project")
+    assert (tmp_path / "project/helpers/loop.py").is_file() and not (tmp_path / "project/results").exists()

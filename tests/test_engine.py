@@ -154,6 +154,9 @@ def test_threads_and_processes_follow_settings_and_cores(step, monkeypatch):
     assert [engine.count_slots(each) for each in settings] == [8, 4, 5]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert engine.count_slots(EngineSettings(threads=1)) == 2
+    monkeypatch.setenv("HELPERS_PROCESSES", "6")
+    assert [engine.count_slots(each) for each in settings] == [6, 6, 6]
+    monkeypatch.delenv("HELPERS_PROCESSES")
     monkeypatch.setattr(torch, "set_num_threads", lambda number: threads.append(number))
     threads = []
     engine.submit(EngineSettings(threads=0), step("a"), 1)
