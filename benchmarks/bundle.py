@@ -89,8 +89,9 @@ def pack(folder: Path, name: str, into: Path) -> None:
 
 def clone_project(folder: Path) -> None:
     """Clone the last commit alone, so that records there name it, and without results."""
-    serve = "git -c uploadpack.allowFilter=true upload-pack"
+    serve = "git -c uploadpack.allowFilter=true -c uploadpack.allowAnySHA1InWant=true upload-pack"
     partial = ["--depth=1", "--filter=blob:none", "--no-checkout", f"--upload-pack={serve}"]
+    partial += [f"--config=remote.origin.uploadpack={serve}"]  # for the files, which the checkout fetches
     subprocess.run(["git", "clone", "--quiet", *partial, f"file://{ROOT}", folder], check=True)
     for command in (["sparse-checkout", "set", "--no-cone", "/*", "!/results"], ["checkout", "--quiet"]):
         subprocess.run(["git", *command], cwd=folder, check=True)
