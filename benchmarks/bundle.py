@@ -43,6 +43,7 @@ out=${OUT:-$here/out}
 if [ ! -d "$work/site" ]; then
     mkdir -p "$work"
     for part in "$here"/*.tar.xz; do tar xJf "$part" -C "$work"; done
+    git -C "$work/project" reset --quiet --hard
     python3 -m pip install -q --no-index --no-deps --no-compile --target "$work/site" "$here"/wheels/*.whl
 fi
 mkdir -p "$out" "$work/results"
@@ -81,9 +82,9 @@ def fetch_wheels(packages: dict[str, str], folder: Path) -> None:
     subprocess.run([*command, "--python-version=3.12", *platforms, f"--dest={folder}", *pins], check=True)
 
 
-def pack(folder: Path, name: str, into: Path) -> None:
+def pack(folder: Path, name: str, target: Path) -> None:
     """Write a folder as a compressed archive, in which it has this name."""
-    with tarfile.open(into / f"{name}.tar.xz", "w:xz") as archive:
+    with tarfile.open(target, "w:xz") as archive:
         archive.add(folder, name)
 
 
@@ -109,9 +110,10 @@ def main() -> None:
     options.out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as temporary:
         clone_project(Path(temporary) / "project")
-        pack(Path(temporary) / "project", "project", options.out)
+        pack(Path(temporary) / "project/.git", "project/.git", options.out / "project.tar.xz")
     for folder in (options.data, options.encoder):
-        pack(folder, folder.resolve().name, options.out)
+        name = folder.resolve().name
+        pack(folder, name, options.out / f"{name}.tar.xz")
     fetch_wheels(lacking(), options.out / "wheels")
     (options.out / "run.sh").write_text(RUN)
     (options.out / "run.sh").chmod(0o755)
