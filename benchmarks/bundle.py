@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[1]
 PYTHON = {"python_version": "3.12", "python_full_version": "3.12.0"}
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (39, 35, 34, 31, 28, 27, 24, 17, 12, 5)]
 PLATFORMS += ["manylinux2014_x86_64", "manylinux1_x86_64"]
-# JupyterLab, widgets and completion are for a person, debuggers for bugs, rouge-score for free answers
-SKIPPED = {"jupyterlab", "ipywidgets", "jedi", "debugpy", "rouge-score"}
+# JupyterLab and completion are for a person, debuggers for bugs, rouge-score for free answers
+SKIPPED = {"jupyterlab", "jedi", "debugpy", "rouge-score"}
 BESIDE = ["ipykernel"]  # which JupyterLab brings along otherwise
 RUN = """#!/bin/sh
 # Unpack what lies beside this file into $WORK unless it is there, run the command given in the project's folder, and
@@ -47,7 +47,8 @@ if [ ! -d "$work/site" ]; then
     python3 -m pip install -q --no-index --no-deps --no-compile --target "$work/site" "$here"/wheels/*.whl
 fi
 mkdir -p "$out" "$work/results"
-export PYTHONPATH="$work/project:$work/site" HELPERS_RESULTS="$work/results" HF_HUB_OFFLINE=1
+export PYTHONPATH="$work/project:$work/site" JUPYTER_PATH="$work/site/share/jupyter" HELPERS_RESULTS="$work/results"
+export HF_HUB_OFFLINE=1
 cd "$work/project"
 status=0
 "$@" >"$out/log.txt" 2>&1 || status=$?

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What only a GPU can show, in a few minutes: tests, and two benchmarks.
+# What only a GPU can show, in some minutes: tests, every notebook on preset smoke, and two benchmarks.
 #
 #   benchmarks/gpu.sh DATA ENCODER
 #
@@ -11,5 +11,6 @@ python=${PYTHON:-python3}
 root=$(cd "$(dirname "$0")/.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 "$python" -m pytest -rs -m gpu "$root/tests/test_gpu.py"
+HELPERS_RESULTS=$(mktemp -d) "$python" -m helpers run --preset smoke
 "$python" "$root/benchmarks/gpu.py" --data "$data/wikipedia" --encoder "$encoder"
 "$python" "$root/benchmarks/training.py" --data "$data/wikipedia" --encoder "$encoder" --windows 1600
