@@ -51,7 +51,7 @@ gpu-bundle: $(STAMP)
 	$(RUN) benchmarks/bundle.py --data "$(DATA)" --encoder "$(ENCODER)" --out "$(BUNDLE)"
 
 figures: $(STAMP)
-	for preset in mini study lab; do \
+	for preset in mini study lab lab-large; do \
 		$(RUN) -m helpers figures --preset $$preset || exit 1; \
 	done
 

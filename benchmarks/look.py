@@ -3,6 +3,7 @@
 With ``--readme`` the output is also written into README.md.
 """
 
+import re
 import sys
 import textwrap
 
@@ -42,7 +43,10 @@ def look(preset):
     same = [domain for domain in DOMAINS if before[domain][0].key == after[domain][0].key]
     lines += ["", f"Validation keeps the old reader of {', '.join(same) or 'no domain'}."]
     lines += [f"{better} answers are better, {worse} worse. The largest gain:"]
-    lines += ["", *textwrap.wrap(f"Passage ({domain}): {example.context}", 100), f"Question: {example.question}"]
+    # Of the passage only the sentences with an answer
+    shown = [part for part in re.split(r"(?<=[.?!])\s+", example.context) if old in part or new in part]
+    passage = f"Passage ({domain}): ... {' ... '.join(shown)}"
+    lines += ["", *textwrap.wrap(passage, 100), f"Question: {example.question}"]
     return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]
 
 

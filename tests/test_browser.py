@@ -36,7 +36,7 @@ def browser():
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("preset", ["mini", "study", "lab"])
+@pytest.mark.parametrize("preset", ["mini", "study", "lab", "lab-large"])
 def test_the_report_fits_its_window_and_its_links_lead_somewhere(browser, preset, width, scheme):
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
     page.goto(paths.report(preset).as_uri())

@@ -204,8 +204,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert f"\nMiniature world, [F1]({link}), 1 seed: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
     others = "0 supported, 1 refuted, 3 undecided", "0 supported, 1 refuted, 1 undecided"
     assert "\nOther claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
-    refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds); A beats B, -5.0 ± 1.2 F1 (paper -9.5)."
-    assert f"\nRefuted, miniature world: {refuted}\n" in after
+    refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds)."  # the other is a main claim
+    assert f"\nAlso refuted, miniature world: {refuted}\n" in after
     lab = "+5.0 ± 1.2 F1: supported*"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")
@@ -214,7 +214,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
 
 def test_the_readme_has_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
     results.mkdir()
-    for name in ("study", "mini", "lab"):
+    for name in ("study", "mini", "lab-large", "lab"):
         (results / name).symlink_to(paths.ROOT / "results" / name)
     _, after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
     assert after == README.read_text(encoding="utf-8"), "write it anew: python -m helpers figures"

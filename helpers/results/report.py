@@ -33,7 +33,10 @@ UNITS = {"accuracy": "points", "score": "points"}  # of differences
 SHARES = {0.5: "half"}
 SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
-WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab",)}  # what presets run on, more seeds first
+WORLDS = {  # what presets run on; the first that has an artefact counts
+    "miniature world": ("study", "mini"),  # more seeds
+    "public corpora": ("lab-large", "lab"),  # more questions, and IMM's three rounds
+}
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
     "news": "NewsQA",
@@ -301,8 +304,9 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     if any(others.values()):
         lines += ["", f"Other claims, {tally_worlds(others)}."]
     for world, each in pairs.items():
-        if refuted := [pair for pair in each if pair[1].outcome == stats.REFUTED]:
-            lines += ["", f"Refuted, {world}: {'; '.join(f'{v.claim.text}, {compare(r, v)}' for r, v in refuted)}."]
+        shown = [pair for paper in papers for pair in main_verdicts(paper, worlds[world][paper.key])]
+        if refuted := [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]:
+            lines += ["", f"Also refuted, {world}: {'; '.join(f'{v.claim.text}, {compare(r, v)}' for r, v in refuted)}."]
     for world, judged in worlds.items():
         stored = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
@@ -320,9 +324,11 @@ def judge_first(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list
 
 def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
     """Return a Markdown table: each paper's main claim, the paper's difference, and ours in each of the worlds."""
-    reports = {name: f"[`{name}`]({link(paths.report(name))})" for presets in WORLDS.values() for name in presets}
-    heads = ["paper", "its claim", "the paper", *(f"{world} ({reports[WORLDS[world][0]]})" for world in worlds)]
-    heads.append(f"notebook ({reports['mini']})")
+    reports = {
+        world: ", ".join(f"[`{name}`]({link(paths.report(name))})" for name in WORLDS[world] if any(records.read_all(name)))
+        for world in worlds
+    }
+    heads = ["paper", "its claim", "the paper", *(f"{world} ({linked})" for world, linked in reports.items()), "notebook"]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper in papers:
         by_world = [main_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
