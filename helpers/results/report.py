@@ -305,8 +305,9 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         lines += ["", f"Other claims, {tally_worlds(others)}."]
     for world, each in pairs.items():
         shown = [pair for paper in papers for pair in main_verdicts(paper, worlds[world][paper.key])]
-        if refuted := [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]:
-            lines += ["", f"Also refuted, {world}: {'; '.join(f'{v.claim.text}, {compare(r, v)}' for r, v in refuted)}."]
+        refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
+        if texts := [f"{verdict.claim.text}, {compare(record, verdict)}" for record, verdict in refuted]:
+            lines += ["", f"Also refuted, {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
         stored = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
@@ -324,11 +325,11 @@ def judge_first(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list
 
 def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
     """Return a Markdown table: each paper's main claim, the paper's difference, and ours in each of the worlds."""
-    reports = {
-        world: ", ".join(f"[`{name}`]({link(paths.report(name))})" for name in WORLDS[world] if any(records.read_all(name)))
-        for world in worlds
-    }
-    heads = ["paper", "its claim", "the paper", *(f"{world} ({linked})" for world, linked in reports.items()), "notebook"]
+    heads = ["paper", "its claim", "the paper"]
+    for world in worlds:
+        reports = {name: paths.report(name) for name in WORLDS[world] if records.read_all(name)}
+        heads.append(f"{world} ({', '.join(f'[`{name}`]({link(file)})' for name, file in reports.items())})")
+    heads.append("notebook")
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper in papers:
         by_world = [main_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
