@@ -185,7 +185,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert update(monkeypatch, tmp_path, text) == ([], text)  # without records
     ranked = record(
         "imm/your_domains",
-        [(method, c, 0, f1) for method, f1 in {"A": 60.04, "B": 70, "C": 65, "D": 61}.items() for c in "xy"],
+        [(method, c, 0, f1) for method, f1 in {"A": 60.04, "B": 70, "C": 65, "D": 61, "E": 60.5}.items() for c in "xy"],
         title="Your domains: F1",
         baselines=["A"],
     )
@@ -201,7 +201,9 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert f"\nMiniature world, [F1]({link}), 1 seed: B 70.0, C 65.0, D 61.0, A 60.0.\n" in after
+    assert (
+        f"\nMiniature world, [F1]({link}), best 4 of 5: B 70.0, C 65.0, D 61.0, E 60.5; A 60.0.\n" in after
+    )
     others = "0 supported, 1 refuted, 3 undecided", "0 supported, 1 refuted, 1 undecided"
     assert "\nOther claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
     refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds)."  # the other is a main claim

@@ -174,7 +174,8 @@ class Session:
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
-            parts["notes"] = [*parts.get("notes", []), *label_notes(self.preset.drawn(min(seeds, default=0)))]
+            labels = label_notes(self.preset.drawn(min(seeds, default=0)))
+            parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *labels]))
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)

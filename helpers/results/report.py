@@ -49,6 +49,7 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "kitchen": "Kitchen",
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
+RANKED = 4  # methods that README ranks
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
@@ -268,12 +269,14 @@ def table_of(record: Record) -> str:
 
 
 def rank(record: Record) -> str:
-    """Return a line with the methods of a table and their means over its columns, best first."""
+    """Return a line with a table's best methods by their means over its columns, and its baseline."""
     means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
-    best = sorted(means, key=means.get, reverse=True)
-    ranked = ", ".join(f"{row} {means[row]:.{stats.decimals(record)}f}" for row in best)
+    best = sorted(means, key=means.get, reverse=True)[:RANKED]
+    rows, baselines = (
+        [f"{row} {means[row]:.{stats.decimals(record)}f}" for row in of] for of in (best, record.baselines)
+    )
     text = f"[{record.subject}]({link(paths.report(record.preset))}#{anchor(record.artefact)})"
-    return f"{text}, {len(record.seeds)} seed{'s' * (len(record.seeds) > 1)}: {ranked}."
+    return "; ".join([f"{text}, best {len(best)} of {len(means)}: {', '.join(rows)}", *baselines]) + "."
 
 
 def anchor(artefact: str) -> str:
