@@ -268,7 +268,7 @@ CARD = Paper(
     key="mtdnn_kd",
     title="Liu et al. 2019: MT-DNN with knowledge distillation",
     reference="https://arxiv.org/abs/1904.09482",
-    claim="A model of many tasks learns more from ensembles than from labels alone",
+    claim="A model of many tasks learns more from ensembles than from labels",
     headlines=("table2",),
     artefacts=(
         Artefact("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),

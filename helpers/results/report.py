@@ -8,6 +8,7 @@ import base64
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -33,10 +34,7 @@ UNITS = {"accuracy": "points", "score": "points"}  # of differences
 SHARES = {0.5: "half"}
 SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
-WORLDS = {  # what presets run on; the first that has an artefact counts
-    "miniature world": ("study", "mini"),  # more seeds
-    "public corpora": ("lab-large", "lab"),  # more questions, and IMM's three rounds
-}
+WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
     "news": "NewsQA",
@@ -220,7 +218,11 @@ def export(preset: str, executed_notebook: Path) -> Path:
     # The basic template has no scripts or fonts from elsewhere, so that the page reads the same without a network.
     exporter = HTMLExporter(template_name="basic", exclude_input=True, embed_images=True)
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = exporter.exclude_anchor_links = True
-    body, path = exporter.from_notebook_node(notebook)[0], paths.report(preset)
+    shown, path = deepcopy(notebook), paths.report(preset)
+    for cell in [cell for cell in shown.cells if "outputs" in cell]:
+        # What is printed is about this machine, not that of the records
+        cell.outputs = [output for output in cell.outputs if output.output_type != "stream"]
+    body, _ = exporter.from_notebook_node(shown)
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     head += f"<title>Reading distillation, preset {preset}</title>"
     write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n')
@@ -240,7 +242,7 @@ def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     differences, selected = set(), []
     for record, verdict in sorted(pairs, key=lambda pair: not pair[1].claim.primary):
         values = np.round(verdict.estimate.values, 3)
-        difference = record.paper_key, *values
+        difference = record.preset, record.paper_key, *values
         if len(values) < stats.SEEDS or not any(values) or difference not in differences:  # few agree by chance
             selected.append((record, verdict))
         differences.add(difference)
@@ -294,7 +296,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
 
     Returns the paths written, none where there are no records.
     """
-    worlds = {world: judge_first(presets, papers) for world, presets in WORLDS.items()}
+    worlds = {world: judge_world(presets, papers) for world, presets in WORLDS.items()}
     pairs = {
         world: [pair for each in judged.values() for pair in paper_verdicts(each)] for world, judged in worlds.items()
     }
@@ -302,7 +304,8 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         return []
     chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
     others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
-    lines = [f"**Found.** Main claims, {tally_worlds(chief)}:", "", *tabulate_main_claims(worlds, papers)]
+    lines = [f"**Found.** Main claims of all tables, {tally_worlds(chief)}. The first:", ""]
+    lines += tabulate_main_claims(worlds, papers)
     lines += ["", "±: 95 % interval; *: excludes the paper's difference. Verdicts: 5 %, after Holm's correction."]
     if any(others.values()):
         lines += ["", f"Other claims, {tally_worlds(others)}."]
@@ -320,15 +323,22 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     return [README]
 
 
-def judge_first(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list[Judged]]:
-    """Judge each paper's records, every artefact of the first of ``presets`` that has it."""
-    stored = {record.artefact: record for name in reversed(presets) for record in records.read_all(name)}
-    return {paper.key: judge_all(select(stored.values(), paper)) for paper in papers}
+def judge_world(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list[Judged]]:
+    """Judge each paper's records, those of each preset apart; a preset's first seed only fills in what it lacks."""
+    groups: dict[str, dict[str, Record]] = {}
+    for preset in presets:
+        group = groups.setdefault(FIRST_SEED_OF.get(preset, preset), {})
+        for record in records.read_all(preset):
+            group.setdefault(record.artefact, record)
+    return {
+        paper.key: [pair for group in groups.values() for pair in judge_all(select(group.values(), paper))]
+        for paper in papers
+    }
 
 
 def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
     """Return a Markdown table: each paper's main claim, the paper's difference, and ours in each of the worlds."""
-    heads = ["paper", "its claim", "the paper"]
+    heads = ["paper", "claim", "the paper"]
     for world in worlds:
         reports = {name: paths.report(name) for name in WORLDS[world] if records.read_all(name)}
         heads.append(f"{world} ({', '.join(f'[`{name}`]({link(file)})' for name, file in reports.items())})")
@@ -346,7 +356,14 @@ def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Seq
             printed.setdefault(table_of(record), state(record, verdict)[1] or "none printed")
         methods, several = {verdict.claim.above for _, verdict in pairs}, len(printed) > 1
         reported = "; ".join(f"{table}: " * several + text for table, text in printed.items())
-        cells = ["; ".join(brief(*pair, len(methods) > 1, several) for pair in each) or "not run" for each in by_world]
+        cells = []
+        for each in by_world:
+            presets = {record.preset for record, _ in each}
+            texts = [
+                f"{record.preset}: " * (len(presets) > 1) + brief(record, verdict, len(methods) > 1, several)
+                for record, verdict in each
+            ]
+            cells.append("; ".join(texts) or "not run")
         lines.append(f"| {' | '.join([name, paper.claim, reported, *cells, copy])} |")
     return lines
 
