@@ -207,7 +207,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     others = "0 supported, 1 refuted, 3 undecided", "0 supported, 1 refuted, 1 undecided"
     assert "\nOther claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
     refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds)."  # the other is a main claim
-    assert f"\nAlso refuted, miniature world: {refuted}\n" in after
+    assert f"\nRefuted, miniature world: {refuted}\n" in after
     lab = "+5.0 ± 1.2 F1: supported*"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")

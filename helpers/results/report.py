@@ -313,7 +313,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         shown = [pair for paper in papers for pair in main_verdicts(paper, worlds[world][paper.key])]
         refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
         if texts := [f"{verdict.claim.text}, {compare(record, verdict)}" for record, verdict in refuted]:
-            lines += ["", f"Also refuted, {world}: {'; '.join(texts)}."]
+            lines += ["", f"Refuted, {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
         stored = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
