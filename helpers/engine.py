@@ -167,7 +167,7 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
 def count_slots(settings: EngineSettings) -> int:
     """Count the tasks that run at once: HELPERS_PROCESSES, or ``processes``, or one per GPU, or the cores divided by
     ``threads``."""
-    if number := int(os.environ.get("HELPERS_PROCESSES", 0)) or settings.processes:
+    if number := int(os.environ.get("HELPERS_PROCESSES") or 0) or settings.processes:
         return number
     if settings.kind == "ray":
         return workers(settings).room()

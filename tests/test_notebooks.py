@@ -99,6 +99,7 @@ def test_figures_and_report_are_redrawn_from_the_records(smoke, tmp_path, monkey
     records.write(record.model_copy(update=changes))
     assert "A table that was changed" not in report.read_text()
     assert cli.main(["figures", "--preset", "smoke"]) == 0
+    assert "preset smoke on" not in report.read_text()  # what the notebook printed of this machine
     assert "A table that was changed" in report.read_text() and path.with_suffix(".png").read_bytes() != drawn
 
 

@@ -106,10 +106,10 @@ def test_executed_copies_name_no_folder_of_one_machine():
     assert len(copies) > 15 and not [path.name for path in copies if re.search("/tmp/|/home/|/work/", path.read_text())]
 
 
-@pytest.mark.parametrize("preset", ["mini", "study", "lab"])
+@pytest.mark.parametrize("preset", ["mini", "study", "lab", "lab-large"])
 def test_every_figure_of_the_records_is_there(preset):
     stored = records.read_all(preset)
-    expected = {"a2d/table1"} if preset == "lab" else {"imm/table1", "imm/table3"}
+    expected = {"lab": {"a2d/table1"}, "lab-large": {"imm/table1"}}.get(preset, {"imm/table1", "imm/table3"})
     if preset == "mini":
         expected |= {"corpora/overview", *(f"imm/{name}" for name in ("similarity", "figure3", "table2"))}
     assert {record.artefact for record in stored} >= expected

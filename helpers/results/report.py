@@ -296,7 +296,10 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
 
     Returns the paths written, none where there are no records.
     """
-    worlds = {world: judge_world(presets, papers) for world, presets in WORLDS.items()}
+    stored = {
+        world: {name: read for name in presets if (read := records.read_all(name))} for world, presets in WORLDS.items()
+    }
+    worlds = {world: judge_world(by_preset, papers) for world, by_preset in stored.items()}
     pairs = {
         world: [pair for each in judged.values() for pair in paper_verdicts(each)] for world, judged in worlds.items()
     }
@@ -304,31 +307,32 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
         return []
     chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
     others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
+    main = {world: [main_verdicts(paper, judged[paper.key]) for paper in papers] for world, judged in worlds.items()}
     lines = [f"**Found.** Main claims of all tables, {tally_worlds(chief)}. The first:", ""]
-    lines += tabulate_main_claims(worlds, papers)
+    lines += tabulate_main_claims(main, stored, papers)
     lines += ["", "±: 95 % interval; *: excludes the paper's difference. Verdicts: 5 %, after Holm's correction."]
     if any(others.values()):
         lines += ["", f"Other claims, {tally_worlds(others)}."]
     for world, each in pairs.items():
-        shown = [pair for paper in papers for pair in main_verdicts(paper, worlds[world][paper.key])]
+        shown = [*chain.from_iterable(main[world])]
         refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
         if texts := [f"{verdict.claim.text}, {compare(record, verdict)}" for record, verdict in refuted]:
             lines += ["", f"Refuted, {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
-        stored = {record.artefact: record for each in judged.values() for record, _ in each}
+        tables = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
-        if ranking := next((stored[name] for name in names if name in stored), None):
+        if ranking := next((tables[name] for name in names if name in tables), None):
             lines += ["", f"{world.capitalize()}, {rank(ranking)}"]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
 
-def judge_world(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list[Judged]]:
+def judge_world(stored: dict[str, list[Record]], papers: Sequence[Any]) -> dict[str, list[Judged]]:
     """Judge each paper's records, those of each preset apart; a preset's first seed only fills in what it lacks."""
     groups: dict[str, dict[str, Record]] = {}
-    for preset in presets:
+    for preset, of_preset in stored.items():
         group = groups.setdefault(FIRST_SEED_OF.get(preset, preset), {})
-        for record in records.read_all(preset):
+        for record in of_preset:
             group.setdefault(record.artefact, record)
     return {
         paper.key: [pair for group in groups.values() for pair in judge_all(select(group.values(), paper))]
@@ -336,16 +340,16 @@ def judge_world(presets: Sequence[str], papers: Sequence[Any]) -> dict[str, list
     }
 
 
-def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Sequence[Any]) -> list[str]:
-    """Return a Markdown table: each paper's main claim, the paper's difference, and ours in each of the worlds."""
+def tabulate_main_claims(
+    main: dict[str, list[list[tuple[Record, Verdict]]]], presets: dict[str, Iterable[str]], papers: Sequence[Any]
+) -> list[str]:
+    """Return a Markdown table: each paper's main claim, its difference, and ours by ``main`` in each of the worlds."""
     heads = ["paper", "claim", "the paper"]
-    for world in worlds:
-        reports = {name: paths.report(name) for name in WORLDS[world] if records.read_all(name)}
-        heads.append(f"{world} ({', '.join(f'[`{name}`]({link(file)})' for name, file in reports.items())})")
+    for world, names in presets.items():
+        heads.append(f"{world} ({', '.join(f'[`{name}`]({link(paths.report(name))})' for name in names)})")
     heads.append("notebook")
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for paper in papers:
-        by_world = [main_verdicts(paper, judged[paper.key]) for judged in worlds.values()]
+    for paper, *by_world in zip(papers, *main.values(), strict=True):
         if not (pairs := list(chain.from_iterable(by_world))):
             continue
         name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
@@ -358,9 +362,9 @@ def tabulate_main_claims(worlds: dict[str, dict[str, list[Judged]]], papers: Seq
         reported = "; ".join(f"{table}: " * several + text for table, text in printed.items())
         cells = []
         for each in by_world:
-            presets = {record.preset for record, _ in each}
+            is_mixed = len({record.preset for record, _ in each}) > 1
             texts = [
-                f"{record.preset}: " * (len(presets) > 1) + brief(record, verdict, len(methods) > 1, several)
+                f"{record.preset}: " * is_mixed + brief(record, verdict, len(methods) > 1, several)
                 for record, verdict in each
             ]
             cells.append("; ".join(texts) or "not run")
