@@ -203,11 +203,11 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert f"\nMiniature world, [F1]({link}), best 4 of 5: B 70.0, C 65.0, D 61.0, E 60.5; A 60.0.\n" in after
+    assert f"\nMiniature world, [F1]({link}), best 3 of 5: B 70.0, C 65.0, D 61.0; A 60.0.\n" in after
     others = "0 supported, 1 refuted, 3 undecided", "0 supported, 1 refuted, 1 undecided"
     assert "\nOther claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
     refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds)."  # the other is a main claim
-    assert f"\nRefuted, miniature world: {refuted}\n" in after
+    assert f"\nRefuted printed differences, miniature world: {refuted}\n" in after
     lab = "+5.0 ± 1.2 F1: supported*"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")

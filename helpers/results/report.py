@@ -47,7 +47,7 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "kitchen": "Kitchen",
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
-RANKED = 4  # methods that README ranks
+RANKED = 3  # methods that README ranks
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
@@ -310,14 +310,18 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     main = {world: [main_verdicts(paper, judged[paper.key]) for paper in papers] for world, judged in worlds.items()}
     lines = [f"**Found.** Main claims of all tables, {tally_worlds(chief)}. The first:", ""]
     lines += tabulate_main_claims(main, stored, papers)
-    lines += ["", "±: 95 % interval; *: excludes the paper's difference. Verdicts: 5 %, after Holm's correction."]
+    lines += ["", "±: 95 % interval; *: excludes the paper's difference."]
     if any(others.values()):
         lines += ["", f"Other claims, {tally_worlds(others)}."]
     for world, each in pairs.items():
         shown = [*chain.from_iterable(main[world])]
-        refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
-        if texts := [f"{verdict.claim.text}, {compare(record, verdict)}" for record, verdict in refuted]:
-            lines += ["", f"Refuted, {world}: {'; '.join(texts)}."]
+        texts = []
+        for record, verdict in each:
+            _, printed, ours = state(record, verdict, short=True)
+            if printed and verdict.outcome == stats.REFUTED and (record, verdict) not in shown:
+                texts.append(f"{verdict.claim.text}, {ours} (paper {printed})")
+        if texts:
+            lines += ["", f"Refuted printed differences, {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
         tables = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
@@ -377,12 +381,6 @@ def brief(record: Record, verdict: Verdict, name_method: bool, name_table: bool)
     outcome, _, ours = state(record, verdict, short=True)
     before = f"{verdict.claim.above}: " * name_method + f"{table_of(record)}: " * name_table
     return f"{before}{ours}: {outcome.lower()}"
-
-
-def compare(record: Record, verdict: Verdict) -> str:
-    """Return our difference, and the paper's if it prints one."""
-    _, printed, ours = state(record, verdict, short=True)
-    return ours + f" (paper {printed})" * bool(printed)
 
 
 def write_into_readme(begin: str, text: str, end: str) -> None:
