@@ -196,9 +196,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
     counts = "1 supported, 1 refuted, 1 undecided", "1 supported, 0 refuted, 0 undecided"
-    expected = "**Found.** Main claims of all tables, miniature world: {}; public corpora: {}. The first:".format(
-        *counts
-    )
+    tallies = "miniature world: {}; public corpora: {}".format(*counts)
+    expected = f"**Found.** Main claims of all tables, {tallies}. Each paper's first:"
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if "(IMM)" in line)  # study's: the first preset's
@@ -207,7 +206,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     others = "0 supported, 1 refuted, 3 undecided", "0 supported, 1 refuted, 1 undecided"
     assert "\nOther claims, miniature world: {}; public corpora: {}.\n".format(*others) in after
     refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds)."  # the other is a main claim
-    assert f"\nRefuted printed differences, miniature world: {refuted}\n" in after
+    assert f"\nPrinted by the papers, refuted in the miniature world: {refuted}\n" in after
     lab = "+5.0 ± 1.2 F1: supported*"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")

@@ -308,7 +308,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
     others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
     main = {world: [main_verdicts(paper, judged[paper.key]) for paper in papers] for world, judged in worlds.items()}
-    lines = [f"**Found.** Main claims of all tables, {tally_worlds(chief)}. The first:", ""]
+    lines = [f"**Found.** Main claims of all tables, {tally_worlds(chief)}. Each paper's first:", ""]
     lines += tabulate_main_claims(main, stored, papers)
     lines += ["", "±: 95 % interval; *: excludes the paper's difference."]
     if any(others.values()):
@@ -321,7 +321,7 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
             if printed and verdict.outcome == stats.REFUTED and (record, verdict) not in shown:
                 texts.append(f"{verdict.claim.text}, {ours} (paper {printed})")
         if texts:
-            lines += ["", f"Refuted printed differences, {world}: {'; '.join(texts)}."]
+            lines += ["", f"Printed by the papers, refuted in the {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
         tables = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
