@@ -6,6 +6,7 @@ reference, the meanings of its methods, and artefacts in reading order.
 
 import base64
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -305,23 +306,16 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     }
     if not any(pairs.values()):
         return []
-    chief = {world: [pair for pair in each if pair[1].claim.primary] for world, each in pairs.items()}
-    others = {world: [pair for pair in each if not pair[1].claim.primary] for world, each in pairs.items()}
     main = {world: [main_verdicts(paper, judged[paper.key]) for paper in papers] for world, judged in worlds.items()}
-    lines = [f"**Found.** Main claims of all tables, {tally_worlds(chief)}. Each paper's first:", ""]
+    tallies = "; ".join(f"{world}: {tally(each)}" for world, each in pairs.items() if each)
+    lines = [f"**Found.** Claims of all tables, {tallies}. Each paper's main claim:", ""]
     lines += tabulate_main_claims(main, stored, papers)
     lines += ["", "±: 95 % interval; *: excludes the paper's difference."]
-    if any(others.values()):
-        lines += ["", f"Other claims, {tally_worlds(others)}."]
     for world, each in pairs.items():
         shown = [*chain.from_iterable(main[world])]
-        texts = []
-        for record, verdict in each:
-            _, printed, ours = state(record, verdict, short=True)
-            if printed and verdict.outcome == stats.REFUTED and (record, verdict) not in shown:
-                texts.append(f"{verdict.claim.text}, {ours} (paper {printed})")
-        if texts:
-            lines += ["", f"Printed by the papers, refuted in the {world}: {'; '.join(texts)}."]
+        refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
+        if texts := [f"{verdict.claim.text}, {compare(record, verdict)}" for record, verdict in refuted]:
+            lines += ["", f"Also refuted, {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
         tables = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
@@ -356,31 +350,34 @@ def tabulate_main_claims(
     for paper, *by_world in zip(papers, *main.values(), strict=True):
         if not (pairs := list(chain.from_iterable(by_world))):
             continue
-        name = f"[{paper.title}]({paper.reference})" if paper.reference else paper.title
+        title = re.sub(r": .* \((\w+)\)$", r": \1", paper.title)  # the method's short name alone
+        name = f"[{title}]({paper.reference})" if paper.reference else title
         notebook = next(card.name for card in paper.notebooks if card.plans)
         copy = f"[{notebook}]({link(paths.notebooks('mini') / f'{notebook}.ipynb')})"
         printed: dict[str, str] = {}
         for record, verdict in pairs:
             printed.setdefault(table_of(record), state(record, verdict)[1] or "none printed")
-        methods, several = {verdict.claim.above for _, verdict in pairs}, len(printed) > 1
+        several = len(printed) > 1
         reported = "; ".join(f"{table}: " * several + text for table, text in printed.items())
         cells = []
         for each in by_world:
             is_mixed = len({record.preset for record, _ in each}) > 1
-            texts = [
-                f"{record.preset}: " * is_mixed + brief(record, verdict, len(methods) > 1, several)
-                for record, verdict in each
-            ]
+            texts = [f"{record.preset}: " * is_mixed + brief(record, verdict, several) for record, verdict in each]
             cells.append("; ".join(texts) or "not run")
         lines.append(f"| {' | '.join([name, paper.claim, reported, *cells, copy])} |")
     return lines
 
 
-def brief(record: Record, verdict: Verdict, name_method: bool, name_table: bool) -> str:
-    """Return our difference and the verdict in few words, behind the method or the table where there are several."""
+def brief(record: Record, verdict: Verdict, name_table: bool) -> str:
+    """Return our difference and the verdict in few words, behind the table where there are several."""
     outcome, _, ours = state(record, verdict, short=True)
-    before = f"{verdict.claim.above}: " * name_method + f"{table_of(record)}: " * name_table
-    return f"{before}{ours}: {outcome.lower()}"
+    return f"{table_of(record)}: " * name_table + f"{ours}: {outcome.lower()}"
+
+
+def compare(record: Record, verdict: Verdict) -> str:
+    """Return our difference, and the paper's if it prints one."""
+    _, printed, ours = state(record, verdict, short=True)
+    return ours + f" (paper {printed})" * bool(printed)
 
 
 def write_into_readme(begin: str, text: str, end: str) -> None:
@@ -428,11 +425,6 @@ def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
     """Count verdicts, such as "3 supported, 1 refuted, 5 undecided"."""
     outcomes = Counter(verdict.outcome for _, verdict in pairs)
     return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
-
-
-def tally_worlds(pairs: dict[str, list[tuple[Record, Verdict]]]) -> str:
-    """Count the verdicts of each world that has some."""
-    return "; ".join(f"{world}: {tally(each)}" for world, each in pairs.items() if each)
 
 
 def count(judged: Iterable[Judged]) -> str:
