@@ -22,8 +22,7 @@ from transformers import AutoTokenizer
 from helpers import metrics, texts
 from helpers.batches.plans import Batches, Epochs, Turn, bucketed, plan_steps, pooled
 from helpers.batches.sequences import Sequences, make_choices, make_pairs, tokenise_part
-from helpers.data.examples import Choice, Pair
-from helpers.data.load import fingerprint, label_names, load
+from helpers.data.load import fingerprint, load
 from helpers.loop import Batch, training_device
 from helpers.models.encoders import load_tokenizer, save_encoder
 from helpers.models.multitask import Head, MultiTask, load_multitask, new_multitask, part_of, set_dropout
@@ -261,26 +260,3 @@ class Predictions(Task):
         values: dict[str, Predicted] = {task: means.numpy() for task, means in stored.items()}
         values |= {task: [Reply(*reply) for reply in replies] for task, replies in self.result()["replies"].items()}
         return {task: values[task] for task in self.models}
-
-
-def heads_of(training: Training) -> list[str]:
-    """List the heads of a trained model: tasks, domains, or "" for the only one."""
-    return list(training.tasks if isinstance(training, MultiTaskTraining) else getattr(training, "heads", [""]))
-
-
-def examples_for(training: Training, head: str) -> dict[str, list]:
-    """Return the test examples of each domain, or of the task, that a model's head is for."""
-    section = getattr(training, "texts", training.preset.data)
-    if isinstance(training, MultiTaskTraining):
-        section = section_of(training.preset, head)
-    return {name: load(section, name).test for name in ([head] if head else training.domains)}
-
-
-def probabilities(training: Training, head: str, example: Pair | Choice) -> dict[str, float]:
-    """Return the probability of each label or ending, or the "score". Raises DataError where the texts do not fit."""
-    section = getattr(training, "texts", training.preset.tasks)
-    make = make_choices if isinstance(example, Choice) else make_pairs
-    sequences = make([example], load_tokenizer(training.preset.encoder), section.max_length)
-    values = texts.predict(training.load(head), sequences, training.preset.training.precision).ravel()
-    names = label_names(section) if isinstance(training, texts.Classifier) else load(section, head).labels or ["score"]
-    return dict(zip(getattr(example, "endings", names), map(float, values), strict=True))

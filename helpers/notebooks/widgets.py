@@ -1,4 +1,4 @@
-"""Forms in which trained models are asked: readers about passages, others about texts with labels or endings."""
+"""Forms in which trained readers are asked about passages."""
 
 import re
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from dataclasses import replace
 from html import escape
 
 import ipywidgets
-import pandas as pd
 from IPython.display import HTML, display
 
 from helpers import engine, papers
-from helpers.data.examples import Choice, Example, Pair
+from helpers.data.examples import Example
+from helpers.data.load import load
 from helpers.data.sets import question_set
 from helpers.errors import UserError
-from helpers.multitask import examples_for, heads_of, probabilities
+from helpers.multitask import MultiTaskTraining, is_reading
 from helpers.notebooks.session import preset_for
 from helpers.papers.case import answer_with_words, compare
 from helpers.presets.schema import Preset
@@ -21,17 +21,15 @@ from helpers.reading import Reader
 from helpers.results import figures
 from helpers.trainings import Training, trainings_of
 
-Models = dict[str, tuple[Training, str]]  # by name: a training, and one of its heads
-BOXES = {Example: ("question", "context"), Pair: ("first", "second"), Choice: ("context", "endings")}
-UNLABELLED = {Example: {"answers": (), "span": None}, Pair: {"label": None}, Choice: {"label": None}}
+Readers = dict[str, tuple[Training, str]]  # by name: a training, and the one of its tasks that is asked about
 WORD = '<span style="background: rgba(1, 115, 178, {0:.2f})" title="{0:.3f}">{1}</span>'
 ROW = "<details><summary><b>{}</b> ({:.2f}), {}</summary>{}</details>"
 
 
-def trained_models(parameters: dict[str, object], names: str = "") -> Models:
-    """Print how many trainings of each notebook are done; return models whose names hold all ``names`` (by commas)."""
-    patterns, models = [rf"\b{re.escape(name.strip())}\b" for name in names.split(",") if name.strip()], {}
-    for card in (card for paper in papers.ALL for card in paper.notebooks if card.plans):
+def trained_readers(parameters: dict[str, object], names: str = "") -> Readers:
+    """Print how many trainings of each notebook are done; return readers whose names hold all ``names`` (by commas)."""
+    patterns, readers = [rf"\b{re.escape(name.strip())}\b" for name in names.split(",") if name.strip()], {}
+    for card in (card for paper in papers.ALL if "data" in paper.examples for card in paper.notebooks if card.plans):
         preset = preset_for(card.name, parameters)
         schedule = engine.Schedule({} if card.left_out(preset) else {plan: plan(preset) for plan in card.plans})
         trainings = trainings_of(*schedule.tasks.values())
@@ -39,28 +37,26 @@ def trained_models(parameters: dict[str, object], names: str = "") -> Models:
         errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, UserError)]
         print(f"{card.name}: {len(done)} of {len(trainings)} trainings are done", *errors[:1], sep="; ")
         for training in done:
-            models |= {f"{training.label}: {head}".removesuffix(": "): (training, head) for head in heads_of(training)}
-    return {name: models[name] for name in models if all(re.search(pattern, name) for pattern in patterns)}
+            for task in reading_tasks(training):
+                readers[f"{training.label}: {task}".removesuffix(": ")] = training, task
+    return {name: readers[name] for name in readers if all(re.search(pattern, name) for pattern in patterns)}
 
 
-def show(models: Models, example: Example | Pair | Choice, attention: bool = False) -> None:
-    """Display what models make of an example: the most confident reader first, and its ``attention``."""
-    facts, table = {box: getattr(example, box) for box in BOXES[type(example)]}, None
-    if isinstance(example, Example):
-        facts["expected"] = " / ".join(example.answers)
-    else:
-        table = pd.DataFrame({name: probabilities(*model, example) for name, model in models.items()}).T
-        has_classes = len(table.columns) > 1 and example.label is not None
-        facts["expected"] = table.columns[example.label] if has_classes else example.label
-    texts = {name: " / ".join(fact) if isinstance(fact, tuple) else fact for name, fact in facts.items()}
-    page = "".join(f"<p><b>{name}:</b> {escape(str(text))}</p>" for name, text in texts.items() if text is not None)
-    if table is not None:
-        display(HTML(page), table.round(3))
-        return
+def reading_tasks(training: Training) -> list[str]:
+    """List the tasks of a trained model that are questions; [""] for a reader, which has no other."""
+    if isinstance(training, MultiTaskTraining):
+        return [task for task in training.tasks if is_reading(training.preset, task)]
+    return [""] if isinstance(training, Reader) else []
+
+
+def show(readers: Readers, example: Example, attention: bool = False) -> None:
+    """Display the readers' answers to a question, the most confident reader first, and its ``attention``."""
+    facts = {"question": example.question, "context": example.context, "expected": " / ".join(example.answers)}
+    page = "".join(f"<p><b>{name}:</b> {escape(text)}</p>" for name, text in facts.items())
     answers = {}
-    for name, (reader, head) in models.items():
-        no_answer = any(map(reader.preset.data.may_be_unanswerable, [head] if head else reader.domains))
-        answers[name] = answer_with_words(reader.preset, reader.load(head), example, no_answer)
+    for name, (reader, task) in readers.items():
+        no_answer = any(map(reader.preset.data.may_be_unanswerable, [task] if task else reader.domains))
+        answers[name] = answer_with_words(reader.preset, reader.load(task), example, no_answer)
     ranked = sorted(answers, key=lambda name: -answers[name][0].probability)
     for name in ranked:
         answer, shares = answers[name]
@@ -68,36 +64,31 @@ def show(models: Models, example: Example | Pair | Choice, attention: bool = Fal
         page += ROW.format(escape(answer.text or "no answer"), answer.probability, escape(name), passage)
     display(HTML(page))
     if attention:
-        reader, head = models[ranked[0]]
-        display(figures.case(compare(reader.preset, {ranked[0]: reader.load(head)}, example)))
+        reader, task = readers[ranked[0]]
+        display(figures.case(compare(reader.preset, {ranked[0]: reader.load(task)}, example)))
 
 
-def form(topics: dict[str, tuple[list, Models]]) -> None:
-    """Display what models make of the first example, and a form. Texts typed there replace those of the example."""
+def form(topics: dict[str, tuple[list[Example], Readers]]) -> None:
+    """Display the answers to the first question, and a form. Texts typed there replace those of the example."""
 
     def ask(about: str, number: int = 1, attention: bool = False, **typed: str) -> None:
-        examples, models = topics[about]
-        example = examples[min(number, len(examples)) - 1]
-        texts = {box: text.strip() for box, text in typed.items() if text.strip() and getattr(example, box) is not None}
-        texts |= {"endings": tuple(texts["endings"].splitlines())} if "endings" in texts else {}
-        try:
-            show(models, replace(example, **(UNLABELLED[type(example)] | texts if texts else {})), attention)
-        except UserError as error:
-            print(error)
+        examples, readers = topics[about]
+        texts = {box: text.strip() for box, text in typed.items() if text.strip()}
+        unanswered = {"answers": (), "span": None} if texts else {}
+        show(readers, replace(examples[min(number, len(examples)) - 1], **unanswered, **texts), attention)
 
-    ask(first := next(iter(topics)))
-    boxes = {box: ipywidgets.Textarea(description=box) for box in BOXES[type(topics[first][0][0])]}
+    ask(next(iter(topics)))
+    boxes = {box: ipywidgets.Textarea(description=box) for box in ("question", "context")}
     ipywidgets.interact_manual(ask, about=list(topics), number=(1, 200), attention=False, **boxes)
 
 
-def ask_box(models: Models, kind: type[Example | Pair | Choice]) -> None:
-    """Ask about examples of a kind: readers about those of all domains, other models about those of their own."""
-    topics, all_readers = {}, {}
-    for name, model in models.items():
-        for about, examples in examples_for(*model).items():
-            if isinstance(examples[0], kind):
-                topics.setdefault(about, (examples, all_readers if kind is Example else {}))[1][name] = model
-    form(topics) if topics else print("nothing of this kind is trained yet")
+def ask_box(readers: Readers) -> None:
+    """Ask all readers about the test questions of their domains, or about texts of one's own."""
+    topics = {}
+    for reader, task in readers.values():
+        for name in [task] if task else reader.domains:
+            topics.setdefault(name, (load(reader.preset.data, name).test, readers))
+    form(topics) if topics else print("no reader is trained yet")
 
 
 def attention_slider(readers: dict[str, Reader], examples: Sequence[Example]) -> None:
