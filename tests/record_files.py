@@ -61,9 +61,9 @@ def every_kind() -> list[Record]:
     histograms = {name: {"edges": [0, 10, 30], "counts": [3, 1]} for name in DOMAINS}
     profile = {"sizes": {}, "question_words": {name: {"what": 0.75} for name in DOMAINS}}
     profile |= {"passage_lengths": histograms, "question_lengths": histograms}
-    view = {"answer": "$a", "attention": [[1.0], [0.5]], "layers": [[[[1.0], [0.5]]]]}
+    view = {"answer": "$a", "attention": [[1.0], [0.5]]}
     view["probabilities"] = {"gold": 0.5}
-    case = {"question": ["q"], "passage": ["a", "b"], "answers": {"gold": [0, 0]}, "near": [0, 1]}
+    case = {"question": ["q"], "passage": ["a", "b"], "answers": {"gold": [0, 0]}}
     case["readers"] = {"before": view, "after": view}
     return [
         claimed(),

@@ -50,9 +50,6 @@ def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(readers, mon
         assert attention.shape == (len(payload["passage"]), len(payload["question"]))
         assert attention.sum(1) == pytest.approx(1, abs=0.01)
         assert 0 <= reader["probabilities"]["gold"] <= 1
-        layers = np.array(reader["layers"])  # one aligning layer in this preset, near the answers
-        assert layers.shape == (preset.mnemonic.blocks, 1, min(case.NEAR, len(attention)), attention.shape[1])
-        assert layers.mean((0, 1)) == pytest.approx(attention[payload["near"]], abs=0.01)
 
 
 def test_words_outside_the_window_of_an_answer_have_no_share(readers, monkeypatch):

@@ -107,23 +107,17 @@ def test_heat_maps_have_their_values_in_cells_and_no_diagonal():
 def test_a_case_is_drawn_by_words_around_its_answers():
     passage = [f"w{number}" for number in range(88)] + ["i", "##van"]
     view = {"answer": "$5 % {x $", "attention": [[0.25, 0.75, 0.5]] * 88 + [[0, 0.5, 0.25], [0, 0.25, 0.25]]}
-    view["layers"] = [[[[0, 1, 0]] * 2 + [[0.5, 0.5, 0]] * 2] * 2] * 3
     view["probabilities"] = {"gold": 0.25, "confusing": 0.5}
     answers = {"gold": [5, 6], "confusing": [88, 89]}
     payload = {"question": ["who", "am", "##i"], "passage": passage, "answers": answers}
-    payload |= {"readers": {"before": view, "after": view}, "near": [5, 6, 88, 89]}
+    payload["readers"] = {"before": view, "after": view}
     figure = figures.case(payload)
-    heads = figure.axes[5:]  # of three layers, two for each reader, after maps, bars and colour bars
     maps, bars = figure.axes[0], figure.axes[2]
     words = texts(maps.get_xticklabels())
     assert texts(maps.get_yticklabels()) == ["who", "ami"] and words[-1] == "ivan" and len(words) == figures.MOST_WORDS
     assert sum(word.startswith("…") for word in words) == 1  # where words are left out
     # "ami" receives what its pieces receive together, "ivan" gives the average of its pieces.
     assert maps.images[0].get_array()[:, [0, -1]].T.tolist() == [[0.25, 1.25], [0, 0.625]]
-    # Three layers, in each of which both readers have two heads. The second row begins after four panels.
-    assert len(heads) == 12 and texts(ax.yaxis.label for ax in heads[::4]) == ["layer 1", "layer 2", "layer 3"]
-    assert heads[0].images[0].get_array().T.tolist() == [[0, 1, 0]] * 2 + [[0.5, 0.5, 0]] * 2
-    assert [line.get_xdata().tolist() for line in heads[0].lines] == [[-0.5, 1.5], [1.5, 3.5]]
     bold = [label for label in maps.get_xticklabels() if label.get_weight() == "bold"]
     assert texts(bold) == ["w5", "w6", "ivan"]
     assert [bar.get_width() for bar in bars.patches] == [0.25, 0.25, 0.5, 0.5]

@@ -45,7 +45,7 @@ def test_readers_show_answers_and_where_they_see_them(models, shown):
     assert "Who leads &lt;Gamma&gt;?" in page.data and "<b>expected:</b> Ann Lee" in page.data
     assert page.data.count("<details>") == len(models) == 2 and all(name in page.data for name in models)
     assert page.data.count(">&lt;Gamma&gt;.</span>") == 2 * 6
-    assert len(figure.axes) == 3 + 4  # the surest reader's attention with its scale, probabilities, and four heads
+    assert len(figure.axes) == 3  # the surest reader's attention with its scale, and probabilities
 
 
 def test_a_slider_draws_the_question_that_it_stands_at(models, shown):

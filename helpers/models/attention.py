@@ -1,4 +1,4 @@
-"""The attention of encoders: computing it, and keeping that of the last layer or of every layer for a loss."""
+"""The attention of encoders: computing it, and keeping it for a loss."""
 
 import torch
 from torch import Tensor, nn
@@ -63,43 +63,37 @@ def pool(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
     return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]
 
 
-def keep_attention(model: nn.Module, every: bool = False) -> nn.Module:
+def keep_attention(model: nn.Module) -> nn.Module:
     """Let the output of ``model`` have ``attention`` (B×P×Q): per passage token a distribution over the question's.
 
     RMR has it already. For an encoder, which takes segment_ids from then on, it is the last layer's attention from
-    passage to question, averaged over the heads and normalised. With ``every`` the output also has ``attention_maps``,
-    for each layer that of its heads (B×H×P×Q). Raises EncoderError where attention cannot be read.
+    passage to question, averaged over the heads and normalised. Raises EncoderError where attention cannot be read.
     """
     if model.config.model_type == "mnemonic" or getattr(model, "keeps_attention", False):
         return model
-    layers = attention_layers(model) if every else attention_layers(model)[-1:]
+    last = attention_layers(model)[-1]
 
     def take_segments(model: nn.Module, arguments: tuple, inputs: dict) -> tuple[tuple, dict]:
         model.segments = inputs.pop("segment_ids")  # the encoder does not take them
         return arguments, inputs
 
     def add_attention(model: nn.Module, _: tuple, output) -> None:
-        weights = [vars(layer).pop("stored").float() for layer in layers]
-        output.attention = passage_to_question(weights[-1].mean(1, keepdim=True), model.segments)[:, 0]
-        if every:
-            output.attention_maps = [passage_to_question(layer, model.segments) for layer in weights]
+        output.attention = passage_to_question(vars(last).pop("stored").float().mean(1), model.segments)
 
     model.set_attn_implementation(NAME)
-    for layer in layers:
-        layer.stores = "probabilities"
+    last.stores = "probabilities"
     model.keeps_attention = True
     model.register_forward_pre_hook(take_segments, with_kwargs=True)
     model.register_forward_hook(add_attention)
     return model
 
 
-def passage_to_question(weights_BxHxLxL: Tensor, segment_ids: Tensor) -> Tensor:
-    """Cut the attention of passage tokens over the question's out of a window's, B×H×P×Q, and normalise its rows."""
+def passage_to_question(weights_BxLxL: Tensor, segment_ids: Tensor) -> Tensor:
+    """Cut the attention of passage tokens over the question's out of a window's, B×P×Q, and normalise its rows."""
     at_q, q, at_p, p = text_positions(segment_ids)
-    heads, length = weights_BxHxLxL.shape[1:3]
-    rows = weights_BxHxLxL.gather(2, at_p[:, None, :, None].expand(-1, heads, -1, length))
-    block = rows.gather(3, at_q[:, None, None].expand(-1, heads, at_p.shape[1], -1))
-    block = block * (p[:, :, None] & q[:, None])[:, None]
+    rows = weights_BxLxL.gather(1, at_p[:, :, None].expand(-1, -1, weights_BxLxL.shape[2]))
+    block = rows.gather(2, at_q[:, None].expand(-1, at_p.shape[1], -1))
+    block = block * (p[:, :, None] & q[:, None])
     return block / block.sum(-1, keepdim=True).clamp_min(1e-9)
 
 

@@ -200,8 +200,7 @@ class MnemonicReader(PreTrainedModel):
     def forward(self, input_ids: Tensor, segment_ids: Tensor, **_: object) -> QuestionAnsweringModelOutput:
         """Read padded windows B×L, whose ``segment_ids`` are 1 for the question's tokens and 2 for the passage's.
 
-        The output also has ``attention_maps``, of each block B×1×P×Q: the attention of each passage token over the
-        question's tokens; and ``attention``, their mean (B×P×Q).
+        The output also has ``attention`` (B×P×Q), of each passage token over the question's, a mean over blocks.
         """
         at_q, q, at_p, p = text_positions(segment_ids)
         at_p = torch.cat([torch.zeros_like(at_p[:, :1]), at_p], 1)  # [CLS]
@@ -227,8 +226,7 @@ class MnemonicReader(PreTrainedModel):
         place = torch.where(p, at_p, input_ids.shape[1])
         start, end = (empty.scatter(1, place, logits)[:, :-1] for logits in (start, end))
         output = QuestionAnsweringModelOutput(start_logits=start, end_logits=end)
-        output.attention_maps = [layer.transpose(1, 2)[:, None, 1:] * p[:, None, 1:, None] for layer in maps]
-        output.attention = torch.stack(output.attention_maps).mean(0)[:, 0]
+        output.attention = torch.stack([block.transpose(1, 2)[:, 1:] * p[:, 1:, None] for block in maps]).mean(0)
         return output
 
     def _encode(self, words: Tensor, shared: Tensor, mask: Tensor) -> Tensor:

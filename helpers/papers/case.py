@@ -3,7 +3,7 @@
 import re
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from helpers import metrics
 from helpers.batches.sequences import Windows
@@ -14,8 +14,6 @@ from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.schema import Preset
 from helpers.reading import answer, distributions, predict, windows_over
-
-NEAR = 40  # passage tokens, those nearest to the answers, whose attention is given by layer and head
 
 Span = tuple[int, int]
 
@@ -51,8 +49,8 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
 
     It has the tokens of question and passage, and the places of the gold answer and of the first reader's, where that
     is wrong ("confusing") or no gold answer is known ("predicted"). Each reader has its answer, its attention (passage
-    × question), the same by layer and head for the tokens "near" the answers, and its probability p1(k) p2(l | k) of
-    both. One window is shown, without answers that stand elsewhere. The readers keep their attention from then on.
+    × question), and its probability p1(k) p2(l | k) of both. One window is shown, without answers that stand elsewhere.
+    The readers keep their attention from then on.
     """
     windows = windows_over(preset, [example])
     answers = {name: answer(preset, [model], windows, together=True)[0] for name, model in readers.items()}
@@ -61,33 +59,24 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
         spans["confusing" if example.answers else "predicted"] = first_answer.span
     window, places = best_window(windows, 0, spans)
     prefix, count, length = (int(n[0]) for n in (window.prefix_W, window.first_count_W, window.count_W))
-    ends = [token - prefix for place in places.values() for token in place] or [0]
-    distance = np.abs(np.arange(length)[:, None] - ends).min(axis=1)
-    near = np.sort(np.argsort(distance, kind="stable")[:NEAR])
     tokens = load_tokenizer(preset.encoder).convert_ids_to_tokens(window.token_ids(0).tolist())
     views = {}
     for name, model in readers.items():
         start, end = distributions(window, predict(model, window, precision=preset.training.precision))
         probabilities = {kind: round(float(start[first] * end[last]), 4) for kind, (first, last) in places.items()}
-        ((_, _, output),) = outputs(keep_attention(model, every=True), window, precision=preset.training.precision)
+        ((_, _, output),) = outputs(keep_attention(model), window, precision=preset.training.precision)
         views[name] = {
             "answer": answers[name].text,
-            "attention": to_numbers(output.attention[0, :length, :count], 3),
-            "layers": [to_numbers(layer[0, :, near, :count], 2) for layer in output.attention_maps],
+            "attention": output.attention[0, :length, :count].float().cpu().numpy().round(3).tolist(),
             "probabilities": probabilities,
         }
     return {
         "question": tokens[len(window.template.before) :][:count],
         "passage": tokens[prefix:][:length],
-        "near": near.tolist(),
         "answers": {kind: [first - prefix, last - prefix] for kind, (first, last) in places.items()},
         "gold": list(example.answers),
         "readers": views,
     }
-
-
-def to_numbers(attention: Tensor, digits: int) -> list:
-    return attention.float().cpu().numpy().round(digits).tolist()
 
 
 def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -> tuple[Windows, dict[str, Span]]:

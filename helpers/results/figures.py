@@ -296,10 +296,9 @@ def profile(record: Record) -> Figure:
 
 
 def case(payload: dict[str, Any]) -> Figure:
-    """Draw how readers align a passage with its question, how sure they are of two answers, and every layer and head.
+    """Draw how readers align a passage with its question, and how sure they are of two answers.
 
-    Attention is drawn by words: a word receives what its pieces receive together, and gives their average. Layers and
-    heads are drawn by word pieces, for those of the passage near the answers.
+    Attention is drawn by words: a word receives what its pieces receive together, and gives their average.
     """
     question, passage = (join_pieces(payload[side]) for side in ("question", "passage"))
     places, sizes = np.array([*passage]), np.diff([*passage, len(payload["passage"])])[:, None]
@@ -319,11 +318,9 @@ def case(payload: dict[str, Any]) -> Figure:
     with plain_style():
         height = 0.17 * len(question) + 0.9
         title = re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values()))
-        layers = [reader["layers"] for reader in readers.values()]
-        heights = [*[height] * len(readers), 1.4, *[1.2] * len(layers[0])]
-        figure = Picture(sum(heights) + 1.2, f"The question: “{title}”")
-        grid = figure.add_gridspec(len(heights), sum(len(of_reader[0]) for of_reader in layers), height_ratios=heights)
-        *axes, last = (figure.add_subplot(grid[row, :]) for row in range(len(readers) + 1))
+        heights = [*[height] * len(readers), 1.4]
+        figure = Picture(sum(heights) + 0.8, f"The question: “{title}”")
+        *axes, last = figure.subplots(len(heights), height_ratios=heights)
         for ax, (title, attention) in zip(axes, maps.items(), strict=True):
             image = ax.imshow(attention, aspect="auto", **scale)
             figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, label="attention")
@@ -343,38 +340,7 @@ def case(payload: dict[str, Any]) -> Figure:
         last.set_xlabel("probability of the answer's start times that of its end")
         if answers:
             last.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(sure))
-        rows, columns = range(len(readers) + 1, grid.nrows), range(grid.ncols)
-        panels = [[figure.add_subplot(grid[row, column]) for column in columns] for row in rows]
-        draw_heads(panels, payload, dict(zip(readers, layers, strict=True)))
-        figure.get_layout_engine().execute(figure)
-        figure.set_layout_engine("none")
-        for ax in figure.axes:  # of spanning axes the solver's last digits vary
-            ax.set_position(np.round(ax.get_position().bounds, 6))
         return figure
-
-
-def draw_heads(panels: Sequence[Sequence[Axes]], payload: dict[str, Any], readers: dict[str, list]) -> None:
-    """Draw each reader's layers, a row each, with their heads side by side. Lines below mark the answers."""
-    near, heads = np.array(payload["near"]), [len(layers[0]) for layers in readers.values()]
-    scale = {"vmin": 0, "vmax": max(np.max(layers) for layers in readers.values()), "cmap": "Greys"}
-    columns = [(title, head) for title, number in zip(readers, heads, strict=True) for head in range(number)]
-    for row, (layer, axes) in enumerate(enumerate(panels, 1)):
-        for (title, head), ax in zip(columns, axes, strict=True):
-            image = np.transpose(readers[title][row][head])
-            ax.imshow(image, aspect="auto", interpolation="nearest", **scale)
-            ax.set(xticks=[], yticks=[])
-            for kind, span in payload["answers"].items():
-                first, last = np.searchsorted(near, span)
-                below = {"transform": ax.get_xaxis_transform(), "clip_on": False, "solid_capstyle": "butt"}
-                ax.plot([first - 0.5, last + 0.5], [-0.02] * 2, color=ANSWERS[kind], linewidth=3, **below)
-            if head == 0:
-                ax.set_ylabel(f"layer {layer}")
-            if max(heads) == 1:  # there is room
-                ax.set_yticks(range(len(payload["question"])), payload["question"])
-                ax.tick_params(length=0, labelsize=5)
-            if row == 0 and head == 0:
-                label = ax.set_title(f"{title}, by layer" + " and head" * (max(heads) > 1))
-                label.set_in_layout(False)  # it is wider than its panel
 
 
 def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
