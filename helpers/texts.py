@@ -198,14 +198,9 @@ class Classifier(Training):
         named = {"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}}
         return {"windows": {"max_length": self.texts.max_length}, "heads": self.heads, **named}
 
-    def load(self, head: str = "") -> nn.Module:
-        """Load the trained model, with the head of one domain alone if ``head`` is named."""
-        model = super().load()
-        return copy_head(model, head) if head else model
-
     def save_head(self, domain: str, folder: Path) -> None:
         """Save the trained classifier with the head of one domain alone, in Hugging Face format."""
-        save_encoder(self.load(domain), load_tokenizer(self.preset.encoder), folder)
+        save_encoder(copy_head(self.load(), domain), load_tokenizer(self.preset.encoder), folder)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,6 +3,7 @@
 import pytest
 
 from helpers.data.examples import Example
+from helpers.errors import EncoderError
 from helpers.notebooks import widgets
 from helpers.papers import hrkd, imm, mtdnn
 from helpers.presets.load import load
@@ -18,8 +19,11 @@ def models(module_results):
     trainings = [imm.name_single_readers(preset, 0)["news"], several]
     for training in trainings:
         training.do()
-    tasks_of = {one: widgets.reading_tasks(one) for one in trainings}
-    return {f"{one.label}: {task}".removesuffix(": "): (one, task) for one in trainings for task in tasks_of[one]}
+    return {name: reader for one in trainings for name, reader in widgets.readers_of(one).items()}
+
+
+def raise_error(*_):
+    raise EncoderError("no attention")
 
 
 @pytest.fixture
@@ -69,6 +73,10 @@ def test_a_form_asks_about_texts_of_ones_own(models, shown, monkeypatch, capsys)
         ask("news", 999, question="Who?", context=PASSAGE)
     assert examples[0][0].answers and examples[0][1] == [*models]
     assert (examples[1][0].question, examples[1][0].answers, examples[1][0].span) == ("Who?", (), None)
+    with monkeypatch.context() as patch:
+        patch.setattr(widgets, "compare", raise_error)  # as for an encoder whose attention cannot be read
+        ask("news", attention=True)
+    assert capsys.readouterr().out == "no attention\n"
     widgets.ask_box({})
     assert capsys.readouterr().out == "no reader is trained yet\n"
     widgets.question_box({"mine": reader, "other": reader}, reader.preset)

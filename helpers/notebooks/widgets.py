@@ -37,16 +37,16 @@ def trained_readers(parameters: dict[str, object], names: str = "") -> Readers:
         errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, UserError)]
         print(f"{card.name}: {len(done)} of {len(trainings)} trainings are done", *errors[:1], sep="; ")
         for training in done:
-            for task in reading_tasks(training):
-                readers[f"{training.label}: {task}".removesuffix(": ")] = training, task
+            readers |= readers_of(training)
     return {name: readers[name] for name in readers if all(re.search(pattern, name) for pattern in patterns)}
 
 
-def reading_tasks(training: Training) -> list[str]:
-    """List the tasks of a trained model that are questions; [""] for a reader, which has no other."""
+def readers_of(training: Training) -> Readers:
+    """Name the readers of a trained model: itself, or of a model of several tasks one for each that is questions."""
     if isinstance(training, MultiTaskTraining):
-        return [task for task in training.tasks if is_reading(training.preset, task)]
-    return [""] if isinstance(training, Reader) else []
+        tasks = [task for task in training.tasks if is_reading(training.preset, task)]
+        return {f"{training.label}: {task}": (training, task) for task in tasks}
+    return {training.label: (training, "")} if isinstance(training, Reader) else {}
 
 
 def show(readers: Readers, example: Example, attention: bool = False) -> None:
@@ -75,7 +75,11 @@ def form(topics: dict[str, tuple[list[Example], Readers]]) -> None:
         examples, readers = topics[about]
         texts = {box: text.strip() for box, text in typed.items() if text.strip()}
         unanswered = {"answers": (), "span": None} if texts else {}
-        show(readers, replace(examples[min(number, len(examples)) - 1], **unanswered, **texts), attention)
+        example = replace(examples[min(number, len(examples)) - 1], **unanswered, **texts)
+        try:
+            show(readers, example, attention)
+        except UserError as error:
+            print(error)
 
     ask(next(iter(topics)))
     boxes = {box: ipywidgets.Textarea(description=box) for box in ("question", "context")}
