@@ -120,12 +120,35 @@ def test_with_dropout_ratios_are_noise_and_where_nodes_keep_their_features_they_
     assert learnable.first.grad.abs().max() > 1e-3
 
 
-def test_wide_weights_are_as_the_released_code_draws_them():
-    wide, narrow = (relations(width=64, wide=is_wide) for is_wide in (True, False))
-    for name, fans in {"first": 64 + 3, "domains_compared": 64 + 64, "levels_compared": 64 + 64}.items():
-        weight = getattr(wide, name)
-        assert weight.std().item() == pytest.approx((2 * 2 / fans) ** 0.5, rel=0.1)  # Glorot's, times the root of 2
-        assert weight.std() > 1.3 * getattr(narrow, name).std()
+# Of the released code's tensors as torch computes their fans, at D = 4, F = F' = 384, 8 heads: sqrt(2) sqrt(2 / fans).
+RELEASED_STD = {
+    "levels_compared": (384 * 384 + 4 * 384, 0.005181),  # W^H of a level, 4 x 384 x 384: 384 * 384 in, 4 * 384 out
+    "domains_compared": (384 + 384, 0.072169),  # W^D of a level, 384 x 384
+    "first": (384 + 384, 0.072169),  # W of a head, 384 x 384
+    "first_edges": (1 + 2 * 384, 0.072122),  # a of a head, 768 x 1
+    "second": (1 + 8 * 384, 0.036078),  # W', 3072 x 1
+    "second_edges": (1 + 2, 1.154701),  # a', 2 x 1
+}
+
+
+def test_released_weights_are_as_wide_as_the_released_code_draws_them():
+    torch.manual_seed(0)
+    sizes = {"heads": 8, "graph_width": 384}
+    weights = dict(Relations(4, 4, 384, **sizes, released_init=True).named_parameters())
+    assert weights.keys() == RELEASED_STD.keys()
+    for name, (fans, std) in RELEASED_STD.items():
+        assert std == pytest.approx(2 / fans**0.5, rel=1e-4)
+        # Uniform within sqrt(3) standard deviations; a' has eight numbers, too few for a deviation
+        assert 0.7 * 3**0.5 * std < weights[name].abs().max() <= 1.001 * 3**0.5 * std
+        if name != "second_edges":
+            assert weights[name].std().item() == pytest.approx(std, rel=0.03)
+
+
+def test_released_weights_leave_shares_of_levels_even_at_bert_s_width():
+    torch.manual_seed(0)
+    graph = Relations(5, 4, 768, heads=1, graph_width=1, released_init=True)
+    _, shares = graph(15 * torch.nn.functional.normalize(torch.randn(5, 4, 768), dim=-1))
+    assert shares[:, -1].max() < 0.6
 
 
 def test_random_ratios_stay_as_they_are_drawn():

@@ -33,9 +33,9 @@ class Relations(nn.Module):
     the paper, change that. ``dropout`` in the graph, always on as in the released code, makes the ratios noise.
     ``residual`` adds each node's own features to its sum (as Veličković et al. 2018 do elsewhere).
 
-    ``wide`` draws all weights as the released code does, from Glorot's distribution times the square root of 2. They
-    are trained only with ``trained``. `Distilled` reads two more: whether prototypes are ``projected`` to the teacher's
-    width, and whether the ratios' gradient may ``steer`` the student through them.
+    ``released_init`` draws the weights as the released code does (`draw_as_released`). They are trained only with
+    ``trained``. `Distilled` reads two more: whether prototypes are ``projected`` to the teacher's width, and whether
+    the ratios' gradient may ``steer`` the student through them.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Relations(nn.Module):
         hierarchy: bool = True,
         dropout: float = 0.0,
         residual: bool = False,
-        wide: bool = False,
+        released_init: bool = False,
         projected: bool = False,
         steer: bool = True,
         trained: bool = True,
@@ -68,11 +68,25 @@ class Relations(nn.Module):
             self.levels_compared = nn.Parameter(torch.randn(levels, domains, width, width) / width**2)  # W^H of Eq. 16
             if self_attention:
                 self.domains_compared = nn.Parameter(torch.randn(levels, width, width) / width**2)  # W^D of Eq. 14
-        of_graph = (self.first, self.first_edges, self.second, self.second_edges)
-        for weight in self.parameters() if wide else of_graph:
+        for weight in (self.first, self.first_edges, self.second, self.second_edges):
             for matrix in weight.flatten(0, -3):
-                nn.init.xavier_uniform_(matrix, 2**0.5 if wide else 1.0)
+                nn.init.xavier_uniform_(matrix)
+        if released_init:
+            self.draw_as_released()
         self.requires_grad_(trained)
+
+    @torch.no_grad()
+    def draw_as_released(self) -> None:
+        """Draw the weights by Glorot's rule times the square root of 2, with the fans of the released code's tensors.
+
+        There W^H of a level is one tensor D×F×F, with fans F·F and D·F as torch counts them: it is narrower than D
+        matrices F×F by a factor of sqrt((F + D) / 2). A head's a_m is one vector, 2F'×1.
+        """
+        for name, weight in self.named_parameters():
+            is_of_levels = name in ("levels_compared", "domains_compared")
+            for tensor in weight.unbind() if is_of_levels else weight.flatten(0, 1):
+                is_vector = name in ("first_edges", "second_edges")
+                nn.init.xavier_uniform_(tensor.view(-1, 1) if is_vector else tensor, 2**0.5)
 
     def forward(self, prototypes_VxDxF: Tensor) -> tuple[Tensor, Tensor]:
         """Return ratios V×D, each level's adding up to 1 (Eq. 10), and D×V×V the share of every level (last axis) in

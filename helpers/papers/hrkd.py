@@ -256,7 +256,7 @@ ON_LABELS = {  # rows trained on labels: class and `Classifier.order`; the rest 
     HRKD: (Classifier, "together"),  # section 2.1
     ALONE: (SmallClassifier, "together"),
 }
-RELEASED = {"dropout": 0.1, "wide": True, "projected": True, "trained": False}  # what the released code runs
+RELEASED = {"dropout": 0.1, "released_init": True, "projected": True, "trained": False}  # what the released code runs
 SKIP = {"residual": True, "trained": False}  # a reading in which ratios can differ: each node keeps its own features
 WRITTEN, RANDOM, AGAIN, SKIPPING = "as written", "random ratios", "TinyBERT-KD, another seed", "skip connections"
 PARTS = {  # of the relations, one more left out in each row (section 3.6)
