@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from pydantic import ValidationError
-from record_files import claimed, every_kind, record
+from record_files import claimed, contradictions, every_kind, record
 from safetensors import SafetensorError
 
 from helpers import files, paths
@@ -48,6 +48,14 @@ def test_every_stored_record_is_read_and_written_alike_and_has_settings_of_today
                 settings[section] = {key: value for key, value in settings[section].items() if key not in keys}
             settings.pop("own_draws", None)
             Preset.model_validate(settings)
+
+
+STORED = sorted(path for path in (paths.ROOT / "results").glob("*/*/*.json") if path.parent.name != "notebooks")
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: "/".join(path.parts[-3:]))
+def test_a_stored_record_has_the_settings_that_it_was_made_with(path):
+    assert contradictions(read(path)) == []
 
 
 def test_scores_are_means_of_examples():

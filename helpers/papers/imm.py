@@ -239,9 +239,9 @@ def train_methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) ->
 
 def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
-    paper = preset.imm.model_copy(update={"kd_space": "gold"})  # each row switches something of IMM with Eqs. 5 and 9
+    preset = preset.changed("imm", kd_space="gold")  # each row switches something of IMM with Eqs. 5 and 9
     rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.other_seeds else {})
-    variants = {row: paper.model_copy(update=changes) for row, changes in rows.items()}
+    variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
     return (yield from train(preset, variants, preset.imm.ablation_rounds))
 
 
@@ -318,6 +318,7 @@ def f1_table(models: Models, rounds: int) -> Plan:
         "baselines": list(keys)[:1],
         "claims": [beats(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared],
         "notes": make_notes(models, rounds),
+        "settings": {"imm": models.preset.imm},
     }
 
 
