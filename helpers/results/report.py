@@ -53,8 +53,8 @@ KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
     "seeds no verdict. Supported: significantly above zero. Refuted: significantly below, or too small to be printed. "
     f"{SMALLER.capitalize()}: the interval excludes the paper's own difference. Three groups are corrected apart: a "
-    "paper's headlines, a table's other claims, and our controls. An interval is not corrected, so it may exclude 0 "
-    "where a claim is undecided."
+    "paper's headlines, a table's other claims, and our controls. A difference that two claims are about counts once. "
+    "An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
 
 
