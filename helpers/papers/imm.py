@@ -420,8 +420,9 @@ def count_accepted(histories: Histories) -> dict:
     runs, counts = len(histories), Counter(score.column for score in scores)
     ended = ", ".join(f"{column}: {runs - number} of {runs}" for column, number in counts.items() if number < runs)
     note = f"a run ends where no domain improves, and is not in later means; ended before {ended}"
-    domains = len(next(iter(histories.values())).theta[0])
-    return {"scores": scores, "unit": f"domains of {domains}", "notes": [note] if ended else []}
+    first, *others = next(iter(histories.values())).theta[0].values()
+    facts = {"unit": f"domains of {1 + len(others)}", "settings": {"imm": first.preset.imm}}
+    return {"scores": scores, "notes": [note] if ended else [], **facts}
 
 
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"
