@@ -60,7 +60,6 @@ def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> 
 
 DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}
 
-
 Readers = dict[str, "Reader"]  # by domain
 
 
