@@ -7,7 +7,7 @@ STAMP := $(VENV)/.ready
 
 .PHONY: look reproduce study test test-extras browser soak jupyter gpu gpu-bundle figures lint lock clean
 
-# IMM's first round, in a minute.
+# IMM's first round, in 2 minutes.
 look: $(STAMP)
 	$(RUN) benchmarks/look.py
 

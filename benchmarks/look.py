@@ -1,4 +1,4 @@
-"""IMM in a minute: readers of three miniature domains teach each other for one round (make look).
+"""IMM in 2 minutes: readers of three miniature domains teach each other for one round (make look).
 
 With ``--readme`` the output is also written into README.md.
 """

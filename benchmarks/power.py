@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from helpers.results import records
-from helpers.results.stats import ALPHA, SEEDS, estimate, terms_of
+from helpers.results.stats import ALPHA, SEEDS, judge
 
 POWER = 0.8
 
@@ -28,14 +28,14 @@ def main(preset: str, *seeds: str) -> None:
     """Print a row of a Markdown table for each headline."""
     print(f"| headline | unit | deviation | {' | '.join(f'{number} seeds' for number in seeds)} |")
     print("|---" * (3 + len(seeds)) + "|")
-    for record in records.read_all(preset):
-        for claim in [claim for claim in record.claims if claim.primary]:
-            first = record.by_metric()[0]
-            values = estimate(first, terms_of(claim, first.columns)).values
-            if len(values) >= SEEDS:
-                deviation = float(np.std(values, ddof=1))
+    stored = records.read_all(preset)
+    for record in stored:
+        for verdict in judge(record, stored):
+            values = verdict.estimate.values
+            if verdict.claim.primary and not verdict.is_repeated and len(values) >= SEEDS:
+                unit, deviation = record.by_metric()[0].unit, float(np.std(values, ddof=1))
                 differences = " | ".join(f"{smallest_difference(deviation, int(number)):.1f}" for number in seeds)
-                print(f"| {record.label}: {claim.text} | {first.unit} | {deviation:.1f} | {differences} |")
+                print(f"| {record.label}: {verdict.claim.text} | {unit} | {deviation:.1f} | {differences} |")
 
 
 if __name__ == "__main__":

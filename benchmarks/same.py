@@ -15,7 +15,7 @@ WORDS = ("title", "notes", "text", "printed_for", "unit")
 def facts(value):
     """Return what of a record has to be the same: no words, no times."""
     if isinstance(value, dict):
-        value = {name: facts(inner) for name, inner in value.items() if name not in (*WORDS, "run", "limits")}
+        value = {name: facts(inner) for name, inner in value.items() if name not in (*WORDS, "run")}
         if "scores" in value:
             value["scores"].sort(key=lambda score: json.dumps(score, sort_keys=True))
         return value

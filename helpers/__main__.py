@@ -79,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def as_value(text: str) -> object:
-    """Read numbers and True, False, None as such, anything else as text."""
+    """Read a Python literal, such as a number, True or None, as its value, and anything else as text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -50,7 +50,10 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """The name of the folder: a hash of the fields but for preset and label, with the keys of other tasks."""
+        """The name of the folder: what it begins with, and a hash of version, fields and settings.
+
+        Preset and label are not hashed; of another task its key is.
+        """
         names = [field.name for field in dataclasses.fields(self) if field.name not in ("preset", "label")]
         facts = [self.version, {name: getattr(self, name) for name in names}, self.settings()]
         return f"{self.stem}-{fingerprint(json.dumps(facts, sort_keys=True, default=_key_or_text))}"

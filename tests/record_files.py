@@ -1,6 +1,9 @@
-"""Small records of every kind, and what every run of a notebook has to repeat of a record."""
+"""Small records of every kind, what every run of a notebook repeats of a record, and its notes beside its settings."""
 
 import json
+import re
+from operator import attrgetter
+from types import SimpleNamespace
 
 from helpers.results.records import Record
 
@@ -75,3 +78,58 @@ def every_kind() -> list[Record]:
         record("corpora/overview", kind="profile", payload=profile),
         record("a2d/figure3", kind="case", payload=case),
     ]
+
+
+STATED = {  # what notes state, and the settings that say it too; "or": where the first is 0
+    r"over (\d+) students?$": "a2d.students",
+    r"^ensembles of (\d+);": "a2d.members",
+    r"^temperature (\S+), gamma (\S+), delta (\S+)$": "a2d.temperature a2d.answer_weight a2d.attention_weight",
+    r"^every BERT reader: (\S+) epochs, (\d+) windows": "training.epochs training.batch_size",
+    r"^every RMR reader: (\S+) epochs, (\d+) windows": (
+        "mnemonic.epochs|training.epochs mnemonic.batch_size|training.batch_size"
+    ),
+    r" Mix ensemble (\d+), A2D (\d+)": "a2d.members a2d.students",
+    r"steps of (\d+) windows.* \(([\d.]+) ": "training.batch_size training.epochs",
+    r"^teachers: (\S+) epochs, learning rate (\S+);.*; (\d+) texts": (
+        "training.epochs training.learning_rate training.batch_size"
+    ),
+    r"^epochs of the questions: (\S+); (\w+), learning rate (\S+), batches of (\d+), dropout (\S+)$": (
+        "training.epochs training.optimizer training.learning_rate training.batch_size mtdnn.dropout"
+    ),
+    r"^epochs on all tasks together: (\S+), (\w+), learning rate (\S+), batches of (\d+); then on one: (\S+)$": (
+        "training.epochs training.optimizer training.learning_rate training.batch_size mtdnn_kd.tuning_epochs"
+    ),
+    r"^ensembles: the (\d+) of (\d+) models": "mtdnn_kd.members mtdnn_kd.models",
+}
+ROUNDS = {"imm/table3": "imm.ablation_rounds", "imm/figure3": "imm.curve"}  # others: imm.rounds
+
+
+def contradictions(record: Record) -> list[str]:
+    """What a record's settings say otherwise than its notes, its scores and its name."""
+    stored = json.dumps(record.run.parameters["preset"])
+    settings = json.loads(stored, object_hook=lambda table: SimpleNamespace(**table))
+    stated = {pattern: names.split() for pattern, names in STATED.items()}
+    stated[r"^IMM with at most (\d+) round"] = [ROUNDS.get(record.artefact, "imm.rounds")]
+    expected = {("seeds",): len(record.seeds) or 1}  # what has no scores shows the first seed
+    for note in record.notes:
+        for pattern, names in stated.items():
+            if match := re.search(pattern, note):
+                expected |= {tuple(name.split("|")): value for name, value in zip(names, match.groups(), strict=True)}
+        if note.startswith("training questions: "):
+            domains = [part.rpartition(" ")[0] for part in note.partition(": ")[2].split(", ")]
+            expected["data.domains",] = SimpleNamespace(**dict.fromkeys(domains))
+        if re.search("steps of .* windows", note):
+            expected["imm.steps",] = "equal" if "all domains" in note else "epochs"
+    if record.paper_key == "imm":
+        expected["imm.steps",] = "equal" if record.artefact.endswith("_equal") else "epochs"
+    if record.artefact == "mtdnn/table3":
+        expected["encoder",] = settings.mtdnn.large
+    problems = []
+    for names, value in expected.items():
+        actual = next(filter(None, (attrgetter(name)(settings) for name in names)), 0)
+        if isinstance(actual, SimpleNamespace):
+            value, actual = list(vars(value)), list(vars(actual))
+        number = f"{actual:g}" if isinstance(actual, int | float) else actual
+        if value not in (actual, number):
+            problems.append(f"{names[0]} is {actual}, but the record is of {value}")
+    return problems

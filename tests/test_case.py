@@ -120,6 +120,7 @@ def test_the_case_is_chosen_by_the_rule(monkeypatch, before, after, between, exp
     examples = [meeting(name, between if name == "c" else 0) for name in "abcd"]
     one, (rule, _) = chosen(monkeypatch, examples, {"before": before, "after": after})
     assert one.id == expected and ("no mended question" in rule) == (expected in "ad")
+    assert ("surest" in rule) == (expected != "a")
 
 
 def test_notes_count_the_questions_that_were_mended_and_broken(monkeypatch):

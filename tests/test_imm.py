@@ -193,6 +193,7 @@ def test_accepted_readers_are_counted(monkeypatch, preset):
     parts = imm.count_accepted({("IMM", 0): history})
     (score,) = parts["scores"]
     assert (parts["unit"], parts["notes"], score.column, score.value) == ("domains of 3", [], "round 1", 2)
+    assert parts["settings"] == {"imm": preset.imm}
     longer = imm.Rounds([*history.theta, history.theta[-1]], history.new)
     (note,) = imm.count_accepted({("IMM", 0): history, ("IMM", 1): longer, ("IMM", 2): history})["notes"]
     assert note.endswith("is not in later means; ended before round 2: 2 of 3")

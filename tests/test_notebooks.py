@@ -18,7 +18,7 @@ from nbclient.exceptions import DeadKernelError
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 from qa_files import write_examples
-from record_files import repeated
+from record_files import contradictions, repeated
 
 from helpers import __main__ as cli
 from helpers import papers, paths
@@ -84,6 +84,12 @@ def test_smoke_gives_the_golden_records(smoke):
                 score.pop("value")
             facts["payload"] = sorted(facts.get("payload") or ())
         assert written[name] == expected, name
+
+
+@pytest.mark.slow
+def test_records_have_the_settings_that_they_were_made_with(smoke):
+    problems = {path.name: contradictions(records.read(path)) for path in smoke.glob("*/*.json")}
+    assert {name: found for name, found in problems.items() if found} == {}
 
 
 @pytest.mark.slow

@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from pydantic import ValidationError
-from record_files import claimed, every_kind, record
+from record_files import claimed, contradictions, every_kind, record
 from safetensors import SafetensorError
 
 from helpers import files, paths
+from helpers.notebooks.session import Session
 from helpers.papers import printed
+from helpers.presets.load import load
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import RecordError, Score, make_scores, read, read_all, write
@@ -48,6 +50,27 @@ def test_every_stored_record_is_read_and_written_alike_and_has_settings_of_today
                 settings[section] = {key: value for key, value in settings[section].items() if key not in keys}
             settings.pop("own_draws", None)
             Preset.model_validate(settings)
+
+
+def test_a_record_states_the_settings_of_its_table_and_the_parameters_as_given():
+    preset = load("smoke", "imm", seeds=3)
+    scores = [Score(method="IMM", column="news", seed=seed, value=1.0) for seed in range(2)]
+    parts = {"scores": scores, "unit": "accuracy", "settings": {"imm": preset.changed("imm", steps="equal").imm}}
+    saved = Session(preset, {"seeds": 3}, "smoke").save("imm/table1_equal", **parts)
+    assert saved == read(paths.record("smoke", "imm/table1_equal"))
+    settings = saved.run.parameters["preset"]
+    assert (settings["imm"]["steps"], settings["seeds"], saved.run.parameters["seeds"]) == ("equal", 2, 3)
+    assert settings["encoder"] == "data/mini" and list(saved.draws) == ["0", "1"]
+    alone = Session(preset, {}, "smoke").save("imm/similarity", payload={})
+    assert alone.run.parameters["preset"]["seeds"] == 1 and alone.run.parameters["preset"]["imm"]["steps"] == "epochs"
+
+
+STORED = sorted(path for path in (paths.ROOT / "results").glob("*/*/*.json") if path.parent.name != "notebooks")
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: "/".join(path.parts[-3:]))
+def test_a_stored_record_has_the_settings_that_it_was_made_with(path):
+    assert contradictions(read(path)) == []
 
 
 def test_scores_are_means_of_examples():

@@ -13,6 +13,7 @@ from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED
 
 T4 = 2.776445  # the t quantile of a 95 % interval with 4 degrees of freedom
 PAIR = {"above": "A", "below": "B"}
+GAPS = [3, 1, 2, 5, 2]  # a mean of 2.6 with an error of 0.678: p = 0.0186
 A, B = [10, 11, 12, 13, 14], [1, 2, 3, 4, 6]  # apart by 9, 9, 9, 9 and 8
 VERDICTS = json.loads((Path(__file__).parent / "golden/verdicts.json").read_text(encoding="utf-8"))
 
@@ -121,8 +122,8 @@ def test_a_margin_has_to_hold_the_whole_interval_and_can_be_refuted():
 def test_headline_other_claims_and_controls_are_families():
     assert stats.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])  # × 3, × 2 and no less than before
     assert stats.holm([0.5, 0.9]) == [1.0, 1.0]
-    # Each row is above C by 3, 1, 2, 5, 2: 2.6 with an error of 0.678, so t = 3.83 and p = 0.019.
-    scores = rows(**{row: [3, 1, 2, 5, 2] for row in "ABDE"}, C=[0] * 5)
+    # Each row is above C by 3, 1, 2, 5, 2 in some order: 2.6 with an error of 0.678, so t = 3.83 and p = 0.019.
+    scores = rows(**{row: np.roll(GAPS, shift) for shift, row in enumerate("ABDE")}, C=[0] * 5)
     claims = [Claim(text=row, above=row, below="C", primary=row == "A") for row in "ABDE"]
     headline, *others = judge(scores, *claims)
     assert headline.outcome == SUPPORTED and headline.p == pytest.approx(0.0186, abs=1e-4)
@@ -131,18 +132,60 @@ def test_headline_other_claims_and_controls_are_families():
     controls = [claim.model_copy(update={"control": claim.above in "DE"}) for claim in claims]
     assert [each.p for each in judge(scores, *controls)] == pytest.approx(np.multiply(headline.p, [1, 1, 2, 2]))
     # A claim that cannot be tested counts among the others.
-    scores = rows(A=[3, 1, 2, 5, 2], B=[3, 1, 2, 5], C=[0] * 5)
+    scores = rows(A=GAPS, B=GAPS[:4], C=[0] * 5)
     tested, untested = judge(scores, *(Claim(text=row, above=row, below="C") for row in "AB"))
     assert untested.p is None and tested.p == pytest.approx(2 * 0.0186, abs=2e-4)
 
 
+def gaps(table, *values, primary=True, start=0.0):
+    """A record whose rows A, B, ... are above Z by some values per seed, which its claims are about; the first is its
+    headline where ``primary``. All scores are ``start`` higher."""
+    named = dict(zip("ABCD", values, strict=False))
+    scores = rows(**{row: np.add(of_row, start) for row, of_row in named.items()}, Z=[start] * len(values[0]))
+    claims = [Claim(text=row, above=row, below="Z", primary=primary and row == "A") for row in named]
+    return record(f"imm/{table}", scores, claims=[claim.model_dump() for claim in claims])
+
+
 def test_the_headlines_of_a_paper_are_tested_together():
-    scores, headline = rows(A=[3, 1, 2, 5, 2], B=[0] * 5), Claim(text="so", **PAIR, primary=True).model_dump()
-    one, other, third = (record(f"imm/{name}", scores, claims=[headline]) for name in ("table1", "table2", "table3"))
-    others = record("imm/table4", scores, claims=[Claim(text="so", **PAIR).model_dump()])
+    one, other, third = gaps("table1", GAPS), gaps("table2", GAPS[::-1]), gaps("table3", np.roll(GAPS, 1))
+    others = gaps("table4", np.roll(GAPS, 2), primary=False)
     (alone,), (together,) = stats.judge(one), stats.judge(one, [one, other, third, others])
     assert (alone.outcome, together.outcome) == (SUPPORTED, UNDECIDED) and together.p == pytest.approx(3 * alone.p)
     assert stats.judge(others, [one, other]) == stats.judge(others)
+
+
+def test_a_difference_that_two_tables_share_is_corrected_for_once():
+    # Tables 1 and 2 have one headline, though from other scores; Table 3 has another of the same p value, 0.0186.
+    shared, again, other = gaps("table1", GAPS), gaps("table2", GAPS, start=50.0), gaps("table3", GAPS[::-1])
+    judged = stats.judge_all([other, again, shared])  # in any order
+    assert [verdict.p for (verdict,) in judged] == pytest.approx([2 * 0.0186] * 3, abs=2e-4)
+    assert [verdict.is_repeated for (verdict,) in judged] == [False, True, False]
+    assert stats.judge(shared, [again, other]) == judged[2] and stats.judge(again, [shared, other]) == judged[1]
+
+
+def test_a_claim_that_is_another_tables_headline_has_its_verdict():
+    headlines = [gaps(f"figure{shift}", np.roll(GAPS, shift)) for shift in (1, 2, 3)]
+    table = gaps("table1", np.roll(GAPS, 1), GAPS, primary=False)
+    shared, alone = stats.judge(table, headlines)
+    assert (shared.p, shared.is_repeated) == (pytest.approx(3 * 0.0186, abs=3e-4), True)  # one of three headlines
+    assert (alone.p, alone.is_repeated) == (pytest.approx(0.0186, abs=1e-4), False)  # the table's only other claim
+
+
+def test_a_difference_that_was_trained_twice_is_two():
+    first, second = gaps("table1", GAPS), gaps("table2", np.add(GAPS, [0, 0, 0, 0, 0.001]))
+    assert [verdict.is_repeated for (verdict,) in stats.judge_all([first, second])] == [False, False]
+    # Scores are stored with six decimals, which is no second training, on either side of any rounding.
+    exact, stored = gaps("table1", np.add(GAPS, 0.0005)), gaps("table2", np.add(GAPS, 0.000501))
+    assert [verdict.is_repeated for (verdict,) in stats.judge_all([exact, stored])] == [False, True]
+    few = [gaps(table, GAPS[:4]) for table in ("table1", "table2")]  # which agree by chance
+    assert [verdict.is_repeated for (verdict,) in stats.judge_all(few)] == [False, False]
+
+
+def test_differences_of_zero_count_each_and_cost_nothing():
+    zeros = [gaps(table, [0] * 5) for table in ("table1", "table2")]
+    (one,), (two,), (other,) = stats.judge_all([*zeros, gaps("table3", GAPS)])
+    assert (one.outcome, one.is_repeated) == (two.outcome, two.is_repeated) == (REFUTED, False)
+    assert (one.p, two.p, other.p) == (0, 0, pytest.approx(0.0186, abs=1e-4))
 
 
 def test_wrong_verdicts_are_as_rare_as_promised():

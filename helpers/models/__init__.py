@@ -1,1 +1,1 @@
-"""Readers and their parts. Knows no papers."""
+"""Pretrained encoders with heads, the reader RMR, and what methods add to them. Imports no paper."""

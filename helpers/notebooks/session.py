@@ -164,17 +164,19 @@ class Session:
     def save(self, artefact: str, *, training_seconds: float | None = None, **parts) -> records.Record:
         """Write the record of ``artefact`` and its figure, and return the record.
 
-        Title, unit and kind are the card's unless ``parts`` have others.
+        Title, unit and kind are the card's unless ``parts`` have others. Its ``settings`` are the fields of the preset
+        that the artefact was made with instead of the session's.
         """
         card = papers.artefact(artefact)
         (paper,) = (paper for paper in papers.ALL if paper.key == artefact.partition("/")[0])
-        settings = self.preset.model_dump(mode="json", exclude={"engine": {"address"}})
         parameters = {name: value for name, value in self.parameters.items() if name not in MACHINE}
-        seeds = sorted({score.seed for score in parts.get("scores", [])})
+        seeds = sorted({score.seed for score in parts.get("scores", [])}) or [0]
+        preset = self.preset.model_copy(update={**parts.pop("settings", {}), "seeds": len(seeds)})
+        settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
-        facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
+        facts |= {"draws": draws(preset, paper.examples, seeds), "paper": papers.printed(artefact)}
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
-            labels = label_notes(self.preset.drawn(min(seeds, default=0)))
+            labels = label_notes(preset.drawn(min(seeds)))
             parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *labels]))
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)

@@ -1,4 +1,7 @@
-"""The papers, a module each. Another paper is one more name in ``ALL``."""
+"""The papers, and the corpora beside them: each is declared by the card of a module, which others may help.
+
+Another paper is one more name in ``ALL``.
+"""
 
 import tomllib
 from importlib import import_module

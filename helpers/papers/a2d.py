@@ -262,7 +262,7 @@ def score_columns(models: Models, columns: Iterable[str]) -> Plan:
 
 
 def add_notes(models: Models, parts: dict) -> dict:
-    """Return the parts of a record with notes on how its readers were trained, and the seconds that it took."""
+    """Return the parts of a record with notes on how its readers were trained, their settings, and the seconds."""
     a2d, trainings = models.preset.a2d, {readers[0].kind: readers[0].training for *_, readers in models}
     students = max(len(of_row) for seeds in models.by_row.values() for of_row in seeds.values() if ALL in of_row)
     notes = [
@@ -275,7 +275,9 @@ def add_notes(models: Models, parts: dict) -> dict:
         f"temperature {a2d.temperature:g}, gamma {a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
         shared.state_training_sizes(models.preset.data),
     ]
-    return {**parts, "notes": notes + parts.get("notes", []), "training_seconds": models.seconds}
+    settings = {"a2d": a2d.model_copy(update={"students": students}), "data": models.preset.data}
+    facts = {"notes": notes + parts.get("notes", []), "settings": settings, "training_seconds": models.seconds}
+    return parts | facts
 
 
 def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
@@ -411,7 +413,8 @@ def figure3(preset: Preset) -> Plan:
     example, notes = case.choose(preset, readers, load_questions(preset))
     notes.append(f"{list_kinds(preset)[0]}, seed 0: the ensemble's first member, and the reader distilled from it")
     payload, seconds = case.compare(preset, readers, example), shared.add_up_seconds(pair.values())
-    return {"payload": payload, "notes": notes, "training_seconds": seconds}
+    settings = {"a2d": preset.a2d.model_copy(update={"students": 1})}
+    return {"payload": payload, "notes": notes, "settings": settings, "training_seconds": seconds}
 
 
 ABSENT = "data.narrative names no free answers"

@@ -39,7 +39,8 @@ def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example
     rule = "this is the mended question whose wrong answer was surest, of those with both answers apart in one window"
     if not fits.any():
         fits = f1_before == 0
-        rule = "no mended question has both answers apart in one window; this one has the surest wrong answer"
+        choice = "this one has the surest wrong answer" if fits.any() else "this is the first, as no answer is wrong"
+        rule = f"no mended question has both answers apart in one window; {choice}"
     scores = np.where(fits, [prediction.score for prediction in before], -np.inf)
     return examples[int(scores.argmax())], [rule, changes]
 

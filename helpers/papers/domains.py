@@ -37,6 +37,7 @@ def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
     "IMM + A2D", which no paper has, is one reader of all domains. On each it is taught by that domain's reader of IMM,
     with A2D's losses.
     """
+    preset = preset.changed("a2d", students=1)  # of an ensemble
     models, _ = yield from imm.train_methods(preset, preset.imm.rounds, methods)
     for seed in range(preset.seeds):
         (student,) = a2d.name_students(models.preset, "BERT", seed).values()
@@ -69,7 +70,12 @@ def table(models: Models) -> Plan:
     parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
     claims = [shared.state_better(BEST, "Single", "beats", control=True)]
     facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "notes": state_sizes(models.preset)}
-    return {**parts, **facts}
+    return {**parts, **facts, "settings": list_settings(models)}
+
+
+def list_settings(models: Models) -> dict:
+    """List the settings of the methods by section."""
+    return {"imm": models.preset.imm, "a2d": models.preset.a2d}
 
 
 STEPS = "optimiser steps of all trainings of a method"
@@ -83,7 +89,8 @@ def cost(models: Models, table: Record) -> dict:
         scores += [score.model_copy(update={"metric": "F1"}), point]
     readers = {row: len(members) for row, _, _, members in models}
     passes = ", ".join(f"{row} {number}" for row, number in readers.items())
-    return {"scores": scores, "notes": [f"readers that answer a question: {passes}", *table.notes]}
+    notes = [f"readers that answer a question: {passes}", *table.notes]
+    return {"scores": scores, "notes": notes, "settings": list_settings(models)}
 
 
 def choose_on_validation(models: Models) -> Plan:

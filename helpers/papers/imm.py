@@ -60,7 +60,6 @@ def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> 
 
 DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}
 
-
 Readers = dict[str, "Reader"]  # by domain
 
 
@@ -239,9 +238,9 @@ def train_methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) ->
 
 def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
-    paper = preset.imm.model_copy(update={"kd_space": "gold"})  # each row switches something of IMM with Eqs. 5 and 9
+    preset = preset.changed("imm", kd_space="gold")  # each row switches something of IMM with Eqs. 5 and 9
     rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.other_seeds else {})
-    variants = {row: paper.model_copy(update=changes) for row, changes in rows.items()}
+    variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
     return (yield from train(preset, variants, preset.imm.ablation_rounds))
 
 
@@ -318,6 +317,7 @@ def f1_table(models: Models, rounds: int) -> Plan:
         "baselines": list(keys)[:1],
         "claims": [beats(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared],
         "notes": make_notes(models, rounds),
+        "settings": {"imm": models.preset.imm},
     }
 
 
@@ -419,8 +419,9 @@ def count_accepted(histories: Histories) -> dict:
     runs, counts = len(histories), Counter(score.column for score in scores)
     ended = ", ".join(f"{column}: {runs - number} of {runs}" for column, number in counts.items() if number < runs)
     note = f"a run ends where no domain improves, and is not in later means; ended before {ended}"
-    domains = len(next(iter(histories.values())).theta[0])
-    return {"scores": scores, "unit": f"domains of {domains}", "notes": [note] if ended else []}
+    first, *others = next(iter(histories.values())).theta[0].values()
+    facts = {"unit": f"domains of {1 + len(others)}", "settings": {"imm": first.preset.imm}}
+    return {"scores": scores, "notes": [note] if ended else [], **facts}
 
 
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"

@@ -125,8 +125,11 @@ def percent_unanswerable(tested: dict[tuple[str, int], Replies]) -> float:
 ALL = "all questions"
 
 
-def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA) -> Plan:
-    """Make Tables 1 to 3: F1 and EM of readers, by the name in the table, of questions with an answer and without."""
+def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA, **settings: str) -> Plan:
+    """Make Tables 1 to 3: F1 and EM of readers, by the name in the table, of questions with an answer and without.
+
+    ``settings`` are the fields of the preset that these readers have others of.
+    """
     models, tested = yield from test_readers(preset)
     cells = {}
     for (name, row), seed in product(rows.items(), range(preset.seeds)):
@@ -135,7 +138,8 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
         for column, part in {ALL: scores, **metrics.split_by_answerability(examples, scores)}.items():
             cells[name, column, seed] = part
     never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
-    facts = {"claims": claims, "notes": [*make_notes(preset), never], "training_seconds": models.seconds}
+    notes = [*make_notes(preset.model_copy(update=settings)), never]
+    facts = {"claims": claims, "notes": notes, "settings": settings, "training_seconds": models.seconds}
     return {**shared.f1_and_em(cells), **facts, "baselines": [baseline]}
 
 
@@ -186,7 +190,8 @@ def table3(preset: Preset) -> Plan:
     if not preset.mtdnn.large:
         return {}
     claims = [shared.state_better(BOTH, QA, columns=[ALL], primary=True)]
-    return (yield from make_table(preset, {row: f"{row}{LARGER}" for row in (QA, BOTH)}, claims))
+    rows = {row: f"{row}{LARGER}" for row in (QA, BOTH)}
+    return (yield from make_table(preset, rows, claims, encoder=preset.mtdnn.large))
 
 
 def thresholds(preset: Preset) -> Plan:

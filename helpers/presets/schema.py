@@ -52,8 +52,9 @@ class Download(Settings):
 class Drawn(Settings):
     """Examples, and the seed that draws them. Sizes count examples; 0 takes all there are.
 
-    Of the miniature world all parts are drawn. Of files and of the Hub's datasets the training part is drawn where a
-    size cuts it, and the validation part where it is taken from the training part. Their test parts never change."""
+    Of the miniature world all parts are drawn. Of files and of the Hub's datasets nothing is drawn without a
+    ``train_size``. With one the training part is drawn, and so is a validation part that is sampled or taken from the
+    training part. Their test parts never change."""
 
     names: ClassVar[str] = "domains"  # the key that names them
     is_required: ClassVar[bool] = False
@@ -153,7 +154,8 @@ class WindowSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    """One training. A batch is ``batch_size`` windows, cut into ``accumulate`` forward passes."""
+    """One training. A batch is ``batch_size`` windows, or texts; of a classifier over domains as many per domain. It is
+    cut into ``accumulate`` forward passes."""
 
     optimizer: Literal["adamw", "adamax"] = "adamw"
     learning_rate: PositiveFloat
@@ -176,7 +178,8 @@ class AnswerSettings(Settings):
 
 
 class EngineSettings(Settings):
-    """How and where trainings run: in processes here, or on the nodes of a Ray cluster. No result depends on it."""
+    """How and where trainings run: in processes here, or on the nodes of a Ray cluster. No key depends on it, and no
+    result, except that another number of threads may round otherwise."""
 
     kind: Literal["local", "ray"] = "local"
     processes: NonNegativeInt = 0  # 0: one per GPU, or as many as there are cores for, with ``threads`` each
@@ -190,7 +193,8 @@ class Preset(Settings):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100)
-    other_seeds: NonNegativeInt = 100  # of rows that no claim compares; 0: without these, and without controls
+    # Seeds of rows that no claim compares, and of some controls; 0: without these rows, and without any controls.
+    other_seeds: NonNegativeInt = 100
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead

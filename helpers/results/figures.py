@@ -84,7 +84,7 @@ def draw(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | 
 def save(record: Record, stored: Iterable[Record] = ()) -> list[Path]:
     """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure.
 
-    It is judged with the headlines of its paper's records that are ``stored``.
+    It is judged together with its paper's records that are ``stored``.
     """
     if (figure := draw(record, stats.judge(record, stored))) is None:
         return []

@@ -25,7 +25,7 @@ from helpers.files import json_rows, write_whole
 PACKAGES = ("torch", "transformers", "datasets", "numpy")
 Cell = tuple[str, str, int]  # method, column and seed
 Code = tuple[str, bool]  # commit, and whether the code differs from it
-Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" separates the parts of an example key
+Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" ends a cell of a Markdown table
 
 
 def optional(default: Any) -> Any:

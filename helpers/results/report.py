@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 import pandas as pd
 from IPython.display import HTML, display
 from matplotlib.figure import Figure
@@ -54,8 +53,8 @@ KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
     "seeds no verdict. Supported: significantly above zero. Refuted: significantly below, or too small to be printed. "
     f"{SMALLER.capitalize()}: the interval excludes the paper's own difference. Three groups are corrected apart: a "
-    "paper's headlines, a table's other claims, and our controls. An interval is not corrected, so it may exclude 0 "
-    "where a claim is undecided."
+    "paper's headlines, a table's other claims, and our controls. A difference that two claims are about counts once. "
+    "An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
 
 
@@ -64,7 +63,7 @@ def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, s
 
     ``short``: with half of the interval behind "±", and a star where it excludes the paper's difference.
     """
-    claim, outcome, ours, _, printed = verdict
+    claim, outcome, ours, _, printed, _ = verdict
     first, size, reported = record.by_metric()[0], "", ""
     amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
     form = f"+z,.{stats.decimals(first)}f"
@@ -237,23 +236,18 @@ def export(preset: str, executed_notebook: Path) -> Path:
 def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     """Select the verdicts on what a paper claims, our controls aside, each with its record, headlines first.
 
-    A difference that two tables of a paper share counts once.
+    A difference that several claims are about counts once (`stats.judge_all`).
     """
     pairs = [(record, verdict) for record, verdicts in judged for verdict in verdicts if not verdict.claim.control]
-    differences, selected = set(), []
-    for record, verdict in sorted(pairs, key=lambda pair: not pair[1].claim.primary):
-        values = np.round(verdict.estimate.values, 3)
-        difference = record.preset, record.paper_key, *values
-        if len(values) < stats.SEEDS or not any(values) or difference not in differences:  # few agree by chance
-            selected.append((record, verdict))
-        differences.add(difference)
-    return selected
+    counted = [(record, verdict) for record, verdict in pairs if not verdict.is_repeated]
+    return sorted(counted, key=lambda pair: not pair[1].claim.primary)
 
 
 def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     """Select the verdicts on a paper's main claims, each with its record."""
     places = {f"{paper.key}/{name}" for name in paper.headlines}
-    return [pair for pair in paper_verdicts(judged) if pair[1].claim.primary and pair[0].artefact in places]
+    headlines = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
+    return [(record, verdict) for record, verdict in headlines if record.artefact in places]
 
 
 def summarise(paper: Any, judged: Iterable[Judged]) -> list[dict[str, str]]:
@@ -395,7 +389,7 @@ def select(stored: Iterable[Record], paper: Any) -> list[Record]:
 
 def judge_all(selected: Sequence[Record]) -> list[Judged]:
     """Judge the records of a paper together."""
-    return [(record, stats.judge(record, selected)) for record in selected]
+    return list(zip(selected, stats.judge_all(selected), strict=True))
 
 
 def headlines(judged: Iterable[Judged]) -> list[Judged]:

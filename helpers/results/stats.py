@@ -4,6 +4,7 @@ Functions read one metric of a record (``Record.by_metric``). A row is a method,
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ AVERAGE = "AVE."
 SEEDS = 5  # fewer seeds decide nothing
 FEW = 3  # fewer seeds have no interval
 ALPHA = 0.05  # of a wrong verdict
+ROUNDING = 1e-5  # of a difference of means of stored scores, which have six decimals
 Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the row is averaged over
 
 
@@ -37,6 +39,17 @@ class Verdict(NamedTuple):
     estimate: Estimate  # of the difference in the record
     p: float | None  # corrected; None where nothing could be tested
     printed: float | None  # the paper's own difference; None where it prints no number
+    is_repeated: bool  # whether another claim of the paper, which counts, is about the same difference
+
+
+class Test(NamedTuple):
+    """The outcome of a claim's test by itself."""
+
+    record: Record
+    claim: Claim
+    estimate: Estimate
+    p: float
+    decision: str
 
 
 def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
@@ -73,27 +86,67 @@ def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
 
 
 def judge(record: Record, stored: Iterable[Record] = ()) -> list[Verdict]:
-    """Test all claims of a record at 5 %, by families: a paper's headlines, a table's other claims, and its controls.
+    """Test all claims of a record at 5 %, together with its paper's other records that are ``stored``.
 
-    The headlines of records of the same paper that are ``stored`` are tested with this record's. Raises ValueError
-    where the rows of a claim share no seed.
+    Raises ValueError where the rows of a claim share no seed.
     """
-    tests, families = [test(record, claim) for claim in record.claims], {}
-    for claim, (_, p, _) in zip(record.claims, tests, strict=True):
-        families.setdefault((claim.primary, claim.control), []).append(p)
-    for other in stored if (True, False) in families else ():
-        if other.paper_key == record.paper_key and other.artefact != record.artefact:
-            families[True, False] += [test(other, claim)[1] for claim in other.claims if claim.primary]
-    corrected, verdicts = {name: iter(holm(p)) for name, p in families.items()}, []
-    for claim, (difference, _, decision) in zip(record.claims, tests, strict=True):
-        p = next(corrected[claim.primary, claim.control])
+    others = [other for other in stored if other.paper_key == record.paper_key and other.artefact != record.artefact]
+    return judge_all([record, *others])[0]
+
+
+def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
+    """Test the claims of a paper's records by families: all headlines, a table's other claims, and its controls.
+
+    A difference that several claims are about is tested once, in the family of the first (`find_repeated`). All of them
+    get that p value. Holm's correction is within each family. Raises ValueError where a claim's rows share no seed.
+    """
+    tests = [test(record, claim) for record in paper for claim in record.claims]
+    repeated, families, corrected = find_repeated(tests), {}, {}
+    for number, (record, claim, *_) in enumerate(tests):
+        if number not in repeated:
+            table = "" if claim.primary else record.artefact
+            families.setdefault((table, claim.primary, claim.control), []).append(number)
+    for numbers in families.values():
+        corrected |= zip(numbers, holm([tests[number].p for number in numbers]), strict=True)
+    verdicts = []
+    for number, (record, claim, difference, _, decision) in enumerate(tests):
+        p = corrected[repeated.get(number, number)]
         outcome, tested = decision if p < ALPHA else UNDECIDED, None if decision == UNDECIDED else p
-        verdicts.append(Verdict(claim, outcome, difference, tested, printed(record.by_metric()[0], claim)))
-    return verdicts
+        theirs = printed(record.by_metric()[0], claim)
+        verdicts.append(Verdict(claim, outcome, difference, tested, theirs, is_repeated=number in repeated))
+    remaining = iter(verdicts)
+    return [list(islice(remaining, len(record.claims))) for record in paper]
 
 
-def test(record: Record, claim: Claim) -> tuple[Estimate, float, str]:
-    """Return a claim's difference, the p value of its test by itself, and what that decides.
+def find_repeated(tests: Sequence[Test]) -> dict[int, int]:
+    """Find the tests of a difference that an earlier test is about. Returns the number of the earlier one by number.
+
+    Headlines come first, controls last, and claims of one kind in the order of their tables' names.
+    """
+    kinds = [(not claim.primary, claim.control, record.artefact) for record, claim, *_ in tests]
+    first, repeated = [], {}
+    for number in sorted(range(len(tests)), key=kinds.__getitem__):
+        same = [earlier for earlier in first if are_same(tests[earlier], tests[number])]
+        if same:
+            repeated[number] = same[0]
+        else:
+            first.append(number)
+    return repeated
+
+
+def are_same(one: Test, other: Test) -> bool:
+    """Return whether two tests are of one difference: equal with every seed, to the rounding of stored scores.
+
+    Few seeds may agree by chance. A difference of 0 with every seed is so by design, and tells nothing of another.
+    """
+    values, others = one.estimate.values, other.estimate.values
+    if len(values) < SEEDS or len(values) != len(others) or one.claim.within != other.claim.within:
+        return False
+    return bool(np.any(values) and np.allclose(values, others, rtol=0, atol=ROUNDING))
+
+
+def test(record: Record, claim: Claim) -> Test:
+    """Test a claim by itself.
 
     A claim that cannot be tested counts in its family all the same, with a p value of 1: where its rows share fewer
     than ``SEEDS`` seeds, or where it is about a share of a gain that is not certain. Raises ValueError where its rows
@@ -107,7 +160,8 @@ def test(record: Record, claim: Claim) -> tuple[Estimate, float, str]:
     if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
         is_testable = is_testable and estimate(first, terms[2:]).high < 0
     negligible = 0.5 * 10 ** -decimals(first)
-    return difference, *(p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED))
+    p, decision = p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED)
+    return Test(record, claim, difference, p, decision)
 
 
 def p_value(values: Sequence[float], claim: Claim, negligible: float) -> tuple[float, str]:
