@@ -18,6 +18,7 @@ from typing import Annotated, TypeVar
 import pydantic
 
 from helpers.data.examples import DataError
+from helpers.errors import printable
 
 PARTS = ("train", "valid", "test")
 ALL_PARTS = (*PARTS, "unlabelled")
@@ -202,17 +203,18 @@ def _parse_table(path: Path, text: str, columns: tuple[str, ...] = (), *, quotes
     return rows
 
 
-def leave_out_rejected(rows: Rows) -> tuple[Rows, int]:
-    """Return the rows that no annotator has rejected or ignored, and the number of the others.
+def leave_out_rejected(rows: Rows, name: str) -> tuple[list, list[str]]:
+    """Return the rows that no annotator has rejected or ignored, and a note with the file's name if there are others.
 
     The column "answer" says so where it holds nothing but `VERDICTS`.
     """
     rows = list(rows)
     verdicts = [row.get("answer") if isinstance(row, dict) else None for _, row in rows]
     if not all(isinstance(verdict, str | None) and verdict in {*VERDICTS, "", None} for verdict in verdicts):
-        return rows, 0
+        return rows, []
     left = [row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in ("reject", "ignore")]
-    return left, len(rows) - len(left)
+    number = len(rows) - len(left)
+    return left, [f"{printable(name)}: {number:,} {REJECTED}"] * (number > 0)
 
 
 def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: object) -> list[T]:

@@ -15,7 +15,6 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from helpers.data.examples import DataError, Example
 from helpers.data.files import (
-    REJECTED,
     Row,
     Rows,
     Text,
@@ -213,9 +212,10 @@ def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[FileRec
 
 def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[FileRecord], list[str]]:
     """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows."""
-    rows, taken, notes = list(rows), set(), Counter()
+    rows, taken, notes, name = list(rows), set(), Counter(), printable(str(path).rpartition("/")[2])
+    rejected = []
     if any(isinstance(row, dict) and "answers" in row for _, row in rows):  # so that "answer" is no answer
-        rows, notes[REJECTED] = leave_out_rejected(rows)
+        rows, rejected = leave_out_rejected(rows, name)
     has_ids = any(_id_of(row) not in (None, "") for _, row in rows)
 
     def parse(_: str, row: dict) -> FileRecord:
@@ -225,8 +225,8 @@ def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tup
             raise DataError("it has no id, unlike others; give all an id, or none")
         return Question.model_validate(_list_answers(_parse_cells(row), notes)).record(unanswerable, taken, notes)
 
-    records, name = parse_each(parse, rows, path), printable(str(path).rpartition("/")[2])
-    return records, [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
+    records = parse_each(parse, rows, path)
+    return records, rejected + [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
 
 
 def _id_of(row: object) -> object:
