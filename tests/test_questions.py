@@ -284,8 +284,8 @@ def test_answers_without_a_text_are_left_out(tmp_path):
 
 @pytest.mark.parametrize("start", ["36", 36.0, "36.0", " 36"])
 def test_offsets_may_be_text_or_have_a_point(tmp_path, start):
-    path = write_squad(tmp_path / "a.json", (CONTEXT, [question(answers=[("London", start)])]))
-    assert read(path)[0].span == (36, 42)
+    path = write_squad(tmp_path / "a.json", (CONTEXT, [question(7.0, answers=[("London", start)])]))
+    assert read(path)[0].span == (36, 42) and read(path)[0].id == "7"
     detected = [{"text": "London", "char_spans": [[start, 41.0]]}]
     assert read(write_mrqa(path, mrqa_question(detected_answers=detected)))[0].span == (36, 42)
 

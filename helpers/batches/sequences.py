@@ -311,20 +311,24 @@ def complete_ranges(text: str, offsets: Sequence[tuple[int, int]]) -> np.ndarray
     no end of a token. A range of these alone ends before it starts.
     """
     starts, ends = np.asarray(offsets, np.int32).reshape(-1, 2).T
-    codes, characters, length = (
-        np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32),
-        set(text),
-        len(text),
-    )
-    is_space = np.isin(codes, [ord(character) for character in characters if character.isspace()])
+    codes, length = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), len(text)
+    blank = [character for character in set(text) if is_blank(character)]
+    is_space = _find(codes, filter(str.isspace, blank))
     spaces = np.flatnonzero(is_space)
     starts, ends = _trim(starts, ends, ~is_space)
     word_ends = np.append(spaces, length)[np.searchsorted(spaces, ends)]
     ends = np.maximum(ends, np.minimum(word_ends, np.append(starts[1:], length)))
     word_starts = np.append(0, spaces + 1)[np.searchsorted(spaces, starts)]
     starts = np.minimum(starts, np.maximum(word_starts, np.append(0, ends[:-1])))
-    is_visible = ~np.isin(codes, [ord(character) for character in characters if is_blank(character)])
-    return np.stack(_trim(starts, ends, is_visible), 1).astype(np.int32)
+    return np.stack(_trim(starts, ends, ~_find(codes, blank)), 1).astype(np.int32)
+
+
+def _find(codes: np.ndarray, characters: Iterable[str]) -> np.ndarray:
+    # Tells where one of a few characters stands.
+    is_one = np.zeros(len(codes), bool)
+    for character in characters:
+        is_one |= codes == ord(character)
+    return is_one
 
 
 def _trim(starts: np.ndarray, ends: np.ndarray, is_solid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -53,7 +53,8 @@ class FileRecord(NamedTuple):
 
 
 def _to_text(identifier: object) -> object:
-    return str(identifier) if type(identifier) is int else identifier
+    number = _to_offset(identifier)
+    return str(number) if type(number) is int and not isinstance(identifier, str) else identifier
 
 
 def _transpose(columns: object) -> object:
