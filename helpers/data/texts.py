@@ -215,10 +215,10 @@ def check_labels(labels: Iterable[str], place: object) -> None:
         text = unicodedata.normalize("NFC", label).casefold()
         visible = "".join(character for character in text if character.isspace() or not is_blank(character))
         alike[" ".join(visible.split())].append(label)
-    groups = [" and ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
+    groups = [", ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
     if groups:
-        problem = f"the labels {', '.join(groups)} differ by case or characters that do not show"
-        raise DataError(f"{place}: {problem}; write them alike, or name those otherwise that mean something else")
+        problem = f"labels differ only by case or characters that do not show: {' and '.join(groups)}"
+        raise DataError(f"{place}: {problem}; write them alike, or rename those that mean something else")
 
 
 def _parse_score(value: object) -> str:
