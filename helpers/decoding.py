@@ -1,8 +1,9 @@
 """Logits to answers, by the rules of BERT's and Hugging Face's scripts.
 
-The ``n_best`` highest start and end logits among a window's passage tokens are paired. Pairs that run backwards or are
-too long are dropped, and the others of all the question's windows compete. Equal logits and equal scores go to the
-earlier window, then to the earlier start, then to the earlier end.
+The ``n_best`` highest start and end logits among a window's passage tokens are paired, but for tokens of white space
+and invisible characters alone. Pairs that run backwards or are too long are dropped, and the others of all the
+question's windows compete. Equal logits and equal scores go to the earlier window, then to the earlier start, then to
+the earlier end.
 """
 
 from collections.abc import Iterable
@@ -87,7 +88,9 @@ def decode(
         column = np.arange(max(1, windows.count_W[rows[-1]]))
         is_real = column < windows.count_W[rows][:, None]
         place = np.where(is_real, (first_W + windows.prefix_W)[rows][:, None] + column, 0)
-        sides = (np.where(is_real, side[place], np.float32(-np.inf)) for side in (logits.start, logits.end))
+        is_solid = is_real.copy()
+        is_solid[is_real] = np.concatenate([np.less(*windows.rows[window].chars.T) for window in rows])
+        sides = (np.where(is_solid, side[place], np.float32(-np.inf)) for side in (logits.start, logits.end))
         scores, firsts, lasts = (values.tolist() for values in best_pairs(*sides, n_best, max_answer_tokens))
         for window, *pairs in zip(rows.tolist(), scores, firsts, lasts, strict=True):
             chars, of_question = windows.rows[window].chars.tolist(), spans[windows.example_W[window]]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from encoder_kinds import make_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -183,6 +184,19 @@ def test_a_passage_without_tokens_has_the_empty_answer(tokenizer):
         assert first.text and (empty.text, empty.span, empty.best_text) == ("", None, "")
         assert empty.null_difference == np.inf and empty.probability == 1
         assert [(candidate.text, candidate.span) for candidate in empty.n_best] == [("", None)]
+
+
+def test_white_space_and_invisible_characters_alone_are_no_answer():
+    tokenizer = make_tokenizer("roberta", ["Ann met Bob in Rome. \n\n\u200b Who?"] * 9, 280)
+    windows = make_windows([question("q", "Ann\n\n\u200b met."), question("blank", " \n\n ")], tokenizer)
+    chars = windows.rows[0].chars
+    blank = np.flatnonzero(chars[:, 0] >= chars[:, 1])
+    assert len(blank) > 1 and windows.count_W[1] > 0
+    high = {int(windows.prefix_W[0] + token): 9.0 for token in blank}
+    for n_best in (1, 20):
+        answer, nothing = decode(windows, logits_of(windows, (high, high), ({}, {})), n_best=n_best)
+        assert answer.text and all(candidate.text.strip() for candidate in answer.n_best)
+        assert (nothing.text, nothing.span, nothing.probability) == ("", None, 1)
 
 
 def test_minus_infinity_rules_positions_out(one):

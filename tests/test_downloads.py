@@ -190,6 +190,53 @@ def test_nothing_of_an_archive_leads_outside_of_its_folder(tmp_path, server, cac
             downloads.fetch(f"x:{len(data)}", download)
 
 
+def zip_of(contents):
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(("name", "pack"), [("a.tar.gz", archive_of), ("a.zip", zip_of)])
+def test_what_was_taken_out_of_an_archive_is_checked_by_it_again(server, cache, name, pack):
+    content = pack({"one.txt": b"good", "two.txt": b"fine"})
+    download = corpus({name: server.file(name, content, members={"one": "one.txt", "two": "two.txt"})})
+    folder = downloads.fetch("x:c", download)
+    before = (folder / "two").stat().st_mtime_ns
+    (folder / "one").write_bytes(b"evil")
+    server.server.shutdown()
+    server.server.server_close()  # no network is needed
+    downloads.fetch("x:c", download)
+    assert (folder / "one").read_bytes() == b"good" and (folder / "two").stat().st_mtime_ns == before
+    (folder / "one").unlink()
+    downloads.fetch("x:c", download)
+    assert (folder / "one").read_bytes() == b"good" and server.requests == [f"/{name}"]
+
+
+@pytest.mark.parametrize(("name", "pack"), [("a.tar.gz", archive_of), ("a.zip", zip_of)])
+def test_an_archive_that_cannot_be_unpacked_is_asked_for_again(server, cache, name, pack):
+    good = pack({"one.txt": bytes(range(256)) * 40})
+    broken = good[:-8] + bytes(8)  # the end of either has a checksum
+    for bad in (b"<html>log in first</html>", good[: len(good) // 2], broken, pack({"other.txt": b"x"})):
+        download = corpus({name: server.file(name, bad, sha256="", members={"one": "one.txt"})})
+        with pytest.raises(DataError, match=r"expected an archive with one\.txt, so it was deleted; connect"):
+            downloads.fetch("x:c", download)
+        assert names(cache / "x/c") == []
+        server.file(name, good)
+        folder = downloads.fetch("x:c", download)
+        assert names(folder) == [name, "one"]
+        for file in names(folder):
+            (folder / file).unlink()
+
+
+def test_an_archive_of_the_right_checksum_stays_where_it_lacks_a_member(server, cache):
+    download = corpus({"a.zip": server.file("a.zip", zip_of({"x": b"x"}), members={"one": "one.txt"})})
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"expected an archive with one\.txt; connect"):
+            downloads.fetch("x:c", download)
+    assert names(cache / "x/c") == ["a.zip"] and server.requests == ["/a.zip"]
+
+
 CONTEXT = "Ada Lovelace was born in 1815 and in London she died."
 
 

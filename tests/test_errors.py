@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import sys
 
 import nbformat
@@ -29,6 +30,12 @@ def test_a_cell_shows_one_line(shell, capsys, kind):
     result = shell.run_cell("raise kind('no domain sqad; there is squad')")
     assert type(result.error_in_exec) is kind
     assert capsys.readouterr().out.splitlines() == [f"{kind.__name__}: no domain sqad; there is squad"]
+
+
+def test_a_mistake_holds_no_escape_sequences():
+    """Whichever name it quotes; also where a worker hands it on."""
+    error = UserError("a\x1b[2J\x9b\u200b\udce9:\n  Ärzte 法律, 40 € ✓")
+    assert str(error) == str(pickle.loads(pickle.dumps(error))) == "a\\x1b[2J\\x9b\\u200b\\udce9:\n  Ärzte 法律, 40 € ✓"
 
 
 def test_a_mistake_in_the_code_shows_its_traceback(shell, capsys):

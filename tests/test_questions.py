@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import datasets
@@ -15,8 +17,20 @@ import pytest
 from qa_files import CONTEXT, mrqa_question, question, write_mrqa, write_narrativeqa, write_squad
 
 from helpers.data.examples import DataError
+from helpers.data.files import REJECTED as LEFT_BY_ANNOTATORS
 from helpers.data.files import find_parts
-from helpers.data.questions import LEFT_OUT, LOOSE, MOVED, OTHER, UNPLACED, closest_span, locate, read_questions
+from helpers.data.questions import (
+    EMPTY,
+    EXPECTED,
+    LEFT_OUT,
+    LOOSE,
+    MOVED,
+    OTHER,
+    UNPLACED,
+    closest_span,
+    locate,
+    read_questions,
+)
 
 VIRUS = "The virus was found in bats. In 2003 the virus was found in civets; bats\nand civets carry it."
 
@@ -46,7 +60,7 @@ def test_squad_2_may_have_unanswerable_questions(tmp_path):
     path = write_squad(tmp_path / "a.json", (CONTEXT, questions))
     assert [(e.answers, e.span) for e in read(path, True)] == [(("London",), (36, 42)), ((), None)]
     says = error_of(path)
-    assert says.startswith("1 of 2 records rejected:\n  article 1, paragraph 1, question 2 (id q2): has no answer; ")
+    assert says.startswith("1 of 2 records rejected:\n  article 1, paragraph 1, question 2 (id 'q2'): has no answer; ")
     assert "data.unanswerable" in says
 
 
@@ -191,19 +205,31 @@ def test_rows_without_ids_get_them_from_their_content(tmp_path, writer):
 def placed(context, text, start):
     notes = Counter()
     first, last = locate(context, text, start, notes)
-    return first, context[first:last], notes[MOVED]
+    return first, context[first:last], notes[MOVED], notes[LOOSE]
 
 
 def test_an_answer_is_at_its_offset_or_at_the_only_place_near_it_or_at_the_only_place():
-    assert placed(VIRUS, "bats", 23) == (23, "bats", 0)
-    assert placed(VIRUS, "2003", 0) == (32, "2003", 1)
+    assert placed(VIRUS, "bats", 23) == (23, "bats", 0, 0)
+    assert placed(VIRUS, "2003", 0) == (32, "2003", 1, 0)
     for shift in (-5, -1, 1, 5):
-        assert placed(VIRUS, "virus was found", 41 + shift) == (41, "virus was found", 1)
-    assert placed(VIRUS, "bats  and civets", 67) == (68, "bats\nand civets", 1)  # white space is ignored
-    assert placed(VIRUS, " bats ", 22) == (23, "bats", 1)
-    assert placed("東京は日本の首都。東京駅", "東京", 8) == (9, "東京", 1)  # no spaces between words
-    assert placed('He said "yes", she "no"', '"no"', 0) == (19, '"no"', 1)
-    assert placed("art deco", "dec", 4) == (4, "dec", 0)  # at its offset a part of a word is what the file says
+        assert placed(VIRUS, "virus was found", 41 + shift) == (41, "virus was found", 1, 0)
+    assert placed(VIRUS, "bats  and civets", 67) == (68, "bats\nand civets", 1, 0)  # white space is ignored
+    assert placed("東京は日本の首都。東京駅", "東京", 8) == (9, "東京", 1, 0)  # no spaces between words
+    assert placed('He said "yes", she "no"', '"no"', 0) == (19, '"no"', 1, 0)
+    assert placed("art deco", "dec", 4) == (4, "dec", 0, 0)  # at its offset a part of a word is what the file says
+
+
+def test_an_answer_may_differ_at_its_offset_in_case_punctuation_and_the_kind_of_white_space():
+    assert placed(VIRUS, "BATS", 23) == (23, "bats", 0, 1)
+    assert placed("Bats eat. The bats", "bats", 0) == (0, "Bats", 0, 1)  # the same word elsewhere changes nothing
+    assert placed("She said \u201cIt\u2019s\u201d", '"It\'s"', 9) == (9, "\u201cIt\u2019s\u201d", 0, 1)
+    assert placed(VIRUS, "bats and civets", 68) == (68, "bats\nand civets", 0, 1)
+    for start in (22, 23):  # a space before the answer, counted or not
+        assert placed(VIRUS, " bats ", start) == (23, "bats", 0, 1)
+    assert placed("She was born in Arlford.", " Arlf", 16) == (16, "Arlf", 0, 1)  # no search, which cuts no word
+    for context, text in (("It cost 1,5.", "155"), ("a ! b", "?"), ("a 5 b", "-5"), ("दुल", "दिल")):
+        with pytest.raises(DataError, match="occurs at no places"):
+            locate(context, text, context.index(" ") + 1 if " " in context else 0, Counter())
 
 
 @pytest.mark.parametrize(
@@ -212,7 +238,7 @@ def test_an_answer_is_at_its_offset_or_at_the_only_place_near_it_or_at_the_only_
         (VIRUS, "virus was found", 35, "offset 35, where the passage has '3 the virus was', and occurs at 2 places"),
         ("to be to be", "to", 3, "occurs at 2 places; correct the offset"),
         ("The party began. It was art deco.", "dec", 0, "occurs at no places"),  # only as a part of a word
-        (VIRUS, "BATS", 23, "occurs at no places"),
+        (VIRUS, "BATS", 24, "occurs at no places"),
         (CONTEXT, "Paris", 36, "'Paris' is not at its offset 36, where the passage has 'Londo'"),
         (CONTEXT, "Ada", -43, "'Ada' is not at its offset -43"),
     ],
@@ -238,6 +264,133 @@ def test_places_that_differ_by_white_space_alone_are_one(tmp_path):
     assert read(path)[0].span == (9, 20)
 
 
+def test_answers_without_a_text_are_left_out(tmp_path):
+    """Where another one, no offset or is_impossible says that nothing is lost."""
+    path, answers = tmp_path / "a.json", [("London", 36), (" \u200b", 3), ("", -1)]
+    write_squad(path, (CONTEXT, [question(answers=answers)]))
+    (record,), notes = read_questions(path)
+    assert record.example.answers == ("London",) and notes == [f"a.json: 2 {EMPTY}"]
+    write_squad(path, (CONTEXT, [question(), question("q2", answers=[("", 0)], is_impossible=True)]))
+    records, notes = read_questions(path, True)
+    assert [record.example.answers for record in records] == [("London",), ()] and notes == [f"a.json: 1 {EMPTY}"]
+    assert "question 2 (id 'q2'): has no answer; " in error_of(path)
+    WRITERS["lines"]([rows()[0] | {"answers": {"text": [""], "answer_start": [-1]}}], path)
+    assert read(path, True)[0].answers == ()
+    write_mrqa(path, mrqa_question(answers=["London", ""]))
+    assert read(path)[0].answers == ("London",)
+    write_squad(path, (CONTEXT, [question(answers=[("", 0)], is_impossible=False)]))
+    assert "is_impossible is False, but it has 0 answers; correct one" in error_of(path, True)
+
+
+@pytest.mark.parametrize("start", ["36", 36.0, "36.0", " 36"])
+def test_offsets_may_be_text_or_have_a_point(tmp_path, start):
+    path = write_squad(tmp_path / "a.json", (CONTEXT, [question(7.0, answers=[("London", start)])]))
+    assert read(path)[0].span == (36, 42) and read(path)[0].id == "7"
+    detected = [{"text": "London", "char_spans": [[start, 41.0]]}]
+    assert read(write_mrqa(path, mrqa_question(detected_answers=detected)))[0].span == (36, 42)
+
+
+@pytest.mark.parametrize("place", ["rows", "passages"])
+def test_rows_and_passages_may_stand_below_data(tmp_path, place):
+    rows_below = [rows()[0], rows()[2]] if place == "rows" else [{"context": CONTEXT, "qas": [question()]}] * 1
+    (tmp_path / "a.json").write_text(json.dumps({"version": "0.1.0", "data": rows_below}))
+    assert read(tmp_path / "a.json")[0].span == (36, 42) and len(read(tmp_path / "a.json")) == len(rows_below)
+    (tmp_path / "a.json").write_text(json.dumps({"data": [*rows_below, {"x": 1}]}))
+    assert f"row {len(rows_below) + 1} of its data: {EXPECTED}; found 'x'" in error_of(tmp_path / "a.json")
+
+
+INVISIBLE = ["\u200b", "\u00ad", "\u200e", "\ufeff", "\x10", "\u2060", "\U000e0020"]
+
+
+@pytest.mark.parametrize("character", INVISIBLE, ids=ascii)
+def test_invisible_characters_at_an_answers_ends_are_no_part_of_it(tmp_path, character):
+    context = f"Ada met {character}Bob{character} here."
+    answers = [(f"{character}Bob {character}".replace(" ", ""), 8), ("Bob", 9)]
+    path = write_squad(tmp_path / "a.json", (context, [question(answers=answers)]))
+    (example,) = read(path)
+    assert example.answers == ("Bob",) and example.span == (9, 12)
+    write_squad(path, (context, [question(answers=[(character, 8)])]))
+    assert "'answers.0.text': is empty" in error_of(path)
+
+
+def test_rows_that_an_annotator_rejected_are_left_out(tmp_path):
+    verdicts = ["accept", "reject", "ignore"]
+    values = [row | {"answer": verdict} for row, verdict in zip(rows(), verdicts, strict=True)]
+    WRITERS["lines"](values, tmp_path / "a.jsonl")
+    records, notes = read_questions(tmp_path / "a.jsonl")
+    assert [record.example.id for record in records] == ["q1"] and notes == [f"a.jsonl: 2 {LEFT_BY_ANNOTATORS}"]
+    cells = "context,question,answer,answer_start\nThey reject it,What?,reject,5\n"
+    (tmp_path / "a.csv").write_text(cells)  # here it is the answer
+    assert read(tmp_path / "a.csv")[0].answers == ("reject",)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "{'text': [np.str_('London')], 'answer_start': [np.int64(36)]}",
+        "{'text': array(['London'], dtype=object), 'answer_start': array([36], dtype=int32)}",
+        "[{'text': 'London', 'answer_start': np.int32(36)}]",
+    ],
+)
+def test_cells_that_pandas_wrote_of_numpys_values(tmp_path, cell):
+    pandas.DataFrame([ROWS[0] | {"answers": cell}]).to_csv(tmp_path / "a.csv")
+    assert read(tmp_path / "a.csv")[0].span == (36, 42)
+    pandas.DataFrame([ROWS[0] | {"answers": cell.replace("36", "open('x')")}]).to_csv(tmp_path / "a.csv")
+    assert "answers are neither JSON nor a Python value" in error_of(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("line", ["sep=;\r\n", "sep=|\n", "sep=\t\n"])
+def test_the_line_that_names_the_delimiter_for_excel_is_no_header(tmp_path, line):
+    content = line + GOOD_CSV.replace(",", line[4])
+    (tmp_path / "a.csv").write_text(content, newline="")
+    assert read(tmp_path / "a.csv")[0].answers == ("Bo",)
+    (tmp_path / "a.csv").write_text(content + "q2\n", newline="")
+    assert "line 4: expected 5 cells, found 1" in error_of(tmp_path / "a.csv")
+
+
+def test_a_folder_of_save_to_disk_is_not_read(tmp_path):
+    parts = datasets.DatasetDict({"train": datasets.Dataset.from_list(rows())})
+    parts.save_to_disk(tmp_path / "saved")
+    arrow = next((tmp_path / "saved/train").glob("*.arrow"))
+    for place in (tmp_path / "saved", tmp_path / "saved/train", tmp_path / "saved/dataset_dict.json", arrow):
+        with pytest.raises(DataError, match=r"is Arrow, as save_to_disk of `datasets` .* export .*to_parquet\("):
+            find_parts(place)
+    with pytest.raises(DataError, match="is Arrow"):
+        read_questions(arrow)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_a_file_that_does_not_fit_into_memory_is_named(tmp_path, name):
+    """In a process with little memory, and a file of which only the end is written."""
+    path = tmp_path / name
+    if name.endswith(".gz"):
+        with gzip.open(path, "wb", 1) as file:
+            for _ in range(64):
+                file.write(b" " * (1 << 23))
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 36)
+    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29)); import sys, pathlib; "
+    code += "from helpers.data.questions import read_questions; read_questions(pathlib.Path(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    says = f"DataError: {path}: is too large for this machine's memory; split it into smaller files"
+    assert done.stderr.splitlines()[-1].endswith(says)
+
+
+@pytest.mark.parametrize("value", [{"\x1b[31mE\x9b": 1}, [question("\x1b[2J", text="")], "columns", "columns twice"])
+def test_errors_hold_no_escape_sequences(tmp_path, value):
+    path = tmp_path / "a\x1b[2J.json"
+    if isinstance(value, str):
+        header = "id,\x1b[31m,context,question," + "\x1b[31m," * (value == "columns twice") + "answer_start\n"
+        path.write_text(header + ",".join("a" * header.count(",")) + ",1\n")
+    else:
+        path.write_text(json.dumps({"context": "a", "qas": value} if isinstance(value, list) else value))
+    with pytest.raises(DataError, match=r"^.*a\\x1b\[2J\.json: ") as error:
+        read_questions(path)
+    message = str(error.value)
+    assert message.count("\\x1b") >= 2 and all(c.isprintable() or c == "\n" for c in message)
+
+
 def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(pipe := tmp_path / "pipe.json")
     assert error_of(pipe) == "is no regular file; save what it gives in a file"
@@ -250,21 +403,21 @@ def test_files_count_moved_answers(tmp_path):
     assert [record.example.span[0] for record in records] == [4, 41, 41] and notes == [f"covid.json: 2 {MOVED}"]
 
 
-SQUAD = "article 1, paragraph 1, question 2 (id q"
+SQUAD = "article 1, paragraph 1, question 2 (id 'q"
 BAD_QUESTIONS = [
-    ({"id": "q1", "answers": []}, "1): 'question' is missing; its keys are id, answers"),
-    ({"id": "q1", "question": "Where?"}, "1): 'answers' is missing"),
-    (question() | {"answers": {}}, "1): 'answers': Input should be a valid list; found {}"),
-    (question() | {"answers": ["London"]}, "1): an answer has no answer_start"),
-    (question(answers=[("London", "36")]), "1): 'answers.0.answer_start': Input should be a valid integer"),
-    (question(text=" "), "1): 'question': is empty; fill it in"),
-    (question(answers=[("", 0)]), "1): 'answers.0.text': is empty"),
-    (question(is_impossible=True), "1): is_impossible is True, but it has 1 answers"),
-    (question(answers=(), is_impossible=False), "1): is_impossible is False, but it has 0"),
-    (question(text="What \ud83d?"), "1): 'question': 'utf-8' codec can't encode"),  # half a character
-    (question("q0"), "0): the id 'q0' is used twice"),
+    ({"id": "q1", "answers": []}, "1'): 'question' is missing; its keys are 'id', 'answers'"),
+    ({"id": "q1", "question": "Where?"}, "1'): 'answers' is missing"),
+    (question() | {"answers": {}}, "1'): 'answers': Input should be a valid list; found {}"),
+    (question() | {"answers": ["London"]}, "1'): an answer has no answer_start"),
+    (question(answers=[("London", "thirty")]), "1'): 'answers.0.answer_start': Input should be a valid integer"),
+    (question(text=" "), "1'): 'question': is empty; fill it in"),
+    (question(answers=[("", 0)]), "1'): 'answers.0.text': is empty"),
+    (question(is_impossible=True), "1'): is_impossible is True, but it has 1 answers"),
+    (question(answers=(), is_impossible=False), "1'): is_impossible is False, but it has 0"),
+    (question(text="What \ud83d?"), "1'): 'question': 'utf-8' codec can't encode"),  # half a character
+    (question("q0"), "0'): the id 'q0' is used twice"),
 ]
-MRQA = "line 2, question 1 (id m1): "
+MRQA = "line 2, question 1 (id 'm1'): "
 BAD_MRQA = [
     ({"detected_answers": [{"text": "London"}]}, "'detected_answers.0.char_spans' is missing"),
     ({"detected_answers": [{"text": "Ada", "char_spans": [[8, 10]]}]}, "the answer 'Ada' is not at its offset 8"),
@@ -306,6 +459,8 @@ BAD_FILES = [
         "line 3: a quote that begins a cell swallows the lines below it",
     ),
     (GOOD_CSV + "q2,Ada met Bo,Who?,Bo,eight\n", "line 3: 'answers.0.answer_start': Input should be a valid"),
+    (GOOD_CSV.replace(",answer,", ",text,"), "the column 'answer' beside 'answer_start' is missing, found 'id', "),
+    (GOOD_CSV.replace("answer_start", "start"), "the column 'answer_start' beside 'answer' is missing, found 'id', "),
     ((GOOD_CSV + "é").encode("latin-1"), "line 3 is not UTF-8"),
     (gzip.compress(GOOD_CSV.encode() * 99)[:-9], "cannot be read: "),
 ]

@@ -9,7 +9,10 @@ from task_files import CODAH, LAYOUTS, PAIR, SWAG, SWAG_ROW, write_choices, writ
 from task_files import write as write_glue
 
 from helpers.data.examples import DataError
+from helpers.data.files import REJECTED
+from helpers.data.load import label_names, load, load_texts
 from helpers.data.texts import find_reviews, read_choices, read_glue, read_texts
+from helpers.presets.schema import TasksSettings, TextsSettings
 
 POLAR = ["negative", "positive"]
 MNLI = ["contradiction", "entailment", "neutral"]
@@ -27,11 +30,11 @@ def write(path, *lines):
 
 
 def texts_of(path, labels=POLAR, genre="", part="all"):
-    return [tuple(text) for text in read_texts(path, labels, genre)[part]]
+    return [tuple(text) for text in read_texts(path, labels, genre)[0][part]]
 
 
 def labels_of(path, labels=POLAR):
-    return [text.label for text in read_texts(path, labels)["all"]]
+    return [text.label for text in read_texts(path, labels)[0]["all"]]
 
 
 def error_of(read, *arguments):
@@ -114,7 +117,9 @@ def test_labels_by_name_and_number(tmp_path):
     assert labels_of(numbers, MNLI) == ["entailment", "neutral", "contradiction"]  # the Hub's order
     assert labels(("1.0", "-1.0", "0"), ["a", "b"]) == ["b", "a"]  # pandas beside gaps
     # Names that are numbers are no places in the list.
-    assert labels(("-1", "1", "0.0"), ["-1", "0.0", "1"]) == labels(("-1", "1", "0.0"), []) == ["-1", "1", "0.0"]
+    assert labels(("-1", "1", "0.0"), ["-1", "0.0", "1"]) == ["-1", "1", "0.0"]
+    # One label may have a point in one file and none in another.
+    assert labels(("-1", "1.0", "0.0", "0.5", "v1.0"), []) == ["-1", "1", "0", "0.5", "v1.0"]
     assert labels(("1.0", "2"), ["1", "2", "3"]) == ["1", "2"]
     floats = write(tmp_path / "b.jsonl", {"text": "A", "label": 1.0}, {"text": "B", "label": 0})
     assert labels_of(floats, ["0", "1"]) == labels_of(floats, []) == ["1", "0"]
@@ -133,7 +138,7 @@ def test_labels_by_name_and_number(tmp_path):
         ({"text": "A", "label": 0.5}, "expected 'label' to be a label's name or class number, found 0.5"),
         ({"text": "A", "label": None}, "line 2: 'label' is empty; fill in a label, or remove the record"),
         ({"text": "A", "label": " "}, "line 2: 'label' is empty"),
-        ({"text": "A"}, "and a column label or gold_label or class or sentiment; found text"),
+        ({"text": "A"}, "and a column label or gold_label or class or sentiment; found 'text'"),
         ({"text": " ", "label": 1}, "line 2: 'text' is empty; fill it in, or remove the record"),
         ({"label": 1}, "line 2: expected a column text (or sentence, review, content), or two such as premise"),
         ({"text": 3, "label": 1}, "line 2: expected text in 'text', found 3"),
@@ -144,6 +149,53 @@ def test_rows_that_are_rejected(tmp_path, row, says):
     file = write(tmp_path / "a.jsonl", {"text": "A", "label": "positive"}, row)
     message = error_of(read_texts, file, POLAR)
     assert message.startswith(f"{file}: 1 of 2 records rejected:\n  ") and says in message
+
+
+def test_rows_that_an_annotator_rejected_are_left_out(tmp_path):
+    verdicts = ["accept", "reject", "ignore", "accept"]
+    rows = [{"text": f"A {n}", "label": "positive", "answer": verdict} for n, verdict in enumerate(verdicts)]
+    file = write(tmp_path / "a\x1b.jsonl", *rows)
+    assert [text[1] for text in texts_of(file)] == ["A 0", "A 3"]
+    assert read_texts(file)[1] == [rf"a\x1b.jsonl: 2 {REJECTED}"]
+    file = write(tmp_path / "b.jsonl", *rows[1:3])
+    assert "has no usable record" in error_of(read_texts, file)
+    for other in ("no", ["reject"], 1):  # a column of another kind
+        file = write(tmp_path / "c.jsonl", *rows, rows[0] | {"answer": other})
+        assert len(texts_of(file)) == 5 and read_texts(file)[1] == []
+
+
+def test_labels_that_look_alike_are_rejected_unless_they_are_named(tmp_path):
+    labels = ["good", "Good", "bad", "bad\u200b", "b a", "b\u00a0a", "Ärger", "A\u0308rger", "neutral"]
+    file = write(tmp_path / "a.jsonl", *({"text": f"A {label}", "label": label} for label in labels))
+    message = error_of(read_texts, file)
+    assert (
+        message.startswith(f"{file}: labels differ only by case or characters that do not show: ")
+        and "neutral" not in message
+    )
+    assert all(pair in message for pair in ("'Good', 'good'", r"'bad', 'bad\u200b'", r"'b a', 'b\xa0a'"))
+    assert message.count(" and ") == 3 and message.endswith("that mean something else")
+    assert labels_of(file, labels) == labels
+
+
+def test_errors_hold_no_escape_sequences(tmp_path):
+    rows = [{"\x1b[31m": "A"}, {"text": "A", "label": "\x1b[2J"}, {"text": "A", "\x9b": 1}]
+    file = write(tmp_path / "a\x1b.jsonl", *rows)
+    message = error_of(read_texts, file, POLAR)
+    assert "3 of 3 records" in message and all(c.isprintable() or c == "\n" for c in message)
+    file.rename(tmp_path / "positive\x1b.review")
+    assert "\x1b" not in error_of(read_texts, tmp_path / "positive\x1b.review")
+
+
+def test_reviews_that_do_not_fit_into_memory_are_named(tmp_path, monkeypatch):
+    file = write(tmp_path / "positive.review", review("A"))
+
+    def read_bytes(path):
+        raise MemoryError
+
+    monkeypatch.setattr(type(file), "read_bytes", read_bytes)
+    assert (
+        error_of(read_texts, tmp_path) == f"{file}: is too large for this machine's memory; split it into smaller files"
+    )
 
 
 def test_shards_are_read_together(tmp_path):
@@ -241,3 +293,26 @@ def test_a_bad_choice_is_named_by_file_and_line(tmp_path, name, file, row, says)
     with (tmp_path / file).open("a") as opened:
         opened.write(row)
     assert f"{file}: 1 of 5 records rejected:\n  {says}" in error_of(read_choices, tmp_path, name)
+
+
+def test_domains_count_rejected_rows_and_compare_their_labels(tmp_path):
+    rows = [{"text": f"A {n}", "label": "+-"[n % 2], "answer": "accept"} for n in range(60)]
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", *rows, {"text": "no", "label": "?", "answer": "reject"})
+    settings = TextsSettings(folder=str(tmp_path), domains={"x": "a.jsonl", "y": "b.jsonl"})
+    assert [domain.notes[0] for domain in load_texts(settings).values()] == [f"{n}.jsonl: 1 {REJECTED}" for n in "ab"]
+    tasks = TasksSettings(folder=str(tmp_path), tasks={"x": "a.jsonl"})
+    assert load(tasks, "x").notes[0] == f"a.jsonl: 1 {REJECTED}" and load(tasks, "x").labels == ("+", "-")
+    for name, labels in (("c", ("good", "bad")), ("d", ("Good", "bad"))):
+        write(tmp_path / f"{name}.jsonl", *(row | {"label": labels[n % 2]} for n, row in enumerate(rows)))
+    settings = TextsSettings(folder=str(tmp_path), domains={"x": "c.jsonl", "y": "d.jsonl"})
+    assert error_of(load_texts, settings).startswith("all domains: labels differ only by case ")
+
+
+def test_a_label_may_be_written_with_a_point_in_a_shard(tmp_path):
+    for part, labels, size in (("train", ("0", "1"), 40), ("test", ("0.0", "1.0"), 20)):
+        lines = [f"{part} {n},{labels[n % 2]}\n" for n in range(size)]
+        write(tmp_path / f"shop.{part}.csv", "text,label\n", *lines)
+    settings = TextsSettings(folder=str(tmp_path), domains={"x": "shop"})
+    assert label_names(settings) == ("0", "1")
+    assert all(pair.label == int(pair.first.split()[1]) % 2 for pair in load_texts(settings)["x"].test)

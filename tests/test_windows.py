@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import text_of
-from encoder_kinds import make_tokenizer
+from encoder_kinds import KINDS, make_tokenizer
 from qa_files import pairs
 from tokenizers import normalizers, pre_tokenizers, processors
 
@@ -14,13 +14,15 @@ from helpers.batches.sequences import (
     Windows,
     collate,
     complete_ranges,
+    make_choices,
     make_pairs,
     make_windows,
     note_unknown,
+    tokenise,
     window_starts,
 )
 from helpers.data import load as data
-from helpers.data.examples import DataError, Example, Pair
+from helpers.data.examples import Choice, DataError, Example, Pair
 from helpers.data.mini import world as mini
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
@@ -56,8 +58,12 @@ def labelled(windows):
 @pytest.mark.parametrize(
     ("text", "offsets", "ranges"),
     [
-        ("wo\u0301rld x\u200d y", [(0, 2), (3, 6), (7, 8), (10, 11)], [(0, 3), (3, 6), (7, 9), (10, 11)]),
-        (" \u200fab  c", [(2, 4), (6, 7)], [(1, 4), (6, 7)]),  # a mark before its word
+        ("wo\u0301rld x\u0301 y", [(0, 2), (3, 6), (7, 8), (10, 11)], [(0, 3), (3, 6), (7, 9), (10, 11)]),
+        (" \u0301ab  c", [(2, 4), (6, 7)], [(1, 4), (6, 7)]),  # a mark before its word
+        ("\ufeffab\u200b c\x10.", [(1, 3), (5, 6), (7, 8)], [(1, 3), (5, 6), (7, 8)]),  # invisible, of no token
+        ("ab\u00ad c", [(0, 3), (4, 5)], [(0, 2), (4, 5)]),  # or of one
+        ("a\u200d\u0301 b", [(0, 1), (4, 5)], [(0, 3), (4, 5)]),  # before a mark
+        ("a\u200b b", [(0, 1), (1, 2), (3, 4)], [(0, 1), (3, 1), (3, 4)]),  # a token of its own
         (" a b ", [(0, 2), (2, 4)], [(1, 2), (3, 4)]),  # spaces in the ranges
         ("a é", [(0, 1), (2, 3), (2, 3)], [(0, 1), (2, 3), (2, 3)]),  # two tokens of one character
         ("", [], []),
@@ -100,6 +106,36 @@ def test_labels_of_every_script_decode_to_their_answers(script, kind):
     examples = [example(context=context, answer=answer, name=answer) for answer in answers]
     windows = make_windows(examples, make_tokenizer_of(kind), max_length=400)
     assert [*labelled(windows).values()] == answers
+
+
+@pytest.mark.parametrize("character", ["\u200b", "\u00ad", "\ufeff", "\x10"], ids=ascii)
+@pytest.mark.parametrize("kind", ["uncased", "metaspace", "bytes", "split"])
+def test_invisible_characters_beside_an_answer_are_not_in_its_label(kind, character):
+    context = f"{character}Ada{character} met {character}Bo\u00adb{character}."
+    examples = [example(context=context, answer=answer) for answer in ("Ada", "Bo\u00adb")]
+    windows = make_windows(examples, make_tokenizer_of(kind), max_length=400)
+    assert [*labelled(windows).values()] == ["Ada", "Bo\u00adb"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_hold_no_special_tokens(kind):
+    """Whatever stands in them. What the tokenizer sets around texts stays."""
+    plain = "The price is 40 or 30 s."
+    tokenizer = make_tokenizer(kind, [plain] * 9)
+    names = tokenizer.all_special_tokens
+    markup = f"The {' '.join(names)} price{''.join(names)} is 30 s."
+    specials = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    windows = make_windows([example(markup, markup, "30")], tokenizer, max_length=400, max_question=200)
+    assert labelled(windows) == {0: "30"}
+    both = make_pairs([Pair("p", markup, markup, 0)], tokenizer, 400)
+    alone = make_pairs([Pair("s", markup, None, 0)], tokenizer, 400)
+    choices = make_choices([Choice("c", markup, (markup, plain), 0)], tokenizer, 400)
+    for sequences in (windows, both, alone, choices):
+        for number, row in enumerate(sequences.rows):
+            assert specials.isdisjoint({*row.first.tolist(), *row.second.tolist()})
+            assert len(specials.intersection(sequences.token_ids(number).tolist())) == 2
+    expected = tokenizer(plain, add_special_tokens=False)["input_ids"]
+    assert tokenise([plain], tokenizer)[plain][0].tolist() == expected
 
 
 def test_unknown_tokens_are_noted_and_refused(tokenizer):

@@ -43,6 +43,7 @@ RATES = {"encoder": 2e-3, "large": 1e-3, "student": 2e-3}  # the larger encoder'
 BATCH, CHUNK = 64, 100  # clozes of a batch, batches made and tokenised together
 SETTINGS = TrainingSettings(learning_rate=2e-3, batch_size=BATCH, epochs=1.0, warmup=0.05, precision="fp32")
 FEW, MANY = 4, 10  # facts of a passage at first, and when passages are full
+GAP = "_"  # in a statement, in the value's place: the only token that the vocabulary does not have
 GROWTH, EACH, MASKED = 0.5, 2, 0.15  # share of the training while clozes grow, clozes per passage, share masked
 
 
@@ -62,7 +63,7 @@ def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Ex
                 fact = facts[rng.integers(len(facts))]
                 subject = fact.subject
             wording = rng.integers(4) if rng.random() < grown else fact.wording
-            statement = fact.relation.statements[wording].format(s=subject, o="[MASK]")
+            statement = fact.relation.statements[wording].format(s=subject, o=GAP)
             name, span = str(len(rows)), (fact.start, fact.start + len(fact.value))
             rows.append(Example(name, statement, text, (fact.value,), span, name))
     return rows[:number]
@@ -71,7 +72,7 @@ def clozes(rng: np.random.Generator, number: int, grown: float = 1.0) -> list[Ex
 def train_vocabulary(seed: int) -> BertTokenizerFast:
     """Train an uncased WordPiece vocabulary on miniature text in pretraining's names."""
     examples = clozes(np.random.default_rng([seed, 1]), 30_000)
-    texts = [text for e in examples for text in (e.question.replace("[MASK]", ""), e.context)]
+    texts = [text for e in examples for text in (e.question.replace(GAP, ""), e.context)]
     # Every domain needs the words of questions, which are no names.
     texts += [text for r in world.RELATIONS for text in (*r.asks, *r.nouns)] * 20
     questions = [question for name in world.DOMAINS for question in world.STYLES[name].questions]
@@ -96,11 +97,13 @@ class ClozeBatches:
         if step // CHUNK != self.chunk:
             self.chunk, self.batches = step // CHUNK, self._make(step // CHUNK)
         batch = self.batches.at(step % CHUNK, device)
-        ids, generator = batch["input_ids"], torch.Generator().manual_seed(step * 1000 + self.seed * 100)
+        ids, mask = batch["input_ids"], self.tokenizer.mask_token_id
+        ids = ids.masked_fill(ids == self.tokenizer.unk_token_id, mask)
+        generator = torch.Generator().manual_seed(step * 1000 + self.seed * 100)
         chance = torch.rand(ids.shape, generator=generator).to(ids.device)
         masked = (chance < MASKED) & (batch["token_type_ids"] == 1) & (ids != self.tokenizer.sep_token_id)
         batch["words"] = ids.masked_fill(~masked, -100)  # a fifth of them are shown as they are
-        batch["input_ids"] = ids.masked_fill(masked & (chance <= 0.8 * MASKED), self.tokenizer.mask_token_id)
+        batch["input_ids"] = ids.masked_fill(masked & (chance <= 0.8 * MASKED), mask)
         batch["domain"] = torch.zeros_like(ids[:, 0])
         yield 1.0, batch | (self.teacher(batch) if self.teacher else {})
 

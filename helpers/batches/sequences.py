@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from helpers.data.examples import Choice, DataError, Domain, Example, Pair
+from helpers.data.files import is_blank
 from helpers.errors import EncoderError
 
 CHUNK = 2000  # texts tokenised together: what the tokenizer returns is many times larger than its ids
@@ -278,9 +279,13 @@ def _make_texts(examples, texts, tokenizer, max_length, *, is_pair=True, choices
 def tokenise(
     texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, *, ranges: bool = False
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Return the ids of each distinct text, and with ``ranges`` each token's characters (tokens × 2, half-open)."""
+    """Return the ids of each distinct text, and with ``ranges`` each token's characters (tokens × 2, half-open).
+
+    A text such as "<s>" is no special token. Where it is a piece of the vocabulary too, it is the unknown token.
+    """
     distinct, tokens = list(dict.fromkeys(texts)), {}
-    backend = _backend(tokenizer)
+    backend, unknown = _backend(tokenizer), tokenizer.unk_token_id
+    specials = [token_id for token_id, token in backend.get_added_tokens_decoder().items() if token.special]
     # Some post-processors shift the ranges, as if the text had a space wherever the token has one.
     processor, backend.post_processor = backend.post_processor, None
     try:
@@ -289,32 +294,48 @@ def tokenise(
             for text, encoded in zip(chunk, backend.encode_batch(chunk, add_special_tokens=False), strict=True):
                 # arrays, because lists take many times the memory
                 chars = complete_ranges(text, encoded.offsets) if ranges else None
-                tokens[text] = np.asarray(encoded.ids, np.int32), chars
+                ids = np.asarray(encoded.ids, np.int32)
+                if unknown is not None:
+                    ids[np.isin(ids, specials)] = unknown
+                tokens[text] = ids, chars
     finally:
         backend.post_processor = processor
     return tokens
 
 
-SPACES = np.array([chr(code).isspace() for code in range(0x3002)])  # the last one stands for all that follow
-
-
 def complete_ranges(text: str, offsets: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Trim spaces from tokens' character ranges, and extend them over characters of no token.
+    """Extend tokens' character ranges over characters of no token, and trim blank ones from their ends.
 
     A normaliser may strip marks, such as vowels in Hindi or Thai. These belong to the token before them, or to the one
-    behind them where white space or nothing stands before. A range of spaces alone ends before it starts.
+    behind them where white space or nothing stands before. White space and invisible characters (`is_blank`) belong to
+    no end of a token. A range of these alone ends before it starts.
     """
     starts, ends = np.asarray(offsets, np.int32).reshape(-1, 2).T
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    is_space = SPACES[np.minimum(codes, len(SPACES) - 1)]
-    solid, spaces, length = np.flatnonzero(~is_space), np.flatnonzero(is_space), len(text)
-    starts = np.append(solid, length)[np.searchsorted(solid, starts)]
-    ends = np.append(0, solid + 1)[np.searchsorted(solid, ends)]
+    codes, length = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), len(text)
+    blank = [character for character in set(text) if is_blank(character)]
+    is_space = _find(codes, filter(str.isspace, blank))
+    spaces = np.flatnonzero(is_space)
+    starts, ends = _trim(starts, ends, ~is_space)
     word_ends = np.append(spaces, length)[np.searchsorted(spaces, ends)]
     ends = np.maximum(ends, np.minimum(word_ends, np.append(starts[1:], length)))
     word_starts = np.append(0, spaces + 1)[np.searchsorted(spaces, starts)]
     starts = np.minimum(starts, np.maximum(word_starts, np.append(0, ends[:-1])))
-    return np.stack([starts, ends], 1).astype(np.int32)
+    return np.stack(_trim(starts, ends, ~_find(codes, blank)), 1).astype(np.int32)
+
+
+def _find(codes: np.ndarray, characters: Iterable[str]) -> np.ndarray:
+    # Tells where one of a few characters stands.
+    is_one = np.zeros(len(codes), bool)
+    for character in characters:
+        is_one |= codes == ord(character)
+    return is_one
+
+
+def _trim(starts: np.ndarray, ends: np.ndarray, is_solid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    # Moves the ends of ranges to the next characters inside that are solid.
+    solid = np.flatnonzero(is_solid)
+    starts = np.append(solid, len(is_solid))[np.searchsorted(solid, starts)]
+    return starts, np.append(0, solid + 1)[np.searchsorted(solid, ends)]
 
 
 def _token_span(chars: np.ndarray, start: int, end: int) -> tuple[int, int]:
@@ -349,6 +370,7 @@ def _backend(tokenizer: PreTrainedTokenizerFast):
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()  # some saved tokenizers cut and pad on their own
     backend.no_padding()
+    backend.encode_special_tokens = True  # as text, wherever they stand in one
     return backend
 
 

@@ -1,5 +1,7 @@
 """Download corpora: their authors' files by URL, or datasets on the Hub. Check what arrives."""
 
+import gzip
+import lzma
 import re
 import sys
 import tarfile
@@ -14,6 +16,10 @@ from helpers.data.examples import DataError
 from helpers.files import write_whole
 from helpers.presets.schema import Download
 
+# What an archive raises that arrived cut, is another file, or lacks a member.
+UNREADABLE = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+UNREADABLE += (EOFError, KeyError, AttributeError, NotImplementedError, RuntimeError)
+
 
 def find(downloads: dict[str, Download], source: str) -> tuple[str, str, Download | None]:
     """Split a source such as name:part at the longest name that the preset knows, or else at the first colon."""
@@ -25,7 +31,10 @@ def find(downloads: dict[str, Download], source: str) -> tuple[str, str, Downloa
 
 
 def fetch(name: str, download: Download) -> Path:
-    """Return the folder with all files of a corpus; download those that are not as expected. Raises DataError."""
+    """Return the folder with all files of a corpus; download those that are not as expected. Raises DataError.
+
+    What is taken out of an archive is compared with the archive, which therefore stays.
+    """
     import pooch  # here, because it takes a while to import
 
     pooch.get_logger().setLevel("WARNING")
@@ -36,8 +45,8 @@ def fetch(name: str, download: Download) -> Path:
         try:
             with FileLock(path.with_name(f".{file_name}.lock")):  # several trainings may start at once
                 pooch.retrieve(file.url, checksum, file_name, folder, progressbar=sys.stderr.isatty())
-                if not all((folder / member).is_file() for member in file.members):
-                    _extract(path, file.members)
+                if file.members:
+                    _extract(path, file.members, is_checked=bool(checksum))
         except (OSError, ValueError) as error:  # requests raises OSErrors, pooch ValueErrors
             problem = f"{file.url}: {' '.join(str(error).split())}"
             todo = f"connect to the network, correct the preset, or put the file at {path}"
@@ -45,19 +54,35 @@ def fetch(name: str, download: Download) -> Path:
     return folder
 
 
-def _extract(archive: Path, members: dict[str, str]) -> None:
-    """Write the members of an archive beside it, under names of our own: no path inside leads elsewhere."""
+def _extract(archive: Path, members: dict[str, str], is_checked: bool) -> None:
+    """Write the members of an archive beside it, where they are not there as they are in it.
+
+    They get names of our own: no path inside leads elsewhere. An archive that cannot be unpacked is deleted, so that
+    the next try downloads it again, unless its checksum says that it is the right one. Raises ValueError.
+    """
     try:
-        if archive.name.endswith(".zip"):
-            with zipfile.ZipFile(archive) as file:
-                contents = {name: file.read(path) for name, path in members.items()}
-        else:
-            with tarfile.open(archive) as file:
-                contents = {name: file.extractfile(path).read() for name, path in members.items()}
-    except (zipfile.BadZipFile, tarfile.TarError, KeyError, AttributeError, EOFError, zlib.error) as error:
-        raise ValueError(f"{error}; expected an archive with {', '.join(members.values())}") from error
+        contents = _read_members(archive, {*members.values()})
+        contents = {name: contents[path] for name, path in members.items()}
+    except UNREADABLE as error:
+        if not is_checked:
+            archive.unlink()
+        deleted = "" if is_checked else ", so it was deleted"
+        raise ValueError(f"{error}; expected an archive with {', '.join(members.values())}{deleted}") from error
     for name, content in contents.items():
-        write_whole(archive.with_name(name), content)
+        file = archive.with_name(name)
+        if not file.is_file() or file.read_bytes() != content:
+            write_whole(file, content)
+
+
+def _read_members(archive: Path, members: set[str]) -> dict[str, bytes]:
+    if archive.name.endswith(".zip"):
+        with zipfile.ZipFile(archive) as file:
+            return {path: file.read(path) for path in members}
+    with tarfile.open(archive) as file:  # in the archive's order, because going back means to unpack it again
+        contents = {member.name: file.extractfile(member).read() for member in file if member.name in members}
+        while file.fileobj.read(1 << 20):  # the checksum of gzip stands at the end
+            pass
+    return contents
 
 
 def check_rows(name: str, download: Download, split: str, rows: int) -> None:

@@ -6,9 +6,11 @@ import hashlib
 import io
 import json
 import re
+import unicodedata
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -16,12 +18,15 @@ from typing import Annotated, TypeVar
 import pydantic
 
 from helpers.data.examples import DataError
+from helpers.errors import printable
 
 PARTS = ("train", "valid", "test")
 ALL_PARTS = (*PARTS, "unlabelled")
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 LISTED = 10  # rejected records that an error lists
 LINE = 400  # characters that an error gives to each of them
+VERDICTS = {"accept", "reject", "ignore"}  # of an annotator, in Prodigy's column "answer"
+REJECTED = "rows that annotators rejected or ignored were left out"
 Rows = Iterable[tuple[str, object]]  # the place of each row in its file, and its content; a DataError is no row
 T = TypeVar("T")
 csv.field_size_limit(1 << 30)  # the default rejects cells of more than 131,072 characters
@@ -29,9 +34,33 @@ PART_WORDS = dict.fromkeys(("train", "training", "trn"), "train") | dict.fromkey
 PART_WORDS |= dict.fromkeys(("valid", "validation", "val", "dev", "development"), "valid")
 
 
+def is_blank(character: str) -> bool:
+    """Return whether a character is white space, or a format or control character (Unicode's Cf and Cc)."""
+    return character.isspace() or unicodedata.category(character) in ("Cf", "Cc")
+
+
+def trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the range of characters [start, end) of ``text`` without the blank ones at its ends."""
+    while start < end and is_blank(text[start]):
+        start += 1
+    while start < end and is_blank(text[end - 1]):
+        end -= 1
+    return start, end
+
+
+def strip(text: str) -> str:
+    """Return ``text`` without the blank characters at its ends."""
+    return text[slice(*trim(text, 0, len(text)))]
+
+
+def list_names(names: Iterable[object], most: int = 100) -> str:
+    """Return names that a file gives, such as those of columns, for an error; at most so many characters."""
+    return ", ".join(map(repr, names))[:most]
+
+
 def check_text(text: str) -> str:
     """Return ``text``. Raises ValueError if it is empty, or holds a lone surrogate, which no tokenizer reads."""
-    if not text.strip():
+    if all(map(is_blank, text)):
         raise ValueError("is empty; fill it in, or remove the record")
     text.encode()
     return text
@@ -56,6 +85,15 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from None
 
 
+@contextmanager
+def name_if_too_large(path: Path) -> Iterator[None]:
+    """Raise DataError that names a file where it does not fit into memory."""
+    try:
+        yield
+    except MemoryError:
+        raise DataError(f"{path}: is too large for this machine's memory; split it into smaller files") from None
+
+
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file, gzipped or not. Raises DataError."""
     return _decode(path, read_bytes(path))
@@ -78,10 +116,13 @@ def read_rows(path: Path) -> list[tuple[str, object]]:
 
     The content of the file decides, not its name.
     """
-    content = read_bytes(path)
-    if content.startswith(b"PAR1"):
-        return _parse_parquet(path, content)
-    text = _decode(path, content)
+    _refuse_arrow(path)
+    with name_if_too_large(path):
+        content = read_bytes(path)
+        return _parse_parquet(path, content) if content.startswith(b"PAR1") else _parse(path, _decode(path, content))
+
+
+def _parse(path: Path, text: str) -> list[tuple[str, object]]:
     if not text.lstrip().startswith(("{", "[")):
         return _parse_table(path, text)
     try:
@@ -113,6 +154,8 @@ def _parse_parquet(path: Path, content: bytes) -> list[tuple[str, object]]:
             table = file.read()
         table.validate(full=True)  # else invalid offsets are read as other text
         return [(f"row {n}", row) for n, row in enumerate(table.to_pylist(), 1)]
+    except MemoryError:
+        raise
     except Exception as error:  # pyarrow raises many types, depending on the damaged byte
         problem = " ".join(str(error).split())
         raise DataError(f"{path}: is not a readable Parquet file: {problem:.200}; fetch or write it again") from None
@@ -124,7 +167,8 @@ def read_table(path: Path, columns: tuple[str, ...] = (), *, quotes: bool = True
     The first line names the columns, unless ``columns`` does. Without ``quotes``, as in GLUE's files, cells are
     separated by tabs and a quote is a character like any other. A row that cannot be read is returned as a DataError.
     """
-    return _parse_table(path, read_text(path), columns, quotes=quotes)
+    with name_if_too_large(path):
+        return _parse_table(path, read_text(path), columns, quotes=quotes)
 
 
 def _parse_table(path: Path, text: str, columns: tuple[str, ...] = (), *, quotes: bool = True) -> list:
@@ -132,6 +176,8 @@ def _parse_table(path: Path, text: str, columns: tuple[str, ...] = (), *, quotes
     if broken := next((number for number, line in enumerate(lines, 1) if "\0" in line), 0):
         raise DataError(f"{path}: line {broken} holds a NUL byte; save the file as UTF-8")
     delimiter = max(",\t;|", key=next(filter(str.strip, lines), "").count) if quotes else "\t"
+    if quotes and (match := re.fullmatch(r"sep=(.)\s*", lines[0] if lines else "")):  # Excel's own line
+        delimiter, lines[0] = match[1], "\n"
     style = {"strict": True} if quotes else {"quoting": csv.QUOTE_NONE}
     reader = csv.reader(lines, delimiter=delimiter, **style)
     try:
@@ -141,7 +187,7 @@ def _parse_table(path: Path, text: str, columns: tuple[str, ...] = (), *, quotes
             if not names:
                 names = cells
                 if len(set(names)) < len(names):
-                    raise DataError(f"{path}: line {last} names a column twice: {', '.join(names)}; rename one")
+                    raise DataError(f"{path}: line {last} names a column twice: {list_names(names)}; rename one")
                 continue
             content = dict(zip(names, cells, strict=False))
             if len(tabs) > 1 and delimiter == "\t" and set(tabs) == {len(names) - 1}:
@@ -155,6 +201,20 @@ def _parse_table(path: Path, text: str, columns: tuple[str, ...] = (), *, quotes
     if not names:
         raise DataError(f"{path}: is empty")
     return rows
+
+
+def leave_out_rejected(rows: Rows, name: str) -> tuple[list, list[str]]:
+    """Return the rows that no annotator has rejected or ignored, and a note with the file's name if there are others.
+
+    The column "answer" says so where it holds nothing but `VERDICTS`.
+    """
+    rows = list(rows)
+    verdicts = [row.get("answer") if isinstance(row, dict) else None for _, row in rows]
+    if not all(isinstance(verdict, str | None) and verdict in {*VERDICTS, "", None} for verdict in verdicts):
+        return rows, []
+    left = [row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in ("reject", "ignore")]
+    number = len(rows) - len(left)
+    return left, [f"{printable(name)}: {number:,} {REJECTED}"] * (number > 0)
 
 
 def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: object) -> list[T]:
@@ -183,7 +243,7 @@ def _explain(error: Exception) -> str:
     problem = error.errors(include_url=False)[0]
     place = ".".join(str(key) for key in problem["loc"] if not str(key).startswith(("Answer", "function-")))
     if problem["type"] == "missing":
-        return f"{place!r} is missing; its keys are {', '.join(problem['input'])[:100]}"
+        return f"{place!r} is missing; its keys are {list_names(problem['input'])}"
     return f"{place!r}: {problem['msg'].removeprefix('Value error, ')}; found {problem['input']!r:.80}"
 
 
@@ -192,6 +252,7 @@ def find_parts(path: Path) -> dict[str, list[Path]]:
 
     ``path`` is a file, a folder, or what stands before the part in the names of the domain's files.
     """
+    _refuse_arrow(path)
     if path.exists() and not path.is_dir():
         return {"all": [path]}
     folder, begin = (path, "") if path.is_dir() else (path.parent, path.name)
@@ -212,6 +273,20 @@ def find_parts(path: Path) -> dict[str, list[Path]]:
         if (shard := re.search(r"-of-(\d{5})\W", shards[0].name)) and int(shard[1]) != len(shards):
             raise DataError(f"{path}: expected {int(shard[1])} files of {part}, found {len(shards)}; fetch the others")
     return dict(parts)
+
+
+def _refuse_arrow(path: Path) -> None:
+    # What save_to_disk writes is a folder with its own files of JSON, which look like data.
+    if path.is_dir():
+        has_one = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
+        is_arrow = has_one or (path / "dataset_dict.json").is_file()
+    else:
+        is_arrow = path.is_file() and (path.name == "dataset_dict.json" or path.suffix == ".arrow")
+    if is_arrow:
+        raise DataError(
+            f"{path}: is Arrow, as save_to_disk of `datasets` writes it, which is not read; export each split, such as "
+            'load_from_disk(FOLDER)["train"].to_parquet("train.parquet")'
+        )
 
 
 def digest(*texts: object) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from helpers import paths
 from helpers.data import downloads, splits, texts
 from helpers.data.examples import Choice, DataError, Domain, Pair, TaskData
-from helpers.data.files import PART_WORDS, PARTS, find_parts, make_unique
+from helpers.data.files import PART_WORDS, PARTS, find_parts, leave_out_rejected, make_unique
 from helpers.data.mini import tasks as mini_texts
 from helpers.data.mini import world as mini
 from helpers.data.questions import FileRecord, is_narrativeqa, parse_questions, read_questions
@@ -174,7 +174,11 @@ def load_texts(settings: TextsSettings) -> dict[str, Domain]:
         split = {name: (parts, []) for name, parts in splits.split_jointly(read).items()}
     else:
         split = {name: splits.split_texts(name, parts, settings.seed, drawn_by) for name, parts in read.items()}
-    return {name: _make(Domain, settings, name, parts, labels, notes=notes) for name, (parts, notes) in split.items()}
+    read_notes = {name: notes for name, (_, notes) in _read_noted_texts(settings).items()}
+    return {
+        name: _make(Domain, settings, name, parts, labels, notes=read_notes[name] + notes)
+        for name, (parts, notes) in split.items()
+    }
 
 
 def label_names(settings: TextsSettings) -> tuple[str, ...]:
@@ -191,37 +195,45 @@ def label_names(settings: TextsSettings) -> tuple[str, ...]:
 
 
 def _trained_labels(*domains: texts.Parts) -> tuple[str, ...]:
-    return tuple(sorted({r.label for parts in domains for part in ("all", "train") for r in parts.get(part, ())}))
+    labels = sorted({r.label for parts in domains for part in ("all", "train") for r in parts.get(part, ())})
+    texts.check_labels(labels, "all domains")
+    return tuple(labels)
+
+
+def _read_texts(settings: TextsSettings) -> dict[str, texts.Parts]:
+    return {name: parts for name, (parts, _) in _read_noted_texts(settings).items()}
 
 
 @cache
-def _read_texts(settings: TextsSettings) -> dict[str, texts.Parts]:
+def _read_noted_texts(settings: TextsSettings) -> dict[str, tuple[texts.Parts, list[str]]]:
     return {name: _read_text_domain(settings, source) for name, source in settings.domains.items()}
 
 
-def _read_text_domain(settings: TextsSettings, source: str) -> texts.Parts:
+def _read_text_domain(settings: TextsSettings, source: str) -> tuple[texts.Parts, list[str]]:
     name, genre, download = downloads.find(settings.downloads, source)
     if settings.source == "files":
         return texts.read_texts(locate(settings, name), settings.labels, genre)
     if download and download.files:  # a domain each, instead of a genre
-        parts = texts.read_texts(downloads.fetch(name, download) / genre, settings.labels)
+        parts, notes = texts.read_texts(downloads.fetch(name, download) / genre, settings.labels)
         downloads.check_rows(name, download, genre, sum(map(len, parts.values())))
-        return parts
+        return parts, notes
     # The first validation set of MNLI has the genres of its training set.
     validation = [split for split in download.rows if split.startswith("validation")] if download else []
-    parts = {}
+    parts, notes = {}, []
     for part, split in {"train": "train", "test": (validation or ["validation"])[0]}.items():
         rows = downloads.load_hub(name, "", split, download)
         labelled = [(where, row) for where, row in rows if all(row.get(column) != -1 for column in texts.LABELS)]
+        labelled, rejected = leave_out_rejected(labelled, f"{source}[{split}]")
+        notes += rejected
         parts[part] = texts.parse_texts(labelled, f"{source}[{split}]", settings.labels, genre=genre)
-    return parts
+    return parts, notes
 
 
 def _load_task(tasks: TasksSettings, name: str) -> TaskData:
     if tasks.source == "mini":
         more = {"unlabelled_size": tasks.unlabelled_size, **_sizes_of(tasks)}
         return mini_texts.load_task(tasks.tasks[name], name, seed=tasks.drawn_by, **more)
-    form, parts = (_read_task_files if tasks.source == "files" else _read_hub_task)(tasks, name)
+    form, parts, read_notes = (_read_task_files if tasks.source == "files" else _read_hub_task)(tasks, name)
     unlabelled = splits.in_order(parts.pop("unlabelled", []), tasks.seed)[: tasks.unlabelled_size or None]
     if glue := texts.GLUE.get(form):
         kind, labels, metrics = "labels" if glue.labels else "score", glue.labels, glue.metrics
@@ -229,12 +241,12 @@ def _load_task(tasks: TasksSettings, name: str) -> TaskData:
         labels, metrics = _trained_labels(parts) if form == "texts" else (), ("accuracy",)
         kind = "labels" if labels else "choices"
     parts, notes = splits.split_texts(name, parts, tasks.seed, tasks.drawn_by)
-    more = {"kind": kind, "labels": labels, "metrics": metrics, "notes": notes}
+    more = {"kind": kind, "labels": labels, "metrics": metrics, "notes": read_notes + notes}
     more["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in unlabelled]
     return _make(TaskData, tasks, name, parts, labels, **more)
 
 
-def _read_task_files(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]:
+def _read_task_files(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts, list[str]]:
     formats = (*texts.GLUE, *texts.CHOICES, "texts")
     form, colon, place = tasks.tasks[name].partition(":")
     if not colon:
@@ -243,11 +255,11 @@ def _read_task_files(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]
         raise DataError(f"{name}: {form!r} is no format of {', '.join(formats)}; write FORMAT:place in the preset")
     path = locate(tasks, place)
     if form == "texts":
-        return form, texts.read_texts(path)
-    return form, (texts.read_glue if form in texts.GLUE else texts.read_choices)(path, form)
+        return form, *texts.read_texts(path)
+    return form, (texts.read_glue if form in texts.GLUE else texts.read_choices)(path, form), []
 
 
-def _read_hub_task(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]:
+def _read_hub_task(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts, list[str]]:
     forms = {task.configuration: form for form, task in texts.GLUE.items()} | {"regular": "swag"}
     source = tasks.tasks[name]
     dataset, _, configuration = source.partition(":")
@@ -260,7 +272,7 @@ def _read_hub_task(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts]:
             rows = downloads.load_hub(dataset, configuration, split, tasks.downloads.get(source))
             label, place = "" if part == "unlabelled" else "label", f"{source}[{split}]"
             parts[part] = texts.parse_glue(rows, place, glue, label) if glue else texts.parse_choices(rows, place)
-    return forms[configuration], parts
+    return forms[configuration], parts, []
 
 
 def _make(

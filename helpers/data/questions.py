@@ -14,7 +14,22 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from helpers.data.examples import DataError, Example
-from helpers.data.files import Row, Rows, Text, digest, make_unique, parse_each, read_rows, read_table
+from helpers.data.files import (
+    Row,
+    Rows,
+    Text,
+    digest,
+    is_blank,
+    leave_out_rejected,
+    list_names,
+    make_unique,
+    parse_each,
+    read_rows,
+    read_table,
+    strip,
+    trim,
+)
+from helpers.errors import printable
 
 NARRATIVEQA = ("summaries.csv", "qaps.csv")
 EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with id, context, question and answers"
@@ -23,7 +38,8 @@ NO_ANSWER = "has no answer; remove it, or allow such questions in a preset of yo
 MOVED = "answers had a wrong offset and were moved to where their text occurs"
 LEFT_OUT = "answers that are not in their passage were left out, as their questions have others"
 UNPLACED = "questions have answers without a place in their passage: scored, not trained on"
-LOOSE = "answers differ from their passage in case or punctuation: the file's own offsets are used"
+EMPTY = "answers without a text were left out"
+LOOSE = "answers differ from their passage in case, punctuation or white space: the file's own offsets are used"
 OTHER = "questions are trained on a detected answer that is not among the answers to score with"
 _LETTER = r"[^\W\u2e80-\U0010ffff]"  # of a script with spaces between its words
 
@@ -37,26 +53,40 @@ class FileRecord(NamedTuple):
 
 
 def _to_text(identifier: object) -> object:
-    return str(identifier) if type(identifier) is int else identifier
+    number = _to_offset(identifier)
+    return str(number) if type(number) is int and not isinstance(identifier, str) else identifier
 
 
 def _transpose(columns: object) -> object:
     # `datasets` writes a record of lists for a list of records.
     if isinstance(columns, dict) and columns and all(isinstance(column, list) for column in columns.values()):
+        if len({len(column) for column in columns.values()}) > 1:
+            raise DataError(f"'answers': {list_names(columns)} are lists of unequal length; correct them")
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return columns
 
 
+def _to_offset(value: object) -> object:
+    # Tables have text, and pandas writes whole numbers as 36.0 in a column with gaps.
+    is_whole = isinstance(value, float) and value.is_integer()
+    if is_whole or (isinstance(value, str) and re.fullmatch(r"\s*-?\d{1,15}(\.0)?\s*", value)):
+        return int(float(value))
+    return value
+
+
+Offset = Annotated[int, BeforeValidator(_to_offset)]
+
+
 class Answer(Row):
     text: Text
-    answer_start: int
+    answer_start: Offset
 
 
 class Detected(Row):
     """An answer of MRQA; ``char_spans`` are first and last character of every place where it occurs."""
 
     text: Text
-    char_spans: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
+    char_spans: list[Annotated[list[Offset], Field(min_length=2, max_length=2)]]
 
 
 class Question(Row):
@@ -65,7 +95,7 @@ class Question(Row):
     id: Annotated[str, BeforeValidator(_to_text)] = Field("", validation_alias=AliasChoices("qid", "id"))
     question: Text
     context: Text
-    answers: Annotated[list[Answer | Text], BeforeValidator(_transpose)]
+    answers: list[Answer | Text]
     detected_answers: list[Detected] | None = None
     is_impossible: Annotated[bool, Field(strict=False)] | Literal[""] | None = None  # a table has text
     title: object = None
@@ -92,7 +122,8 @@ class Question(Row):
             raise DataError(f"the id {self.id!r:.60} is used twice; make ids unique")
         name = self.id or make_unique(f"{digest(self.context)[:8]}-{digest(self.question)[:8]}", taken)
         taken.add(name)
-        span = spans[0] if spans else None
+        texts = list(map(strip, texts))
+        span = trim(self.context, *spans[0]) if spans else None
         notes[UNPLACED] += bool(texts) and span is None
         if span and (text := self.context[slice(*span)]) not in texts:
             notes[OTHER] += _bare(text) not in map(_bare, texts)
@@ -119,12 +150,18 @@ def _locate_each(function: Callable, context: str, pairs: list[tuple], notes: Co
 def locate(context: str, text: str, start: int, notes: Counter[str]) -> tuple[int, int]:
     """Return the half-open range of characters of an answer. Raises DataError.
 
-    It is at its offset, or else at the only place within `REACH` characters, or else at the only place at all where its
-    words occur. White space may differ there, and no word is cut.
+    It is at its offset, where case, marks of punctuation and the kind of white space may differ. Or else it is at the
+    only place within `REACH` characters, or at the only place at all, where its words occur. White space may differ
+    there, and no word is cut.
     """
     if start >= 0 and context.startswith(text, start):
         return start, start + len(text)
-    words, stripped = r"\s+".join(map(re.escape, text.split())), text.strip()
+    stripped = text.strip()
+    for first in (start, start + text.index(stripped)):  # an offset may leave out white space before the answer
+        if first >= 0 and _is_like(context[first : first + len(stripped)], stripped):
+            notes[LOOSE] += 1
+            return first, first + len(stripped)
+    words = r"\s+".join(map(re.escape, text.split()))
     before = rf"(?<!{_LETTER})" if re.match(_LETTER, stripped[0]) else ""
     after = rf"(?!{_LETTER})" if re.match(_LETTER, stripped[-1]) else ""
     places = [match.span(1) for match in re.finditer(f"{before}(?=({words}){after})", context)]
@@ -137,6 +174,17 @@ def locate(context: str, text: str, start: int, notes: Counter[str]) -> tuple[in
         )
     notes[MOVED] += 1
     return places[0]
+
+
+def _is_like(one: str, other: str) -> bool:
+    # Letters and digits are the same but for case. A mark of punctuation stands for another, such as a straight quote.
+    is_text = any(map(str.isalnum, other))
+    return is_text and len(one) == len(other) and all(map(_is_like_character, one, other))
+
+
+def _is_like_character(one: str, other: str) -> bool:
+    kinds = {"Z" if character.isspace() else unicodedata.category(character)[0] for character in (one, other)}
+    return one.casefold() == other.casefold() or kinds in ({"P"}, {"Z"})
 
 
 def _locate_detected(context: str, answer: str, first: int, last: int, notes: Counter[str]) -> tuple[int, int]:
@@ -165,7 +213,10 @@ def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[FileRec
 
 def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[FileRecord], list[str]]:
     """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows."""
-    rows, taken, notes = list(rows), set(), Counter()
+    rows, taken, notes, name = list(rows), set(), Counter(), printable(str(path).rpartition("/")[2])
+    rejected = []
+    if any(isinstance(row, dict) and "answers" in row for _, row in rows):  # so that "answer" is no answer
+        rows, rejected = leave_out_rejected(rows, name)
     has_ids = any(_id_of(row) not in (None, "") for _, row in rows)
 
     def parse(_: str, row: dict) -> FileRecord:
@@ -173,10 +224,10 @@ def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tup
             return Story.model_validate(row).record(taken, notes)
         if has_ids and _id_of(row) in (None, ""):
             raise DataError("it has no id, unlike others; give all an id, or none")
-        return Question.model_validate(_parse_cells(row)).record(unanswerable, taken, notes)
+        return Question.model_validate(_list_answers(_parse_cells(row), notes)).record(unanswerable, taken, notes)
 
-    records, name = parse_each(parse, rows, path), str(path).rpartition("/")[2]
-    return records, [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
+    records = parse_each(parse, rows, path)
+    return records, rejected + [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
 
 
 def _id_of(row: object) -> object:
@@ -206,38 +257,82 @@ def _list_questions(where: str, row: object) -> Rows:
             yield where, row
         elif "qas" in row:
             for q, question in enumerate(Paragraph.model_validate(row).qas, 1):
-                yield f"{where}, question {q} (id {_id_of(question)})", question | {"context": row["context"]}
+                yield f"{where}, question {q} (id {_id_of(question)!r:.60})", question | {"context": row["context"]}
+        elif _holds_rows(row.get("data")):
+            for number, below in enumerate(row["data"], 1):
+                yield from _list_questions(f"row {number} of its data", below)
         elif "data" in row or "paragraphs" in row:
             for a, article in enumerate(Squad.model_validate(row if "data" in row else {"data": [row]}).data, 1):
                 title = str(article.title or f"article {a}")
                 for p, paragraph in enumerate(article.paragraphs, 1):
                     for q, question in enumerate(paragraph.qas, 1):
-                        place = f"article {a}, paragraph {p}, question {q} (id {_id_of(question)})"
+                        place = f"article {a}, paragraph {p}, question {q} (id {_id_of(question)!r:.60})"
                         yield place, question | {"title": title, "context": paragraph.context}
         elif "header" not in row:
-            raise DataError(f"{EXPECTED}; found {', '.join(row)[:100] or 'nothing'}")
+            raise DataError(f"{EXPECTED}; found {list_names(row) or 'nothing'}")
     except ValueError as error:
         yield where, error
+
+
+def _holds_rows(data: object) -> bool:
+    # transformers' run_qa.py has rows below "data", others passages, where SQuAD has articles.
+    rows = data if isinstance(data, list) else []
+    return any(isinstance(row, dict) and ("question" in row or "qas" in row) for row in rows)
 
 
 def _parse_cells(row: dict) -> dict:
     # A table has answers as JSON or Python, or as a text beside its offset.
     names = [name for name in ("answers", "detected_answers") if isinstance(row.get(name), str)]
     row = row | {name: _parse_cell(row[name]) for name in names}
-    if "answers" not in row and "answer_start" in row:
-        text, start = row.get("answer") or row.get("answer_text"), row["answer_start"]
-        if re.fullmatch(r"-?\d{1,15}(\.0)?", str(start)):  # pandas writes whole numbers so in a column with gaps
-            start = int(float(start))
-        has_none = text in (None, "") and start in (None, "", -1)
-        row["answers"] = [] if has_none else [{"text": text, "answer_start": start}]
-    return row
+    texts = [name for name in ("answer", "answer_text") if name in row]
+    if "answers" in row or not (texts or "answer_start" in row):
+        return row
+    if not texts or "answer_start" not in row:
+        missing, other = ("answer_start", texts[0]) if texts else ("answer", "answer_start")
+        raise DataError(
+            f"the column {missing!r} beside {other!r} is missing, found {list_names(row)}; add or rename it"
+        )
+    text, start = row.get("answer") or row.get("answer_text"), _to_offset(row["answer_start"])
+    has_none = text in (None, "") and start in (None, "", -1)
+    return row | {"answers": [] if has_none else [{"text": text, "answer_start": start}]}
+
+
+def _list_answers(row: dict, notes: Counter[str]) -> dict:
+    # Some files write an empty text where there is no answer, or no further one: it is left out.
+    answers = _transpose(row.get("answers"))
+    if not isinstance(answers, list):
+        return row
+    filled = [answer for answer in answers if not _is_empty(answer)]
+    offsets = [answer.get("answer_start") if isinstance(answer, dict) else 0 for answer in answers]
+    is_marked = row.get("is_impossible") not in (None, "") or all(offset in (None, "", -1, "-1") for offset in offsets)
+    if not filled and not is_marked:
+        return row | {"answers": answers}
+    notes[EMPTY] += len(answers) - len(filled)
+    return row | {"answers": filled}
+
+
+def _is_empty(answer: object) -> bool:
+    text = answer.get("text", answer) if isinstance(answer, dict) else answer
+    return text is None or (isinstance(text, str) and all(map(is_blank, text)))
 
 
 def _parse_cell(cell: str) -> object:
-    for parse in (json.loads, ast.literal_eval):
+    for parse in (json.loads, _parse_python):
         with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return parse(cell)
     raise DataError(f"answers are neither JSON nor a Python value, found {cell!r:.60}; write JSON")
+
+
+def _parse_python(cell: str) -> object:
+    return ast.literal_eval(_WithoutNumpy().visit(ast.parse(cell.strip(), mode="eval")))
+
+
+class _WithoutNumpy(ast.NodeTransformer):
+    # pandas writes np.int64(3) and array(['x'], dtype=object) where a cell holds numpy's values.
+    def visit_Call(self, call: ast.Call) -> ast.AST:
+        self.generic_visit(call)
+        is_value = re.fullmatch(r"(np\.|numpy\.)?(array|str_|u?int\d+|float\d+)", ast.unparse(call.func))
+        return call.args[0] if is_value and call.args else call
 
 
 class Story(Row):

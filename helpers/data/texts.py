@@ -1,12 +1,27 @@
 """Read labelled texts and choices: rows of any table, GLUE, SWAG, CODAH, MultiNLI and Amazon reviews."""
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from helpers.data.examples import DataError
-from helpers.data.files import Rows, check_text, digest, find_parts, parse_each, read_rows, read_table
+from helpers.data.files import (
+    Rows,
+    check_text,
+    digest,
+    find_parts,
+    is_blank,
+    leave_out_rejected,
+    list_names,
+    name_if_too_large,
+    parse_each,
+    read_bytes,
+    read_rows,
+    read_table,
+)
 
 # Columns of a text or of a pair; the first of these that a row has are read.
 TEXTS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("#1 String", "#2 String"), ("question1", "question2"))
@@ -60,25 +75,30 @@ Names = Sequence[str]
 Parts = dict[str, list[Labelled]]  # train, valid, test and unlabelled; "all" where nothing names a part
 
 
-def read_texts(path: Path, labels: Names = (), genre: str = "") -> Parts:
-    """Read the texts of a domain by part: of a file, of a folder, or of files whose names begin alike.
+def read_texts(path: Path, labels: Names = (), genre: str = "") -> tuple[Parts, list[str]]:
+    """Read the texts of a domain by part, with notes: of a file, of a folder, or of files whose names begin alike.
 
-    Rows without an agreed label are left out, and with ``genre`` those of other genres. Raises DataError.
+    Rows without an agreed label are left out, and with ``genre`` those of other genres. So are rows that annotators
+    rejected, which the notes count. Raises DataError.
     """
+    of_genre, parts, notes = f" (genre {genre})" if genre else "", defaultdict(list), []
     if reviews := find_reviews(path):
-        return {"all": [text for file in reviews for text in parse_texts(_read_reviews(file), file, labels)]}
-    of_genre = f" (genre {genre})" if genre else ""
-    return {
-        part: [t for file in files for t in parse_texts(read_rows(file), f"{file}{of_genre}", labels, genre=genre)]
-        for part, files in find_parts(path).items()
-    }
+        return {"all": [text for file in reviews for text in parse_texts(_read_reviews(file), file, labels)]}, notes
+    for part, files in find_parts(path).items():
+        for file in files:
+            rows, rejected = leave_out_rejected(read_rows(file), file.name)
+            notes += rejected
+            parts[part] += parse_texts(rows, f"{file}{of_genre}", labels, genre=genre)
+    if not labels:
+        check_labels({text.label for of_part in parts.values() for text in of_part}, path)
+    return dict(parts), notes
 
 
 def read_glue(folder: Path, name: str) -> Parts:
     """Read a task of GLUE from its official files, or MNLI from files by genre. Raises DataError."""
     task = GLUE[name]
     if task.variant and (genres := sorted(file.name.partition(".")[0] for file in folder.glob("*.train.jsonl"))):
-        by_genre = [read_texts(folder / genre, task.labels) for genre in genres]
+        by_genre = [read_texts(folder / genre, task.labels)[0] for genre in genres]
         if missing := [genre for genre, parts in zip(genres, by_genre, strict=True) if len(parts) != 2]:
             raise DataError(f"{folder}: expected a train and a dev file of {missing[0]}; add the other one")
         return {part: [text for parts in by_genre for text in parts[part]] for part in ("train", "valid")}
@@ -150,7 +170,7 @@ def parse_texts(
         if names is None or (columns and column is None):
             raise DataError(
                 "expected a column text (or sentence, review, content), or two such as premise and hypothesis, and a "
-                f"column {' or '.join(columns)}; found {', '.join(row)[:120]}"
+                f"column {' or '.join(columns)}; found {list_names(row)}"
             )
         texts = [_get_text(row, name) for name in names]
         label = _parse_label(row[column], column, labels) if column else ""
@@ -174,18 +194,31 @@ def _parse_label(value: object, column: str, labels: Names | None) -> str | None
     if not isinstance(value, str | int):
         raise DataError(f"expected {column!r} to be a label's name or class number, found {value!r:.60}")
     inference = set(labels) == set(INFERENCE)
-    number = text.removesuffix(".0")  # pandas writes whole numbers so in a column with gaps
+    number = re.sub(r"^(-?\d+)\.0$", r"\1", text)  # pandas writes whole numbers so in a column with gaps
     if text in labels or number in labels:
         return text if text in labels else number
     if (text == "-" and (inference or column == "gold_label")) or (number == "-1" and labels):
         return None
     if not labels:
-        return text
+        return number
     numbered = INFERENCE if inference else labels
     are_numbers = any(label.removesuffix(".0").lstrip("-").isdecimal() for label in labels)
     if number.isdecimal() and number.isascii() and int(number) < len(numbered) and not are_numbers:
         return numbered[int(number)]
     raise DataError(f"the label {text!r:.60} is none of {', '.join(labels)}; correct it, or name it in labels")
+
+
+def check_labels(labels: Iterable[str], place: object) -> None:
+    """Raise DataError where labels look alike: where they differ by case or by white space or invisible characters."""
+    alike = defaultdict(list)
+    for label in sorted(labels):
+        text = unicodedata.normalize("NFC", label).casefold()
+        visible = "".join(character for character in text if character.isspace() or not is_blank(character))
+        alike[" ".join(visible.split())].append(label)
+    groups = [", ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
+    if groups:
+        problem = f"labels differ only by case or characters that do not show: {' and '.join(groups)}"
+        raise DataError(f"{place}: {problem}; write them alike, or rename those that mean something else")
 
 
 def _parse_score(value: object) -> str:
@@ -207,11 +240,13 @@ def find_reviews(path: Path) -> list[Path]:
 
 def _read_reviews(file: Path) -> Rows:
     # The format of Blitzer et al. 2007: the file's name is the label. Tags look like XML, but nothing is escaped.
-    content, label = file.read_bytes(), file.name.split(".")[-2]
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:  # the authors' own files
-        text = content.decode("latin-1")
+    label = file.name.split(".")[-2]
+    with name_if_too_large(file):
+        content = read_bytes(file)
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:  # the authors' own files
+            text = content.decode("latin-1")
     tags = re.findall(r"^</?review>[^\S\n]*$", text, re.MULTILINE)
     if not tags or [tag.strip() for tag in tags] != ["<review>", "</review>"] * (len(tags) // 2):
         raise DataError(f"{file}: expected reviews, each between the lines <review> and </review>; fetch it again")
