@@ -1,7 +1,7 @@
 """The weight of every domain at every level of a student: prototypes, compare-aggregate, and a graph of domains (Dong
 et al. 2021, sections 2.2 and 2.3).
 
-D domains, F the student's width, M layers, V = M + 1 levels, because level 0 are the embeddings.
+D domains, F the width of the prototypes, M layers, V = M + 1 levels, because level 0 are the embeddings.
 """
 
 import torch
