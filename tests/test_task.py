@@ -1,14 +1,19 @@
 """Work that is done once: keys, results, damage, locks."""
 
 import os
+import pwd
 import stat
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from helpers.files import unwritten
 from helpers.presets.load import load
 from helpers.task import DamagedFile, NotDone, Task, with_needs
 
@@ -117,6 +122,55 @@ def test_every_damaged_byte_is_noticed(number):
     (one.folder / "result.json").write_text('{"sum"')
     with pytest.raises(DamagedFile, match=r"result\.json: not readable"):
         one.result()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '"files"', '{"sum": 1}', '{"files": []}', "\xff"])
+def test_what_is_no_result_is_named_with_what_to_delete(number, content):
+    one = number(1)
+    one.folder.mkdir(parents=True)
+    (one.folder / "result.json").write_text(content, encoding="latin-1")
+    assert one.is_done()  # and stays so until a person has looked
+    for read in (one.result, lambda: one.file("value.safetensors")):
+        with pytest.raises(DamagedFile, match=r"result\.json: not readable \(.+\); delete .*Number-.* and run again"):
+            read()
+
+
+@pytest.mark.parametrize("part", ["lock", ""])
+def test_what_belongs_to_another_user_is_said(number, monkeypatch, part):
+    """A lock that only another may open, and a folder that only another may write into."""
+    with tempfile.TemporaryDirectory() as place:
+        monkeypatch.setenv("HELPERS_RESULTS", place)
+        one, user = number(1), os.geteuid()
+        owner, folder = pwd.getpwuid(user).pw_name, one.folder if part else Path(place)
+        os.umask(before := os.umask(0))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / part).touch()
+        for path in (Path(place), *one.folder.parents):
+            if path.is_relative_to(place) and path.exists():
+                path.chmod(0o755)
+        (folder / part).chmod(0o555 if not part else 0)
+        try:
+            if user == 0:  # may do everything
+                os.seteuid(65534)
+            message = rf"cannot begin number 1: .*; \S+{part} belongs to {owner}: ask for permission.*HELPERS_RESULTS"
+            with pytest.raises(OSError, match=message):
+                one.do(wait=0)
+        finally:
+            os.seteuid(user)
+            os.umask(before)
+            (folder / part).chmod(0o755)
+
+
+def test_a_full_disk_is_advised_once(number, monkeypatch):
+    full = "Error while serializing: I/O error: No space left on device (os error 28)"
+
+    def fail(self):
+        raise unwritten("save the model", SafetensorError(full))
+
+    monkeypatch.setattr(Number, "work", fail)
+    with pytest.raises(OSError, match="cannot finish number 1: cannot save the model: ") as error:
+        number(1).do()
+    assert str(error.value).count("free some space and run again") == 1
 
 
 def test_a_task_that_another_run_is_at_is_not_begun(number):
