@@ -16,7 +16,13 @@ from conftest import text_of
 from encoder_kinds import KINDS, ROOM, make_tokenizer
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, processors
-from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    PreTrainedTokenizerFast,
+)
 
 from helpers import metrics, reading, texts
 from helpers.answering import load_reader
@@ -374,6 +380,18 @@ def test_only_a_head_may_be_new(copy, fault):
     assert load_encoder(place, seed=0, random_layers=1).config.num_hidden_layers == 1
 
 
+def test_an_encoder_may_come_with_the_head_of_its_pretraining(encoders, kind, tmp_path):
+    """As on the Hub, where an encoder with a head for words has no pooler."""
+    torch.manual_seed(1)
+    model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(encoders(kind)))
+    save_encoder(model, load_tokenizer(encoders(kind)), tmp_path)
+    pretrained = model.base_model.state_dict()
+    for head, classes in (("spans", 2), ("labels", 3), ("choices", 2)):
+        weights = load_encoder(str(tmp_path), head, seed=0, classes=classes).base_model.state_dict()
+        assert all(torch.equal(weights[name], weight) for name, weight in pretrained.items())
+        assert all("pooler" in name for name in weights.keys() - pretrained.keys())
+
+
 def test_a_pooler_may_be_new_with_a_head_and_follows_its_seed(copy):
     place = copy(without("pooler"))
     first, same, other = (load_encoder(place, "labels", seed=seed).bert.pooler.dense.weight for seed in (1, 1, 2))
@@ -496,6 +514,9 @@ def test_code_that_comes_with_an_encoder_is_never_run(copy, tmp_path, monkeypatc
     place = Path(copy())
     (place / "tokenizer_config.json").write_text(json.dumps(settings))
     load_tokenizer(str(place))  # transformers has a class for its tokenizer.json
+    for name in ("attn_implementation", "_attn_implementation", "experts_implementation"):  # transformers takes these
+        with pytest.raises(EncoderError, match="it needs program code that comes with it"):
+            load_encoder(copy(**{name: "somebody/kernel"}), seed=0)
     assert not (tmp_path / "ran").exists()
 
 

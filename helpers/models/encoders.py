@@ -42,6 +42,8 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
 SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model")  # of weights and vocabulary
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 SHOWN = 3  # weights that an error names
+CODE_NAMES = ("_attn_implementation", "_experts_implementation")  # in a configuration: they may lie on the Hub
+NEEDS_CODE = "it needs program code that comes with it, which is never run; use one that transformers knows"
 
 
 def locate(encoder: str) -> dict[str, object]:
@@ -63,12 +65,15 @@ def locate(encoder: str) -> dict[str, object]:
 
 
 def load_config(encoder: str, **changes: object) -> PreTrainedConfig:
-    """Load an encoder's configuration with ``changes``. Raises EncoderError, also where it has no layers."""
+    """Load an encoder's configuration with ``changes``. Raises EncoderError, also where it has no layers or
+    names code to run."""
     with loading(encoder):
         config = AutoConfig.from_pretrained(**locate(encoder), **changes)
         if (layers := getattr(config, "num_hidden_layers", 1)) < 1:
             problem = f"expected at least 1 of num_hidden_layers, found {layers}"
             raise EncoderError(f"encoder {encoder!r}: config.json: {problem}; give the number that it was trained with")
+        if any("/" in str(getattr(config, name, "")) for name in CODE_NAMES):
+            raise EncoderError(f"encoder {encoder!r} cannot be loaded: {NEEDS_CODE}")
     return config
 
 
@@ -291,7 +296,7 @@ def loading(encoder: str) -> Iterator[None]:
         raise
     except Exception as error:
         if "trust_remote_code" in str(error):
-            problem = "it needs program code that comes with it, which is never run; use one that transformers knows"
+            problem = NEEDS_CODE
         elif isinstance(error, pickle.UnpicklingError):
             problem = "its weights are damaged, or pickled with more than tensors; save them as safetensors"
         elif "revision" in locate(encoder):
