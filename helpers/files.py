@@ -51,7 +51,7 @@ def unwritten(what: str, error: Exception) -> OSError:
 
 def owner_of(path: Path) -> tuple[Path, str]:
     """The file, or the first folder above it that is there, and its owner's name, or number where it has none."""
-    while not path.exists() and path != path.parent:
+    while not os.path.exists(path) and path != path.parent:  # False, too, where a folder may not be entered
         path = path.parent
     try:
         return path, path.owner()

@@ -135,30 +135,27 @@ def test_what_is_no_result_is_named_with_what_to_delete(number, content):
             read()
 
 
-@pytest.mark.parametrize("part", ["lock", ""])
-def test_what_belongs_to_another_user_is_said(number, monkeypatch, part):
-    """A lock that only another may open, and a folder that only another may write into."""
-    with tempfile.TemporaryDirectory() as place:
-        monkeypatch.setenv("HELPERS_RESULTS", place)
+@pytest.mark.parametrize(("name", "mode"), [("lock", 0), ("", 0o555), ("", 0)])
+def test_what_belongs_to_another_user_is_said(number, monkeypatch, name, mode):
+    """A lock that nobody else may open, and a results folder that nobody else may write into, or enter."""
+    with tempfile.TemporaryDirectory() as results:  # that of pytest may be entered by its owner alone
+        monkeypatch.setenv("HELPERS_RESULTS", results)
         one, user = number(1), os.geteuid()
-        owner, folder = pwd.getpwuid(user).pw_name, one.folder if part else Path(place)
-        os.umask(before := os.umask(0))
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / part).touch()
-        for path in (Path(place), *one.folder.parents):
-            if path.is_relative_to(place) and path.exists():
-                path.chmod(0o755)
-        (folder / part).chmod(0o555 if not part else 0)
+        path = one.folder / name if name else Path(results)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        Path(results).chmod(0o755)
+        path.chmod(mode)
         try:
-            if user == 0:  # may do everything
+            if user == 0:  # who may do everything
                 os.seteuid(65534)
-            message = rf"cannot begin number 1: .*; \S+{part} belongs to {owner}: ask for permission.*HELPERS_RESULTS"
+            owner = pwd.getpwuid(user).pw_name
+            message = f"cannot begin number 1: .*; {path} belongs to {owner}: ask for permission .*HELPERS_RESULTS"
             with pytest.raises(OSError, match=message):
                 one.do(wait=0)
         finally:
             os.seteuid(user)
-            os.umask(before)
-            (folder / part).chmod(0o755)
+            path.chmod(0o755)
 
 
 def test_a_full_disk_is_advised_once(number, monkeypatch):
