@@ -524,12 +524,16 @@ def test_what_can_be_a_mistyped_folder_is_not_asked_of_the_hub(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my").mkdir()
     paths = ["../enc/x", "a/b/c", "/nonexistent/x", "~/enc", "./enc", ".enc", "enc/", "a\\b", "", "法律"]
-    for name in (*paths, "my/encodr", "my", "data/minni"):
+    for name in (*paths, "my/encodr", "data/minni"):
         with pytest.raises(EncoderError, match=r"expected a folder with config\.json, found none; correct it") as error:
             locate(name)
         assert (f"or give {name}@main to take it from the Hub" in str(error.value)) == (name not in paths)
         with pytest.raises(EncoderError, match="expected a folder"):
             encoder_fingerprint(name)
+    for name in ("my", "data"):  # folders, though of no encoder
+        assert "revision" not in locate(name)
+        with pytest.raises(EncoderError, match=r"expected config\.json in this folder, found none; give an"):
+            load_encoder(name, seed=0)
     assert locate("my/encodr@main")["revision"] == "main"
     assert locate("other/encoder")["pretrained_model_name_or_path"] == "other/encoder"
 

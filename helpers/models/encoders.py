@@ -56,6 +56,8 @@ def locate(encoder: str) -> dict[str, object]:
     for folder in paths.places(encoder):
         if (folder / "config.json").is_file():
             return {"pretrained_model_name_or_path": str(folder), "trust_remote_code": False}
+    if folder := paths.find_folder(encoder):  # of a tokenizer alone, perhaps
+        return {"pretrained_model_name_or_path": str(folder), "trust_remote_code": False}
     name, _, revision = encoder.partition("@")
     is_name = HUB_NAME.fullmatch(name)
     if not is_name or (not revision and paths.find_folder(name.partition("/")[0])):
@@ -67,8 +69,11 @@ def locate(encoder: str) -> dict[str, object]:
 def load_config(encoder: str, **changes: object) -> PreTrainedConfig:
     """Load an encoder's configuration with ``changes``. Raises EncoderError, also where it has no layers or
     names code to run."""
+    place = locate(encoder)
+    if "revision" not in place and not Path(place["pretrained_model_name_or_path"], "config.json").is_file():
+        raise EncoderError(f"encoder {encoder!r}: expected config.json in this folder, found none; give an encoder's")
     with loading(encoder):
-        config = AutoConfig.from_pretrained(**locate(encoder), **changes)
+        config = AutoConfig.from_pretrained(**place, **changes)
         if (layers := getattr(config, "num_hidden_layers", 1)) < 1:
             problem = f"expected at least 1 of num_hidden_layers, found {layers}"
             raise EncoderError(f"encoder {encoder!r}: config.json: {problem}; give the number that it was trained with")
