@@ -6,14 +6,14 @@ from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from helpers import decoding
+from helpers import decoding, paths
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import DataError, Example
 from helpers.decoding import Prediction
+from helpers.errors import EncoderError
 from helpers.loop import training_device
-from helpers.models.encoders import load_saved, load_tokenizer, longest_input
-from helpers.paths import find_model
-from helpers.presets.schema import AnswerSettings
+from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
+from helpers.presets.schema import AnswerSettings, WindowSettings
 from helpers.reading import predict
 
 LONGEST = 384  # tokens of a window, where the model reads as many and its configuration says nothing
@@ -32,7 +32,8 @@ class TrainedReader:
         if not (windows := getattr(config, "windows", None)):
             longest = longest_input(model, LONGEST)
             windows = {"max_length": longest, "stride": longest // 3}
-        self.model, self.tokenizer, self.windows = model.to(training_device()), tokenizer, windows
+        self.model, self.tokenizer = model.to(training_device()), tokenizer
+        self.windows = WindowSettings(**windows).model_dump(include=set(windows))
         self.answers = AnswerSettings(**getattr(config, "answers", {}))
         self.unanswerable = bool(getattr(config, "unanswerable", False))
         self.null_threshold = float(getattr(config, "null_threshold", 0.0))
@@ -44,16 +45,20 @@ class TrainedReader:
         """Answer a question about a passage, or a list of questions, each about its passage in a second list.
 
         A `Prediction` has the answer's ``text``, its ``span`` (half-open, in characters of the passage; None where the
-        text is ""), its ``probability`` among the ``n_best`` spans, and these, best first. Raises DataError for an
-        empty question or passage, ValueError for lists of different lengths.
+        text is ""), its ``probability`` among the ``n_best`` spans, and these, best first. Raises DataError for what is
+        neither two texts nor two lists of as many, and for a text that is empty or holds a lone surrogate.
         """
-        if isinstance(question, str):
+        if isinstance(question, str) and isinstance(passage, str):
             return self.answer([question], [passage], no_answer=no_answer)[0]
-        examples = []
-        for number, (text, context) in enumerate(zip(question, passage, strict=True), 1):
-            if not text.strip() or not context.strip():
-                raise DataError(f"question {number}: question and passage must not be empty")
-            examples.append(Example(f"question {number}", text, context, (), None, f"question {number}"))
+        if not _is_list(question) or not _is_list(passage):
+            kinds = f"{type(question).__name__} and {type(passage).__name__}"
+            raise DataError(f"expected two texts, or two lists of texts, found {kinds}; give one of these")
+        if len(question) != len(passage):
+            length = "shorter" if len(passage) < len(question) else "longer"
+            problem = f"the list of passages is {length} than that of questions ({len(passage)}, {len(question)})"
+            raise DataError(f"{problem}; give each question its passage")
+        pairs = zip(question, passage, strict=True)
+        examples = [_make_example(f"question {number}", *pair) for number, pair in enumerate(pairs, 1)]
         return self.answer_all(examples, no_answer=no_answer)
 
     def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
@@ -69,11 +74,38 @@ class TrainedReader:
         )
 
 
+def _is_list(value: object) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | dict)
+
+
+def _make_example(name: str, question: str, passage: str) -> Example:
+    """Make an example without answers. Raises DataError for texts that no tokenizer reads."""
+    if not isinstance(question, str) or not isinstance(passage, str):
+        kinds = f"{type(question).__name__} and {type(passage).__name__}"
+        raise DataError(f"{name}: expected texts, found {kinds}; give texts")
+    if not question.strip() or not passage.strip():
+        raise DataError(f"{name}: question and passage must not be empty")
+    try:
+        (question + passage).encode()
+    except UnicodeEncodeError as error:
+        surrogate = error.object[error.start]
+        raise DataError(f"{name}: holds a lone surrogate, {surrogate!r}, half of a character; remove it") from None
+    return Example(name, question, passage, (), None, name)
+
+
 def load_reader(model: Path | str) -> TrainedReader:
     """Load a reader from a folder in Hugging Face format or by its name on the Hub.
 
     The name of a training in results/ does as well, or the beginning of it if no other begins so. Raises EncoderError
     where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions about passages.
     """
-    place = str(find_model(str(model)))
-    return TrainedReader(load_saved(place), load_tokenizer(place))
+    folders = paths.find_models(str(model))
+    if len(folders) > 1:
+        shown = ", ".join(str(folder.parent.relative_to(paths.results(""))) for folder in folders[:3])
+        problem = f"{len(folders)} trainings begin with {str(model)!r}, such as {shown}"
+        raise EncoderError(f"{problem}; give more of the name, or the folder")
+    place = str(folders[0] if folders else model)
+    with loading(place):
+        trained, tokenizer = load_saved(place), load_tokenizer(place)
+        check_inputs(trained, place)
+        return TrainedReader(trained, tokenizer)

@@ -38,10 +38,25 @@ def follow_umask(folder: Path) -> None:
 
 
 def unwritten(what: str, error: Exception) -> OSError:
-    """The error that says what could not be written, why, and what to do where the disk is full."""
+    """The error that says what could not be written, why, and what to do where the disk is full, or the file somebody
+    else's. An ``error`` that says so already is not extended again."""
     # That of safetensors has no number of its own, only in its text.
     full = getattr(error, "errno", None) == errno.ENOSPC or f"(os error {errno.ENOSPC})" in str(error)
-    return OSError(f"cannot {what}: {error}{'; free some space and run again' * full}")
+    advice = "; free some space and run again" if full else ""
+    if isinstance(error, PermissionError) and error.filename:
+        path, owner = owner_of(Path(error.filename))
+        advice = f"; {path} belongs to {owner}: ask for permission to write, or set HELPERS_RESULTS to another folder"
+    return OSError(f"cannot {what}: {error}{'' if advice in str(error) else advice}")
+
+
+def owner_of(path: Path) -> tuple[Path, str]:
+    """The file, or the first folder above it that is there, and its owner's name, or number where it has none."""
+    while not os.path.exists(path) and path != path.parent:  # False, too, where a folder may not be entered
+        path = path.parent
+    try:
+        return path, path.owner()
+    except (KeyError, NotImplementedError):
+        return path, f"user {path.stat().st_uid}"
 
 
 def fingerprint(*texts: object) -> str:

@@ -3,10 +3,11 @@
 import io
 import math
 import os
-import pickle
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import parent_process
 from pathlib import Path
 
@@ -67,20 +68,21 @@ def fit(
     `Validate`), or the last.
 
     ``seed`` decides dropout. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
-    killed training goes on from there to the same weights. Raises TrainingDiverged where the loss is not finite, and
-    OSError where the checkpoint cannot be written.
+    killed training goes on from there to the same weights. Raises UserError where the weights are not finite before the
+    first step, TrainingDiverged where the loss is not, and OSError where the checkpoint cannot be written.
     """
+    check_weights(model)
     torch.manual_seed(seed)
     device, steps = training_device(), len(batches)
     model.to(device).train()
     optimizer = make_optimizer(model, settings)
     evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}  # the end too
     fitted, best, unread = Fitted(), {}, []
-    if checkpoint and (state := load_checkpoint(checkpoint)):
+    if checkpoint and (state := load_checkpoint(checkpoint, partial(check_state, model, optimizer, steps))):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"][0])
-        torch.cuda.set_rng_state_all(state["random"][1:])
+        torch.cuda.set_rng_state_all(state["random"][1 : 1 + torch.cuda.device_count()])
         fitted, best = Fitted(**state["done"]), state["best"]
     saved_at = time.perf_counter()
     begun_at = saved_at - fitted.seconds
@@ -147,26 +149,62 @@ class TrainingDiverged(UserError):
     """A training whose loss is not finite any more."""
 
 
+def check_weights(model: nn.Module) -> None:
+    """Raise UserError where a weight is not finite, as no training mends it."""
+    for name, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            problem = "the encoder, or the model that this training starts from, is damaged; use another"
+            raise UserError(f"{name} is not finite before the first step: {problem}")
+
+
 def check_finite(losses: list[dict[str, Tensor]], steps: int) -> None:
     """Raise TrainingDiverged at the first loss that is not finite; ``steps`` counts the steps done."""
     for step, terms in enumerate(losses, steps - len(losses)):
         if not math.isfinite(sum(terms.values())):
             values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
-            advice = "lower learning_rate, or set precision to 'fp32'"
+            first = "lower learning_rate" if step else "use another encoder"  # no rate has had a part in step 0
+            advice = f"{first}, or set precision to 'fp32'"
             raise TrainingDiverged(f"the loss is not finite at step {step} ({values}); {advice}")
 
 
-def load_checkpoint(path: Path) -> dict | None:
-    """Read a training's state; None where there is none. One that is damaged is named and ignored."""
+def load_checkpoint(path: Path, check: Callable[[dict], None] = lambda state: None) -> dict | None:
+    """Read a training's state; None where there is none. One that is damaged is named and ignored, as one for which
+    ``check`` raises."""
     for stale in path.parent.glob(f".{path.name}.*"):  # of a process that was killed while it saved
         stale.unlink(missing_ok=True)
     if not path.is_file():
         return None
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-        print(f"checkpoint {path} cannot be read ({str(error).splitlines()[0]}); this training starts again")
+        with zipfile.ZipFile(path) as parts:  # torch compares no checksums
+            if part := parts.testzip():
+                raise ValueError(f"{part} is damaged")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        check(state)
+        return state
+    except Exception as error:  # there is no end to what damage makes zipfile, torch and pickle raise
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        print(f"checkpoint {path} cannot be read ({reason}); this training starts again")
         return None
+
+
+def check_state(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, state: dict) -> None:
+    """Raise where a checkpoint's state is not one of this model and optimiser before the last of ``steps``."""
+    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
+    for weights in (state["model"], state["best"] or state["model"]):
+        if {name: weight.shape for name, weight in weights.items()} != shapes:
+            raise ValueError("it has the weights of another model")
+    groups, stored = optimizer.state_dict()["param_groups"], state["optimizer"]["param_groups"]
+    if [group["params"] for group in stored] != [group["params"] for group in groups]:
+        raise ValueError("it has the state of another optimiser")
+    if [group.keys() for group in stored] != [group.keys() for group in groups]:
+        raise ValueError("it has the state of another optimiser")
+    trained = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for number, moments in state["optimizer"]["state"].items():
+        if any(moment.dim() and moment.shape != trained[number].shape for moment in moments.values()):
+            raise ValueError("it has the state of another optimiser")  # of which AdamW's fused step crashes
+    if not 0 < Fitted(**state["done"]).steps < steps:
+        raise ValueError("it has other steps")
+    torch.Generator().set_state(state["random"][0])
 
 
 class DecoupledAdamax(torch.optim.Adamax):

@@ -210,7 +210,7 @@ class MultiTaskTraining(Training):
         """
         loaded = load(section_of(self.preset, task), task)
         model = part_of(load_multitask(self.saved(), [task]), task, getattr(loaded, "labels", ()))
-        tokenizer = AutoTokenizer.from_pretrained(self.saved())
+        tokenizer = AutoTokenizer.from_pretrained(self.saved(), trust_remote_code=False)
         del model.config.heads  # which all tasks have together
         if is_reading(self.preset, task):
             limit = float(np.clip(null_threshold, -1e38, 1e38))  # JSON has no infinity

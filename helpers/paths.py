@@ -51,13 +51,9 @@ def models(place: str) -> Path:
     return results(place.partition("+")[0]) / "models"
 
 
-def find_model(name: str) -> Path:
-    """The folder of a trained model by the beginning of its training's name, such as ``Reader-news-seed0``.
-
-    The name as it is where there is none or more than one.
-    """
-    folders = [*results("").glob(f"*/models/{name}*/model")] if re.fullmatch(r"[A-Z][\w.-]+", name) else []
-    return folders[0] if len(folders) == 1 else Path(name)
+def find_models(name: str) -> list[Path]:
+    """The folders of trained models whose training's name begins so, as with ``Reader-news-seed0``; none for a path."""
+    return sorted(results("").glob(f"*/models/{name}*/model")) if re.fullmatch(r"[A-Z][\w.-]+", name) else []
 
 
 def notebooks(place: str) -> Path:

@@ -81,7 +81,10 @@ class Task:
         """Read the result. Raises NotDone, and DamagedFile where the file is not readable."""
         file = self.folder / RESULT
         try:
-            return json.loads(file.read_text(encoding="utf-8"))
+            result = json.loads(file.read_text(encoding="utf-8"))
+            if not isinstance(result, dict) or not isinstance(result.get("files"), dict):
+                raise ValueError(f"expected an object with files, found {json.dumps(result):.40}")
+            return result
         except FileNotFoundError:
             raise NotDone(f"{self.label} is not done; carry out its plan first") from None
         except ValueError as error:
@@ -97,9 +100,14 @@ class Task:
         return self.folder / name
 
     def do(self, wait: float = -1) -> None:
-        """Do the work unless it is done. Raises filelock.Timeout where another run is at it for ``wait`` seconds."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.folder / "lock", timeout=wait):
+        """Do the work unless it is done. Raises filelock.Timeout where another run is at it for ``wait`` seconds, and
+        OSError where something cannot be written."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.folder / "lock", timeout=wait).acquire()
+        except PermissionError as error:  # of another user's files, in a folder that several share
+            raise unwritten(f"begin {self.label}", error) from error
+        with lock:
             if not self.is_done():
                 try:
                     result = self.work()

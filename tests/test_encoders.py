@@ -2,6 +2,11 @@
 
 import functools
 import itertools
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,8 +14,15 @@ import torch
 import transformers
 from conftest import text_of
 from encoder_kinds import KINDS, ROOM, make_tokenizer
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, processors
-from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    PreTrainedTokenizerFast,
+)
 
 from helpers import metrics, reading, texts
 from helpers.answering import load_reader
@@ -23,7 +35,18 @@ from helpers.loop import fit
 from helpers.models import attention
 from helpers.models import encoders as pretrained
 from helpers.models.attention import keep_attention
-from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, longest_input, save_encoder
+from helpers.models.encoders import (
+    encoder_fingerprint,
+    inputs_of,
+    load_encoder,
+    load_saved,
+    load_tokenizer,
+    locate,
+    longest_input,
+    save_encoder,
+)
+from helpers.models.multitask import HEADS_FILE, Head, load_multitask, new_multitask
+from helpers.models.tinybert import check_pair, load_student
 from helpers.presets.schema import TrainingSettings
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)
@@ -297,3 +320,247 @@ def test_a_head_of_another_size_gives_way_to_one_of_the_right_size(tmp_path):
     load_encoder("data/mini", "labels", seed=0, classes=3).save_pretrained(tmp_path)
     load_tokenizer("data/mini").save_pretrained(tmp_path)
     assert load_encoder(str(tmp_path), "labels", seed=0, classes=8).classifier.out_features == 8
+
+
+MINI = Path(__file__).parents[1] / "data/mini"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Copy the encoder of the miniature world, with changes of its configuration and of its weights."""
+
+    def make(change_weights=None, **changes) -> str:
+        shutil.copytree(MINI, place := tmp_path / "encoder", dirs_exist_ok=True)
+        config = json.loads((place / "config.json").read_text()) | changes
+        (place / "config.json").write_text(json.dumps(config))
+        if change_weights:
+            weights = change_weights(load_file(place / "model.safetensors"))
+            save_file(weights, place / "model.safetensors", {"format": "pt"})
+        load_tokenizer.cache_clear()
+        return str(place)
+
+    return make
+
+
+def without(text):
+    return lambda weights: {name: weight for name, weight in weights.items() if text not in name}
+
+
+BROKEN = {  # changes of weights and configuration, and what the error names
+    "no layers": (without(".layer."), {}, r"bert\.encoder\.layer\.0\.\S+ is missing, .* and 45 more"),
+    "one bias": (
+        without("query.bias"),
+        {},
+        r"bert\S+layer\.0\S+query\.bias is missing, .*layer\.2\S+ is missing; give the weights and",
+    ),
+    "another prefix": (
+        lambda weights: {f"_orig_mod.{name}": weight for name, weight in weights.items()},
+        {},
+        r"embeddings\S+ is missing, .* more",
+    ),
+    "more layers": (None, {"num_hidden_layers": 9}, r"layer\.\d\.\S+ is missing, .* more"),
+    "another width": (None, {"intermediate_size": 32}, r"layer\.0\.intermediate\.dense\.bias is \d+, not 32"),
+    "more positions": (None, {"max_position_embeddings": 999}, r"position_embeddings\.weight is \d+×\d+, not 999×"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_only_a_head_may_be_new(copy, fault):
+    change, settings, names = BROKEN[fault]
+    place = copy(change, **settings)
+    for head in ("spans", "labels", "choices"):
+        with pytest.raises(EncoderError, match=rf"its weights do not fit its config\.json: .*{names}"):
+            load_encoder(place, head, seed=0)
+    with pytest.raises(EncoderError, match="its weights do not fit"):
+        load_reader(place)
+    with pytest.raises(EncoderError, match="its weights do not fit"):
+        load_student("", place, 1, seed=0)
+    with pytest.raises(EncoderError, match="its weights do not fit"):
+        new_multitask(place, {"a": Head("labels")}, seed=0)
+    assert load_encoder(place, seed=0, random_layers=1).config.num_hidden_layers == 1
+
+
+def test_an_encoder_may_come_with_the_head_of_its_pretraining(encoders, kind, tmp_path):
+    """As on the Hub, where an encoder with a head for words has no pooler."""
+    torch.manual_seed(1)
+    model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(encoders(kind)))
+    save_encoder(model, load_tokenizer(encoders(kind)), tmp_path)
+    pretrained = model.base_model.state_dict()
+    for head, classes in (("spans", 2), ("labels", 3), ("choices", 2)):
+        weights = load_encoder(str(tmp_path), head, seed=0, classes=classes).base_model.state_dict()
+        assert all(torch.equal(weights[name], weight) for name, weight in pretrained.items())
+        assert all("pooler" in name for name in weights.keys() - pretrained.keys())
+
+
+def test_a_pooler_may_be_new_with_a_head_and_follows_its_seed(copy):
+    place = copy(without("pooler"))
+    first, same, other = (load_encoder(place, "labels", seed=seed).bert.pooler.dense.weight for seed in (1, 1, 2))
+    assert torch.equal(first, same) and not torch.equal(first, other)
+
+
+def test_a_trained_model_has_every_weight(copy, tmp_path):
+    for head, lacking, message in (
+        (
+            "spans",
+            "qa_outputs",
+            r"is no trained model: qa_outputs\.bias is missing, qa_outputs\.weight is missing; train",
+        ),
+        ("labels", "pooler", r"is no trained model: bert\.pooler"),
+        ("spans", "layer.0", r"its weights do not fit its config\.json: bert\.encoder\.layer\.0"),
+        ("spans", "bert.", r"its weights do not fit its config\.json: bert\.embeddings"),
+    ):
+        folder = tmp_path / head
+        save_encoder(load_encoder("data/mini", head, seed=0), load_tokenizer("data/mini"), folder)
+        weights = without(lacking)(load_file(folder / "model.safetensors"))
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(EncoderError, match=message):
+            load_saved(folder, head)
+
+
+@pytest.mark.parametrize(
+    ("file", "lacking", "message"),
+    [
+        (HEADS_FILE, "b|classifier.weight", r"b\|classifier\.weight is missing"),
+        (HEADS_FILE, "a|", r"a\|qa_outputs\.weight is missing"),
+        ("model.safetensors", "pooler", r"bert\.pooler\.\S+ is missing"),
+        ("model.safetensors", "layer.0", r"layer\.0\.\S+ is missing"),
+    ],
+)
+def test_a_model_of_several_tasks_has_every_weight(tmp_path, file, lacking, message):
+    heads = {"a": Head("spans"), "b": Head("labels", 3)}
+    model = new_multitask("data/mini", heads, seed=1)
+    model.config.update({"heads": {task: head._asdict() for task, head in heads.items()}})
+    save_encoder(model, load_tokenizer("data/mini"), tmp_path)
+    again = load_multitask(tmp_path, heads)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    weights = without(lacking)(load_file(tmp_path / file))
+    save_file(weights, tmp_path / file, {"format": "pt"})
+    with pytest.raises(EncoderError, match=message):
+        load_multitask(tmp_path, heads)
+
+
+def test_what_is_no_model_of_several_tasks_is_refused():
+    with pytest.raises(EncoderError, match="has no heads of several tasks; train one first"):
+        load_multitask(MINI, ["a"])
+
+
+class Foreign:
+    """A pickle that runs a program where it is read."""
+
+    def __reduce__(self):
+        return os.mkdir, ("foreign",)
+
+
+def damage_pickle(place):
+    (place / "model.safetensors").unlink()
+    (place / "pytorch_model.bin").write_bytes(pickle.dumps(Foreign(), protocol=2))
+
+
+def damage_header(place):
+    (place / "model.safetensors").write_bytes(b"\xff" * 99)
+
+
+DAMAGES = {  # what is done to the folder, or changes of config.json, and the error's words
+    "pickle": (damage_pickle, "its weights are damaged, or pickled with more than tensors; save them as safetensors$"),
+    "header": (damage_header, "its files are damaged or not of one model; save or fetch it again"),
+    "no weights": (lambda place: (place / "model.safetensors").unlink(), "save or fetch it again"),
+    "config": (lambda place: (place / "config.json").write_text("{"), "save or fetch it again"),
+    "no heads": ({"num_attention_heads": 0}, "save or fetch it again"),
+    "text": ({"hidden_size": "128"}, "save or fetch it again .*'hidden_size' expected int"),
+    "too wide": ({"hidden_size": 10**12}, "save or fetch it again"),
+    "activation": ({"hidden_act": "x"}, r"save or fetch it again \(KeyError: 'x'\)"),
+    "no layers": ({"num_hidden_layers": 0}, r"config\.json: expected at least 1 of num_hidden_layers, found 0; give"),
+    "fewer layers": ({"num_hidden_layers": -3}, r"config\.json: expected at least 1 of num_hidden_layers, found -3"),
+    "kind": ({"model_type": "x"}, "save or fetch it again"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_cannot_be_loaded_is_one_sentence(copy, tmp_path, monkeypatch, damage):
+    monkeypatch.chdir(tmp_path)
+    change, message = DAMAGES[damage]
+    place = copy(**change) if isinstance(change, dict) else copy()
+    if callable(change):
+        change(Path(place))
+    with pytest.raises(EncoderError, match=message) as error:
+        load_encoder(place, seed=0)
+    assert len(str(error.value).splitlines()) == 1 and "weights_only" not in str(error.value)
+    with pytest.raises(EncoderError, match=message):
+        load_reader(place)
+    assert not (tmp_path / "foreign").exists()
+    check_pair.cache_clear()
+    if isinstance(change, dict) and damage not in ("too wide", "activation"):
+        with pytest.raises(EncoderError):
+            check_pair("", place)
+
+
+def test_code_that_comes_with_an_encoder_is_never_run(copy, tmp_path, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda prompt: "y")
+    parts = ("AutoConfig", "AutoModelForQuestionAnswering", "AutoModelForSequenceClassification")
+    place = Path(copy(model_type="foreign", auto_map={part: "foreign.Part" for part in parts}))
+    (place / "foreign.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    settings = json.loads((place / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Foreign", "auto_map": {"AutoTokenizer": [None, "foreign.Part"]}}
+    for load in (
+        lambda: load_encoder(str(place), seed=0),
+        lambda: load_encoder(str(place), seed=0, random_layers=1),
+        lambda: load_saved(place),
+        lambda: load_reader(place),
+        lambda: check_pair("", str(place)),
+        lambda: load_multitask(place, ["a"]),
+    ):
+        with pytest.raises(EncoderError, match="it needs program code that comes with it, which is never run; use one"):
+            load()
+    place = Path(copy())
+    (place / "tokenizer_config.json").write_text(json.dumps(settings))
+    load_tokenizer(str(place))  # transformers has a class for its tokenizer.json
+    for name in ("attn_implementation", "_attn_implementation", "experts_implementation"):  # transformers takes these
+        with pytest.raises(EncoderError, match="it needs program code that comes with it"):
+            load_encoder(copy(**{name: "somebody/kernel"}), seed=0)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_can_be_a_mistyped_folder_is_not_asked_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my").mkdir()
+    paths = ["../enc/x", "a/b/c", "/nonexistent/x", "~/enc", "./enc", ".enc", "enc/", "a\\b", "", "法律"]
+    for name in (*paths, "my/encodr", "data/minni"):
+        with pytest.raises(EncoderError, match=r"expected a folder with config\.json, found none; correct it") as error:
+            locate(name)
+        assert (f"or give {name}@main to take it from the Hub" in str(error.value)) == (name not in paths)
+        with pytest.raises(EncoderError, match="expected a folder"):
+            encoder_fingerprint(name)
+    for name in ("my", "data"):  # folders, though of no encoder
+        assert "revision" not in locate(name)
+        with pytest.raises(EncoderError, match=r"expected config\.json in this folder, found none; give an"):
+            load_encoder(name, seed=0)
+    assert locate("my/encodr@main")["revision"] == "main"
+    assert locate("other/encoder")["pretrained_model_name_or_path"] == "other/encoder"
+
+
+def test_the_hub_is_asked_after_a_line_that_says_so(monkeypatch, capsys):
+    name, problem = "somebody/encodr", "no such folder is here, and the Hub gives none; correct the name"
+    with pytest.raises(EncoderError, match=problem):  # there is no network in tests
+        load_tokenizer(name)
+    assert f"encoder '{name}': no such folder is here, so the Hub is asked; name@revision" in capsys.readouterr().out
+    with pytest.raises(EncoderError, match=problem):
+        load_tokenizer(f"{name}@main")
+    assert not capsys.readouterr().out
+
+
+def test_an_encoder_that_cannot_be_run_is_named_with_the_cause(monkeypatch):
+    def fail(self, **inputs):
+        raise RuntimeError("expected boxes")
+
+    monkeypatch.setattr(transformers.BertModel, "forward", fail)
+    cause = r"a bert cannot be run on tokens alone \(RuntimeError: expected boxes\); use an encoder of BERT's kind"
+    with pytest.raises(EncoderError, match=cause):
+        load_encoder("data/mini", seed=0, max_length=64)
+
+
+def test_an_encoder_whose_embeddings_are_of_another_class_is_loaded(encoders, tmp_path):
+    tokenizer = load_tokenizer(encoders("roberta"))
+    settings = {"vocab_size": len(tokenizer), "pad_token_id": 1, "type_vocab_size": 1, "max_position_embeddings": ROOM}
+    model = AutoModel.from_config(transformers.IBertConfig(**settings, **SIZES))
+    save_encoder(model, tokenizer, tmp_path)
+    assert load_encoder(str(tmp_path), seed=0, max_length=64).config.model_type == "ibert"

@@ -13,6 +13,7 @@ from helpers import loop, reading
 from helpers.batches.plans import Batches, epochs_of, per_domain, plan_steps
 from helpers.batches.sequences import make_windows
 from helpers.data.mini import world
+from helpers.errors import UserError
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer
 from helpers.presets.schema import TrainingSettings
 
@@ -175,6 +176,94 @@ def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tm
     assert "checkpoint.pt cannot be read" in capsys.readouterr().out
     loop.fit(fresh, batches(windows), reading.likelihood, SETTINGS, seed=0)
     assert are_equal(model, fresh)
+
+
+def stored_state(windows, path, settings):
+    """The state of a training that was stopped, as it is stored."""
+
+    def interrupted(output, batch, progress):
+        if progress > 0.5:
+            raise KeyboardInterrupt
+        return reading.likelihood(output, batch, progress)
+
+    settings = settings.model_copy(update={"checkpoint_minutes": 0.0})
+    with pytest.raises(KeyboardInterrupt):
+        loop.fit(reader(), batches(windows), interrupted, settings, seed=0, checkpoint=path)
+    return torch.load(path, weights_only=True)
+
+
+def test_every_damage_of_a_checkpoint_is_noticed(windows, tmp_path, capsys):
+    """Also in weights, where torch itself reads on."""
+    path = tmp_path / "checkpoint.pt"
+    state, content, draw = stored_state(windows, path, SETTINGS), path.read_bytes(), np.random.default_rng(0)
+    ignored = 0
+    for begin, end in ((0, len(content)), (len(content) - 3000, len(content)), (0, 1500)) * 30:
+        damaged = bytearray(content)
+        damaged[draw.integers(begin, end)] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        again = loop.load_checkpoint(path)
+        ignored += again is None
+        assert again is None or all(torch.equal(again["model"][name], each) for name, each in state["model"].items())
+    assert ignored > 70  # the others are names and dates that nothing reads
+    path.write_bytes(b"")
+    assert loop.load_checkpoint(path) is None
+    assert capsys.readouterr().out.count("checkpoint.pt cannot be read") == ignored + 1
+
+
+def other_moments(state):
+    state["optimizer"]["state"][0]["exp_avg"] = torch.zeros(3)
+
+
+CHANGES = {
+    "weights of another size": lambda state: state["model"].update({"qa_outputs.bias": torch.zeros(3)}),
+    "other weights": lambda state: state["model"].update({"more": torch.zeros(2)}),
+    "fewer weights": lambda state: state["model"].popitem(),
+    "another best": lambda state: state.update(best={"qa_outputs.bias": torch.zeros(3)}),
+    "other moments": other_moments,
+    "another optimiser": lambda state: [group.pop("amsgrad") for group in state["optimizer"]["param_groups"]],
+    "other groups": lambda state: state["optimizer"]["param_groups"].pop(),
+    "no optimiser": lambda state: state.pop("optimizer"),
+    "no random state": lambda state: state.update(random=[]),
+    "a longer training": lambda state: state["done"].update(steps=10_000),
+    "other outcome": lambda state: state["done"].update(more=1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_checkpoint_of_another_training_is_named_and_the_training_starts_again(windows, tmp_path, capsys, change):
+    path = tmp_path / "checkpoint.pt"
+    CHANGES[change](state := stored_state(windows, path, SETTINGS))
+    torch.save(state, path)
+    model, fresh = reader(), reader()
+    loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0, checkpoint=path)
+    assert "checkpoint.pt cannot be read" in (printed := capsys.readouterr().out)
+    assert printed.count("this training starts again") == 1
+    loop.fit(fresh, batches(windows), reading.likelihood, SETTINGS, seed=0)
+    assert are_equal(model, fresh)
+
+
+@pytest.mark.parametrize("content", [[1, 2], None, "text", 3])
+def test_a_checkpoint_that_is_no_state_is_ignored(windows, tmp_path, capsys, content):
+    torch.save(content, tmp_path / "checkpoint.pt")
+    loop.fit(reader(), batches(windows), reading.likelihood, SETTINGS, seed=0, checkpoint=tmp_path / "checkpoint.pt")
+    assert "checkpoint.pt cannot be read" in capsys.readouterr().out
+
+
+def test_weights_that_are_not_finite_are_named_before_the_first_step(windows):
+    model = reader()
+    model.qa_outputs.weight.data[1, 3] = math.nan
+    with pytest.raises(UserError, match=r"^qa_outputs\.weight is not finite before the first step: .*; use another$"):
+        loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0)
+
+
+def test_a_loss_that_is_not_finite_at_once_has_no_learning_rate_to_blame(windows):
+    def loss(output, batch, progress):
+        return {"first": output.start_logits.mean() * math.inf}
+
+    with pytest.raises(
+        loop.TrainingDiverged, match=r"at step 0 \(first .*\); use another encoder, or set precision to"
+    ):
+        loop.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
 
 
 def test_a_training_without_a_bar_is_silent(windows, monkeypatch, capsys):

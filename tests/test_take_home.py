@@ -1,9 +1,10 @@
 """A trained reader in three lines of Python."""
 
+import json
 import shutil
 
 import pytest
-from transformers import AutoModelForQuestionAnswering
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 import helpers
 from helpers import answering
@@ -50,7 +51,10 @@ def test_a_training_s_name_is_enough_to_load_its_reader(folder, examples, result
     one = examples[0]
     expected = helpers.load_reader(folder).answer(one.question, one.context)
     assert helpers.load_reader("Reader-news-seed0").answer(one.question, one.context) == expected
-    with pytest.raises(EncoderError, match="Reader-news"):  # which of them?
+    with pytest.raises(
+        EncoderError,
+        match=r"^2 trainings begin with 'Reader-news', such as mini/models/Reader-news-seed0-12ab, .*; give more",
+    ):
         helpers.load_reader("Reader-news")
 
 
@@ -60,10 +64,51 @@ def test_lists_are_answered_like_one_by_one(folder, examples):
     alone = [reader.answer(q, p).text for q, p in zip(questions, passages, strict=True)]
     assert [each.text for each in reader.answer(questions, passages)] == alone
     assert reader.answer([], []) == []
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(DataError, match=r"^the list of passages is shorter than that of questions \(2, 6\); give each"):
         reader.answer(questions, passages[:2])
+    with pytest.raises(DataError, match=r"^the list of passages is longer than that of questions \(2, 1\); give each"):
+        reader.answer(questions[:1], passages[:2])
     with pytest.raises(DataError, match="question 2: question and passage must not be empty"):
         reader.answer(["Who?", " "], passages[:2])
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "message"),
+    [
+        ("Who?", ["Ada leads."], "expected two texts, or two lists of texts, found str and list"),
+        (["Who?"], "A", "expected two texts, or two lists of texts, found list and str"),
+        ("Who?", None, "expected two texts, or two lists of texts, found str and NoneType"),
+        (None, "Ada leads.", "expected two texts, or two lists of texts, found NoneType and str"),
+        (b"Who?", b"Ada.", "expected two texts, or two lists of texts, found bytes and bytes"),
+        (["Who?"], [None], "question 1: expected texts, found str and NoneType"),
+        (["Who?", 3], ["Ada.", "Ada."], "question 2: expected texts, found int and str"),
+        ("Who? \ud83d", "Ada leads.", r"question 1: holds a lone surrogate, '\\ud83d'.*; remove it"),
+        (["Who?"], ["Ada \udc00 leads."], r"question 1: holds a lone surrogate, '\\udc00'.*; remove it"),
+        (["Who?", "\u00a0"], ["Ada.", "Ada."], "question 2: question and passage must not be empty"),
+    ],
+)
+def test_what_is_no_question_about_a_passage_is_one_sentence(folder, question, passage, message):
+    with pytest.raises(DataError, match=rf"^{message}[^\n]*$"):
+        helpers.load_reader(folder).answer(question, passage)
+
+
+def test_a_reader_s_configuration_has_to_make_sense(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "reader")
+    path = tmp_path / "reader/config.json"
+    config = json.loads(path.read_text())
+    for change in ({"answers": {"n_best": 0}}, {"answers": {"x": 1}}, {"null_threshold": "high"}, {"windows": 3}):
+        path.write_text(json.dumps(config | change))
+        with pytest.raises(EncoderError, match="its files are damaged or not of one model; save or fetch it again"):
+            helpers.load_reader(tmp_path / "reader")
+
+
+def test_a_reader_has_embeddings_for_its_tokenizer(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "reader")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["Gamma"])
+    tokenizer.save_pretrained(tmp_path / "reader")
+    with pytest.raises(EncoderError, match=r"has embeddings of [\d,]+ tokens, its tokenizer has [\d,]+; use the tok"):
+        helpers.load_reader(tmp_path / "reader")
 
 
 def test_the_empty_answer_takes_part_where_it_is_allowed(folder, examples):

@@ -1,14 +1,19 @@
 """Work that is done once: keys, results, damage, locks."""
 
 import os
+import pwd
 import stat
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from helpers.files import unwritten
 from helpers.presets.load import load
 from helpers.task import DamagedFile, NotDone, Task, with_needs
 
@@ -117,6 +122,52 @@ def test_every_damaged_byte_is_noticed(number):
     (one.folder / "result.json").write_text('{"sum"')
     with pytest.raises(DamagedFile, match=r"result\.json: not readable"):
         one.result()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '"files"', '{"sum": 1}', '{"files": []}', "\xff"])
+def test_what_is_no_result_is_named_with_what_to_delete(number, content):
+    one = number(1)
+    one.folder.mkdir(parents=True)
+    (one.folder / "result.json").write_text(content, encoding="latin-1")
+    assert one.is_done()  # and stays so until a person has looked
+    for read in (one.result, lambda: one.file("value.safetensors")):
+        with pytest.raises(DamagedFile, match=r"result\.json: not readable \(.+\); delete .*Number-.* and run again"):
+            read()
+
+
+@pytest.mark.parametrize(("name", "mode"), [("lock", 0), ("", 0o555), ("", 0)])
+def test_what_belongs_to_another_user_is_said(number, monkeypatch, name, mode):
+    """A lock that nobody else may open, and a results folder that nobody else may write into, or enter."""
+    with tempfile.TemporaryDirectory() as results:  # that of pytest may be entered by its owner alone
+        monkeypatch.setenv("HELPERS_RESULTS", results)
+        one, user = number(1), os.geteuid()
+        path = one.folder / name if name else Path(results)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        Path(results).chmod(0o755)
+        path.chmod(mode)
+        try:
+            if user == 0:  # who may do everything
+                os.seteuid(65534)
+            owner = pwd.getpwuid(user).pw_name
+            message = f"cannot begin number 1: .*; {path} belongs to {owner}: ask for permission .*HELPERS_RESULTS"
+            with pytest.raises(OSError, match=message):
+                one.do(wait=0)
+        finally:
+            os.seteuid(user)
+            path.chmod(0o755)
+
+
+def test_a_full_disk_is_advised_once(number, monkeypatch):
+    full = "Error while serializing: I/O error: No space left on device (os error 28)"
+
+    def fail(self):
+        raise unwritten("save the model", SafetensorError(full))
+
+    monkeypatch.setattr(Number, "work", fail)
+    with pytest.raises(OSError, match="cannot finish number 1: cannot save the model: ") as error:
+        number(1).do()
+    assert str(error.value).count("free some space and run again") == 1
 
 
 def test_a_task_that_another_run_is_at_is_not_begun(number):

@@ -7,11 +7,21 @@ from typing import NamedTuple
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
-from transformers import AutoConfig, PreTrainedConfig
+from torch import Tensor, nn
+from transformers import PreTrainedConfig
 
 from helpers.errors import EncoderError
-from helpers.models.encoders import INPUTS, inputs_of, is_of_encoder, linear_layers, load_encoder, name_labels
+from helpers.models.encoders import (
+    INPUTS,
+    check_weights,
+    inputs_of,
+    is_of_encoder,
+    linear_layers,
+    load_config,
+    load_encoder,
+    loading,
+    name_labels,
+)
 
 HEADS_FILE = "heads.safetensors"
 
@@ -81,15 +91,23 @@ def new_multitask(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes
 
 def load_multitask(folder: Path, tasks: Iterable[str]) -> MultiTask:
     """Load some tasks of a saved model, whose configuration names its ``heads``, in evaluation mode. Raises
-    EncoderError for a task that it lacks."""
-    saved = AutoConfig.from_pretrained(folder).heads
+    EncoderError for a task or weights that it lacks."""
+    saved = getattr(load_config(str(folder)), "heads", None)
+    if not isinstance(saved, dict):
+        raise EncoderError(f"the model in {folder} has no heads of several tasks; train one first")
     if missing := [task for task in tasks if task not in saved]:
         raise EncoderError(f"the model in {folder} has no task {missing[0]}; it has {', '.join(saved)}")
-    model = new_multitask(str(folder), {task: Head(**saved[task]) for task in tasks}, seed=0)
-    for name, tensor in load_file(folder / HEADS_FILE).items():
-        task, _, name = name.partition("|")
-        if task in tasks:
-            model.tasks[task].load_state_dict({name: tensor}, strict=False)
+    with loading(str(folder)):
+        heads = {task: Head(**saved[task]) for task in tasks}
+        model = new_multitask(str(folder), heads, seed=0, new_pooler=False)
+        stored: dict[str, dict[str, Tensor]] = {task: {} for task in saved}
+        for name, tensor in load_file(folder / HEADS_FILE).items():
+            task, _, name = name.partition("|")
+            stored[task][name] = tensor
+        for task, whole in model.tasks.items():
+            lacking = whole.load_state_dict(stored[task], strict=False).missing_keys
+            problems = [f"{task}|{name} is missing" for name in lacking if not is_of_encoder(whole, name)]
+            check_weights(str(folder), problems)
     return model.eval()
 
 

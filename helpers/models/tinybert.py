@@ -6,11 +6,11 @@ from functools import cache
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification
 
 from helpers.errors import EncoderError
 from helpers.models.attention import attention_layers, keep_scores
-from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, locate
+from helpers.models.encoders import inputs_of, load_config, load_encoder, load_tokenizer, loading
 from helpers.models.relations import prototypes
 
 
@@ -73,9 +73,10 @@ def check_pair(student: str, teacher: str) -> None:
     if student and load_tokenizer(student).get_vocab() != load_tokenizer(teacher).get_vocab():
         raise EncoderError(f"{student!r} and {teacher!r} read different word pieces; use two of one kind")
     for encoder in {teacher, student or teacher}:
-        config = AutoConfig.from_pretrained(**locate(encoder))
-        with torch.device("meta"):
-            attention_layers(AutoModelForSequenceClassification.from_config(config), every=True)
+        config = load_config(encoder)
+        with loading(encoder), torch.device("meta"):
+            model = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
+            attention_layers(model, every=True)
 
 
 def keep_layers(model: nn.Module, number: int) -> nn.Module:
