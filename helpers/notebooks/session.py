@@ -10,7 +10,10 @@ from ast import AnnAssign, Assign, Name, literal_eval, parse, unparse
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
+from glob import escape
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -18,15 +21,18 @@ import torch
 from helpers import engine, papers, paths
 from helpers.data.load import draws, with_every_domain
 from helpers.errors import UserError
-from helpers.files import fingerprint
+from helpers.files import file_fingerprint, fingerprint
+from helpers.models.encoders import encoder_fingerprint
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset
 from helpers.reading import label_notes
 from helpers.results import figures, records
 
-MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # of this machine alone
+MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # no record says them
 SECTIONS = ("mnli", "reviews", "tasks")  # whose keys have the section's name in parameters
-LONGEST = 60  # characters of a folder's name that say what differs
+WITHOUT_EFFECT = ("preset", "keep")  # parameters that change no number
+LONGEST = 66  # characters of a folder's name that say what differs
+DIGITS = 6  # of a fingerprint, in such a name
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
 
@@ -125,26 +131,86 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
 def place_of(notebook: str, parameters: dict[str, object]) -> str:
     """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
 
-    So "mini+seeds=1" is not taken for the preset's own results. A folder with the preset's own domains does not count
-    as a change, nor then does the encoder: a run needs both. Raises ParameterError and PresetError.
+    So "mini+seeds=1" is not taken for the preset's own results. What counts is content: a copy of the preset's own
+    encoder or files changes nothing, and two encoders, files or folders of one name have two places. Raises
+    ParameterError and PresetError.
     """
-    shipped, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
-    values, changes = check(parameters, notebook), []
-    actual = preset_for(notebook, parameters)
-    replaced = [name for name in ("data", *SECTIONS) if getattr(actual, name).named != getattr(shipped, name).named]
-    for name, value in values.items():
+    preset, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
+    changes = []
+    for name, value in check(parameters, notebook).items():
         key = key_of(name, paper)
-        if key.endswith(".folder"):
-            is_ignored = key.partition(".")[0] not in replaced
-        else:
-            is_ignored = name in MACHINE and (not key or (shipped.data.source != "mini" and not replaced))
-        default = attrgetter(key)(shipped) if key else parameters_of(notebook)[name].default
-        if name not in ("preset", "results") and not is_ignored and value not in (None, default):
-            changes.append(re.sub(r"[^\w.=-]+", "-", f"{name}={paths.public_name(str(value))}").strip("-"))
+        default = attrgetter(key)(preset) if key else parameters_of(notebook)[name].default
+        is_same = value in (None, default) or (key and is_copy(preset, key, value))
+        if name not in WITHOUT_EFFECT and not is_same:
+            changes.append(f"{name}={name_value(key, value)}")
     text = ",".join(changes)
     if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
-    return f"{shipped.name}+{text}" if text else shipped.name
+        text = f"{text[:LONGEST]}-{fingerprint(text)[:DIGITS]}"
+    return f"{preset.name}+{text}" if text else preset.name
+
+
+def name_value(key: str, value: object) -> str:
+    """Name the value of a parameter in a folder's name, without any folder of this machine.
+
+    Digits follow where the name does not say all, as those of a file's content.
+    """
+    text, content = str(value), identify(key, value)
+    name = re.sub(r"[^\w.=-]+", "-", paths.public_name(text)).strip("-")
+    return name if name == text == content else f"{name}-{fingerprint(content)[:DIGITS]}"
+
+
+def is_copy(preset: Preset, key: str, value: object) -> bool:
+    """Return whether the value of a key has the content of what the preset names, or that its ``copies`` state."""
+    default = attrgetter(key)(preset)
+    if identify(key, value) == preset.copies.get(default, identify(key, default)):
+        return True
+    section, _, last = key.rpartition(".")
+    folder = paths.find_folder(str(value)) if last == "folder" else None
+    sources = sources_of(preset, section) if folder else []
+    return bool(sources) and all(content_of(find_source(folder, name)) == preset.copies.get(name) for name in sources)
+
+
+def sources_of(preset: Preset, section: str) -> list[str]:
+    """List what a preset reads below the folder of a section."""
+    settings = getattr(preset, section)
+    sources = [*settings.named.values()]
+    if section == "data":
+        sources += [preset.general, settings.narrative]
+        sources += [settings.adversarial.AddSent, settings.adversarial.AddOneSent] if settings.adversarial else []
+    return [source for source in sources if source]
+
+
+def find_source(folder: Path, source: str) -> Path:
+    """Return the place of a source such as ``file:genre`` or ``FORMAT:place`` in a folder."""
+    places = [folder / word for word in (source, *source.split(":"))]
+    return next((place for place in places if place.exists()), places[0])
+
+
+def identify(key: str, value: object) -> str:
+    """Fingerprint the encoder, file or folder of this machine that a key's value names; else return it as text."""
+    name = str(value)
+    if not name or keys().get(key) is not str:
+        return name
+    if not key.endswith(".folder") and (content := encoder_fingerprint(name)) != name:
+        return content
+    return content_of(place) if (place := paths.find(name)).exists() else name
+
+
+@cache
+def content_of(place: Path) -> str:
+    """Fingerprint a file, the files in a folder, or those whose names begin like a place that is neither.
+
+    The names of files count, unless one stands alone; hidden files do not.
+    """
+    if place.is_file():
+        return file_fingerprint(place)
+    if place.is_dir():
+        root, patterns = place, ("*", "*/*", "*/*/*")  # ** would not follow links to folders
+    else:
+        root, patterns = place.parent, (f"{escape(place.name)}*",)
+    files = {file.relative_to(root).as_posix(): file for pattern in patterns for file in root.glob(pattern)}
+    visible = [name for name in sorted(files) if files[name].is_file() and "/." not in f"/{name}"]
+    return fingerprint(*(f"{name} {file_fingerprint(files[name])}" for name in visible))
 
 
 @dataclass
@@ -186,7 +252,7 @@ class Session:
 def _public(value: Any) -> Any:
     """Return settings without what only this machine has."""
     if isinstance(value, dict):
-        return {key: _public(inner) for key, inner in value.items() if key != "downloads"}
+        return {key: _public(inner) for key, inner in value.items() if key not in ("downloads", "copies")}
     return paths.public_name(value) if isinstance(value, str) else value
 
 
