@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import nbformat
 import pytest
@@ -26,8 +28,8 @@ from helpers.data.mini import world as mini
 from helpers.engine import TasksFailed
 from helpers.files import write_whole
 from helpers.notebooks import runner
-from helpers.notebooks.session import ParameterError, key_of, parameters_of
-from helpers.presets.load import keys
+from helpers.notebooks.session import ParameterError, key_of, parameters_of, place_of, preset_for
+from helpers.presets.load import NAMES, keys
 from helpers.results import records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
@@ -265,6 +267,54 @@ def test_a_parameter_stands_for_a_key_of_the_paper_first(notebook, name, key):
     assert key_of(name, papers.card_of(notebook)[0]) == key
 
 
+def other_than(value, kind, key):
+    """Another valid value of a parameter than the preset's."""
+    choices = get_args(keys().get(key))  # of a text that is one of some
+    more = {"bool": [True, False], "int": [3, 4], "float": [0.3, 0.4], "str": ["another"]}
+    return next(choice for choice in (*choices, *more[kind]) if choice != value)
+
+
+@pytest.mark.parametrize("preset", NAMES)
+def test_a_parameter_that_is_given_is_used_or_refused(preset, tmp_path):
+    for name in ("law.json", "tax.json"):
+        (tmp_path / name).write_text("{}")
+    used, refused = set(), set()
+    for notebook in (path.stem for path in NOTEBOOKS):
+        paper, _ = papers.card_of(notebook)
+        default = preset_for(notebook, {"preset": preset})
+        code = [cell.source for cell in nbformat.read(paths.NOTEBOOKS / f"{notebook}.ipynb", 4).cells[2:]]
+        for name, (kind, _) in list(parameters_of(notebook).items())[1:]:
+            if not (key := key_of(name, paper)):
+                assert re.search(rf"\b{name}\b", "\n".join(code)), f"{notebook}: {name}"
+                continue
+            is_folder = key.endswith(".folder")
+            value = str(tmp_path) if is_folder else other_than(attrgetter(key)(default), kind, key)
+            section = attrgetter(key.rpartition(".")[0])(default) if is_folder else None
+            try:
+                changed = preset_for(notebook, {"preset": preset, name: value})
+            except ParameterError as error:
+                assert is_folder and section.source != "files", error
+                refused.add(name)
+                continue
+            used.add(name)
+            assert attrgetter(key)(changed) == value
+            assert place_of(notebook, {"preset": preset, name: value}).startswith(f"{preset}+{name}=")
+            if is_folder:
+                assert [*attrgetter(key.rpartition(".")[0])(changed).named.values()] == ["law.json", "tax.json"]
+    folders = {"data_dir", "mnli_dir", "reviews_dir", "tasks_dir"}
+    assert len(used - folders) > 30 and folders == (used & folders if preset in ("lab", "lab-large") else refused)
+
+
+@pytest.mark.parametrize(("preset", "source"), [("smoke", "mini"), ("paper", "hub")])
+def test_a_folder_for_a_preset_that_reads_none_is_refused(preset, source, tmp_path):
+    with pytest.raises(ParameterError) as error:
+        preset_for("10_hrkd_main", {"preset": preset, "reviews_dir": str(tmp_path)})
+    assert str(error.value) == (
+        f"10_hrkd_main: reviews_dir: preset {preset} reads no folder (its reviews.source is {source!r}); give preset lab, "
+        'or a file of your own with source = "files" below [reviews]'
+    )
+
+
 def started(change=str, **parameters):
     """What the first cells of a notebook define, changed as somebody may in Jupyter, or with injected parameters."""
     source = load_notebook_node(str(paths.NOTEBOOKS / "02_imm_main.ipynb"))
@@ -305,9 +355,9 @@ def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, othe
 
 
 def test_known_parameters_take_effect_and_a_number_stands_for_a_text():
-    names = started(preset="smoke", seeds=1, train_size=7, data_dir=3)
+    names = started(preset="lab", seeds=1, train_size=7, data_dir=3)
     session = names["session"]
-    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 12)
+    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 200)
     assert session.parameters["data_dir"] == names["data_dir"] == "3"
 
 

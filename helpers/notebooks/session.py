@@ -115,14 +115,21 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
     """Load the preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone.
 
     A parameter that is None leaves the preset's value. In a folder that lacks its domains, every entry is one.
-    Raises PresetError.
+    Raises PresetError, and ParameterError for a folder where the preset's texts are not from files.
     """
     paper, _ = papers.card_of(notebook)
     topics = [paper.key, notebook.partition("_")[2]] if paper else []
     named = {key_of(name, paper): value for name, value in parameters.items() if name != "preset" and value is not None}
     preset = load(str(parameters["preset"]), *topics, **{key: value for key, value in named.items() if key})
-    sections = [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]
-    changes: dict[str, object] = {section: with_every_domain(getattr(preset, section)) for section in sections}
+    changes: dict[str, object] = {}
+    for section in [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]:
+        settings = getattr(preset, section)
+        if settings.source != "files":
+            raise ParameterError(
+                f"{notebook}: {section}_dir: preset {preset.name} reads no folder (its {section}.source is "
+                f'{settings.source!r}); give preset lab, or a file of your own with source = "files" below [{section}]'
+            )
+        changes[section] = with_every_domain(settings)
     if "general" not in named and changes.get("data", preset.data).domains != preset.data.domains:
         changes["general"] = ""  # a file of the preset's own corpora
     return preset.model_copy(update=changes)
