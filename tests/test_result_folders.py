@@ -2,15 +2,18 @@
 
 import hashlib
 import shutil
+from functools import partial
 
 import nbformat
 import pytest
+from record_files import claimed
 
 from helpers import __main__ as cli
 from helpers import paths
 from helpers.notebooks import runner, session
+from helpers.notebooks.session import ParameterError
 from helpers.papers import imm
-from helpers.results import figures, records, report
+from helpers.results import records, report
 
 
 @pytest.mark.parametrize(
@@ -33,14 +36,83 @@ def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, 
     assert session.place_of(notebook, parameters) == folder
 
 
-def test_results_elsewhere_leave_readme_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path))
-    monkeypatch.setattr(runner, "run", lambda *names, **settings: 0)
+@pytest.fixture
+def executed(results, monkeypatch):
+    """Notebooks are executed by writing an empty file, or by a function of ``saves``; no page is exported."""
+    saves = {}
+
+    def execute(name, parameters, output):
+        saves.get(name, lambda: None)()
+        output.write_text("{}")
+
+    monkeypatch.setattr(runner, "execute_notebook", execute)
+    monkeypatch.setattr(runner.report, "export", lambda place, executed: paths.report(place))
+    monkeypatch.setattr(runner.engine, "carry_out", lambda plans, settings: dict.fromkeys(plans))
+    return saves
+
+
+def test_results_elsewhere_leave_readme_alone(executed, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "README", tmp_path / "README.md")
     report.README.write_text(f"{report.BEGIN}as it was{report.END}")
     records.write(records.read(paths.ROOT / "results/mini/imm/table1.json"))
     assert cli.main(["figures", "--preset", "mini"]) == 0
-    assert "table1.png" in capsys.readouterr().out and "as it was" in report.README.read_text()
+    assert paths.record("mini", "imm/table1", "png").is_file() and "as it was" in report.README.read_text()
+
+
+def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_their_folder(executed, tmp_path, capsys):
+    place, file = "mine+data_dir=files-0123ab", tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nextends = "smoke"\n')
+    records.write(claimed().model_copy(update={"preset": place}))
+    assert cli.main(["figures", "--preset", str(file)]) == 1
+    assert capsys.readouterr().err == f"error: no records of preset 'mine'; give --preset '{place}'\n"
+    assert cli.main(["figures", "--preset", place]) == 0
+    assert paths.record(place, "imm/table1", "png").is_file()
+    assert (paths.notebooks(place) / "99_report.ipynb").is_file()
+    paths.record(place, "imm/table1").write_text("{}")
+    assert cli.main(["figures", "--preset", place]) == 1
+    assert "artefact: Field required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["../x", "nowhere", ".", "", "mini/imm"])
+def test_the_report_shows_a_folder_of_results_and_no_other(results, place, tmp_path):
+    for folder in ("../x", "mini/imm", "mini+seeds=2"):
+        (results / folder).mkdir(parents=True, exist_ok=True)
+    assert session.place_of("99_report", {"preset": "mini", "results": "mini+seeds=2"}) == "mini+seeds=2"
+    if not place:
+        assert session.place_of("99_report", {"preset": "mini", "results": place}) == "mini"
+        return
+    with pytest.raises(ParameterError, match="results: expected a folder in .*, found no .*; give mini or mini.seeds=2"):
+        session.place_of("99_report", {"preset": "mini", "results": place})
+
+
+def test_notebooks_do_not_take_the_reports_folder(results):
+    (results / "mini+seeds=2").mkdir(parents=True)
+    for names in (["01_imm_similarity"], []):
+        with pytest.raises(ParameterError, match="unknown parameter 'results'"):
+            runner.select_jobs(names, {"preset": "smoke", "results": "mini+seeds=2"})
+    (job,) = runner.select_jobs(["99_report"], {"preset": "smoke", "results": "mini+seeds=2"})
+    assert (job.place, job.parameters["results"]) == ("mini+seeds=2", "mini+seeds=2")
+
+
+def save_headline(artefact):
+    """Save a record whose headline is supported by itself (p = 0.04), and undecided beside another such."""
+    scores = [("B", seed, value) for seed, value in enumerate((3.0, 2.0, 1.5, 1.0, 0.0))]
+    scores = [*scores, *(("A", seed, 0.0) for seed in range(5))]
+    scores = [records.Score(method=row, column="x", seed=seed, value=value) for row, seed, value in scores]
+    claim = records.Claim(text="B beats A", above="B", below="A", primary=True)
+    preset = session.preset_for("02_imm_main", {"preset": "smoke"})
+    session.Session(preset, {}, "smoke").save(artefact, scores=scores, claims=[claim])
+
+
+def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp_path, monkeypatch):
+    artefacts = {"02_imm_main": "imm/table1", "05_imm_adversarial": "imm/table2"}
+    executed |= {name: partial(save_headline, artefact) for name, artefact in artefacts.items()}
+    drawn = []
+    for names in ([*artefacts], [*reversed(artefacts)]):
+        monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / names[0]))
+        assert runner.run(names, {"preset": "smoke"}) == 0
+        drawn.append({file.name: file.read_bytes() for file in paths.results("smoke").glob("imm/*.[ps]*g")})
+    assert len(drawn[0]) == 4 and drawn[0] == drawn[1]
 
 
 def place_of_lab(notebook="02_imm_main", **parameters):
@@ -179,12 +251,11 @@ def test_a_run_with_another_size_leaves_the_published_record_alone(results):
     assert paths.models(other.preset) == paths.models("smoke")
 
 
-def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(results, monkeypatch, tmp_path):
-    called, file = [], tmp_path / "a+b/mine.toml"
+def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(executed, tmp_path):
+    file = tmp_path / "a+b/mine.toml"
     file.parent.mkdir()
     file.write_text('name = "mine"\nextends = "smoke"\n')
-    monkeypatch.setattr(figures, "redraw", lambda preset: [tmp_path])
-    monkeypatch.setattr(runner, "run", lambda names, parameters, force: called.append(parameters) or 0)
-    for preset in (str(file), "smoke+seeds=1", "smoke"):
+    for preset, place in ((str(file), "mine"), ("smoke+seeds=1", "smoke+seeds=1"), ("smoke", "smoke")):
+        records.write(claimed().model_copy(update={"preset": place}))
         assert cli.main(["figures", "--preset", preset]) == 0
-    assert called == [{"preset": str(file)}, {"preset": "smoke", "results": "smoke+seeds=1"}, {"preset": "smoke"}]
+        assert paths.record(place, "imm/table1", "svg").is_file()

@@ -25,7 +25,7 @@ from helpers.notebooks.session import (
     unknown_parameter,
 )
 from helpers.presets.schema import Preset
-from helpers.results import report
+from helpers.results import figures, records, report
 
 REPORT = "99_report"
 UNCHANGED = "done before"
@@ -86,13 +86,14 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     """
     chosen = [match_notebook(Path(name).stem) for name in names] or notebook_names()
     chosen = [name for name in chosen if name != REPORT]
-    declared = dict.fromkeys(parameter for name in [*chosen, REPORT] for parameter in parameters_of(name))
+    declaring = chosen or [REPORT]  # which is told its folder by the others' places, unless it runs alone
+    declared = dict.fromkeys(parameter for name in declaring for parameter in parameters_of(name))
     if unknown := [name for name in parameters if name not in declared]:
-        raise unknown_parameter(chosen[0] if len(chosen) == 1 else "the notebooks", unknown[0], declared)
-    jobs, of_report = [make_job(name, parameters) for name in chosen], make_job(REPORT, parameters)
-    places = {job.place: job for job in jobs} or {of_report.parameters.get("results") or of_report.place: of_report}
+        raise unknown_parameter(declaring[0] if len(declaring) == 1 else "the notebooks", unknown[0], declared)
+    jobs = [make_job(name, parameters) for name in chosen]
+    places = {job.place: job for job in jobs or [make_job(REPORT, parameters)]}
     for place, job in places.items():
-        values = {**of_report.parameters, "preset": job.parameters["preset"]}
+        values = {"preset": job.parameters["preset"]}
         values |= {} if place == job.preset.name else {"results": place}
         jobs.append(Job(REPORT, values, job.preset, place))
     return jobs
@@ -171,7 +172,10 @@ def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
 
 
 def execute(job: Job, force: bool) -> str:
-    """Execute one notebook unless it is done, export it if it is the report, and return what came of it."""
+    """Execute one notebook unless it is done and return what came of it.
+
+    The report is exported, and all figures drawn before it: a verdict depends on all records of its paper.
+    """
     if not force and job.is_done():
         return UNCHANGED
     print(f"{job} ...", flush=True)
@@ -180,6 +184,8 @@ def execute(job: Job, force: bool) -> str:
     try:
         for folder in (job.running, job.output.parent):
             folder.mkdir(parents=True, exist_ok=True)
+        if job.notebook == REPORT and records.read_all(job.place):
+            figures.redraw(job.place)
         execute_notebook(job.notebook, job.parameters, unfinished)
         os.replace(unfinished, job.output)
         if job.notebook == REPORT:

@@ -30,7 +30,7 @@ from helpers.results import figures, records
 
 MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # no record says them
 SECTIONS = ("mnli", "reviews", "tasks")  # whose keys have the section's name in parameters
-WITHOUT_EFFECT = ("preset", "keep")  # parameters that change no number
+WITHOUT_EFFECT = ("preset", "results", "keep")  # parameters that change no number
 LONGEST = 66  # characters of a folder's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
 INJECTED = "# Parameters"  # how papermill's own cell begins
@@ -142,9 +142,11 @@ def place_of(notebook: str, parameters: dict[str, object]) -> str:
     encoder or files changes nothing, and two encoders, files or folders of one name have two places. Raises
     ParameterError and PresetError.
     """
+    values, changes = check(parameters, notebook), []
+    if values.get("results"):  # of the report alone
+        return find_results(notebook, values["results"])
     preset, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
-    changes = []
-    for name, value in check(parameters, notebook).items():
+    for name, value in values.items():
         key = key_of(name, paper)
         default = attrgetter(key)(preset) if key else parameters_of(notebook)[name].default
         is_same = value in (None, default) or (key and is_copy(preset, key, value))
@@ -154,6 +156,16 @@ def place_of(notebook: str, parameters: dict[str, object]) -> str:
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}-{fingerprint(text)[:DIGITS]}"
     return f"{preset.name}+{text}" if text else preset.name
+
+
+def find_results(notebook: str, name: str) -> str:
+    """Return the name of a folder of results. Raises ParameterError where there is none."""
+    names = sorted(folder.name for folder in paths.results("").glob("*") if folder.is_dir())
+    if name not in names:
+        choice = f"give {' or '.join(names)}" if names else "run notebooks first"
+        place = os.path.relpath(paths.results(""))
+        raise ParameterError(f"{notebook}: results: expected a folder in {place}, found no {name!r}; {choice}")
+    return name
 
 
 def name_value(key: str, value: object) -> str:
@@ -300,7 +312,8 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f", {preset.seeds} seed{'s' if preset.seeds > 1 else ''}" * ("seeds" in declared)
-    print("; ".join([f"preset {preset.name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
-    if place != preset.name:
+    name, _, changes = place.partition("+")
+    print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
+    if changes:
         print(f"results: {os.path.relpath(paths.results(place))}, as these are not the preset's own settings")
     return Session(preset, values, place)
