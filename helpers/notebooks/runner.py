@@ -24,6 +24,7 @@ from helpers.notebooks.session import (
     preset_for,
     unknown_parameter,
 )
+from helpers.papers.kept import is_kept
 from helpers.presets.schema import Preset
 from helpers.results import figures, records, report
 
@@ -62,11 +63,14 @@ class Job(NamedTuple):
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""
-        return (yield dict(enumerate(plan(self.preset) for plan in self.card.plans)))
+        return (yield self.card.make_plans(self.preset, self.parameters))
 
     def is_done(self) -> bool:
-        """Return whether the notebook was executed here from the same code, settings and data."""
-        mark = self.running / self.notebook
+        """Return whether the notebook was executed here from the same code, settings and data, and what it kept is
+        there."""
+        mark, folder = self.running / self.notebook, self.parameters.get("keep")
+        if folder and not is_kept(folder, self.card.keeps(self.preset)):
+            return False
         return self.output.is_file() and mark.is_file() and mark.read_text() == fingerprint_of(self)
 
 

@@ -1,4 +1,7 @@
-"""The papers, a module each. Another paper is one more name in ``ALL``."""
+"""The papers, a module each. Another paper is one more name in ``ALL``.
+
+That of IMM stands in `domains`, which adds the notebook of somebody's own domains to it.
+"""
 
 import tomllib
 from importlib import import_module
@@ -8,7 +11,7 @@ from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.results.records import Printed
 
 ALL: list[Paper] = [
-    import_module(f"{__name__}.{name}").CARD for name in ("corpora", "imm", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
+    import_module(f"{__name__}.{name}").CARD for name in ("corpora", "domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 ]
 
 
