@@ -26,6 +26,7 @@ from helpers import __main__ as cli
 from helpers import papers, paths
 from helpers.data.mini import world as mini
 from helpers.engine import TasksFailed
+from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.notebooks import runner
 from helpers.notebooks.session import ParameterError, key_of, parameters_of, place_of, preset_for
@@ -310,14 +311,56 @@ def test_a_folder_for_a_preset_that_reads_none_is_refused(preset, source, tmp_pa
     with pytest.raises(ParameterError) as error:
         preset_for("10_hrkd_main", {"preset": preset, "reviews_dir": str(tmp_path)})
     assert str(error.value) == (
-        f"10_hrkd_main: reviews_dir: preset {preset} reads no folder (its reviews.source is {source!r}); give preset lab, "
-        'or a file of your own with source = "files" below [reviews]'
+        f"10_hrkd_main: reviews_dir: preset {preset} reads no folder (its reviews.source is {source!r}); "
+        'give preset lab, or a file of your own with source = "files" below [reviews]'
     )
 
 
-def started(change=str, **parameters):
+def test_where_models_are_kept_is_checked_before_anything_is_trained(kernel, tmp_path):
+    parameters, file = question_files(tmp_path), tmp_path / "file"
+    file.write_text("mine")
+    (tmp_path / "kept/news").mkdir(parents=True)
+    (tmp_path / "kept/news/config.json").write_text("mine")
+    for keep, message in {
+        str(file): r"keep: .*file: expected a folder, found a file",
+        str(tmp_path / "files/models"): r"keep: .*files/models lies in .*files",
+        "/proc/models": r"keep: /proc cannot be written",
+        str(tmp_path / "kept"): r"keep: .*kept/news: config.json was not kept there",
+    }.items():
+        for make in (runner.make_job, lambda name, values: started(notebook=name, **values)):
+            with pytest.raises(UserError, match=message):
+                make("19_your_domains", parameters | {"keep": keep})
+    for notebook, name in (("10_hrkd_main", "books"), ("15_mtdnn_main", "CoLA")):
+        (tmp_path / "kept" / name).mkdir()
+        (tmp_path / "kept" / name / "config.json").write_text("mine")
+        with pytest.raises(UserError, match=f"keep: .*kept/{name}: config.json was not kept there"):
+            runner.make_job(notebook, {"preset": "smoke", "keep": str(tmp_path / "kept")})
+    runner.make_job("19_your_domains", parameters | {"keep": str(tmp_path / "new/models")})
+    assert not (tmp_path / "new").exists() and not kernel.executed
+
+
+def test_a_place_for_models_of_which_there_are_none_is_refused(tmp_path):
+    (tmp_path / "law.jsonl").touch()
+    parameters = {"preset": "lab", "mnli_dir": str(tmp_path), "keep": str(tmp_path / "kept")}
+    with pytest.raises(ParameterError, match="10_hrkd_main: keep: there is no model to keep without texts"):
+        runner.make_job("10_hrkd_main", parameters)
+
+
+@pytest.mark.parametrize("name", [b"f\xfcr", b"\xe6\xb3\x95\xfe"])
+def test_a_name_that_is_no_utf8_is_one_sentence_before_anything_is_trained(tmp_path, name):
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/files")
+    write_examples(Path(folder) / os.fsdecode(name) / "all.json", mini.load_domain("news", train_size=80).train)
+    write_examples(Path(folder) / "law/all.json", mini.load_domain("news", train_size=80).train)
+    with pytest.raises(UserError) as error:
+        runner.make_job("00_corpora", {"preset": "lab", "data_dir": folder})
+    assert "\n" not in str(error.value) and str(error.value).isascii()
+    with pytest.raises(ParameterError, match="is not UTF-8 here; rename it, or set PYTHONUTF8=1"):
+        runner.make_job("00_corpora", {"preset": "lab", "data_dir": f"{folder}/{os.fsdecode(name)}"})
+
+
+def started(change=str, notebook="02_imm_main", **parameters):
     """What the first cells of a notebook define, changed as somebody may in Jupyter, or with injected parameters."""
-    source = load_notebook_node(str(paths.NOTEBOOKS / "02_imm_main.ipynb"))
+    source = load_notebook_node(str(paths.NOTEBOOKS / f"{notebook}.ipynb"))
     cells = parameterize_notebook(source, parameters).cells if parameters else source.cells
     names = {"In": ["", "%matplotlib inline"]}
     for code in [change(cell.source) for cell in cells if cell.cell_type == "code"][: 2 + bool(parameters)]:

@@ -81,7 +81,7 @@ def test_the_report_shows_a_folder_of_results_and_no_other(results, place, tmp_p
     if not place:
         assert session.place_of("99_report", {"preset": "mini", "results": place}) == "mini"
         return
-    with pytest.raises(ParameterError, match="results: expected a folder in .*, found no .*; give mini or mini.seeds=2"):
+    with pytest.raises(ParameterError, match=r"expected a folder in .*, found no .*; give mini or mini\+seeds=2"):
         session.place_of("99_report", {"preset": "mini", "results": place})
 
 

@@ -18,10 +18,10 @@ from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import kernels
 from helpers.notebooks.session import (
     ParameterError,
+    check,
     notebook_names,
     parameters_of,
-    place_of,
-    preset_for,
+    settle,
     unknown_parameter,
 )
 from helpers.papers.kept import is_kept
@@ -75,12 +75,12 @@ class Job(NamedTuple):
 
 
 def make_job(notebook: str, parameters: dict[str, object]) -> Job:
-    """Make the job of a notebook, with those of the parameters that it declares. Raises ParameterError."""
+    """Make the job of a notebook, with those of the parameters that it declares. Raises UserError."""
     declared = parameters_of(notebook)
     values = {"preset": declared["preset"].default}
     values |= {name: value for name, value in parameters.items() if name in declared}
-    place = place_of(notebook, values)
-    return Job(notebook, values, preset_for(notebook, values), place)
+    values = check(values, notebook)
+    return Job(notebook, values, *settle(notebook, values))
 
 
 def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:

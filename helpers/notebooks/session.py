@@ -23,6 +23,7 @@ from helpers.data.load import draws, with_every_domain
 from helpers.errors import UserError
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
+from helpers.papers.kept import check_keep
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset
 from helpers.reading import label_notes
@@ -135,6 +136,26 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
     return preset.model_copy(update=changes)
 
 
+def settle(notebook: str, parameters: dict[str, object]) -> tuple[Preset, str]:
+    """Return the preset in force and the name of the folder of results, before anything is trained.
+
+    Raises UserError, also for a name that no record could hold and for a place where no model can be kept.
+    """
+    preset, (paper, card) = preset_for(notebook, parameters), papers.card_of(notebook)
+    text = json.dumps([parameters, preset.model_dump()], ensure_ascii=False)
+    if match := re.search('[^"]*[\ud800-\udfff][^"]*', text):  # a byte that Python could not decode
+        problem = "is not UTF-8 here; rename it, or set PYTHONUTF8=1 if the locale has ASCII alone"
+        raise ParameterError(f"{notebook}: {match[0]!a} {problem}")
+    if folder := parameters.get("keep"):
+        names = [*card.keeps(preset)]
+        if not names:
+            raise ParameterError(
+                f"{notebook}: keep: without its texts the notebook has no model to keep; give them too"
+            )
+        check_keep(folder, names, [getattr(preset, section).folder for section in paper.examples])
+    return preset, place_of(notebook, parameters)
+
+
 def place_of(notebook: str, parameters: dict[str, object]) -> str:
     """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
 
@@ -229,7 +250,7 @@ def content_of(place: Path) -> str:
         root, patterns = place.parent, (f"{escape(place.name)}*",)
     files = {file.relative_to(root).as_posix(): file for pattern in patterns for file in root.glob(pattern)}
     visible = [name for name in sorted(files) if files[name].is_file() and "/." not in f"/{name}"]
-    return fingerprint(*(f"{name} {file_fingerprint(files[name])}" for name in visible))
+    return fingerprint(*(f"{name!a} {file_fingerprint(files[name])}" for name in visible))
 
 
 @dataclass
@@ -305,7 +326,7 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
         kind, default = declared[missing[0]]
         line = f"{missing[0]}: {kind} = {default!r}"
         raise ParameterError(f"{notebook}: the parameters cell has no {missing[0]!r}; write there the line {line}")
-    preset, place = preset_for(notebook, values), place_of(notebook, values)
+    preset, place = settle(notebook, values)
     namespace.update(values)
     torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
