@@ -339,6 +339,14 @@ def test_where_models_are_kept_is_checked_before_anything_is_trained(kernel, tmp
     assert not (tmp_path / "new").exists() and not kernel.executed
 
 
+def test_two_notebooks_do_not_keep_models_of_one_name_in_one_folder(tmp_path):
+    parameters = {"preset": "smoke", "keep": str(tmp_path / "kept")}
+    with pytest.raises(ParameterError, match="15_mtdnn_main and 19_your_domains would both keep 'encyclopedia'"):
+        runner.select_jobs(["15", "19"], parameters)
+    assert len(runner.select_jobs(["10", "15"], parameters)) == 3
+    assert len(runner.select_jobs(["15", "19"], parameters | {"preset": "mini"})) == 3  # which leaves 19 out
+
+
 def test_a_place_for_models_of_which_there_are_none_is_refused(tmp_path):
     (tmp_path / "law.jsonl").touch()
     parameters = {"preset": "lab", "mnli_dir": str(tmp_path), "keep": str(tmp_path / "kept")}

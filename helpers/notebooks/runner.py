@@ -86,7 +86,7 @@ def make_job(notebook: str, parameters: dict[str, object]) -> Job:
 def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     """Make a job of each notebook (all, if none is named), and one of the report for each folder of results.
 
-    Raises ParameterError for an unknown notebook, and for a parameter that none of them has or of the wrong type.
+    Raises UserError, as for an unknown notebook, and for a parameter that none of them has or of the wrong type.
     """
     chosen = [match_notebook(Path(name).stem) for name in names] or notebook_names()
     chosen = [name for name in chosen if name != REPORT]
@@ -95,12 +95,24 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     if unknown := [name for name in parameters if name not in declared]:
         raise unknown_parameter(declaring[0] if len(declaring) == 1 else "the notebooks", unknown[0], declared)
     jobs = [make_job(name, parameters) for name in chosen]
+    check_kept_names(jobs)
     places = {job.place: job for job in jobs or [make_job(REPORT, parameters)]}
     for place, job in places.items():
         values = {"preset": job.parameters["preset"]}
         values |= {} if place == job.preset.name else {"results": place}
         jobs.append(Job(REPORT, values, job.preset, place))
     return jobs
+
+
+def check_kept_names(jobs: list[Job]) -> None:
+    """Raise ParameterError where two notebooks would keep a model of one name in the same folder."""
+    keepers: dict[str, str] = {}
+    for job in [job for job in jobs if job.parameters.get("keep") and not job.card.left_out(job.preset)]:
+        for name in job.card.keeps(job.preset):
+            if name in keepers:
+                both = f"{keepers[name]} and {job.notebook} would both keep {name!r}"
+                raise ParameterError(f"keep: {both}; run them one by one, with a folder each")
+            keepers[name] = job.notebook
 
 
 def match_notebook(name: str) -> str:

@@ -149,9 +149,7 @@ def settle(notebook: str, parameters: dict[str, object]) -> tuple[Preset, str]:
     if folder := parameters.get("keep"):
         names = [*card.keeps(preset)]
         if not names:
-            raise ParameterError(
-                f"{notebook}: keep: without its texts the notebook has no model to keep; give them too"
-            )
+            raise ParameterError(f"{notebook}: keep: there is no model to keep without texts; give their folder too")
         check_keep(folder, names, [getattr(preset, section).folder for section in paper.examples])
     return preset, place_of(notebook, parameters)
 
