@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import glob
 import os
 import sys
 from io import TextIOWrapper
@@ -41,20 +42,22 @@ def check_files(parameters: dict[str, object]) -> None:
 
 
 def redraw(arguments: argparse.Namespace) -> int:
-    """Redraw the figures and the report of a preset from its records; return the exit status."""
-    from helpers import papers
+    """Redraw the figures and the report of a preset, or of one folder of results; return the exit status."""
+    check_files({})
+    from helpers import papers, paths
     from helpers.notebooks import runner
-    from helpers.presets.load import load
-    from helpers.results import figures, report
+    from helpers.presets.load import NAMES, load
+    from helpers.results import records, report
 
     preset = arguments.preset or "mini"
     place = load(preset).name if preset.endswith(".toml") else preset
-    is_shown = any(place in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ
-    for path in figures.redraw(place) + (report.update_readme(papers.ALL) if is_shown else []):
-        print(os.path.relpath(path))
-    parameters = {"preset": preset}
-    if "+" in place:
-        parameters = {"preset": place.partition("+")[0], "results": place}
+    if not records.read_all(place):
+        others = sorted(folder.name for folder in paths.results("").glob(f"{glob.escape(place)}+*"))
+        choice = f"give --preset {' or '.join(map(repr, others))}" if others else "run its notebooks first"
+        raise records.RecordError(f"no records of preset {place!r}; {choice}")
+    if any(place in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ:
+        report.update_readme(papers.ALL)
+    parameters = {"preset": preset} if preset in NAMES or place != preset else {"results": place}
     return runner.run([runner.REPORT], parameters, force=True)
 
 

@@ -11,10 +11,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Generator, Hashable, Iterable
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
-from multiprocessing import connection, get_context, parent_process, set_forkserver_preload
+from multiprocessing import active_children, connection, forkserver, get_context, parent_process, resource_tracker
 
 import torch
 from filelock import Timeout
@@ -32,6 +33,14 @@ PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
 
 class TasksFailed(UserError):
     """Some tasks failed. All that does not need them is done and stays."""
+
+
+class Stopped(KeyboardInterrupt):
+    """An interrupt while tasks ran, for which a notebook shows one sentence."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback."""
+        return ["Stopped: what is finished is kept; run this cell again to go on from there"]
 
 
 class Schedule:
@@ -97,18 +106,31 @@ class Schedule:
 
 
 def run(plan: Plan, settings: EngineSettings) -> object:
-    """Carry out one plan and return its value. Raises what the plan raises, and TasksFailed."""
+    """Carry out one plan and return its value. Raises what the plan raises, TasksFailed and Stopped."""
     outcome = carry_out({"": plan}, settings)[""]
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
+@contextmanager
+def _stopped_by_interrupt() -> Iterator[None]:
+    """Raise Stopped for an interrupt, and take along all processes that this one started."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for process in active_children():
+            process.kill()
+        workers.cache_clear()
+        raise Stopped from None
+
+
+@_stopped_by_interrupt()
 def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Hashable, object]:
     """Carry out plans side by side; return the value of each, or its error.
 
     A task begins as soon as all its needs are done. Tasks with the same key run once. A failure stops only what needs
-    it. The ``notes`` in a task's result are printed.
+    it. The ``notes`` in a task's result are printed. Raises Stopped where it is interrupted.
     """
     schedule = Schedule(plans)
     running: dict[Future, Task] = {}
@@ -139,7 +161,7 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
                     bar.update()
                     for note in task.result().get("notes", []):
                         tqdm.write(note)
-            bar.total = bar.n + len(schedule.pending)
+            set_total(bar, bar.n + len(schedule.pending))
             if hidden and time.monotonic() - reported > REPORTED:
                 reported, number = time.monotonic(), len(schedule.tasks)
                 print(f"{number - len(schedule.pending)} of {number} tasks done", file=sys.stderr, flush=True)
@@ -150,12 +172,21 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     return dict.fromkeys(plans, TasksFailed("\n".join(lines))) | schedule.outcomes
 
 
+def set_total(bar: tqdm, total: int) -> None:
+    """Change the total of a bar. One in a notebook has it in its widget too, and `tqdm.reset` would forget the time."""
+    bar.total = total
+    if hasattr(bar, "container"):
+        _, widget, _ = bar.container.children
+        widget.max = total
+
+
 def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
     """Begin a task where there is room for ``at_once``: a single one in this process, several in workers."""
     share = settings.threads or max(1, cores() // at_once)
     if settings.kind == "local" and at_once == 1:
         return _do_here(task, share)
-    set_forkserver_preload([type(task).__module__])  # heeded by the first worker
+    if settings.kind == "local":
+        start_fork_server(type(task).__module__)
     results = str(paths.results("").resolve())
     try:
         return workers(settings).submit(do_there, task, share, results)
@@ -209,7 +240,6 @@ def workers(settings: EngineSettings) -> Executor:
         from helpers.cluster import Cluster  # imports ray, which takes a second
 
         return Cluster(settings)
-    # A fork server imports torch once for all workers
     context = get_context("forkserver")
     devices = context.Queue()
     for number in range(count_slots(settings)):
@@ -217,12 +247,25 @@ def workers(settings: EngineSettings) -> Executor:
     return ProcessPoolExecutor(count_slots(settings), context, initializer=_start_worker, initargs=(devices,))
 
 
+def start_fork_server(*modules: str) -> None:
+    """Start the process that workers and kernels are forked from, unless it runs; it imports torch once for all.
+
+    Interrupts are for this process alone, so they are blocked in that one, and in all that it forks.
+    """
+    forkserver.set_forkserver_preload([*modules])
+    resource_tracker.ensure_running()  # which unblocks interrupts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker(devices) -> None:
-    """Give a worker a GPU of its own. A killed run takes its workers along, and an interrupt ends them quietly."""
+    """Give a worker a GPU of its own. A killed run takes its workers along."""
     if torch.cuda.is_available():
         torch.cuda.set_device(devices.get())
-    tqdm.set_lock(threading.RLock())  # not one that processes share, which an interrupt would leave locked
-    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    tqdm.set_lock(threading.RLock())  # not one that processes share, which a kill would leave locked
     end_with_parent()
 
 

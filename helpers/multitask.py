@@ -195,10 +195,6 @@ class MultiTaskTraining(Training):
     def config_facts(self) -> dict:
         return {"heads": {task: head._asdict() for task, head in self.heads().items()}}
 
-    def best_scores(self) -> dict[str, float]:
-        """Read each task's validation score where their mean was best."""
-        return max(self.result()["validation"], key=lambda point: point[1])[2]["scores"]
-
     def load(self, task: str) -> nn.Module:
         """Load the trained model of one task in evaluation mode, on the device."""
         return load_multitask(self.saved(), [task]).to(training_device()).tasks[task]

@@ -85,6 +85,11 @@ class Training(Task):
     def best(self) -> float:
         return self.result()["best"]
 
+    def best_scores(self) -> dict[str, float]:
+        """Read the validation score of each domain or task where their mean was best; {} where none was validated."""
+        history = self.result()["validation"]
+        return max(history, key=lambda point: point[1])[2]["scores"] if history else {}
+
     def saved(self) -> Path:
         """Locate the trained model's folder. Raises DamagedFile where its weights are not as they were written."""
         return self.file("model")

@@ -1,5 +1,6 @@
 """Notebook 19: readers of somebody's own domains by several methods, and the best of each."""
 
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import helpers
 from helpers import engine
 from helpers.data.mini import world
 from helpers.errors import UserError
+from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for
 from helpers.papers import domains
 from helpers.presets.load import load
@@ -69,6 +71,28 @@ def test_methods_are_selected_by_name():
         domains.select_methods("MIX IMM")
 
 
+def make_job(files, **parameters):
+    parameters |= {"preset": str(files / "mine.toml"), "data_dir": str(files / "files")}
+    return runner.make_job("19_your_domains", parameters)
+
+
+def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files):
+    schedule = engine.Schedule({"": make_job(files, methods="Mix").plan()})
+    labels = {task.label for task in schedule.tasks.values() if isinstance(task, domains.Reader)}
+    assert labels == {"Single, my-news, seed 0", "Single, trivia, seed 0", "Mix, seed 0"}
+    every = engine.Schedule({"": make_job(files).plan()})
+    assert schedule.tasks.keys() < every.tasks.keys() and any("BAM" in task.label for task in every.tasks.values())
+    refused = engine.Schedule({"": make_job(files, methods="MIX").plan()}).outcomes[""]
+    assert isinstance(refused, UserError) and "'MIX'" in str(refused)
+
+
+def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
+    two = preset.model_copy(update={"other_seeds": 0}), preset.model_copy(update={"other_seeds": 1})
+    without, with_control = (engine.Schedule(domains.NOTEBOOK.make_plans(one, {"methods": "Mix"})) for one in two)
+    assert without.outcomes == {1: {}} and with_control.outcomes == {}
+    assert without.tasks.keys() < with_control.tasks.keys()
+
+
 def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
     parameters = {"preset": "lab", "data_dir": preset.data.folder}
@@ -121,6 +145,18 @@ def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path,
         assert answer.text and answer.text in "Ann Lee leads Gamma."
     alone = subprocess.check_output([sys.executable, "-c", ALONE, folder], cwd=tmp_path, text=True)
     assert alone.split() == ["1", "False"]
+
+
+def test_a_notebook_is_not_done_where_a_model_that_it_kept_is_gone(trained, files, tmp_path, capsys):
+    job = make_job(files, keep=str(tmp_path / "kept"))
+    for file, text in {job.output: "", job.running / job.notebook: runner.fingerprint_of(job)}.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert make_job(files).card is job.card and not job.is_done()
+    domains.keep(*trained, str(tmp_path / "kept"))
+    assert job.is_done()
+    shutil.rmtree(tmp_path / "kept/trivia")
+    assert not job.is_done()
 
 
 def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -175,9 +176,89 @@ engine.run(plan_of(*tasks), EngineSettings(processes=2, threads=1))
 """
 
 
-def start_run(results):
-    code = PROGRAM.format(tests=str(Path(__file__).parent))
-    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "HELPERS_RESULTS": str(results)})
+def start_run(results, program=PROGRAM, **settings):
+    code = program.format(tests=str(Path(__file__).parent))
+    environment = {**os.environ, "HELPERS_RESULTS": str(results)}
+    return subprocess.Popen([sys.executable, "-c", code], env=environment, **settings)
+
+
+def wait_until(fact, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not fact() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert fact()
+
+
+INTERRUPTED = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_engine import *
+from multiprocessing import active_children
+preset = load("smoke")
+tasks = [Step(preset=preset, label=n, name=n, seconds=2.0 if n > "b" else 0.0) for n in "abcdef"]
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    run(plan_of(*tasks), TWO)
+except KeyboardInterrupt as stop:
+    print(*stop._render_traceback_(), sep="\\n", flush=True)
+wait_until(lambda: not active_children(), 10)
+print(run(plan_of(*tasks), TWO))
+"""
+
+
+@pytest.mark.parametrize("reaches", [os.kill, os.killpg], ids=["the run alone", "all its processes"])
+def test_an_interrupt_is_one_sentence_ends_the_workers_and_the_same_plan_goes_on(step, results, reaches):
+    shown = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    program = start_run(results, INTERRUPTED, **shown)
+    try:
+        wait_until(lambda: len(done_steps(step)) == 2)
+        reaches(program.pid, signal.SIGINT)
+        printed, errors = program.communicate(timeout=60)
+    finally:
+        program.kill()
+    assert printed == "Stopped: what is finished is kept; run this cell again to go on from there\nNone\n"
+    assert "Traceback" not in errors and "Error" not in errors
+    assert sorted(done_steps(step)) == list("abcdef") and program.returncode == 0
+
+
+def test_an_interrupt_does_not_disturb_the_process_that_imports_for_the_workers(step, results):
+    program = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_engine import *
+signal.signal(signal.SIGINT, lambda *_: None)
+engine.start_fork_server("test_engine")
+time.sleep(0.3)
+os.killpg(0, signal.SIGINT)
+preset = load("smoke")
+run(plan_of(*(Step(preset=preset, label=n, name=n) for n in "ab")), TWO)
+"""
+    program = start_run(results, program, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    _, errors = program.communicate(timeout=120)
+    assert "Traceback" not in errors and program.returncode == 0 and sorted(done_steps(step)) == ["a", "b"]
+
+
+def test_a_bar_in_a_notebook_follows_the_number_of_tasks(step, monkeypatch):
+    from tqdm import notebook
+
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    bars = []
+
+    def make_bar(**settings):
+        bars.append(notebook.tqdm(**settings, display=False))
+        return bars[-1]
+
+    monkeypatch.setattr(engine, "tqdm", make_bar)
+    make_bar.write = print
+
+    def plan():
+        yield [step("a")]
+        assert (bars[0].total, bars[0].container.children[1].max) == (1, 1)
+        yield [step("b"), step("c")]
+
+    run(plan(), HERE)
+    _, widget, _ = bars[0].container.children
+    assert (bars[0].total, widget.max, widget.value) == (3, 3, 3)
 
 
 @pytest.mark.slow

@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import nbformat
 import pytest
@@ -24,10 +26,11 @@ from helpers import __main__ as cli
 from helpers import papers, paths
 from helpers.data.mini import world as mini
 from helpers.engine import TasksFailed
+from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.notebooks import runner
-from helpers.notebooks.session import ParameterError, key_of, parameters_of
-from helpers.presets.load import keys
+from helpers.notebooks.session import ParameterError, key_of, parameters_of, place_of, preset_for
+from helpers.presets.load import NAMES, keys
 from helpers.results import records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
@@ -271,9 +274,107 @@ def test_a_parameter_stands_for_a_key_of_the_paper_first(notebook, name, key):
     assert key_of(name, papers.card_of(notebook)[0]) == key
 
 
-def started(change=str, **parameters):
+def other_than(value, kind, key):
+    """Another valid value of a parameter than the preset's."""
+    choices = get_args(keys().get(key))  # of a text that is one of some
+    more = {"bool": [True, False], "int": [3, 4], "float": [0.3, 0.4], "str": ["another"]}
+    return next(choice for choice in (*choices, *more[kind]) if choice != value)
+
+
+@pytest.mark.parametrize("preset", NAMES)
+def test_a_parameter_that_is_given_is_used_or_refused(preset, tmp_path):
+    for name in ("law.json", "tax.json"):
+        (tmp_path / name).write_text("{}")
+    used, refused = set(), set()
+    for notebook in (path.stem for path in NOTEBOOKS):
+        paper, _ = papers.card_of(notebook)
+        default = preset_for(notebook, {"preset": preset})
+        code = [cell.source for cell in nbformat.read(paths.NOTEBOOKS / f"{notebook}.ipynb", 4).cells[2:]]
+        for name, (kind, _) in list(parameters_of(notebook).items())[1:]:
+            if not (key := key_of(name, paper)):
+                assert re.search(rf"\b{name}\b", "\n".join(code)), f"{notebook}: {name}"
+                continue
+            is_folder = key.endswith(".folder")
+            value = str(tmp_path) if is_folder else other_than(attrgetter(key)(default), kind, key)
+            section = attrgetter(key.rpartition(".")[0])(default) if is_folder else None
+            try:
+                changed = preset_for(notebook, {"preset": preset, name: value})
+            except ParameterError as error:
+                assert is_folder and section.source != "files", error
+                refused.add(name)
+                continue
+            used.add(name)
+            assert attrgetter(key)(changed) == value
+            assert place_of(notebook, {"preset": preset, name: value}).startswith(f"{preset}+{name}=")
+            if is_folder:
+                assert [*attrgetter(key.rpartition(".")[0])(changed).named.values()] == ["law.json", "tax.json"]
+    folders = {"data_dir", "mnli_dir", "reviews_dir", "tasks_dir"}
+    assert len(used - folders) > 30 and folders == (used & folders if preset in ("lab", "lab-large") else refused)
+
+
+@pytest.mark.parametrize(("preset", "source"), [("smoke", "mini"), ("paper", "hub")])
+def test_a_folder_for_a_preset_that_reads_none_is_refused(preset, source, tmp_path):
+    with pytest.raises(ParameterError) as error:
+        preset_for("10_hrkd_main", {"preset": preset, "reviews_dir": str(tmp_path)})
+    assert str(error.value) == (
+        f"10_hrkd_main: reviews_dir: preset {preset} reads no folder (its reviews.source is {source!r}); "
+        'give preset lab, or a file of your own with source = "files" below [reviews]'
+    )
+
+
+def test_where_models_are_kept_is_checked_before_anything_is_trained(kernel, tmp_path):
+    parameters, file = question_files(tmp_path), tmp_path / "file"
+    file.write_text("mine")
+    (tmp_path / "kept/news").mkdir(parents=True)
+    (tmp_path / "kept/news/config.json").write_text("mine")
+    for keep, message in {
+        str(file): r"keep: .*file: expected a folder, found a file",
+        str(tmp_path / "files/models"): r"keep: .*files/models lies in .*files",
+        "/proc/models": r"keep: /proc cannot be written",
+        str(tmp_path / "kept"): r"keep: .*kept/news: config.json was not kept there",
+    }.items():
+        for make in (runner.make_job, lambda name, values: started(notebook=name, **values)):
+            with pytest.raises(UserError, match=message):
+                make("19_your_domains", parameters | {"keep": keep})
+    for notebook, name in (("10_hrkd_main", "books"), ("15_mtdnn_main", "CoLA")):
+        (tmp_path / "kept" / name).mkdir()
+        (tmp_path / "kept" / name / "config.json").write_text("mine")
+        with pytest.raises(UserError, match=f"keep: .*kept/{name}: config.json was not kept there"):
+            runner.make_job(notebook, {"preset": "smoke", "keep": str(tmp_path / "kept")})
+    runner.make_job("19_your_domains", parameters | {"keep": str(tmp_path / "new/models")})
+    assert not (tmp_path / "new").exists() and not kernel.executed
+
+
+def test_two_notebooks_do_not_keep_models_of_one_name_in_one_folder(tmp_path):
+    parameters = {"preset": "smoke", "keep": str(tmp_path / "kept")}
+    with pytest.raises(ParameterError, match="15_mtdnn_main and 19_your_domains would both keep 'encyclopedia'"):
+        runner.select_jobs(["15", "19"], parameters)
+    assert len(runner.select_jobs(["10", "15"], parameters)) == 3
+    assert len(runner.select_jobs(["15", "19"], parameters | {"preset": "mini"})) == 3  # which leaves 19 out
+
+
+def test_a_place_for_models_of_which_there_are_none_is_refused(tmp_path):
+    (tmp_path / "law.jsonl").touch()
+    parameters = {"preset": "lab", "mnli_dir": str(tmp_path), "keep": str(tmp_path / "kept")}
+    with pytest.raises(ParameterError, match="10_hrkd_main: keep: there is no model to keep without texts"):
+        runner.make_job("10_hrkd_main", parameters)
+
+
+@pytest.mark.parametrize("name", [b"f\xfcr", b"\xe6\xb3\x95\xfe"])
+def test_a_name_that_is_no_utf8_is_one_sentence_before_anything_is_trained(tmp_path, name):
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/files")
+    write_examples(Path(folder) / os.fsdecode(name) / "all.json", mini.load_domain("news", train_size=80).train)
+    write_examples(Path(folder) / "law/all.json", mini.load_domain("news", train_size=80).train)
+    with pytest.raises(UserError) as error:
+        runner.make_job("00_corpora", {"preset": "lab", "data_dir": folder})
+    assert "\n" not in str(error.value) and str(error.value).isascii()
+    with pytest.raises(ParameterError, match="is not UTF-8 here; rename it, or set PYTHONUTF8=1"):
+        runner.make_job("00_corpora", {"preset": "lab", "data_dir": f"{folder}/{os.fsdecode(name)}"})
+
+
+def started(change=str, notebook="02_imm_main", **parameters):
     """What the first cells of a notebook define, changed as somebody may in Jupyter, or with injected parameters."""
-    source = load_notebook_node(str(paths.NOTEBOOKS / "02_imm_main.ipynb"))
+    source = load_notebook_node(str(paths.NOTEBOOKS / f"{notebook}.ipynb"))
     cells = parameterize_notebook(source, parameters).cells if parameters else source.cells
     names = {"In": ["", "%matplotlib inline"]}
     for code in [change(cell.source) for cell in cells if cell.cell_type == "code"][: 2 + bool(parameters)]:
@@ -311,9 +412,9 @@ def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, othe
 
 
 def test_known_parameters_take_effect_and_a_number_stands_for_a_text():
-    names = started(preset="smoke", seeds=1, train_size=7, data_dir=3)
+    names = started(preset="lab", seeds=1, train_size=7, data_dir=3)
     session = names["session"]
-    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 12)
+    assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 200)
     assert session.parameters["data_dir"] == names["data_dir"] == "3"
 
 

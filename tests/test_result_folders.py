@@ -1,13 +1,19 @@
 """Results of other settings than a preset's own lie beside its published ones."""
 
+import hashlib
+import shutil
+from functools import partial
+
 import nbformat
 import pytest
+from record_files import claimed
 
 from helpers import __main__ as cli
 from helpers import paths
 from helpers.notebooks import runner, session
+from helpers.notebooks.session import ParameterError
 from helpers.papers import imm
-from helpers.results import figures, records, report
+from helpers.results import records, report
 
 
 @pytest.mark.parametrize(
@@ -17,9 +23,12 @@ from helpers.results import figures, records, report
         ("02_imm_main", {"preset": "mini", "seeds": 1}, "mini"),  # which is its own number
         ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini+seeds=2"),
         ("06_a2d_main", {"preset": "mini", "seeds": 1, "rmr": False}, "mini+rmr=False"),
-        ("02_imm_main", {"preset": "mini", "encoder": "my/encoder v2"}, "mini+encoder=my-encoder-v2"),
+        ("02_imm_main", {"preset": "mini", "encoder": "bert-base-uncased"}, "mini+encoder=bert-base-uncased"),
+        ("02_imm_main", {"preset": "mini", "encoder": str(paths.ROOT / "data/mini")}, "mini"),  # its own encoder
+        ("02_imm_main", {"preset": "lab", "encoder": "bert-base-uncased"}, "lab+encoder=bert-base-uncased"),
+        ("06_a2d_main", {"preset": "lab", "glove": "glove.txt"}, "lab+glove=glove.txt"),
+        ("10_hrkd_main", {"preset": "smoke", "keep": "there"}, "smoke"),
         ("19_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
-        ("99_report", {"preset": "mini", "results": "mini+seeds=1"}, "mini"),
         ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+rounds=2,annealing=half"),
     ],
 )
@@ -27,25 +36,196 @@ def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, 
     assert session.place_of(notebook, parameters) == folder
 
 
-def test_results_elsewhere_leave_readme_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path))
-    monkeypatch.setattr(runner, "run", lambda *names, **settings: 0)
+@pytest.fixture
+def executed(results, monkeypatch):
+    """Notebooks are executed by writing an empty file, or by a function of ``saves``; no page is exported."""
+    saves = {}
+
+    def execute(name, parameters, output):
+        saves.get(name, lambda: None)()
+        output.write_text("{}")
+
+    monkeypatch.setattr(runner, "execute_notebook", execute)
+    monkeypatch.setattr(runner.report, "export", lambda place, executed: paths.report(place))
+    monkeypatch.setattr(runner.engine, "carry_out", lambda plans, settings: dict.fromkeys(plans))
+    return saves
+
+
+def test_results_elsewhere_leave_readme_alone(executed, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "README", tmp_path / "README.md")
     report.README.write_text(f"{report.BEGIN}as it was{report.END}")
     records.write(records.read(paths.ROOT / "results/mini/imm/table1.json"))
     assert cli.main(["figures", "--preset", "mini"]) == 0
-    assert "table1.png" in capsys.readouterr().out and "as it was" in report.README.read_text()
+    assert paths.record("mini", "imm/table1", "png").is_file() and "as it was" in report.README.read_text()
 
 
-def test_so_have_files_that_are_not_those_of_the_preset(tmp_path, monkeypatch):
+def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_their_folder(executed, tmp_path, capsys):
+    place, file = "mine+data_dir=files-0123ab", tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nextends = "smoke"\n')
+    records.write(claimed().model_copy(update={"preset": place}))
+    assert cli.main(["figures", "--preset", str(file)]) == 1
+    assert capsys.readouterr().err == f"error: no records of preset 'mine'; give --preset '{place}'\n"
+    assert cli.main(["figures", "--preset", place]) == 0
+    assert paths.record(place, "imm/table1", "png").is_file()
+    assert (paths.notebooks(place) / "99_report.ipynb").is_file()
+    paths.record(place, "imm/table1").write_text("{}")
+    assert cli.main(["figures", "--preset", place]) == 1
+    assert "artefact: Field required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["../x", "nowhere", ".", "", "mini/imm"])
+def test_the_report_shows_a_folder_of_results_and_no_other(results, place, tmp_path):
+    for folder in ("../x", "mini/imm", "mini+seeds=2"):
+        (results / folder).mkdir(parents=True, exist_ok=True)
+    assert session.place_of("99_report", {"preset": "mini", "results": "mini+seeds=2"}) == "mini+seeds=2"
+    if not place:
+        assert session.place_of("99_report", {"preset": "mini", "results": place}) == "mini"
+        return
+    with pytest.raises(ParameterError, match=r"expected a folder in .*, found no .*; give mini or mini\+seeds=2"):
+        session.place_of("99_report", {"preset": "mini", "results": place})
+
+
+def test_notebooks_do_not_take_the_reports_folder(results):
+    (results / "mini+seeds=2").mkdir(parents=True)
+    for names in (["01_imm_similarity"], []):
+        with pytest.raises(ParameterError, match="unknown parameter 'results'"):
+            runner.select_jobs(names, {"preset": "smoke", "results": "mini+seeds=2"})
+    (job,) = runner.select_jobs(["99_report"], {"preset": "smoke", "results": "mini+seeds=2"})
+    assert (job.place, job.parameters["results"]) == ("mini+seeds=2", "mini+seeds=2")
+
+
+def save_headline(artefact):
+    """Save a record whose headline is supported by itself (p = 0.04), and undecided beside another such."""
+    scores = [("B", seed, value) for seed, value in enumerate((3.0, 2.0, 1.5, 1.0, 0.0))]
+    scores = [*scores, *(("A", seed, 0.0) for seed in range(5))]
+    scores = [records.Score(method=row, column="x", seed=seed, value=value) for row, seed, value in scores]
+    claim = records.Claim(text="B beats A", above="B", below="A", primary=True)
+    preset = session.preset_for("02_imm_main", {"preset": "smoke"})
+    session.Session(preset, {}, "smoke").save(artefact, scores=scores, claims=[claim])
+
+
+def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp_path, monkeypatch):
+    artefacts = {"02_imm_main": "imm/table1", "05_imm_adversarial": "imm/table2"}
+    executed |= {name: partial(save_headline, artefact) for name, artefact in artefacts.items()}
+    drawn = []
+    for names in ([*artefacts], [*reversed(artefacts)]):
+        monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / names[0]))
+        assert runner.run(names, {"preset": "smoke"}) == 0
+        drawn.append({file.name: file.read_bytes() for file in paths.results("smoke").glob("imm/*.[ps]*g")})
+    assert len(drawn[0]) == 4 and drawn[0] == drawn[1]
+
+
+def place_of_lab(notebook="02_imm_main", **parameters):
+    return session.place_of(notebook, {"preset": "lab", **parameters})
+
+
+def test_two_encoders_of_one_name_have_two_folders_and_one_encoder_has_one(tmp_path, monkeypatch):
+    for name in ("x", "y"):
+        (tmp_path / name / "encoder").mkdir(parents=True)
+        (tmp_path / name / "encoder/config.json").write_text(f'{{"hidden_size": "{name}"}}')
     monkeypatch.chdir(tmp_path)
-    for name in (*session.preset_for("02_imm_main", {"preset": "lab"}).data.domains.values(), "mine/a.json"):
-        path = tmp_path / ("lab" if "/" not in name else "") / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    for folder, place in {"lab": "lab", "mine": "lab+data_dir=mine,encoder=my-encoder"}.items():
-        parameters = {"preset": "lab", "data_dir": folder, "encoder": "my/encoder", "keep": "there"}
-        assert session.place_of("19_your_domains", parameters) == place
+    first, second = (place_of_lab(encoder=f"{name}/encoder") for name in ("x", "y"))
+    assert first != second and place_of_lab(encoder=str(tmp_path / "x/encoder")).startswith("lab+encoder=encoder-")
+    assert place_of_lab(encoder=str(tmp_path / "x/encoder"))[-6:] == first[-6:]
+    shutil.copytree(tmp_path / "x", tmp_path / "z")
+    assert place_of_lab(encoder=str(tmp_path / "z/encoder")) == place_of_lab(encoder=str(tmp_path / "x/encoder"))
+
+
+def write_files(folder, **texts):
+    for name, text in texts.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "all.json").write_text(text)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("notebook", "parameter"),
+    [("02_imm_main", "data_dir"), ("10_hrkd_main", "reviews_dir"), ("13_mtdnn_kd_main", "tasks_dir")],
+)
+def test_files_are_told_apart_by_their_content(tmp_path, notebook, parameter):
+    first = write_files(tmp_path / "first/mine", law="1", tax="2")
+    place = place_of_lab(notebook, **{parameter: first})
+    assert place.startswith(f"lab+{parameter}=mine-") and len(place) < 40  # no folder of this machine
+    assert place == place_of_lab(notebook, **{parameter: write_files(tmp_path / "again/mine", law="1", tax="2")})
+    others = {"law": "2", "tax": "1"}, {"law": "1", "tax": "2", "web": "3"}, {"law": "1", "taxes": "2"}
+    for number, texts in enumerate(others):
+        folder = write_files(tmp_path / f"{number}/mine", **texts)
+        assert place_of_lab(notebook, **{parameter: folder}) != place
+
+
+def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file.txt").write_text(name)
+    for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "general")):
+        first, second = (place_of_lab(notebook, **{name: str(tmp_path / one / "file.txt")}) for one in ("one", "two"))
+        assert first != second and first.startswith(f"lab+{name}=file.txt-")
+
+
+def test_values_that_a_folder_cannot_be_named_by_stay_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Mix").mkdir()  # no method is a folder
+    assert place_of_lab("19_your_domains", methods="Mix") == "lab+methods=Mix"
+    both, combined = (place_of_lab("19_your_domains", methods=text) for text in ("IMM A2D", "IMM+A2D"))
+    assert both != combined and both.startswith("lab+methods=IMM-A2D-")
+
+
+COPIES = """
+name = "mine"
+extends = "lab"
+general = "law/all.json"
+[data]
+narrative = ""
+[data.domains]
+law = "law"
+tax = "tax"
+[copies]
+law = "{law}"
+tax = "{tax}"
+"law/all.json" = "{file}"
+"some/encoder" = "{encoder}"
+"""
+
+
+def test_a_copy_with_the_content_that_a_preset_states_is_the_presets_own(tmp_path):
+    folder = tmp_path / "copy"
+    write_files(folder, law="1", tax="2", other="3")
+    stated = {name: session.content_of(folder / name) for name in ("law", "tax")}
+    stated |= {"file": session.content_of(folder / "law/all.json"), "encoder": "0" * 16}
+    assert stated["file"] == hashlib.sha256(b"1").hexdigest()[:16]  # as it stands among the downloads
+
+    def place(**changes):
+        (tmp_path / "mine.toml").write_text(COPIES.format(**stated | changes))
+        return session.place_of("00_corpora", {"preset": str(tmp_path / "mine.toml"), "data_dir": str(folder)})
+
+    assert place() == "mine"
+    for name in ("law", "tax", "file"):
+        assert place(**{name: "0" * 16}).startswith("mine+data_dir=copy-")
+    (folder / "tax/more.json").write_text("4")
+    session.content_of.cache_clear()
+    assert place().startswith("mine+data_dir=copy-")
+
+
+LAB = {
+    "02_imm_main": {"data_dir": "data/qa"},
+    "06_a2d_main": {"data_dir": "data/qa"},
+    "10_hrkd_main": {"mnli_dir": "data/nlu/mnli-genres", "reviews_dir": "data/nlu/amazon-reviews"},
+    "13_mtdnn_kd_main": {"tasks_dir": "data/nlu"},
+    "15_mtdnn_main": {"data_dir": "data/qa", "tasks_dir": "data/nlu"},
+    "19_your_domains": {"data_dir": "data/qa"},
+}
+
+
+@pytest.mark.parametrize("notebook", LAB)
+@pytest.mark.parametrize("preset", ["lab", "lab-large"])
+def test_lab_is_itself_from_copies_of_its_corpora_and_encoder(notebook, preset, shared):
+    parameters = {name: str(shared / place) for name, place in LAB[notebook].items()}
+    parameters |= {"preset": preset, "encoder": str(shared / "models/all-MiniLM-L6-v2")}
+    assert session.place_of(notebook, parameters) == preset
+    for name in LAB[notebook]:
+        other = parameters | {name: str(shared / "data")}
+        assert session.place_of(notebook, other).startswith(f"{preset}+{name}=data-")
 
 
 def test_long_differences_are_cut_and_stay_apart():
@@ -71,12 +251,11 @@ def test_a_run_with_another_size_leaves_the_published_record_alone(results):
     assert paths.models(other.preset) == paths.models("smoke")
 
 
-def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(results, monkeypatch, tmp_path):
-    called, file = [], tmp_path / "a+b/mine.toml"
+def test_the_report_of_a_presets_file_is_redrawn_wherever_that_lies(executed, tmp_path):
+    file = tmp_path / "a+b/mine.toml"
     file.parent.mkdir()
     file.write_text('name = "mine"\nextends = "smoke"\n')
-    monkeypatch.setattr(figures, "redraw", lambda preset: [tmp_path])
-    monkeypatch.setattr(runner, "run", lambda names, parameters, force: called.append(parameters) or 0)
-    for preset in (str(file), "smoke+seeds=1", "smoke"):
+    for preset, place in ((str(file), "mine"), ("smoke+seeds=1", "smoke+seeds=1"), ("smoke", "smoke")):
+        records.write(claimed().model_copy(update={"preset": place}))
         assert cli.main(["figures", "--preset", preset]) == 0
-    assert called == [{"preset": str(file)}, {"preset": "smoke", "results": "smoke+seeds=1"}, {"preset": "smoke"}]
+        assert paths.record(place, "imm/table1", "svg").is_file()

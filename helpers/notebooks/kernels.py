@@ -1,21 +1,24 @@
 """Kernels forked from a process that has imported everything: imports take longer than most notebooks."""
 
+import atexit
 import os
-from multiprocessing import context, forkserver, set_forkserver_preload
+import signal
+import threading
+from multiprocessing import context
 from uuid import uuid4
 
 from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
+from tqdm.auto import tqdm
 
-from helpers.engine import end_with_parent
+from helpers.engine import end_with_parent, start_fork_server
 
-IMPORTED = ["ipykernel.kernelapp", "helpers.notebooks.session", "helpers.papers.domains", "helpers.results.report"]
+IMPORTED = "ipykernel.kernelapp", "helpers.notebooks.session", "helpers.papers.domains", "helpers.results.report"
 
 
 def prepare() -> None:
     """Start the process that kernels and workers are forked from."""
-    set_forkserver_preload(IMPORTED)
-    forkserver.ensure_running()
+    start_fork_server(*IMPORTED)
 
 
 class Kernel(context.ForkServerProcess):
@@ -30,8 +33,8 @@ class Kernel(context.ForkServerProcess):
         self.join()
         return self.exitcode
 
-    def send_signal(self, signal: int) -> None:
-        os.kill(self.pid, signal)
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
 
 
 class Provisioner(LocalProvisioner):
@@ -41,6 +44,7 @@ class Provisioner(LocalProvisioner):
         arguments = cmd[cmd.index("-f") :]
         self.process = Kernel(target=run_kernel, args=(arguments, dict(settings["env"]), settings.get("cwd")))
         self.process.start()
+        atexit.register(self.process.kill)  # or a run that ends while its kernel starts would wait for it
         self.pid, self.cwd = self.process.pid, settings.get("cwd")
         return self.connection_info
 
@@ -63,4 +67,7 @@ def run_kernel(arguments: list[str], environment: dict[str, str], folder: str | 
     os.environ.clear()
     os.environ.update(environment)
     end_with_parent()
+    tqdm.set_lock(threading.RLock())  # not one that processes share, which a kill would leave behind
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what reached the run, not this kernel; cells have a handler
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     launch_new_instance(argv=arguments)

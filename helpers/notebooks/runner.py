@@ -18,14 +18,15 @@ from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import kernels
 from helpers.notebooks.session import (
     ParameterError,
+    check,
     notebook_names,
     parameters_of,
-    place_of,
-    preset_for,
+    settle,
     unknown_parameter,
 )
+from helpers.papers.kept import is_kept
 from helpers.presets.schema import Preset
-from helpers.results import report
+from helpers.results import figures, records, report
 
 REPORT = "99_report"
 UNCHANGED = "done before"
@@ -62,40 +63,56 @@ class Job(NamedTuple):
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""
-        return (yield dict(enumerate(plan(self.preset) for plan in self.card.plans)))
+        return (yield self.card.make_plans(self.preset, self.parameters))
 
     def is_done(self) -> bool:
-        """Return whether the notebook was executed here from the same code, settings and data."""
-        mark = self.running / self.notebook
+        """Return whether the notebook was executed here from the same code, settings and data, and what it kept is
+        there."""
+        mark, folder = self.running / self.notebook, self.parameters.get("keep")
+        if folder and not is_kept(folder, self.card.keeps(self.preset)):
+            return False
         return self.output.is_file() and mark.is_file() and mark.read_text() == fingerprint_of(self)
 
 
 def make_job(notebook: str, parameters: dict[str, object]) -> Job:
-    """Make the job of a notebook, with those of the parameters that it declares. Raises ParameterError."""
+    """Make the job of a notebook, with those of the parameters that it declares. Raises UserError."""
     declared = parameters_of(notebook)
     values = {"preset": declared["preset"].default}
     values |= {name: value for name, value in parameters.items() if name in declared}
-    place = place_of(notebook, values)
-    return Job(notebook, values, preset_for(notebook, values), place)
+    values = check(values, notebook)
+    return Job(notebook, values, *settle(notebook, values))
 
 
 def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     """Make a job of each notebook (all, if none is named), and one of the report for each folder of results.
 
-    Raises ParameterError for an unknown notebook, and for a parameter that none of them has or of the wrong type.
+    Raises UserError, as for an unknown notebook, and for a parameter that none of them has or of the wrong type.
     """
     chosen = [match_notebook(Path(name).stem) for name in names] or notebook_names()
     chosen = [name for name in chosen if name != REPORT]
-    declared = dict.fromkeys(parameter for name in [*chosen, REPORT] for parameter in parameters_of(name))
+    declaring = chosen or [REPORT]  # which is told its folder by the others' places, unless it runs alone
+    declared = dict.fromkeys(parameter for name in declaring for parameter in parameters_of(name))
     if unknown := [name for name in parameters if name not in declared]:
-        raise unknown_parameter(chosen[0] if len(chosen) == 1 else "the notebooks", unknown[0], declared)
-    jobs, of_report = [make_job(name, parameters) for name in chosen], make_job(REPORT, parameters)
-    places = {job.place: job for job in jobs} or {of_report.parameters.get("results") or of_report.place: of_report}
+        raise unknown_parameter(declaring[0] if len(declaring) == 1 else "the notebooks", unknown[0], declared)
+    jobs = [make_job(name, parameters) for name in chosen]
+    check_kept_names(jobs)
+    places = {job.place: job for job in jobs or [make_job(REPORT, parameters)]}
     for place, job in places.items():
-        values = {**of_report.parameters, "preset": job.parameters["preset"]}
+        values = {"preset": job.parameters["preset"]}
         values |= {} if place == job.preset.name else {"results": place}
         jobs.append(Job(REPORT, values, job.preset, place))
     return jobs
+
+
+def check_kept_names(jobs: list[Job]) -> None:
+    """Raise ParameterError where two notebooks would keep a model of one name in the same folder."""
+    keepers: dict[str, str] = {}
+    for job in [job for job in jobs if job.parameters.get("keep") and not job.card.left_out(job.preset)]:
+        for name in job.card.keeps(job.preset):
+            if name in keepers:
+                both = f"{keepers[name]} and {job.notebook} would both keep {name!r}"
+                raise ParameterError(f"keep: {both}; run them one by one, with a folder each")
+            keepers[name] = job.notebook
 
 
 def match_notebook(name: str) -> str:
@@ -171,7 +188,10 @@ def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
 
 
 def execute(job: Job, force: bool) -> str:
-    """Execute one notebook unless it is done, export it if it is the report, and return what came of it."""
+    """Execute one notebook unless it is done and return what came of it.
+
+    The report is exported, and all figures drawn before it: a verdict depends on all records of its paper.
+    """
     if not force and job.is_done():
         return UNCHANGED
     print(f"{job} ...", flush=True)
@@ -180,6 +200,8 @@ def execute(job: Job, force: bool) -> str:
     try:
         for folder in (job.running, job.output.parent):
             folder.mkdir(parents=True, exist_ok=True)
+        if job.notebook == REPORT and records.read_all(job.place):
+            figures.redraw(job.place)
         execute_notebook(job.notebook, job.parameters, unfinished)
         os.replace(unfinished, job.output)
         if job.notebook == REPORT:

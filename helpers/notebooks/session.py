@@ -10,7 +10,10 @@ from ast import AnnAssign, Assign, Name, literal_eval, parse, unparse
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
+from glob import escape
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -18,15 +21,19 @@ import torch
 from helpers import engine, papers, paths
 from helpers.data.load import draws, with_every_domain
 from helpers.errors import UserError
-from helpers.files import fingerprint
+from helpers.files import file_fingerprint, fingerprint
+from helpers.models.encoders import encoder_fingerprint
+from helpers.papers.kept import check_keep
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset
 from helpers.reading import label_notes
 from helpers.results import figures, records
 
-MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # of this machine alone
+MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # no record says them
 SECTIONS = ("mnli", "reviews", "tasks")  # whose keys have the section's name in parameters
-LONGEST = 60  # characters of a folder's name that say what differs
+WITHOUT_EFFECT = ("preset", "results", "keep")  # parameters that change no number
+LONGEST = 66  # characters of a folder's name that say what differs
+DIGITS = 6  # of a fingerprint, in such a name
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
 
@@ -109,42 +116,139 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
     """Load the preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone.
 
     A parameter that is None leaves the preset's value. In a folder that lacks its domains, every entry is one.
-    Raises PresetError.
+    Raises PresetError, and ParameterError for a folder where the preset's texts are not from files.
     """
     paper, _ = papers.card_of(notebook)
     topics = [paper.key, notebook.partition("_")[2]] if paper else []
     named = {key_of(name, paper): value for name, value in parameters.items() if name != "preset" and value is not None}
     preset = load(str(parameters["preset"]), *topics, **{key: value for key, value in named.items() if key})
-    sections = [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]
-    changes: dict[str, object] = {section: with_every_domain(getattr(preset, section)) for section in sections}
+    changes: dict[str, object] = {}
+    for section in [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]:
+        settings = getattr(preset, section)
+        if settings.source != "files":
+            raise ParameterError(
+                f"{notebook}: {section}_dir: preset {preset.name} reads no folder (its {section}.source is "
+                f'{settings.source!r}); give preset lab, or a file of your own with source = "files" below [{section}]'
+            )
+        changes[section] = with_every_domain(settings)
     if "general" not in named and changes.get("data", preset.data).domains != preset.data.domains:
         changes["general"] = ""  # a file of the preset's own corpora
     return preset.model_copy(update=changes)
 
 
+def settle(notebook: str, parameters: dict[str, object]) -> tuple[Preset, str]:
+    """Return the preset in force and the name of the folder of results, before anything is trained.
+
+    Raises UserError, also for a name that no record could hold and for a place where no model can be kept.
+    """
+    preset, (paper, card) = preset_for(notebook, parameters), papers.card_of(notebook)
+    text = json.dumps([parameters, preset.model_dump()], ensure_ascii=False)
+    if match := re.search('[^"]*[\ud800-\udfff][^"]*', text):  # a byte that Python could not decode
+        problem = "is not UTF-8 here; rename it, or set PYTHONUTF8=1 if the locale has ASCII alone"
+        raise ParameterError(f"{notebook}: {match[0]!a} {problem}")
+    if folder := parameters.get("keep"):
+        names = [*card.keeps(preset)]
+        if not names:
+            raise ParameterError(f"{notebook}: keep: there is no model to keep without texts; give their folder too")
+        check_keep(folder, names, [getattr(preset, section).folder for section in paper.examples])
+    return preset, place_of(notebook, parameters)
+
+
 def place_of(notebook: str, parameters: dict[str, object]) -> str:
     """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
 
-    So "mini+seeds=1" is not taken for the preset's own results. A folder with the preset's own domains does not count
-    as a change, nor then does the encoder: a run needs both. Raises ParameterError and PresetError.
+    So "mini+seeds=1" is not taken for the preset's own results. What counts is content: a copy of the preset's own
+    encoder or files changes nothing, and two encoders, files or folders of one name have two places. Raises
+    ParameterError and PresetError.
     """
-    shipped, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
     values, changes = check(parameters, notebook), []
-    actual = preset_for(notebook, parameters)
-    replaced = [name for name in ("data", *SECTIONS) if getattr(actual, name).named != getattr(shipped, name).named]
+    if values.get("results"):  # of the report alone
+        return find_results(notebook, values["results"])
+    preset, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
     for name, value in values.items():
         key = key_of(name, paper)
-        if key.endswith(".folder"):
-            is_ignored = key.partition(".")[0] not in replaced
-        else:
-            is_ignored = name in MACHINE and (not key or (shipped.data.source != "mini" and not replaced))
-        default = attrgetter(key)(shipped) if key else parameters_of(notebook)[name].default
-        if name not in ("preset", "results") and not is_ignored and value not in (None, default):
-            changes.append(re.sub(r"[^\w.=-]+", "-", f"{name}={paths.public_name(str(value))}").strip("-"))
+        default = attrgetter(key)(preset) if key else parameters_of(notebook)[name].default
+        is_same = value in (None, default) or (key and is_copy(preset, key, value))
+        if name not in WITHOUT_EFFECT and not is_same:
+            changes.append(f"{name}={name_value(key, value)}")
     text = ",".join(changes)
     if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}-{fingerprint(text)[:6]}"
-    return f"{shipped.name}+{text}" if text else shipped.name
+        text = f"{text[:LONGEST]}-{fingerprint(text)[:DIGITS]}"
+    return f"{preset.name}+{text}" if text else preset.name
+
+
+def find_results(notebook: str, name: str) -> str:
+    """Return the name of a folder of results. Raises ParameterError where there is none."""
+    names = sorted(folder.name for folder in paths.results("").glob("*") if folder.is_dir())
+    if name not in names:
+        choice = f"give {' or '.join(names)}" if names else "run notebooks first"
+        place = os.path.relpath(paths.results(""))
+        raise ParameterError(f"{notebook}: results: expected a folder in {place}, found no {name!r}; {choice}")
+    return name
+
+
+def name_value(key: str, value: object) -> str:
+    """Name the value of a parameter in a folder's name, without any folder of this machine.
+
+    Digits follow where the name does not say all, as those of a file's content.
+    """
+    text, content = str(value), identify(key, value)
+    name = re.sub(r"[^\w.=-]+", "-", paths.public_name(text)).strip("-")
+    return name if name == text == content else f"{name}-{fingerprint(content)[:DIGITS]}"
+
+
+def is_copy(preset: Preset, key: str, value: object) -> bool:
+    """Return whether the value of a key has the content of what the preset names, or that its ``copies`` state."""
+    default = attrgetter(key)(preset)
+    if identify(key, value) == preset.copies.get(default, identify(key, default)):
+        return True
+    section, _, last = key.rpartition(".")
+    folder = paths.find_folder(str(value)) if last == "folder" else None
+    sources = sources_of(preset, section) if folder else []
+    return bool(sources) and all(content_of(find_source(folder, name)) == preset.copies.get(name) for name in sources)
+
+
+def sources_of(preset: Preset, section: str) -> list[str]:
+    """List what a preset reads below the folder of a section."""
+    settings = getattr(preset, section)
+    sources = [*settings.named.values()]
+    if section == "data":
+        sources += [preset.general, settings.narrative]
+        sources += [settings.adversarial.AddSent, settings.adversarial.AddOneSent] if settings.adversarial else []
+    return [source for source in sources if source]
+
+
+def find_source(folder: Path, source: str) -> Path:
+    """Return the place of a source such as ``file:genre`` or ``FORMAT:place`` in a folder."""
+    places = [folder / word for word in (source, *source.split(":"))]
+    return next((place for place in places if place.exists()), places[0])
+
+
+def identify(key: str, value: object) -> str:
+    """Fingerprint the encoder, file or folder of this machine that a key's value names; else return it as text."""
+    name = str(value)
+    if not name or keys().get(key) is not str:
+        return name
+    if not key.endswith(".folder") and (content := encoder_fingerprint(name)) != name:
+        return content
+    return content_of(place) if (place := paths.find(name)).exists() else name
+
+
+@cache
+def content_of(place: Path) -> str:
+    """Fingerprint a file, the files in a folder, or those whose names begin like a place that is neither.
+
+    The names of files count, unless one stands alone; hidden files do not.
+    """
+    if place.is_file():
+        return file_fingerprint(place)
+    if place.is_dir():
+        root, patterns = place, ("*", "*/*", "*/*/*")  # ** would not follow links to folders
+    else:
+        root, patterns = place.parent, (f"{escape(place.name)}*",)
+    files = {file.relative_to(root).as_posix(): file for pattern in patterns for file in root.glob(pattern)}
+    visible = [name for name in sorted(files) if files[name].is_file() and "/." not in f"/{name}"]
+    return fingerprint(*(f"{name!a} {file_fingerprint(files[name])}" for name in visible))
 
 
 @dataclass
@@ -188,7 +292,7 @@ class Session:
 def _public(value: Any) -> Any:
     """Return settings without what only this machine has."""
     if isinstance(value, dict):
-        return {key: _public(inner) for key, inner in value.items() if key != "downloads"}
+        return {key: _public(inner) for key, inner in value.items() if key not in ("downloads", "copies")}
     return paths.public_name(value) if isinstance(value, str) else value
 
 
@@ -222,14 +326,15 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
         kind, default = declared[missing[0]]
         line = f"{missing[0]}: {kind} = {default!r}"
         raise ParameterError(f"{notebook}: the parameters cell has no {missing[0]!r}; write there the line {line}")
-    preset, place = preset_for(notebook, values), place_of(notebook, values)
+    preset, place = settle(notebook, values)
     namespace.update(values)
     torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f", {preset.seeds} seed{'s' if preset.seeds > 1 else ''}" * ("seeds" in declared)
-    print("; ".join([f"preset {preset.name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
-    if place != preset.name:
+    name, _, changes = place.partition("+")
+    print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
+    if changes:
         print(f"results: {os.path.relpath(paths.results(place))}, as these are not the preset's own settings")
     return Session(preset, values, place)

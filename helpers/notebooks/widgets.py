@@ -31,7 +31,7 @@ def trained_readers(parameters: dict[str, object], names: str = "") -> Readers:
     patterns, readers = [rf"\b{re.escape(name.strip())}\b" for name in names.split(",") if name.strip()], {}
     for card in (card for paper in papers.ALL if "data" in paper.examples for card in paper.notebooks if card.plans):
         preset = preset_for(card.name, parameters)
-        schedule = engine.Schedule({} if card.left_out(preset) else {plan: plan(preset) for plan in card.plans})
+        schedule = engine.Schedule({} if card.left_out(preset) else card.make_plans(preset, parameters))
         trainings = trainings_of(*schedule.tasks.values())
         done = [training for training in trainings if training.is_done()]
         errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, UserError)]

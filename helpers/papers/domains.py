@@ -8,6 +8,7 @@ from helpers.data.load import load_domains
 from helpers.engine import Plan
 from helpers.errors import UserError
 from helpers.papers import a2d, imm, shared
+from helpers.papers.card import Notebook
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.reading import Reader
@@ -78,6 +79,19 @@ def list_settings(models: Models) -> dict:
     return {"imm": models.preset.imm, "a2d": models.preset.a2d}
 
 
+def side_by_side(preset: Preset, methods: str = "") -> Plan:
+    """Train readers by the methods that a text names, and make the parts of their `table`."""
+    models = yield from train_readers(preset, select_methods(methods))
+    return (yield from table(models))
+
+
+def side_by_side_equal(preset: Preset, methods: str = "") -> Plan:
+    """Do the same with as many steps for every method, a control; nothing where ``other_seeds`` is 0."""
+    if not preset.other_seeds:
+        return {}
+    return (yield from side_by_side(imm.with_equal_steps(preset), methods))
+
+
 STEPS = "optimiser steps of all trainings of a method"
 
 
@@ -128,3 +142,15 @@ def keep(models: Models, record: Record, folder: str) -> None:
     best = record.payload["best"]
     readers = {name: (best[name], reader) for name, reader in choose_readers(models, best).items()}
     shared.keep_models(readers, folder, record, shared.USES["spans"])
+
+
+NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
+
+NOTEBOOK = Notebook(
+    "19_your_domains",
+    (side_by_side, side_by_side_equal),
+    left_out=lambda preset: NO_FILES if preset.data.source == "mini" and not preset.other_seeds else "",
+    takes=("methods",),
+    keeps=lambda preset: preset.data.domains,
+)
+CARD = replace(imm.CARD, notebooks=(*imm.CARD.notebooks, NOTEBOOK))

@@ -437,7 +437,12 @@ CARD = Paper(
         Artefact("ratios", "HRKD: how far the ratios move", "curve", SHARE, False),
     ),
     notebooks=(
-        Notebook("10_hrkd_main", (table2, table3), lambda p: "" if list_corpora(p) else ABSENT),
+        Notebook(
+            "10_hrkd_main",
+            (table2, table3),
+            left_out=lambda p: "" if list_corpora(p) else ABSENT,
+            keeps=lambda p: p.reviews.domains if "reviews" in list_corpora(p) else (),
+        ),
         Notebook("11_hrkd_fewshot", (figure2,), lambda p: "" if p.hrkd.few_shot in list_corpora(p) else ABSENT),
         Notebook("12_hrkd_ablation", (table4,), lambda p: "" if "reviews" in list_corpora(p) else ABSENT),
     ),

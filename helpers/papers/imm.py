@@ -425,7 +425,6 @@ def count_accepted(histories: Histories) -> dict:
 
 
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"
-NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
 
 CARD = Paper(
     key="imm",
@@ -451,9 +450,6 @@ CARD = Paper(
         Notebook("02_imm_main", (table1, table1_equal)),
         Notebook("03_imm_iterations", (figure3,)),
         Notebook("04_imm_ablations", (table3,)),
-        Notebook(
-            "19_your_domains", left_out=lambda p: NO_FILES if p.data.source == "mini" and not p.other_seeds else ""
-        ),
         Notebook("05_imm_adversarial", (table2,), lambda p: "" if p.data.adversarial else ABSENT),
     ),
     settings=("imm",),

@@ -266,7 +266,7 @@ def make_notes(preset: Preset) -> list[str]:
 def keep(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the reader with all tasks that is best on validation, task by task, with a README.md of Table 2's record."""
     models, tested = yield from test_readers(preset)
-    _, model = shared.choose_best(models, BOTH)[find_question_task(preset)]
+    model = max((models.first(BOTH, seed) for seed in models.by_row[BOTH]), key=lambda model: model.best)
     save = partial(Reader.save_task, null_threshold=tested[BOTH, model.seed].limit)
     for task, head in model.heads().items():
         shared.keep_models({task: (BOTH, model)}, folder, table, shared.USES[head.kind], save)
@@ -288,7 +288,12 @@ CARD = Paper(
         Artefact("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
     ),
     notebooks=(
-        Notebook("15_mtdnn_main", (table1, table2, table3), lambda p: "" if p.tasks.tasks else ABSENT),
+        Notebook(
+            "15_mtdnn_main",
+            (table1, table2, table3),
+            left_out=lambda p: "" if p.tasks.tasks else ABSENT,
+            keeps=lambda p: [find_question_task(p), *p.tasks.tasks],
+        ),
         Notebook("16_mtdnn_answers", (answers, thresholds), lambda p: "" if p.tasks.tasks else ABSENT),
     ),
     settings=("mtdnn", "tasks"),

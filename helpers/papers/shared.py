@@ -1,6 +1,5 @@
 """What the papers' tables share: rows of trained models, the answers of readers, scores, costs, notes."""
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from helpers.data.sets import load_adversarial, question_set
 from helpers.engine import Plan
 from helpers.files import write_whole
 from helpers.multitask import Predictions
+from helpers.papers.kept import check_keep, copy_files, replaced
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
 from helpers.reading import Answers, GoldProbability, Reader
@@ -303,9 +303,15 @@ def score_by_type(preset: Preset, answers: AnswersByCell) -> dict:
 
 
 def choose_best(models: Models, row: str) -> dict[str, tuple[str, Training]]:
-    """Choose for each domain the seed of a row whose model has the best validation score. Return row and model."""
-    seeds = list(models.by_row[row].values())
-    return {name: (row, max((of[name][0] for of in seeds), key=lambda model: model.best)) for name in seeds[0]}
+    """Choose for each domain the seed of a row whose model has the best validation score on it. Return row and model.
+
+    A model of several domains is chosen by its score on each, not by their mean.
+    """
+    chosen = {}
+    for name in next(iter(models.by_row[row].values())):
+        candidates = [of_seed[name][0] for of_seed in models.by_row[row].values()]
+        chosen[name] = row, max(candidates, key=lambda model: model.best_scores().get(name, model.best))
+    return chosen
 
 
 USES = {  # code that loads a kept model, by kind of head
@@ -334,22 +340,28 @@ def keep_models(
 
     ``models`` has by name a row of ``record`` and the training. The README says what the model was trained on, has its
     row of the table and ``usage``, code that loads it from FOLDER. ``save`` (of training, name and folder) writes one
-    that is more than a copy.
+    that is more than a copy. What an earlier call wrote is replaced. Raises UserError as `check_keep`.
     """
+    check_keep(folder, models)
     for name, (row, training) in models.items():
         target = Path(folder).expanduser() / name
-        if save:
-            save(training, name, target)
-        else:
-            shutil.copytree(training.saved(), target, dirs_exist_ok=True)
-        scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
-        scores = [score for score in scores if score.column == name] or scores  # the others are of other models
-        means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
-        cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
-        table = [f"| {' | '.join(line)} |" for line in cells]
-        facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
-        intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
-        code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
-        lines = [f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code]
-        write_whole(target / "README.md", "\n".join(lines))
+        with replaced(target) as written:
+            if save:
+                save(training, name, written)
+            else:
+                copy_files(training.saved(), written)
+            write_whole(written / "README.md", describe_kept(name, row, training, record, usage, target))
         print(f"{target}: {row}")
+
+
+def describe_kept(name: str, row: str, training: Training, record: Record, usage: str, target: Path) -> str:
+    """Return the README of a kept model."""
+    scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
+    scores = [score for score in scores if score.column == name] or scores  # the others are of other models
+    means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
+    cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
+    table = [f"| {' | '.join(line)} |" for line in cells]
+    facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
+    intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
+    code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
+    return "\n".join([f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code])

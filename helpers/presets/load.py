@@ -2,6 +2,7 @@
 
 import tomllib
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 import pydantic
@@ -12,6 +13,7 @@ from helpers.presets.schema import Preset
 
 NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
 
+parse_toml = cache(tomllib.loads)  # which takes longer than all else here
 Values = dict[tuple[str, ...], object]  # by section and key, such as ("training", "epochs")
 
 
@@ -55,7 +57,7 @@ def read(path: Path) -> tuple[Values, dict[str, Values]]:
 
     What a file sets for all papers wins over what the preset that it ``extends`` sets for single ones."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = dict(parse_toml(path.read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PresetError(f"{path.name}: not valid TOML: {error}; correct the file") from None
     base, papers = table.pop("extends", None), table.pop("papers", {})

@@ -202,6 +202,8 @@ class Preset(Settings):
     general: str = ""
     general_size: NonNegativeInt = 0  # of its training questions; 0: all
     general_epochs: NonNegativeFloat = 0.0  # 0: as in [training]
+    # Content of local copies that count as the preset's own, by its name for an encoder, file or folder.
+    copies: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field({})
     data: DataSettings
     windows: WindowSettings
     training: TrainingSettings
