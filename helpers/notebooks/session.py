@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 
 from helpers import engine, papers, paths
@@ -224,6 +225,7 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     namespace.update(values)
     torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
+    pd.set_option("display.html.use_mathjax", False)  # "$5 or $10" in a table of texts is no formula
     changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f", {preset.seeds} seed{'s' if preset.seeds > 1 else ''}" * ("seeds" in declared)
