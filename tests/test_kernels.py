@@ -100,7 +100,7 @@ def test_a_killed_run_takes_its_kernel_along(sleeping):
 def test_an_interrupted_run_takes_its_kernel_along_and_shows_no_traceback(sleeping):
     program, kernel = sleeping
     os.killpg(program.pid, signal.SIGINT)
-    _, errors = program.communicate(timeout=30)
+    _, errors = program.communicate(timeout=60)
     assert has_ended(kernel) and program.returncode == 1
     assert "Traceback" not in errors and errors.endswith("stopped\n")
 
@@ -121,7 +121,7 @@ def test_a_run_that_ends_while_its_kernel_starts_takes_it_along(tmp_path):
     (tmp_path / "program.py").write_text(ENDS)
     command = [sys.executable, tmp_path / "program.py"]
     environment = os.environ | {"PYTHONPATH": str(paths.ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert not psutil.pid_exists(int(done.stdout)) and "Traceback" not in done.stderr
 
 
