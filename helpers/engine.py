@@ -158,10 +158,10 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
                     failed[task.key] = error
                 else:
                     schedule.mark_done(task.key)
+                    set_total(bar, bar.n + 1 + len(schedule.pending))
                     bar.update()
                     for note in task.result().get("notes", []):
                         tqdm.write(note)
-            set_total(bar, bar.n + len(schedule.pending))
             if hidden and time.monotonic() - reported > REPORTED:
                 reported, number = time.monotonic(), len(schedule.tasks)
                 print(f"{number - len(schedule.pending)} of {number} tasks done", file=sys.stderr, flush=True)

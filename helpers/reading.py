@@ -138,16 +138,17 @@ def answer(
     no_answer: bool | np.ndarray = False,
     *,
     together: bool = False,
+    null_threshold: float = 0.0,
 ) -> list[Prediction]:
-    """Answer every example of ``windows``; ``no_answer`` as in `decoding.decode`.
+    """Answer every example of ``windows``; ``no_answer`` and ``null_threshold`` as in `decoding.decode`.
 
     A reader's answers are decoded from its logits. With ``together`` they come from the mean of readers' distributions
     over each window, which makes the windows of a passage comparable (Hu et al. 2018, section 3.4).
     """
     members = [predict(model, windows, precision=preset.training.precision) for model in models]
     (logits,) = [joint_logits(windows, members)] if together else members
-    n_best, longest = preset.answers.n_best, preset.answers.max_tokens
-    return decoding.decode(windows, logits, n_best=n_best, max_answer_tokens=longest, no_answer=no_answer)
+    limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens}
+    return decoding.decode(windows, logits, no_answer=no_answer, null_threshold=null_threshold, **limits)
 
 
 # --- labels ---------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def readers():
 
 def answering(monkeypatch, text):
     prediction = SimpleNamespace(text=text, span=span_of(text, WORDS))
-    monkeypatch.setattr(case, "answer", lambda preset, models, windows, together: [prediction])
+    monkeypatch.setattr(case, "answer", lambda *_, **__: [prediction])
 
 
 def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(readers, monkeypatch):
@@ -66,6 +66,14 @@ def test_words_outside_the_window_of_an_answer_have_no_share(readers, monkeypatc
     _, words = case.answer_with_words(preset, pair["before"], example("1", "Who leads Omega ?", "Cora"), no_answer=True)
     assert [word for word, _ in words] == WORDS.split()
     assert [share for _, share in words] == [1.0] + [0.0] * (len(words) - 1)
+
+
+@pytest.mark.parametrize(("threshold", "answers"), [(1e9, True), (-3e38, False)])
+def test_a_reader_s_own_threshold_decides_whether_it_answers(readers, threshold, answers):
+    preset, pair = readers
+    pair["before"].config.null_threshold = threshold
+    prediction, words = case.answer_with_words(preset, pair["before"], example("1", "Who ?", "Cora"), no_answer=True)
+    assert bool(prediction.text) == answers and len(words) == len(WORDS.split())
 
 
 def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(readers, monkeypatch):

@@ -213,7 +213,7 @@ def test_an_interrupt_is_one_sentence_ends_the_workers_and_the_same_plan_goes_on
     try:
         wait_until(lambda: len(done_steps(step)) == 2)
         reaches(program.pid, signal.SIGINT)
-        printed, errors = program.communicate(timeout=60)
+        printed, errors = program.communicate(timeout=180)
     finally:
         program.kill()
     assert printed == "Stopped: what is finished is kept; run this cell again to go on from there\nNone\n"
@@ -234,7 +234,7 @@ preset = load("smoke")
 run(plan_of(*(Step(preset=preset, label=n, name=n) for n in "ab")), TWO)
 """
     program = start_run(results, program, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    _, errors = program.communicate(timeout=120)
+    _, errors = program.communicate(timeout=240)
     assert "Traceback" not in errors and program.returncode == 0 and sorted(done_steps(step)) == ["a", "b"]
 
 

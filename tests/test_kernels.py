@@ -1,6 +1,7 @@
 """Kernels that are forked: they run notebooks, share nothing, and end with whoever started them."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,12 +15,28 @@ from helpers import paths
 from helpers.notebooks import kernels
 
 PROGRAM = """
+import signal
 import sys
 from helpers.notebooks import kernels
 import papermill
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kernels.prepare()
-    papermill.execute_notebook(*sys.argv[1:], kernel_manager_class=kernels.KernelManager, progress_bar=False)
+    settings = {"kernel_manager_class": kernels.KernelManager, "extra_arguments": ["--IPKernelApp.log_level=CRITICAL"]}
+    try:
+        papermill.execute_notebook(*sys.argv[1:], progress_bar=False, **settings)
+    except KeyboardInterrupt:
+        sys.exit("stopped")
+"""
+SLEEP = """
+import os, time
+from pathlib import Path
+from helpers.engine import Stopped
+try:
+    Path({!r}).write_text(str(os.getpid()))
+    time.sleep(60)
+except KeyboardInterrupt:
+    raise Stopped from None
 """
 
 
@@ -48,24 +65,44 @@ def test_a_kernel_that_dies_fails_its_notebook_alone(tmp_path):
     assert execute(write_notebook(tmp_path / "runs.ipynb", "print(1)")) == "1\n"
 
 
-def test_a_killed_run_takes_its_kernel_along(tmp_path):
+@pytest.fixture
+def sleeping(tmp_path):
+    """A run whose notebook sleeps, and the process of its kernel."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    says = tmp_path / "process"
-    cell = (
-        f"import os, time\nfrom pathlib import Path\nPath({str(says)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
-    )
-    place = write_notebook(tmp_path / "sleeps.ipynb", cell)
+    file = tmp_path / "process"
+    place = write_notebook(tmp_path / "sleeps.ipynb", SLEEP.format(str(file)))
     command = [sys.executable, tmp_path / "program.py", place, place]
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(paths.ROOT)}) as program:
-        while not says.exists() or not says.read_text():
-            assert program.poll() is None
-            time.sleep(0.1)
-        program.kill()
+    settings = {"env": os.environ | {"PYTHONPATH": str(paths.ROOT)}, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **settings) as program:
+        try:
+            while not file.exists() or not file.read_text():
+                assert program.poll() is None
+                time.sleep(0.1)
+            yield program, int(file.read_text())
+        finally:
+            program.kill()
+
+
+def has_ended(process):
     for _ in range(100):
-        if not psutil.pid_exists(int(says.read_text())):
-            break
+        if not psutil.pid_exists(process):
+            return True
         time.sleep(0.1)
-    assert not psutil.pid_exists(int(says.read_text()))
+    return False
+
+
+def test_a_killed_run_takes_its_kernel_along(sleeping):
+    program, kernel = sleeping
+    program.kill()
+    assert has_ended(kernel)
+
+
+def test_an_interrupted_run_takes_its_kernel_along_and_shows_no_traceback(sleeping):
+    program, kernel = sleeping
+    os.killpg(program.pid, signal.SIGINT)
+    _, errors = program.communicate(timeout=60)
+    assert has_ended(kernel) and program.returncode == 1
+    assert "Traceback" not in errors and errors.endswith("stopped\n")
 
 
 ENDS = """
@@ -84,7 +121,7 @@ def test_a_run_that_ends_while_its_kernel_starts_takes_it_along(tmp_path):
     (tmp_path / "program.py").write_text(ENDS)
     command = [sys.executable, tmp_path / "program.py"]
     environment = os.environ | {"PYTHONPATH": str(paths.ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert not psutil.pid_exists(int(done.stdout)) and "Traceback" not in done.stderr
 
 

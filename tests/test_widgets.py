@@ -1,12 +1,16 @@
 """Ask trained readers about passages."""
 
+import pandas as pd
 import pytest
+from record_files import claimed
 
-from helpers.data.examples import Example
+from helpers.data.examples import Domain, Example
 from helpers.errors import EncoderError
 from helpers.notebooks import widgets
-from helpers.papers import hrkd, imm, mtdnn
+from helpers.notebooks.session import parameters_of, start
+from helpers.papers import corpora, hrkd, imm, mtdnn
 from helpers.presets.load import load
+from helpers.results import report
 
 PASSAGE = "Ann Lee leads <Gamma>. Bob leads Delta, and Cora leads Omega. " * 6  # several windows
 
@@ -49,6 +53,7 @@ def test_readers_show_answers_and_where_they_see_them(models, shown):
     assert "Who leads &lt;Gamma&gt;?" in page.data and "<b>expected:</b> Ann Lee" in page.data
     assert page.data.count("<details>") == len(models) == 2 and all(name in page.data for name in models)
     assert page.data.count(">&lt;Gamma&gt;.</span>") == 2 * 6
+    assert page.data.startswith('<div class="tex2jax_ignore mathjax_ignore">') and page.data.endswith("</div>")
     assert len(figure.axes) == 3  # the surest reader's attention with its scale, and probabilities
 
 
@@ -81,3 +86,17 @@ def test_a_form_asks_about_texts_of_ones_own(models, shown, monkeypatch, capsys)
     assert capsys.readouterr().out == "no reader is trained yet\n"
     widgets.question_box({"mine": reader, "other": reader}, reader.preset)
     assert shown[-1][1]["about"] == ["mine", "other"] and shown[-2].data.count("<details>") == 1
+
+
+def test_dollar_signs_of_texts_are_no_formulas(monkeypatch, capsys, results):
+    """What JupyterLab would typeset stands in an element of a class that it leaves alone."""
+    text = "It costs $5 or $10."
+    domain = Domain("shop", [Example("1", text, text, ("$5",), (9, 11), "1")], [], [])
+    assert corpora.show_example(domain).startswith('<p class="tex2jax_ignore mathjax_ignore">')
+    with pd.option_context("display.html.use_mathjax", True):
+        start("17_playground", {name: value.default for name, value in parameters_of("17_playground").items()})
+        assert "mathjax_ignore" in pd.DataFrame({"question": [text]})._repr_html_()
+    pages = []
+    monkeypatch.setattr(report, "display", lambda *parts: pages.extend(parts))
+    report.show(claimed())
+    assert pages[-1].data.startswith('<div class="results tex2jax_ignore mathjax_ignore">')

@@ -1,6 +1,7 @@
 """Kernels forked from a process that has imported everything: imports take longer than most notebooks."""
 
 import atexit
+import logging
 import os
 import signal
 import threading
@@ -19,6 +20,7 @@ IMPORTED = "ipykernel.kernelapp", "helpers.notebooks.session", "helpers.papers.d
 def prepare() -> None:
     """Start the process that kernels and workers are forked from."""
     start_fork_server(*IMPORTED)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it prints the traceback of a cell that Ctrl-C ended
 
 
 class Kernel(context.ForkServerProcess):

@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 
 from helpers import engine, papers, paths
@@ -330,6 +331,7 @@ def start(notebook: str, namespace: dict[str, object]) -> Session:
     namespace.update(values)
     torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
+    pd.set_option("display.html.use_mathjax", False)  # "$5 or $10" in a table of texts is no formula
     changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f", {preset.seeds} seed{'s' if preset.seeds > 1 else ''}" * ("seeds" in declared)

@@ -22,6 +22,7 @@ from helpers.results import figures
 from helpers.trainings import Training, trainings_of
 
 Readers = dict[str, tuple[Training, str]]  # by name: a training, and the one of its tasks that is asked about
+PAGE = '<div class="tex2jax_ignore mathjax_ignore">{}</div>'  # "$5 or $10" in a text is no formula
 WORD = '<span style="background: rgba(1, 115, 178, {0:.2f})" title="{0:.3f}">{1}</span>'
 ROW = "<details><summary><b>{}</b> ({:.2f}), {}</summary>{}</details>"
 
@@ -62,7 +63,7 @@ def show(readers: Readers, example: Example, attention: bool = False) -> None:
         answer, shares = answers[name]
         passage = " ".join(WORD.format(share, escape(word)) for word, share in shares)
         page += ROW.format(escape(answer.text or "no answer"), answer.probability, escape(name), passage)
-    display(HTML(page))
+    display(HTML(PAGE.format(page)))
     if attention:
         reader, task = readers[ranked[0]]
         display(figures.case(compare(reader.preset, {ranked[0]: reader.load(task)}, example)))

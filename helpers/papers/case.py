@@ -101,10 +101,12 @@ def answer_with_words(
 ) -> tuple[Prediction, list[tuple[str, float]]]:
     """Answer a question; return the words of its passage too, each with the probability that the answer holds it.
 
-    Probabilities are those of an answer in the passage, from the window that holds it; words outside it have 0.
+    Probabilities are those of an answer in the passage, from the window that holds it; words outside it have 0. No
+    answer wins above the ``null_threshold`` of the model's configuration.
     """
     windows = windows_over(preset, [example])
-    (prediction,) = answer(preset, [model], windows, no_answer)
+    threshold = float(getattr(model.config, "null_threshold", 0.0))
+    (prediction,) = answer(preset, [model], windows, no_answer, null_threshold=threshold)
     window, _ = best_window(windows, 0, {"answer": prediction.span})
     prefix, count = int(window.prefix_W[0]), int(window.count_W[0])
     logits = predict(model, window, precision=preset.training.precision)

@@ -62,7 +62,8 @@ def show_example(domain: Domain) -> str:
     before, answer, after = example.context[first:start], example.context[start:end], example.context[end:last]
     passage = f"{'…' * bool(first)}{escape(before)}<mark>{escape(answer)}</mark>{escape(after)}"
     dots = "…" * (last < len(example.context))
-    return f"<p><b>{escape(domain.name)}</b>: {escape(example.question)}<br>{passage}{dots}</p>"
+    text = f"<b>{escape(domain.name)}</b>: {escape(example.question)}<br>{passage}{dots}"
+    return f'<p class="tex2jax_ignore mathjax_ignore">{text}</p>'  # "$5 or $10" in a text is no formula
 
 
 def guess_types(data: DataSettings) -> dict[str, float]:

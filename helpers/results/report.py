@@ -157,7 +157,8 @@ def add_caption(table: str, text: str) -> str:
 def show(record: Record) -> None:
     """Display a record in a notebook: its figure, its claims, and its tables."""
     verdicts = stats.judge(record, records.read_all(record.preset, record.paper_key))
-    page = HTML(f'<div class="results">{TEMPLATE.section(record, verdicts, "")}</div>')
+    html = TEMPLATE.section(record, verdicts, "")
+    page = HTML(f'<div class="results tex2jax_ignore mathjax_ignore">{html}</div>')
     display(*(part for part in (figures.draw(record, verdicts), page) if part))
 
 
