@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import torch
 
 from helpers import engine, papers, paths
-from helpers.data.load import draws, with_every_domain
+from helpers.data.folders import with_every_domain
+from helpers.data.load import draws, state_overlaps
 from helpers.errors import UserError
 from helpers.files import fingerprint
 from helpers.presets.load import keys, load
@@ -174,8 +175,9 @@ class Session:
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(self.preset, paper.examples, seeds), "paper": papers.printed(artefact)}
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
-            labels = label_notes(self.preset.drawn(min(seeds, default=0)))
-            parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *labels]))
+            preset = self.preset.drawn(min(seeds, default=0))
+            more = [*label_notes(preset), *state_overlaps(preset.data)]
+            parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)

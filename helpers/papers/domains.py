@@ -68,8 +68,8 @@ def table(models: Models) -> Plan:
     models = replace(models, by_row=models.by_row | {BEST: chosen})
     parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
     claims = [shared.state_better(BEST, "Single", "beats", control=True)]
-    facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "notes": state_sizes(models.preset)}
-    return {**parts, **facts}
+    facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}}
+    return {**parts, **facts, "notes": [*models.notes, *state_sizes(models.preset)]}
 
 
 STEPS = "optimiser steps of all trainings of a method"
