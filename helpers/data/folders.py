@@ -92,8 +92,10 @@ def state_files(data: DataSettings) -> str:
 
     Raises DataError.
     """
-    if data.source != "files":
-        return "\n".join(f"{name}: {data.source}, {source}" for name, source in data.domains.items())
+    if data.source == "mini":
+        return f"no files: the domains {_list(data.domains)} are generated"
+    if data.source == "hub":
+        return "\n".join(f"{name}: {source}" for name, source in data.domains.items())
     folder, lines, read = paths.find_folder(data.folder), [], []
     for name, source in data.domains.items():
         files = list_files(locate(data, source))

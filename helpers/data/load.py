@@ -79,8 +79,9 @@ def _cut(examples: list, share: float) -> list:
 
 
 def _load_questions(data: DataSettings, name: str) -> Domain:
-    parts, notes = _question_parts(data, name)
-    parts, overlaps = leave_out(name, parts, _test_texts(data))
+    whole = _before_drawing(data)
+    parts, notes = _question_parts(whole, name)
+    parts, overlaps = leave_out(name, parts, _test_texts(whole))
     if data.source != "mini":
         parts, more = splits.split_off_valid_questions(name, parts, data.seed, data.drawn_by, data.valid_size)
         notes = [*notes, *more]
@@ -95,6 +96,11 @@ def _load_questions(data: DataSettings, name: str) -> Domain:
     if not train:
         raise DataError(f"{name}: no training question has an answer with a place in its passage; correct the answers")
     return Domain(name, **parts | {"train": _cut(train, data.train_share)}, notes=notes, overlaps=overlaps)
+
+
+def _before_drawing(settings: Drawn) -> Drawn:
+    # What files and the Hub have is read once for all draws; the miniature world is drawn as a whole.
+    return settings if settings.source == "mini" else settings.model_copy(update={"draw": 0})
 
 
 @cache
@@ -204,9 +210,9 @@ def narrative(data: DataSettings) -> DataSettings:
 @cache
 def load_texts(settings: TextsSettings) -> dict[str, Domain]:
     """Return all domains of labelled texts; a `Pair`'s label is its number in `label_names`. Raises DataError."""
-    labels, domains = label_names(settings), {}
-    for name, (parts, notes) in _text_parts(settings).items():
-        parts, overlaps = leave_out(name, parts, _test_texts(settings))
+    labels, domains, whole = label_names(settings), {}, _before_drawing(settings)
+    for name, (parts, notes) in _text_parts(whole).items():
+        parts, overlaps = leave_out(name, parts, _test_texts(whole))
         if settings.source == "mini":
             parts["train"] = _cut(parts["train"], settings.train_share)
             domains[name] = Domain(name, **parts, overlaps=overlaps)
@@ -238,7 +244,7 @@ def label_names(settings: TextsSettings) -> tuple[str, ...]:
     if not settings.is_given:
         raise DataError("the preset names no labelled texts; give their folder with -p mnli_dir or -p reviews_dir")
     if settings.source != "mini":
-        return tuple(settings.labels) or _trained_labels(*_read_texts(settings).values())
+        return tuple(settings.labels) or _trained_labels(*_read_texts(_before_drawing(settings)).values())
     labels, *others = {mini_texts.label_names(source) for source in settings.domains.values()}
     if others or tuple(settings.labels or labels) != labels:
         names = ", ".join(settings.domains)
@@ -274,8 +280,9 @@ def _read_text_domain(settings: TextsSettings, source: str) -> texts.Parts:
 
 
 def _load_task(tasks: TasksSettings, name: str) -> TaskData:
-    parts, notes, facts = _task_parts(tasks, name)
-    parts, overlaps = leave_out(name, parts, _test_texts(tasks))
+    whole = _before_drawing(tasks)
+    parts, notes, facts = _task_parts(whole, name)
+    parts, overlaps = leave_out(name, parts, _test_texts(whole))
     if tasks.source == "mini":
         return TaskData(name, **parts, **facts, overlaps=overlaps)
     unlabelled = splits.in_order(parts.get("unlabelled", []), tasks.seed)[: tasks.unlabelled_size or None]
