@@ -107,7 +107,11 @@ def test_test_questions_that_are_all_trained_on_leave_nothing(tmp_path):
     with pytest.raises(DataError) as error:
         load_domains(data_of(tmp_path, "a", "b.json"))
     problem = "a: 9 of 9 questions of train are test questions too (a) and are left out"
-    assert str(error.value) == f"{problem}; give others to train on, or to test on"
+    assert str(error.value) == f"{problem}; give others for train, or for test"
+    parts = {"train": range(20, 29), "valid": range(3), "test": range(9)}
+    write(tmp_path, {f"c/{part}.json": ask(*numbers) for part, numbers in parts.items()})
+    with pytest.raises(DataError, match=r"c: 3 of 3 questions of valid are .*; give others for valid, or for test"):
+        load(data_of(tmp_path, "c"), "c")
 
 
 def general_preset(folder, **more):

@@ -33,9 +33,7 @@ def with_every_domain(settings: Drawn) -> Drawn:
     for entry in sorted(folder.iterdir()):
         if _holds_data(entry):
             _check_name(entry.name, folder)
-            prefix = (
-                None if entry.is_dir() else re.fullmatch(rf"(.+?)(?:{PART})", entry.name, re.IGNORECASE | re.DOTALL)
-            )
+            prefix = None if entry.is_dir() else re.fullmatch(rf"(?is)(.+?)(?:{PART})", entry.name)
             place = prefix[1] if prefix else entry.name
             stems[place] = place if prefix or entry.is_dir() else _remove_suffix(place)
     present = {word for source in settings.named.values() for word in source.split(":") if (folder / word).exists()}

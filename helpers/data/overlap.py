@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from helpers.data.examples import Choice, DataError, Example
-from helpers.data.files import digest
+from helpers.data.files import PARTS, digest
 
 Key = tuple[str, ...]  # digests of an example's texts
 Parts = Mapping[str, Sequence]  # of a domain or task: examples, or the records of files that hold them
@@ -69,7 +69,7 @@ def leave_out(name: str, parts: Parts, tests: TestTexts) -> tuple[dict[str, list
     """Return the parts of a domain or task without what is a test example too, and notes that count it.
 
     The test part stays. Another question about the passage of a test question stays and is counted. Raises DataError
-    where nothing is left to train on.
+    where nothing is left to train or to validate on.
     """
     remaining, notes, keys = {}, [], identify(parts)
     for part, records in parts.items():
@@ -87,8 +87,8 @@ def leave_out(name: str, parts: Parts, tests: TestTexts) -> tuple[dict[str, list
         if tested:
             size = f"{len(tested):,} of {len(records):,} {noun} of {part}"
             notes.append(f"{name}: {size} are test {noun} too ({_list(tested)}) and are left out")
-        if tested and not remaining[part] and part == "train":
-            raise DataError(f"{notes[-1]}; give others to train on, or to test on")
+        if tested and not remaining[part] and part in PARTS:
+            raise DataError(f"{notes[-1]}; give others for {part}, or for test")
         if beside and is_question and part != "test":
             size = f"{len(beside):,} of {len(remaining[part]):,} {noun} of {part}"
             share = f"{len(beside) / len(remaining[part]):.0%}"
