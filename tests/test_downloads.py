@@ -271,11 +271,14 @@ def test_questions_of_the_hub_are_checked(tmp_path, cache):
 
 def test_the_hubs_own_names_of_classes_decide(monkeypatch):
     label = datasets.ClassLabel(names=["neutral", "contradiction", "entailment"])
-    texts = {name: [f"{name} {n}" for n in range(80)] for name in ("premise", "hypothesis")}
-    columns = texts | {"genre": ["x", "y"] * 40, "label": [n // 2 % 4 - 1 for n in range(80)]}
     features = dict.fromkeys(("premise", "hypothesis", "genre"), datasets.Value("string")) | {"label": label}
-    rows = datasets.Dataset.from_dict(columns, features=datasets.Features(features))
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: rows)
+
+    def load_split(*_, split, **__):
+        texts = {name: [f"{split}-{name} {n}" for n in range(80)] for name in ("premise", "hypothesis")}
+        columns = texts | {"genre": ["x", "y"] * 40, "label": [n // 2 % 4 - 1 for n in range(80)]}
+        return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+
+    monkeypatch.setattr(datasets, "load_dataset", load_split)
     for labels in (["contradiction", "entailment", "neutral"], []):
         domain = load_texts(TextsSettings(source="hub", domains={"all": "d:x"}, labels=labels))["all"]
         assert len(domain.test) == 30  # of this genre, with a label

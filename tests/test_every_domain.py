@@ -1,12 +1,19 @@
 """A folder without the preset's own domains: every file and subfolder is one, in every section."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
+from qa_files import write_many
 
-from helpers.data.load import label_names, load_domains, with_every_domain
+from helpers.data.examples import DataError
+from helpers.data.folders import state_files, with_every_domain
+from helpers.data.load import label_names, load_domains
 from helpers.notebooks.session import preset_for
 from helpers.presets.load import load
+from helpers.presets.schema import LONGEST_NAME, DataSettings
+from helpers.results.records import Score
 
 
 def write(folder, *names):
@@ -50,3 +57,87 @@ def test_a_folder_of_questions_with_one_of_the_presets_names_has_every_entry(tmp
     folder = write(tmp_path, "news/all.json", "law.json")
     domains = with_every_domain(load("lab", "imm", **{"data.folder": folder}).data).domains
     assert domains == {"law": "law.json", "news": "news"}
+
+
+MODEL = ("config.json", "tokenizer.json", "model.safetensors")
+HOSTILE = ("法|律.jsonl", "日\n本.jsonl", "<i>.json", "<i>.jsonl", "x" * 240 + ".jsonl", "🙂.csv", "é" * 120 + ".json")
+NAMED = {
+    "Ärzte.json": "Ärzte",
+    "法律.json": "法律",
+    "हिन्दी.json": "हिन्दी",
+    "a.json.gz": "a",
+    "B.json": "B",
+    "b.csv": "b-2",
+}
+
+
+def test_names_are_letters_and_digits_of_any_script(tmp_path):
+    folder = write(tmp_path, *HOSTILE, *NAMED, "e\u0301t\u00e9.json", "é" * 121 + ".json")
+    data = with_every_domain(load("lab", **{"data.folder": folder}).data)
+    names = {place: name for name, place in data.domains.items()}
+    assert {place: names[place] for place in NAMED} == NAMED
+    assert [names[place] for place in HOSTILE[:4]] == ["法-律", "日-本", "i", "i-2"]
+    assert names["🙂.csv"] == "domain" and names["e\u0301t\u00e9.json"] == "été"
+    assert all(len(name.encode()) <= LONGEST_NAME for name in data.domains)
+    assert len({name.casefold() for name in data.domains}) == len(HOSTILE) + len(NAMED) + 2
+    DataSettings(**data.model_dump())  # a preset may have these names
+    for name in data.domains:
+        Score(method=name, column=name, seed=0, value=1.0)  # and a record
+
+
+def test_a_preset_names_domains_by_the_same_rule():
+    for name in ("Ärzte", "法律", "हिन्दी", "web-v2", "a_b"):
+        assert list(DataSettings(source="files", domains={name: "x"}).domains) == [name]
+    for name, problem in (
+        ("a b", "has a space"),
+        ("a|b", "cannot be used"),
+        ("a\nb", "cannot be used"),
+        ("-a", "cannot be used"),
+        ("", "cannot be used"),
+        ("法" * 27, "is too long: give the domain a name of at most 80 bytes"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            DataSettings(source="files", domains={name: "x"})
+
+
+def test_a_name_that_is_no_utf8_is_one_sentence(tmp_path):
+    try:
+        (tmp_path / os.fsdecode(b"\xc4rzte.json")).write_text("{}")
+    except OSError:
+        pytest.skip("this file system has UTF-8 names alone")
+    with pytest.raises(DataError, match=r"the name '\\udcc4rzte.json' is not UTF-8; rename it") as error:
+        with_every_domain(load("lab", **{"data.folder": str(tmp_path)}).data)
+    assert "\n" not in str(error.value) and str(error.value).encode()
+
+
+def test_files_beside_the_data_and_saved_models_are_no_domains(tmp_path):
+    for name in ("law.json", "med/train.json", "med/test.json", "tax.train.json", "tax.dev.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write_many(tmp_path / name, 12, tag=name)
+    beside = (
+        "README.md",
+        "LICENSE",
+        "map.png",
+        ".notes.json",
+        "models/law/config.json",
+        "models/law/model.safetensors",
+    )
+    for name in (*beside, "law-reader/tokenizer.json", "law-reader/model.safetensors", "empty/notes.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    data = with_every_domain(load("lab", **{"data.folder": str(tmp_path), "data.valid_size": 2}).data)
+    assert data.domains == {"law": "law.json", "med": "med", "tax": "tax"} and len(load_domains(data)) == 3
+    assert state_files(data).splitlines() == [
+        "law: law.json",
+        f"med: {Path('med/test.json')}, {Path('med/train.json')}",
+        "tax: tax.dev.json, tax.train.json",
+        "not read as domains: .notes.json, LICENSE, README.md, empty, law-reader, map.png, models",
+    ]
+    generated = "encyclopedia, news, trivia, multihop, search"
+    assert state_files(load("mini").data) == f"no files: the domains {generated} are generated"
+
+
+def test_a_folder_without_data_is_refused(tmp_path):
+    (tmp_path / "README.md").write_text("x")
+    with pytest.raises(DataError, match=r"no data file; expected names that end in \.json, .*, found README\.md$"):
+        with_every_domain(load("lab", **{"data.folder": str(tmp_path)}).data)

@@ -129,7 +129,7 @@ def test_dev_and_test_without_train_halve_test_by_document(tmp_path):
 def test_domains_of_questions_that_are_rejected(tmp_path):
     write_many(tmp_path / "one/all.json", 1, each=9)
     write_many(tmp_path / "few/all.json", 30)
-    rows = [("d1", part, "Who slept?", "nobody", "no one") for part in ("train", "valid", "test")]
+    rows = [("d1", part, f"Who slept in {part}?", "nobody", "no one") for part in ("train", "valid", "test")]
     write_narrativeqa(tmp_path / "stories", rows)
     for name, says in (
         ("one", "d: 9 questions in 1 passages are too few to set 2 aside; give more, lower valid_size"),

@@ -49,13 +49,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain's three parts, without a context or text in common unless the files or a paper's split say so."""
+    """One domain's three parts. No example to train or validate on is a test example of its section."""
 
     name: str
     train: list[Example] | list[Pair] | list[Choice]
     valid: list[Example] | list[Pair] | list[Choice]
     test: list[Example] | list[Pair] | list[Choice]
     notes: list[str] = field(default_factory=list)  # on repairs and splits
+    overlaps: list[str] = field(default_factory=list)  # notes on what was left out as it is tested on
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,22 +1,23 @@
 """Load the examples that a preset names, once per process: from the miniature world, from files or from the Hub."""
 
 import hashlib
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from helpers import paths
 from helpers.data import downloads, splits, texts
-from helpers.data.examples import Choice, DataError, Domain, Pair, TaskData
-from helpers.data.files import PART_WORDS, PARTS, find_parts, leave_out_rejected, make_unique
+from helpers.data.examples import Choice, DataError, Domain, Example, Pair, TaskData
+from helpers.data.files import ALL_PARTS, PARTS, find_parts, leave_out_rejected, make_unique
 from helpers.data.mini import tasks as mini_texts
 from helpers.data.mini import world as mini
+from helpers.data.overlap import TestTexts, leave_out
 from helpers.data.questions import FileRecord, is_narrativeqa, parse_questions, read_questions
 from helpers.files import fingerprint as hash_texts
 from helpers.presets.schema import DataSettings, Drawn, Preset, TasksSettings, TextsSettings
 
+ADVERSARIAL = ("AddSent", "AddOneSent")  # sets of adversarial questions
 FileRecords = dict[str, list[FileRecord]]  # by part
 
 
@@ -31,6 +32,11 @@ def load(settings: Drawn, name: str) -> Domain:
 def load_domains(settings: Drawn) -> dict[str, Domain]:
     """Return all domains, or tasks, of a preset's section, in its order. Raises DataError."""
     return {name: load(settings, name) for name in settings.named}
+
+
+def state_overlaps(settings: Drawn) -> list[str]:
+    """State what was left out of training as it is tested on, and passages in common. Raises DataError."""
+    return [note for domain in load_domains(settings).values() for note in domain.overlaps]
 
 
 def training_questions(data: DataSettings) -> dict[str, list[str]]:
@@ -59,34 +65,6 @@ def locate(settings: Drawn, source: str) -> Path:
     return find_folder(settings) / source
 
 
-def with_every_domain(settings: Drawn) -> Drawn:
-    """Return a section with every file and subfolder of its folder as a domain or task, unless its own are there.
-
-    Its own count if all are there (questions: a user's folder may have a "news" too) or any (texts, tasks).
-
-    Files with one prefix before their part are one domain. Labels are then read from the texts.
-    """
-    folder = paths.find_folder(settings.folder)
-    if settings.source != "files" or not folder:
-        return settings
-    places: dict[str, str] = {}
-    parts = rf"(.+?)(?:[\W_](?:{'|'.join(PART_WORDS)})(?![^\W_]).*|\.(?:positive|negative)\.review)"
-    for entry in sorted(folder.iterdir()):
-        match = None if entry.is_dir() else re.fullmatch(parts, entry.name, re.IGNORECASE)
-        place = match[1] if match else entry.name
-        if not entry.name.startswith(".") and place not in places.values():
-            name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(place).stem).strip("-_")
-            places[name if name and name not in places else place] = place
-    present = {word for source in settings.named.values() for word in source.split(":") if (folder / word).exists()}
-    present |= set(places.values())
-    enough = all if isinstance(settings, DataSettings) else any
-    if enough(present.intersection(source.split(":")) for source in settings.named.values()):
-        return settings
-    others = {"adversarial": None, "narrative": "", "labels": [], "split": "content"}
-    others = {key: value for key, value in others.items() if key in type(settings).model_fields}
-    return settings.model_copy(update={settings.names: places, **others})
-
-
 def _sizes_of(settings: Drawn) -> dict[str, int]:
     return {f"{part}_size": size for part in PARTS if (size := getattr(settings, f"{part}_size"))}
 
@@ -101,14 +79,12 @@ def _cut(examples: list, share: float) -> list:
 
 
 def _load_questions(data: DataSettings, name: str) -> Domain:
-    source, notes = data.domains[name], []
-    if data.source == "mini":
-        domain = mini.load_domain(source, seed=data.drawn_by, conventions=data.conventions, **_sizes_of(data))
-        parts = {part: getattr(domain, part) for part in PARTS}
-    else:
-        records, notes = _read_questions(data, source, data.may_be_unanswerable(name))
-        parts, more = splits.split_questions(name, records, data.seed, data.drawn_by, data.valid_size)
-        notes += more
+    whole = _before_drawing(data)
+    parts, notes = _question_parts(whole, name)
+    parts, overlaps = leave_out(name, parts, _test_texts(whole))
+    if data.source != "mini":
+        parts, more = splits.split_off_valid_questions(name, parts, data.seed, data.drawn_by, data.valid_size)
+        notes = [*notes, *more]
         # Valid questions that the files set apart are sampled only if there are many more than needed.
         valid_size = data.valid_size * (len(parts["valid"]) > 2 * data.valid_size)
         for part, size in {"train": data.train_size, "valid": valid_size, "test": data.test_size}.items():
@@ -119,7 +95,44 @@ def _load_questions(data: DataSettings, name: str) -> Domain:
     train = [example for example in parts["train"] if example.span or not example.answers]
     if not train:
         raise DataError(f"{name}: no training question has an answer with a place in its passage; correct the answers")
-    return Domain(name, **parts | {"train": _cut(train, data.train_share)}, notes=notes)
+    return Domain(name, **parts | {"train": _cut(train, data.train_share)}, notes=notes, overlaps=overlaps)
+
+
+def _before_drawing(settings: Drawn) -> Drawn:
+    # What files and the Hub have is read once for all draws; the miniature world is drawn as a whole.
+    return settings if settings.source == "mini" else settings.model_copy(update={"draw": 0})
+
+
+@cache
+def _question_parts(data: DataSettings, name: str) -> tuple[dict[str, list], list[str]]:
+    # Reads a domain with its test part apart, and no valid part where its files name none. The miniature world has all.
+    source = data.domains[name]
+    if data.source == "mini":
+        domain = mini.load_domain(source, seed=data.drawn_by, conventions=data.conventions, **_sizes_of(data))
+        return {part: getattr(domain, part) for part in PARTS}, []
+    records, notes = _read_questions(data, source, data.may_be_unanswerable(name))
+    parts, more = splits.split_off_test_questions(name, records, data.seed)
+    return parts, [*notes, *more]
+
+
+@cache
+def _test_texts(settings: Drawn) -> TestTexts:
+    # Collects the test examples of all domains or tasks of a section, however many of them are used.
+    tests = TestTexts()
+    for name in settings.named:
+        if isinstance(settings, TextsSettings):
+            parts, _ = _text_parts(settings)[name]
+        elif isinstance(settings, TasksSettings):
+            parts, *_ = _task_parts(settings, name)
+        else:
+            parts, _ = _question_parts(settings, name)
+        tests.add(name, parts)
+    # The miniature world's adversarial questions are variants of test questions.
+    if isinstance(settings, DataSettings) and settings.adversarial and settings.source != "mini":
+        for name, path in locate_adversarial(settings).items():
+            if path.exists():  # without its adversarial files a folder of questions can still be trained on
+                tests.add(name, {"test": read_adversarial(path)})
+    return tests
 
 
 def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tuple[FileRecords, list[str]]:
@@ -140,14 +153,51 @@ def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tupl
 
 
 def _read_files(path: Path, unanswerable: bool) -> tuple[FileRecords, list[str]]:
-    records, notes = {}, []
+    records, notes, taken = {}, [], set()
     for part, files in ({"all": [path]} if is_narrativeqa(path) else find_parts(path)).items():
         for file in files:
             of_file, more = read_questions(file, unanswerable)
             notes += more
-            for record in of_file:
+            for record in _with_unique_ids(of_file, taken):
                 records.setdefault(record.part or part, []).append(record)
     return records, notes
+
+
+def _with_unique_ids(records: list[FileRecord], taken: set[str]) -> Iterator[FileRecord]:
+    # An id that another file of the domain has already gets a number, also as the original of variants.
+    names = {record.example.id: make_unique(record.example.id, taken) for record in records}
+    for record in records:
+        example = record.example
+        group = names.get(example.group, example.group)
+        yield record._replace(example=replace(example, id=names[example.id], group=group))
+
+
+def locate_adversarial(data: DataSettings) -> dict[str, Path]:
+    """Return the file of each adversarial set, by its name; downloads it where the preset says so. Raises DataError."""
+    files = {}
+    for name in ADVERSARIAL:
+        source = getattr(data.adversarial, name)
+        if data.source == "hub":
+            corpus, _, download = downloads.find(data.downloads, source)
+            if not download or not download.files:
+                raise DataError(f"{source}: the preset says no URL of it; add one to data.downloads")
+            files[name] = downloads.fetch(corpus, download) / next(iter(download.files))
+        else:
+            files[name] = locate(data, source)
+    return files
+
+
+@cache
+def read_adversarial(path: Path) -> list[Example]:
+    """Read a file of clean questions and their variants. Raises DataError."""
+    examples = [record.example for record in read_questions(path)[0]]
+    clean = sum(example.id == example.group for example in examples)
+    if clean in (0, len(examples)):
+        raise DataError(
+            f"{path}: expected clean questions and variants with ids such as <clean>-high-conf-turk0, found {clean} "
+            f"clean ones of {len(examples)}; correct [data.adversarial] in the preset"
+        )
+    return examples
 
 
 def narrative(data: DataSettings) -> DataSettings:
@@ -160,25 +210,36 @@ def narrative(data: DataSettings) -> DataSettings:
 @cache
 def load_texts(settings: TextsSettings) -> dict[str, Domain]:
     """Return all domains of labelled texts; a `Pair`'s label is its number in `label_names`. Raises DataError."""
-    labels, drawn_by = label_names(settings), settings.drawn_by
+    labels, domains, whole = label_names(settings), {}, _before_drawing(settings)
+    for name, (parts, notes) in _text_parts(whole).items():
+        parts, overlaps = leave_out(name, parts, _test_texts(whole))
+        if settings.source == "mini":
+            parts["train"] = _cut(parts["train"], settings.train_share)
+            domains[name] = Domain(name, **parts, overlaps=overlaps)
+            continue
+        if settings.split == "content":
+            parts, more = splits.split_off_valid_texts(name, parts, settings.seed, settings.drawn_by)
+            notes = [*notes, *more]
+        domains[name] = _make(Domain, settings, name, parts, labels, notes=notes, overlaps=overlaps)
+    return domains
+
+
+@cache
+def _text_parts(settings: TextsSettings) -> dict[str, tuple[dict[str, list], list[str]]]:
+    # Reads all domains with their test parts apart, and no valid part where their files name none.
     if settings.source == "mini":
-        domains = {}
-        for name, source in settings.domains.items():
-            domain = mini_texts.load_texts(source, seed=drawn_by, **_sizes_of(settings))
-            domains[name] = replace(domain, name=name, train=_cut(domain.train, settings.train_share))
-        return domains
+        sizes = {"seed": settings.drawn_by, **_sizes_of(settings)}
+        generated = {name: mini_texts.load_texts(source, **sizes) for name, source in settings.domains.items()}
+        return {name: ({part: getattr(domain, part) for part in PARTS}, []) for name, domain in generated.items()}
     read = _read_texts(settings)
     if len({next(iter(parts.values()))[0].second is None for parts in read.values()}) > 1:
         raise DataError(f"{', '.join(read)}: some have pairs of texts, others single texts; give one kind")
     if settings.split == "joint":
         split = {name: (parts, []) for name, parts in splits.split_jointly(read).items()}
     else:
-        split = {name: splits.split_texts(name, parts, settings.seed, drawn_by) for name, parts in read.items()}
+        split = {name: splits.split_off_test_texts(name, parts, settings.seed) for name, parts in read.items()}
     read_notes = {name: notes for name, (_, notes) in _read_noted_texts(settings).items()}
-    return {
-        name: _make(Domain, settings, name, parts, labels, notes=read_notes[name] + notes)
-        for name, (parts, notes) in split.items()
-    }
+    return {name: (parts, read_notes[name] + notes) for name, (parts, notes) in split.items()}
 
 
 def label_names(settings: TextsSettings) -> tuple[str, ...]:
@@ -186,7 +247,7 @@ def label_names(settings: TextsSettings) -> tuple[str, ...]:
     if not settings.is_given:
         raise DataError("the preset names no labelled texts; give their folder with -p mnli_dir or -p reviews_dir")
     if settings.source != "mini":
-        return tuple(settings.labels) or _trained_labels(*_read_texts(settings).values())
+        return tuple(settings.labels) or _trained_labels(*_read_texts(_before_drawing(settings)).values())
     labels, *others = {mini_texts.label_names(source) for source in settings.domains.values()}
     if others or tuple(settings.labels or labels) != labels:
         names = ", ".join(settings.domains)
@@ -230,20 +291,34 @@ def _read_text_domain(settings: TextsSettings, source: str) -> tuple[texts.Parts
 
 
 def _load_task(tasks: TasksSettings, name: str) -> TaskData:
+    whole = _before_drawing(tasks)
+    parts, notes, facts = _task_parts(whole, name)
+    parts, overlaps = leave_out(name, parts, _test_texts(whole))
+    if tasks.source == "mini":
+        return TaskData(name, **parts, **facts, overlaps=overlaps)
+    unlabelled = splits.in_order(parts.get("unlabelled", []), tasks.seed)[: tasks.unlabelled_size or None]
+    parts, more = splits.split_off_valid_texts(name, parts, tasks.seed, tasks.drawn_by)
+    facts = {**facts, "notes": [*notes, *more], "overlaps": overlaps}
+    facts["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in unlabelled]
+    return _make(TaskData, tasks, name, parts, facts["labels"], **facts)
+
+
+@cache
+def _task_parts(tasks: TasksSettings, name: str) -> tuple[dict[str, list], list[str], dict]:
+    # Reads a task with its test part apart, and no valid part where its files name none; kind, labels and metrics.
     if tasks.source == "mini":
         more = {"unlabelled_size": tasks.unlabelled_size, **_sizes_of(tasks)}
-        return mini_texts.load_task(tasks.tasks[name], name, seed=tasks.drawn_by, **more)
+        task = mini_texts.load_task(tasks.tasks[name], name, seed=tasks.drawn_by, **more)
+        parts = {part: getattr(task, part) for part in ALL_PARTS}
+        return parts, [], {"kind": task.kind, "labels": task.labels, "metrics": task.metrics}
     form, parts, read_notes = (_read_task_files if tasks.source == "files" else _read_hub_task)(tasks, name)
-    unlabelled = splits.in_order(parts.pop("unlabelled", []), tasks.seed)[: tasks.unlabelled_size or None]
     if glue := texts.GLUE.get(form):
         kind, labels, metrics = "labels" if glue.labels else "score", glue.labels, glue.metrics
     else:
         labels, metrics = _trained_labels(parts) if form == "texts" else (), ("accuracy",)
         kind = "labels" if labels else "choices"
-    parts, notes = splits.split_texts(name, parts, tasks.seed, tasks.drawn_by)
-    more = {"kind": kind, "labels": labels, "metrics": metrics, "notes": read_notes + notes}
-    more["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in unlabelled]
-    return _make(TaskData, tasks, name, parts, labels, **more)
+    parts, notes = splits.split_off_test_texts(name, parts, tasks.seed)
+    return parts, read_notes + notes, {"kind": kind, "labels": labels, "metrics": metrics}
 
 
 def _read_task_files(tasks: TasksSettings, name: str) -> tuple[str, texts.Parts, list[str]]:

@@ -4,15 +4,14 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, groupby
 
-from helpers.data import downloads, splits
+from helpers.data import splits
 from helpers.data.examples import DataError, Example
 from helpers.data.files import PARTS
-from helpers.data.load import load, locate, mini_test_part
+from helpers.data.load import ADVERSARIAL, load, locate_adversarial, mini_test_part, read_adversarial
 from helpers.data.mini import world as mini
-from helpers.data.questions import read_questions
 from helpers.presets.schema import DataSettings
 
-SETS = ("clean", "AddSent", "AddOneSent")
+SETS = ("clean", *ADVERSARIAL)
 
 
 @cache
@@ -32,7 +31,7 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
         # One variant per question: the first of the first, the second of the second, so that all wordings occur.
         pairs = [(clean, variants[number % len(variants)]) for number, (clean, *variants) in enumerate(groups)]
         return dict(zip(SETS, ([clean for clean, _ in pairs], many, [*chain(*pairs)]), strict=True))
-    sets = {name: _read(data, getattr(settings, name)) for name in SETS[1:]}
+    sets = {name: read_adversarial(path) for name, path in locate_adversarial(data).items()}
     common = {example.group for example in sets["AddOneSent"]}
     clean = [example for example in sets["AddSent"] if example.id == example.group and example.group in common]
     if not clean:
@@ -41,24 +40,6 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     order = {example.group: number for number, example in enumerate(clean)}
     sets = {name: [example for example in examples if example.group in order] for name, examples in sets.items()}
     return {"clean": clean} | {name: sorted(sets[name], key=lambda example: order[example.group]) for name in sets}
-
-
-def _read(data: DataSettings, source: str) -> list[Example]:
-    if data.source == "hub":
-        name, _, download = downloads.find(data.downloads, source)
-        if not download or not download.files:
-            raise DataError(f"{source}: the preset says no URL of it; add one to data.downloads")
-        path = downloads.fetch(name, download) / next(iter(download.files))
-    else:
-        path = locate(data, source)
-    examples = [record.example for record in read_questions(path)[0]]
-    clean = sum(example.id == example.group for example in examples)
-    if clean in (0, len(examples)):
-        raise DataError(
-            f"{path}: expected clean questions and variants with ids such as <clean>-high-conf-turk0, found {clean} "
-            f"clean ones of {len(examples)}; correct [data.adversarial] in the preset"
-        )
-    return examples
 
 
 def question_set_names(data: DataSettings) -> list[str]:

@@ -17,7 +17,11 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
     """
     count = len(questions_by_domain)
     if count < 2:
-        raise DataError(f"similarity needs at least 2 domains, found {', '.join(questions_by_domain) or 'none'}")
+        listing = ", ".join(questions_by_domain) or "none"
+        raise DataError(
+            f"similarity needs at least 2 domains, found {listing}; give two files or more: notebooks 01 to 05 and 19 "
+            "compare readers of several domains, and 06_a2d_main reads one"
+        )
     vectors, _ = _vectorise(questions_by_domain)
     cosines = np.clip(vectors @ vectors.T, 0.0, 1.0)
     off_diagonal = 1 - np.eye(count)

@@ -14,30 +14,40 @@ TEST_SHARE = 0.2  # of the questions of one file
 JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
 
 
-def split_questions(
-    name: str, parts: dict[str, list[FileRecord]], seed: int, drawn_by: int, valid_size: int
-) -> tuple[dict[str, list[Example]], list[str]]:
-    """Return all three parts of a domain, without splitting a passage, and notes on what was done. Raises DataError.
+def split_off_test_questions(
+    name: str, parts: dict[str, list[FileRecord]], seed: int
+) -> tuple[dict[str, list[FileRecord]], list[str]]:
+    """Return the parts of a domain with a test part, without splitting a passage, and notes. Raises DataError.
 
-    - One file: a fifth of its questions is test, ``valid_size`` of the rest are valid.
-    - Train and test (or valid): the second is test, ``valid_size`` questions of train are valid (Liu et al. 2020).
+    - One file: a fifth of its questions is test, the rest is train.
+    - Train and test (or valid): the second is test (Liu et al. 2020).
     - Valid and test: the first is train, the second is halved by document.
     """
-    notes = []
     if set(parts) == {"valid", "test"}:
-        notes.append(f"{name}: no training file: valid (dev) is used to train, and test is halved by document")
         valid, test = split_by_passage(name, parts["test"], len(parts["test"]) / 2, seed, by_document=True)
-        parts = {"train": parts["valid"], "valid": valid, "test": test}
-    elif len(parts) < 3:
-        if len(parts) == 1:
-            notes.append(f"{name}: one file: {TEST_SHARE:.0%} of its questions are the test set")
-            (records,) = parts.values()
-            test, train = split_by_passage(name, records, TEST_SHARE * len(records), seed)
-        else:
-            train, test = parts["train"], parts.get("test") or parts["valid"]
-        valid, train = split_by_passage(name, train, valid_size, drawn_by)
+        note = f"{name}: no training file: valid (dev) is used to train, and test is halved by document"
+        return {"train": parts["valid"], "valid": valid, "test": test}, [note]
+    if len(parts) == 1:
+        (records,) = parts.values()
+        test, train = split_by_passage(name, records, TEST_SHARE * len(records), seed)
+        return {"train": train, "test": test}, [f"{name}: one file: {TEST_SHARE:.0%} of its questions are the test set"]
+    if len(parts) == 2:
+        return {"train": parts["train"], "test": parts.get("test") or parts["valid"]}, []
+    return parts, []
+
+
+def split_off_valid_questions(
+    name: str, parts: dict[str, list[FileRecord]], seed: int, drawn_by: int, valid_size: int
+) -> tuple[dict[str, list[Example]], list[str]]:
+    """Return all three parts of a domain in the order of hashes, and notes on what was done. Raises DataError.
+
+    Where the files set no valid part apart, at least ``valid_size`` questions are taken from train in whole passages.
+    """
+    notes = []
+    if "valid" not in parts:
+        valid, train = split_by_passage(name, parts["train"], valid_size, drawn_by)
         notes.append(f"{name}: {len(valid):,} questions to validate on were taken from train")
-        parts = {"train": train, "valid": valid, "test": test}
+        parts = parts | {"train": train, "valid": valid}
 
     def order(example: Example) -> tuple[str, str]:
         return digest(seed, example.context), digest(seed, example.question, example.id)
@@ -78,15 +88,19 @@ def split_by_passage(
 
 def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
     """Return ``size`` examples by content and seed, in their order. Smaller samples are subsets of larger ones."""
-    ranked = sorted(examples, key=lambda example: digest(seed, example.context, example.question, example.id))
-    chosen = {example.id for example in ranked[:size]}
-    return [example for example in examples if example.id in chosen]
+
+    def rank(position: int) -> str:
+        example = examples[position]
+        return digest(seed, example.context, example.question, example.id)
+
+    chosen = sorted(range(len(examples)), key=rank)[:size]
+    return [examples[position] for position in sorted(chosen)]
 
 
-def split_texts(name: str, parts: Parts, seed: int, drawn_by: int) -> tuple[Parts, list[str]]:
-    """Return all three parts of labelled texts, and notes on what was done.
+def split_off_test_texts(name: str, parts: Parts, seed: int) -> tuple[Parts, list[str]]:
+    """Return the parts of labelled texts with a test part, and notes: without parts a tenth, or else valid.
 
-    Without parts a tenth is test; without valid a tenth of train is valid. Raises DataError.
+    Raises DataError.
     """
     parts, notes = dict(parts), []
     if "all" in parts:
@@ -97,6 +111,12 @@ def split_texts(name: str, parts: Parts, seed: int, drawn_by: int) -> tuple[Part
     if "test" not in parts:
         notes.append(f"{name}: no test file: valid (dev) is used to test")
         parts["test"] = parts.pop("valid")
+    return parts, notes
+
+
+def split_off_valid_texts(name: str, parts: Parts, seed: int, drawn_by: int) -> tuple[Parts, list[str]]:
+    """Return all three parts of labelled texts in the order of a hash, and notes: valid may be a tenth of train."""
+    parts, notes = dict(parts), []
     if "valid" not in parts:
         parts["valid"], parts["train"] = draw_tenth(parts["train"], drawn_by)
         notes.append(f"{name}: {len(parts['valid']):,} texts to validate on were drawn from train")

@@ -20,7 +20,8 @@ import pandas as pd
 import torch
 
 from helpers import engine, papers, paths
-from helpers.data.load import draws, with_every_domain
+from helpers.data.folders import with_every_domain
+from helpers.data.load import draws, state_overlaps
 from helpers.errors import UserError
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
@@ -281,8 +282,9 @@ class Session:
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(preset, paper.examples, seeds), "paper": papers.printed(artefact)}
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
-            labels = label_notes(preset.drawn(min(seeds)))
-            parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *labels]))
+            drawn = preset.drawn(min(seeds))
+            more = [*label_notes(drawn), *state_overlaps(drawn.data)]
+            parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)

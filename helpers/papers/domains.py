@@ -70,8 +70,8 @@ def table(models: Models) -> Plan:
     models = replace(models, by_row=models.by_row | {BEST: chosen})
     parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
     claims = [shared.state_better(BEST, "Single", "beats", control=True)]
-    facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "notes": state_sizes(models.preset)}
-    return {**parts, **facts, "settings": list_settings(models)}
+    facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "settings": list_settings(models)}
+    return {**parts, **facts, "notes": [*models.notes, *state_sizes(models.preset)]}
 
 
 def list_settings(models: Models) -> dict:

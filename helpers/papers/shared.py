@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from helpers import metrics, paths
-from helpers.data.load import load, load_domains
+from helpers.data.load import load, load_domains, state_overlaps
 from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import load_adversarial, question_set
 from helpers.engine import Plan
+from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.multitask import Predictions
 from helpers.papers.kept import check_keep, copy_files, replaced
@@ -68,12 +69,20 @@ class Models:
 
 
 def name_general_reader(preset: Preset) -> Reader:
-    """Name the reader of the preset's ``general`` questions, one for all seeds."""
+    """Name the reader of the preset's ``general`` questions, one for all seeds.
+
+    They are one more domain of the preset, so that none is a test question of the others. Raises UserError.
+    """
+    domains = preset.data.domains
+    if GENERAL in domains:
+        raise UserError(f"a domain is called {GENERAL!r}, as the questions to learn first are; give it another name")
     file = paths.find(preset.general)
     place = str(file.resolve()) if preset.data.source == "files" and file.exists() else preset.general
-    unanswerable = isinstance(preset.data.unanswerable, list) and preset.data.may_be_unanswerable(GENERAL)
-    changes = {"domains": {GENERAL: place}, "train_size": preset.general_size, "train_share": 1.0}
-    alone = preset.changed("data", **changes, adversarial=None, narrative="", unanswerable=unanswerable)
+    unanswerable = [name for name in domains if preset.data.may_be_unanswerable(name)]
+    if isinstance(preset.data.unanswerable, list) and preset.data.may_be_unanswerable(GENERAL):
+        unanswerable.append(GENERAL)
+    changes = {"domains": {**domains, GENERAL: place}, "unanswerable": unanswerable, "narrative": ""}
+    alone = preset.changed("data", **changes, train_size=preset.general_size, train_share=1.0)
     alone = alone.changed("training", epochs=preset.general_epochs or preset.training.epochs)
     return Reader(preset=alone, label="general reader", seed=0, domains=(GENERAL,), selected_by=(GENERAL,))
 
@@ -94,8 +103,10 @@ def state_general(preset: Preset) -> list[str]:
     if not preset.general:
         return []
     reader = name_general_reader(preset)
-    number, name = len(load(reader.preset.data, GENERAL).train), public_name(preset.general)
-    return [f"every encoder first learned {number:,} questions of {name}: {reader.best:.1f} F1 on validation questions"]
+    general, name = load(reader.preset.data, GENERAL), public_name(preset.general)
+    number, best = len(general.train), reader.best
+    learned = f"every encoder first learned {number:,} questions of {name}: {best:.1f} F1 on validation questions"
+    return [learned, *general.overlaps]
 
 
 def add_up_seconds(tasks: Iterable[Task]) -> float:
@@ -246,10 +257,10 @@ def state_better(above: str, below: str, verb: str = "is better than", on: str =
     return Claim(text=f"{above} {verb} {named}{on}", above=above, below=below, **parts)
 
 
-def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> str:
-    """State the number of training examples per domain."""
+def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> list[str]:
+    """State the number of training examples per domain, and what was left out of them as it is tested on."""
     sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(settings).items())
-    return f"training {examples}: {sizes}"
+    return [f"training {examples}: {sizes}", *state_overlaps(settings)]
 
 
 def time_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """The sections of a preset as strict models."""
 
 import re
+import unicodedata
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -14,10 +15,32 @@ from helpers.presets.papers import Settings, Share
 GENERAL = "general"  # the domain of questions that readers learn before all others
 
 
+LONGEST_NAME = 80  # bytes of a domain's name: it is part of the names of folders
+
+
+def clean_name(text: str, size: int = LONGEST_NAME) -> str:
+    """Return what of a text can name a domain: letters and digits of any script, - and _; "" where none is left.
+
+    Other characters become "-". What is longer than ``size`` bytes is cut.
+    """
+    characters = [char if _is_word(char) else "-" for char in unicodedata.normalize("NFC", text)]
+    name = re.sub("-+", "-", "".join(characters)).encode()[:size].decode(errors="ignore").rstrip("-_")
+    while name and not name[0].isalnum():
+        name = name[1:]
+    return name
+
+
+def _is_word(char: str) -> bool:
+    return char in "-_" or unicodedata.category(char)[0] in "LMN"  # some scripts write vowels as marks
+
+
 def _domain_name(name: str) -> str:
-    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
+    if not (name[:1].isalnum() and all(map(_is_word, name)) and len(name.encode()) <= LONGEST_NAME):
         problem = "has a space" if " " in name else "cannot be used"
-        raise ValueError(f"the name {name!r} {problem}: give the domain a name of letters, digits, - and _")
+        advice = "give the domain a name of letters, digits, - and _"
+        if len(name.encode()) > LONGEST_NAME:
+            problem, advice = "is too long", f"give the domain a name of at most {LONGEST_NAME} bytes"
+        raise ValueError(f"the name {name!r:.100} {problem}: {advice}")
     return name  # it names a folder
 
 

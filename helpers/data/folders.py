@@ -1,0 +1,120 @@
+"""Find the domains in a folder of files: every file and subfolder that holds data is one."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from helpers import paths
+from helpers.data.examples import DataError
+from helpers.data.files import PART_WORDS, SUFFIXES, find_parts
+from helpers.data.load import locate
+from helpers.data.questions import NARRATIVEQA, is_narrativeqa
+from helpers.presets.schema import LONGEST_NAME, DataSettings, Drawn, clean_name
+
+REVIEWS = ".review"  # ends the names of Amazon's files
+WEIGHTS = (".safetensors", ".bin", ".pt")  # of a saved model
+LISTED = 8  # names that a text lists
+PART = rf"[\W_](?:{'|'.join(PART_WORDS)})(?![^\W_]).*|\.(?:positive|negative)\{REVIEWS}"  # behind a domain's name
+
+
+def with_every_domain(settings: Drawn) -> Drawn:
+    """Return a section with every file and subfolder of its folder as a domain or task, unless its own are there.
+
+    Its own count if all are there (questions: a user's folder may have a "news" too) or any (texts, tasks).
+
+    Files with one prefix before their part are one domain. What is no data by its name is passed over, as saved models
+    are. Labels are then read from the texts. Raises DataError.
+    """
+    folder = paths.find_folder(settings.folder)
+    if settings.source != "files" or not folder:
+        return settings
+    _check_name(str(folder), folder)
+    stems = {}
+    for entry in sorted(folder.iterdir()):
+        if _holds_data(entry):
+            _check_name(entry.name, folder)
+            prefix = None if entry.is_dir() else re.fullmatch(rf"(?is)(.+?)(?:{PART})", entry.name)
+            place = prefix[1] if prefix else entry.name
+            stems[place] = place if prefix or entry.is_dir() else _remove_suffix(place)
+    present = {word for source in settings.named.values() for word in source.split(":") if (folder / word).exists()}
+    present |= set(stems)
+    enough = all if isinstance(settings, DataSettings) else any
+    if enough(present.intersection(source.split(":")) for source in settings.named.values()):
+        return settings
+    if not stems:
+        listing = _list(entry.name for entry in sorted(folder.iterdir()))
+        raise DataError(f"{folder}: no data file; expected names that end in {', '.join(SUFFIXES)}, found {listing}")
+    others = {"adversarial": None, "narrative": "", "labels": [], "split": "content"}
+    others = {key: value for key, value in others.items() if key in type(settings).model_fields}
+    return settings.model_copy(update={settings.names: _name_domains(stems), **others})
+
+
+def _holds_data(entry: Path) -> bool:
+    # Tells it by names alone: README.md, LICENSE and pictures beside the data are none.
+    if entry.name.startswith("."):
+        return False
+    if entry.is_dir():
+        files = [file for file in entry.iterdir() if file.is_file()]
+        return not any(file.suffix in WEIGHTS for file in files) and any(map(_holds_data, files))
+    return _remove_suffix(entry.name) != entry.name
+
+
+def _remove_suffix(name: str) -> str:
+    ending = "|".join(map(re.escape, (*SUFFIXES, REVIEWS)))
+    return re.sub(rf"({ending})(\.gz)?$", "", name, flags=re.IGNORECASE)
+
+
+def _name_domains(stems: dict[str, str]) -> dict[str, str]:
+    # Returns the places by name. Names differ by more than case, as they name folders.
+    names: dict[str, str] = {}
+    for place, stem in stems.items():
+        cleaned, number, taken = clean_name(stem) or "domain", 1, {name.casefold() for name in names}
+        name = cleaned
+        while name.casefold() in taken:
+            number += 1
+            name = f"{clean_name(cleaned, LONGEST_NAME - 4)}-{number}"
+        names[name] = place
+    return names
+
+
+def _check_name(name: str, folder: Path) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # it could not be written to a record
+        problem = f"the name {name!r} is not UTF-8; rename it, or set PYTHONUTF8=1 where the system's language is C"
+        raise DataError(f"{ascii(str(folder))[1:-1]}: {problem}") from None
+
+
+def state_files(data: DataSettings) -> str:
+    """State the files that the questions of each domain are read from, a line per domain, and what is passed over.
+
+    Raises DataError.
+    """
+    if data.source == "mini":
+        return f"no files: the domains {_list(data.domains)} are generated"
+    if data.source == "hub":
+        return "\n".join(f"{name}: {source}" for name, source in data.domains.items())
+    folder, lines, read = paths.find_folder(data.folder), [], []
+    for name, source in data.domains.items():
+        files = list_files(locate(data, source))
+        places = [file.relative_to(folder) if folder and file.is_relative_to(folder) else file.name for file in files]
+        lines.append(f"{name}: {_list(map(str, places))}")
+        read += files
+    entries = sorted(folder.iterdir()) if folder else []
+    others = [entry.name for entry in entries if not any(file.is_relative_to(entry) for file in read)]
+    if others:
+        lines.append(f"not read as domains: {_list(others)}")
+    return "\n".join(lines)
+
+
+def list_files(path: Path) -> list[Path]:
+    """List the files of a domain of questions. Raises DataError."""
+    if is_narrativeqa(path):
+        return [path / name for name in NARRATIVEQA]
+    return [file for files in find_parts(path).values() for file in files]
+
+
+def _list(names: Iterable[str]) -> str:
+    shown = [name if name.isprintable() else repr(name) for name in names]  # no name breaks the line
+    more = [f"and {len(shown) - LISTED} more"] * (len(shown) > LISTED)
+    return ", ".join([*shown[:LISTED], *more]) or "nothing"
