@@ -105,7 +105,7 @@ def test_a_name_that_is_no_utf8_is_one_sentence(tmp_path):
         (tmp_path / os.fsdecode(b"\xc4rzte.json")).write_text("{}")
     except OSError:
         pytest.skip("this file system has UTF-8 names alone")
-    with pytest.raises(DataError, match=r"the name '\\udcc4rzte.json' is not UTF-8; rename it") as error:
+    with pytest.raises(DataError, match=r"'\\udcc4rzte.json' is not UTF-8 here; rename it") as error:
         with_every_domain(load("lab", **{"data.folder": str(tmp_path)}).data)
     assert "\n" not in str(error.value) and str(error.value).encode()
 

@@ -28,7 +28,6 @@ def with_every_domain(settings: Drawn) -> Drawn:
     folder = paths.find_folder(settings.folder)
     if settings.source != "files" or not folder:
         return settings
-    _check_name(str(folder), folder)
     stems = {}
     for entry in sorted(folder.iterdir()):
         if _holds_data(entry):
@@ -81,7 +80,7 @@ def _check_name(name: str, folder: Path) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:  # it could not be written to a record
-        problem = f"the name {name!r} is not UTF-8; rename it, or set PYTHONUTF8=1 where the system's language is C"
+        problem = f"{name!a} is not UTF-8 here; rename it, or set PYTHONUTF8=1 if the locale has ASCII alone"
         raise DataError(f"{ascii(str(folder))[1:-1]}: {problem}") from None
 
 

@@ -231,9 +231,10 @@ def identify(key: str, value: object) -> str:
     name = str(value)
     if not name or keys().get(key) is not str:
         return name
-    if not key.endswith(".folder") and (content := encoder_fingerprint(name)) != name:
-        return content
-    return content_of(place) if (place := paths.find(name)).exists() else name
+    place = paths.find(name)
+    if not key.endswith(".folder") and (place / "config.json").is_file():
+        return encoder_fingerprint(name)
+    return content_of(place) if place.exists() else name
 
 
 @cache
