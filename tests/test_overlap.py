@@ -11,6 +11,7 @@ from task_files import LAYOUTS, SWAG, SWAG_ROW, write_choices, write_task
 from task_files import write as write_rows
 
 from helpers import metrics
+from helpers.data import downloads
 from helpers.data.examples import DataError
 from helpers.data.load import load, load_domains, state_overlaps
 from helpers.data.sets import question_set
@@ -260,6 +261,20 @@ def test_shards_with_equal_ids(tmp_path):
     answers = ["Bel" if example.context.startswith("Bela0") else "" for example in domain.test]
     scores = metrics.adversarial_scores(domain.test, metrics.score(domain.test, answers))
     assert len(scores.f1) == 20 and scores.f1.mean() == 50.0
+
+
+def test_splits_of_the_hub_with_equal_ids(monkeypatch):
+    def load_hub(name, configuration, split, download):
+        size = {"train": 30, "validation": 10}[split]
+        answers = {"text": ["Ada"], "answer_start": [0]}
+        rows = [{"id": str(n), "question": f"Who has {n}?", "context": f"Ada of {split} has {n}."} for n in range(size)]
+        return [(f"row {n}", {**row, "answers": answers}) for n, row in enumerate(rows)]
+
+    monkeypatch.setattr(downloads, "load_hub", load_hub)
+    domain = load(DataSettings(source="hub", domains={"a": "some/questions"}, valid_size=2), "a")
+    assert domain.overlaps == [] and len(domain.train) + len(domain.valid) == 30
+    examples = domain.train + domain.valid + domain.test
+    assert len({example.id for example in examples}) == 40 and all(one.id == one.group for one in examples)
 
 
 def test_the_variants_of_a_shard_stay_with_their_original(tmp_path):

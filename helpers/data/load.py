@@ -144,10 +144,11 @@ def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tupl
         for split in download.rows:
             downloads.check_rows(name, download, split, len(records.get(split.removesuffix("ation"), ())))
         return {"train": records["train"], "test": records["valid"]}, notes
-    records, notes = {}, []
+    records, notes, taken = {}, [], set()
     for part, split in (("train", "train"), ("test", "validation")):  # the papers report on public validation sets
         rows = downloads.load_hub(name, configuration, split, download)
-        records[part], more = parse_questions(rows, f"{source}[{split}]", unanswerable)
+        of_split, more = parse_questions(rows, f"{source}[{split}]", unanswerable)
+        records[part] = [*_with_unique_ids(of_split, taken)]
         notes += more
     return records, notes
 
@@ -164,7 +165,7 @@ def _read_files(path: Path, unanswerable: bool) -> tuple[FileRecords, list[str]]
 
 
 def _with_unique_ids(records: list[FileRecord], taken: set[str]) -> Iterator[FileRecord]:
-    # An id that another file of the domain has already gets a number, also as the original of variants.
+    # An id that another file or split of the domain has gets a number, also as the original of variants.
     names = {record.example.id: make_unique(record.example.id, taken) for record in records}
     for record in records:
         example = record.example
