@@ -12,6 +12,7 @@ from task_files import write as write_rows
 
 from helpers import metrics
 from helpers.data import downloads
+from helpers.data import load as loading
 from helpers.data.examples import DataError
 from helpers.data.load import load, load_domains, state_overlaps
 from helpers.data.sets import question_set
@@ -142,6 +143,19 @@ def test_general_questions_are_no_test_questions_and_no_adversarial_ones_of_the_
     adversarial = question_set(preset.data, "AddSent")
     assert len(adversarial) == 4 and not used & {example.question for example in adversarial}
     assert state_overlaps(preset.data) == []  # the domain itself is not touched
+
+
+def test_files_are_read_once_for_all_draws_and_for_general_questions(tmp_path, monkeypatch):
+    preset = general_preset(tmp_path, train_size=3)
+    files, compared = [], []
+    read, leave_out = loading.read_questions, loading.leave_out
+    monkeypatch.setattr(loading, "read_questions", lambda path, *more: files.append(path.name) or read(path, *more))
+    monkeypatch.setattr(loading, "leave_out", lambda name, *more: compared.append(name) or leave_out(name, *more))
+    first, second = (load(preset.drawn(seed).data, "a") for seed in range(2))
+    assert first.train != second.train and first.test == second.test
+    load(name_general_reader(preset).preset.data, GENERAL)
+    assert sorted(files) == ["general.json", "many.json", "one.json", "test.json", "train.json"]
+    assert compared == ["a", GENERAL]
 
 
 def test_without_its_adversarial_files_a_folder_is_still_read(tmp_path):

@@ -80,8 +80,8 @@ def _cut(examples: list, share: float) -> list:
 
 def _load_questions(data: DataSettings, name: str) -> Domain:
     whole = _before_drawing(data)
-    parts, notes = _question_parts(whole, name)
-    parts, overlaps = leave_out(name, parts, _test_texts(whole))
+    _, notes = _question_parts(whole, name)
+    parts, overlaps = _untested_parts(whole, name)
     if data.source != "mini":
         parts, more = splits.split_off_valid_questions(name, parts, data.seed, data.drawn_by, data.valid_size)
         notes = [*notes, *more]
@@ -116,17 +116,23 @@ def _question_parts(data: DataSettings, name: str) -> tuple[dict[str, list], lis
 
 
 @cache
+def _untested_parts(settings: Drawn, name: str) -> tuple[dict[str, list], list[str]]:
+    # Returns the parts of a domain or task without what is tested on, and notes, once for all draws.
+    return leave_out(name, _read_parts(settings, name), _test_texts(settings))
+
+
+def _read_parts(settings: Drawn, name: str) -> dict[str, list]:
+    if isinstance(settings, TextsSettings):
+        return _text_parts(settings)[name][0]
+    return (_task_parts if isinstance(settings, TasksSettings) else _question_parts)(settings, name)[0]
+
+
+@cache
 def _test_texts(settings: Drawn) -> TestTexts:
     # Collects the test examples of all domains or tasks of a section, however many of them are used.
     tests = TestTexts()
     for name in settings.named:
-        if isinstance(settings, TextsSettings):
-            parts, _ = _text_parts(settings)[name]
-        elif isinstance(settings, TasksSettings):
-            parts, *_ = _task_parts(settings, name)
-        else:
-            parts, _ = _question_parts(settings, name)
-        tests.add(name, parts)
+        tests.add(name, _read_parts(settings, name))
     # The miniature world's adversarial questions are variants of test questions.
     if isinstance(settings, DataSettings) and settings.adversarial and settings.source != "mini":
         for name, path in locate_adversarial(settings).items():
@@ -153,6 +159,7 @@ def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tupl
     return records, notes
 
 
+@cache  # a section with a further domain, such as that of general questions, reads the same files
 def _read_files(path: Path, unanswerable: bool) -> tuple[FileRecords, list[str]]:
     records, notes, taken = {}, [], set()
     for part, files in ({"all": [path]} if is_narrativeqa(path) else find_parts(path)).items():
@@ -212,11 +219,11 @@ def narrative(data: DataSettings) -> DataSettings:
 def load_texts(settings: TextsSettings) -> dict[str, Domain]:
     """Return all domains of labelled texts; a `Pair`'s label is its number in `label_names`. Raises DataError."""
     labels, domains, whole = label_names(settings), {}, _before_drawing(settings)
-    for name, (parts, notes) in _text_parts(whole).items():
-        parts, overlaps = leave_out(name, parts, _test_texts(whole))
+    for name, (_, notes) in _text_parts(whole).items():
+        parts, overlaps = _untested_parts(whole, name)
         if settings.source == "mini":
-            parts["train"] = _cut(parts["train"], settings.train_share)
-            domains[name] = Domain(name, **parts, overlaps=overlaps)
+            train = _cut(parts["train"], settings.train_share)
+            domains[name] = Domain(name, **parts | {"train": train}, overlaps=overlaps)
             continue
         if settings.split == "content":
             parts, more = splits.split_off_valid_texts(name, parts, settings.seed, settings.drawn_by)
@@ -293,8 +300,8 @@ def _read_text_domain(settings: TextsSettings, source: str) -> tuple[texts.Parts
 
 def _load_task(tasks: TasksSettings, name: str) -> TaskData:
     whole = _before_drawing(tasks)
-    parts, notes, facts = _task_parts(whole, name)
-    parts, overlaps = leave_out(name, parts, _test_texts(whole))
+    _, notes, facts = _task_parts(whole, name)
+    parts, overlaps = _untested_parts(whole, name)
     if tasks.source == "mini":
         return TaskData(name, **parts, **facts, overlaps=overlaps)
     unlabelled = splits.in_order(parts.get("unlabelled", []), tasks.seed)[: tasks.unlabelled_size or None]
