@@ -71,6 +71,17 @@ def test_a_question_of_the_test_part_is_left_out_whatever_its_case_spaces_and_un
     ]
 
 
+GREEK = "Who has \u0390?"  # a letter whose capital is three characters
+
+
+@pytest.mark.parametrize("twin", [GREEK.upper(), GREEK.replace(" ", " \u200b\u00ad")], ids=["capitals", "invisible"])
+def test_a_twin_in_capitals_or_with_invisible_characters_is_left_out(tmp_path, twin):
+    train = [("Ada lives.", [question("x", twin, [("Ada", 0)])]), *ask(*range(9))]
+    write(tmp_path, {"a/train.json": train, "a/test.json": [("Ada lives.", [question("y", GREEK, [("Ada", 0)])])]})
+    domain = load(data_of(tmp_path, "a"), "a")
+    assert domain.overlaps == ["a: 1 of 10 questions of train are test questions too (a) and are left out"]
+
+
 def test_the_test_questions_of_every_domain_count_however_few_are_used(tmp_path):
     files = {
         "a/train.json": ask(*range(10), *range(20, 24)),

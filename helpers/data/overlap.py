@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from helpers.data.examples import Choice, DataError, Example
-from helpers.data.files import PARTS, digest
+from helpers.data.files import PARTS, digest, is_blank
 
 Key = tuple[str, ...]  # digests of an example's texts
 Parts = Mapping[str, Sequence]  # of a domain or task: examples, or the records of files that hold them
@@ -31,7 +31,8 @@ class TestTexts:
 
 
 def identify(parts: Parts) -> dict[str, list[list[Key]]]:
-    """Return by part what tells each example from others whatever its case, white space and Unicode form.
+    """Return by part what tells each example from others whatever its case, white space, Unicode form and invisible
+    characters.
 
     It is passage and question, one text, both texts of a pair, or a context with its endings in any order. A variant of
     a question, with a misleading sentence in its passage, counts as its original too, where the parts have that.
@@ -62,7 +63,10 @@ def _key_of(example: object) -> Key:
 
 @lru_cache(maxsize=1 << 14)  # questions about one passage stand together
 def _digest(text: str) -> str:
-    return digest("".join(unicodedata.normalize("NFKC", text).casefold().split()))
+    text = unicodedata.normalize("NFKC", text).casefold()
+    for character in filter(is_blank, set(text)):
+        text = text.replace(character, "")
+    return digest(unicodedata.normalize("NFKC", text))  # again, as case folding takes some Greek letters apart
 
 
 def leave_out(name: str, parts: Parts, tests: TestTexts) -> tuple[dict[str, list], list[str]]:
