@@ -1,7 +1,6 @@
 """A folder without the preset's own domains: every file and subfolder is one, in every section."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -100,14 +99,29 @@ def test_a_preset_names_domains_by_the_same_rule():
             DataSettings(source="files", domains={name: "x"})
 
 
-def test_a_name_that_is_no_utf8_is_one_sentence(tmp_path):
-    try:
-        (tmp_path / os.fsdecode(b"\xc4rzte.json")).write_text("{}")
-    except OSError:
-        pytest.skip("this file system has UTF-8 names alone")
-    with pytest.raises(DataError, match=r"'\\udcc4rzte.json' is not UTF-8 here; rename it") as error:
-        with_every_domain(load("lab", **{"data.folder": str(tmp_path)}).data)
-    assert "\n" not in str(error.value) and str(error.value).encode()
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [
+        ("data", ("dev-v2.0.json", "train-v2.0.json")),
+        ("data", ("Train.json", "test.json", "law.json")),
+        ("data", ("dev/a.json", "train/a.json")),
+        ("tasks", ("dev.tsv", "test.tsv", "train.tsv")),
+    ],
+)
+def test_parts_without_a_domain_are_no_domains(tmp_path, section, names):
+    settings = getattr(load("lab", "mtdnn", **{f"{section}.folder": write(tmp_path, *names)}), section)
+    with pytest.raises(DataError, match="name parts and no domain; put them into a subfolder named for it") as error:
+        with_every_domain(settings)
+    listed = sorted({name.partition("/")[0] for name in names} - {"law.json"})
+    assert str(error.value).startswith(f"{tmp_path}: {', '.join(listed)} name")
+
+
+def test_a_domain_may_begin_with_the_word_for_a_part(tmp_path):
+    for name in ("dev-ops.train.json", "dev-ops.test.json", "test-prep.json", "train.json"):
+        write_many(tmp_path / name, 12, tag=name)
+    data = with_every_domain(load("lab", **{"data.folder": str(tmp_path), "data.valid_size": 2}).data)
+    assert data.domains == {"dev-ops": "dev-ops", "test-prep": "test-prep.json", "train": "train.json"}
+    assert len(load_domains(data)["dev-ops"].test) == 24
 
 
 def test_files_beside_the_data_and_saved_models_are_no_domains(tmp_path):

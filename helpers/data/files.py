@@ -262,7 +262,8 @@ def find_parts(path: Path) -> dict[str, list[Path]]:
     files = [file for file in files if Path(file.name.lower().removesuffix(".gz")).suffix in SUFFIXES]
     parts = defaultdict(list)
     for file in files:
-        words = {PART_WORDS[word] for word in re.split(r"[\W_]+", file.name.lower()) if word in PART_WORDS}
+        words = re.split(r"[\W_]+", file.name[len(begin) :].lower())
+        words = {PART_WORDS[word] for word in words if word in PART_WORDS}
         if len(words) != 1 and len(files) > 1:
             raise DataError(f"{file}: its part is unclear; write exactly one of train, valid and test into its name")
         parts[words.pop() if len(files) > 1 else "all"].append(file)

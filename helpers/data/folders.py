@@ -1,6 +1,7 @@
 """Find the domains in a folder of files: every file and subfolder that holds data is one."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,7 +32,6 @@ def with_every_domain(settings: Drawn) -> Drawn:
     stems = {}
     for entry in sorted(folder.iterdir()):
         if _holds_data(entry):
-            _check_name(entry.name, folder)
             prefix = None if entry.is_dir() else re.fullmatch(rf"(?is)(.+?)(?:{PART})", entry.name)
             place = prefix[1] if prefix else entry.name
             stems[place] = place if prefix or entry.is_dir() else _remove_suffix(place)
@@ -43,6 +43,7 @@ def with_every_domain(settings: Drawn) -> Drawn:
     if not stems:
         listing = _list(entry.name for entry in sorted(folder.iterdir()))
         raise DataError(f"{folder}: no data file; expected names that end in {', '.join(SUFFIXES)}, found {listing}")
+    _check_have_domains(stems, folder)
     others = {"adversarial": None, "narrative": "", "labels": [], "split": "content"}
     others = {key: value for key, value in others.items() if key in type(settings).model_fields}
     return settings.model_copy(update={settings.names: _name_domains(stems), **others})
@@ -76,12 +77,17 @@ def _name_domains(stems: dict[str, str]) -> dict[str, str]:
     return names
 
 
-def _check_name(name: str, folder: Path) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # it could not be written to a record
-        problem = f"{name!a} is not UTF-8 here; rename it, or set PYTHONUTF8=1 if the locale has ASCII alone"
-        raise DataError(f"{ascii(str(folder))[1:-1]}: {problem}") from None
+def _check_have_domains(names: Iterable[str], folder: Path) -> None:
+    # Files such as train-v2.0.json and dev-v2.0.json are no two domains.
+    alike = defaultdict(list)
+    for name in names:
+        if match := re.fullmatch(rf"(?is)(?:{'|'.join(PART_WORDS)})(?![^\W_])(.*)", name):
+            alike[match[1]].append(name)
+    for parts in alike.values():
+        if len(parts) > 1:
+            raise DataError(
+                f"{folder}: {_list(parts)} name parts and no domain; put them into a subfolder named for it"
+            )
 
 
 def state_files(data: DataSettings) -> str:
