@@ -19,7 +19,7 @@ from helpers.data.sets import question_set
 from helpers.data.splits import sample
 from helpers.errors import UserError
 from helpers.notebooks.session import Session
-from helpers.papers.shared import name_general_reader, start_from_general, state_training_sizes
+from helpers.papers.shared import name_general_reader, start_from_general
 from helpers.presets import load as presets
 from helpers.presets.schema import GENERAL, AdversarialSettings, DataSettings, TasksSettings, TextsSettings
 from helpers.results.records import Score
@@ -265,14 +265,24 @@ def test_the_miniature_world_has_no_overlap(name):
 
 def test_records_state_what_was_left_out_and_nothing_else(tmp_path, results):
     write(tmp_path, {"a/train.json": ask(*range(9), 20), "a/test.json": ask(*range(20, 24))})
+    rows(tmp_path / "b.train.jsonl", texts(range(30)))
+    rows(tmp_path / "b.test.jsonl", texts(range(25, 50)))
     preset = presets.load("smoke")
-    note = "a: 1 of 10 questions of train are test questions too (a) and are left out"
-    for data, expected in ((data_of(tmp_path, "a"), [note]), (preset.data, [])):
-        changed = preset.model_copy(update={"data": data})
-        scores = [Score(method="Single", column="a", seed=0, value=1.0)]
-        record = Session(changed, {}, "smoke+x").save("imm/your_domains", scores=scores)
-        assert [line for line in record.notes if "test questions too" in line] == expected
-        assert state_training_sizes(data)[1:] == expected
+    questions, labelled = data_of(tmp_path, "a"), TextsSettings(folder=str(tmp_path), domains={"b": "b"})
+    notes = {
+        "a": "a: 1 of 10 questions of train are test questions too (a) and are left out",
+        "b": "b: 5 of 30 texts of train are test texts too (b) and are left out",
+    }
+    for artefact, changes, expected in (
+        ("imm/your_domains", {}, []),
+        ("imm/your_domains", {"data": questions, "reviews": labelled}, [notes["a"]]),
+        ("hrkd/table1", {"data": questions, "reviews": labelled}, [notes["b"]]),
+        ("hrkd/table1", {"mnli": TextsSettings(), "reviews": labelled}, [notes["b"]]),
+        ("imm/similarity", {"data": questions}, [notes["a"]]),
+    ):
+        scores = [Score(method="a", column="a", seed=0, value=1.0)]
+        record = Session(preset.model_copy(update=changes), {}, "smoke+x").save(artefact, scores=scores)
+        assert [line for line in record.notes if "too (" in line] == expected
 
 
 def test_shards_with_equal_ids(tmp_path):

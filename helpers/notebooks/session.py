@@ -272,7 +272,7 @@ class Session:
         """Write the record of ``artefact`` and its figure, and return the record.
 
         Title, unit and kind are the card's unless ``parts`` have others. Its ``settings`` are the fields of the preset
-        that the artefact was made with instead of the session's.
+        that the artefact was made with instead of the session's. Notes say what was left out as it is tested on.
         """
         card = papers.artefact(artefact)
         (paper,) = (paper for paper in papers.ALL if paper.key == artefact.partition("/")[0])
@@ -282,10 +282,12 @@ class Session:
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(preset, paper.examples, seeds), "paper": papers.printed(artefact)}
+        drawn, more = preset.drawn(min(seeds)), []
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
-            drawn = preset.drawn(min(seeds))
-            more = [*label_notes(drawn), *state_overlaps(drawn.data)]
-            parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
+            more += label_notes(drawn)
+        for section in [getattr(drawn, name) for name in paper.examples]:
+            more += state_overlaps(section) if section.is_given else []
+        parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
         run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
         records.write(record)

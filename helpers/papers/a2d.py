@@ -273,7 +273,7 @@ def add_notes(models: Models, parts: dict) -> dict:
         f"ensembles of {a2d.members}; a reader's own row is the mean over its ensemble's members, that of A2D "
         f"over {students} student{'s' * (students > 1)}",
         f"temperature {a2d.temperature:g}, gamma {a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
-        *shared.state_training_sizes(models.preset.data),
+        shared.state_training_sizes(models.preset.data),
     ]
     settings = {"a2d": a2d.model_copy(update={"students": students}), "data": models.preset.data}
     facts = {"notes": notes + parts.get("notes", []), "settings": settings, "training_seconds": models.seconds}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from helpers.batches.plans import Batches
-from helpers.data.load import label_names, state_overlaps
+from helpers.data.load import label_names
 from helpers.engine import Plan
 from helpers.loop import Batch, Loss, outputs, training_device
 from helpers.models.attention import keep_scores
@@ -343,18 +343,15 @@ def make_notes(preset: Preset, corpus: str) -> list[str]:
         f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {epochs:g} "
         f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
         f"students are initialised from {student.partition('@')[0]}",
-        *shared.state_training_sizes(texts, "texts"),
+        shared.state_training_sizes(texts, "texts"),
         f"guessing one of the {labels} labels is right for {100 / labels:.1f} % of the texts",
     ]
 
 
 def table1(preset: Preset) -> dict:
     """Count the texts of each part of every domain (Table 1)."""
-    scores, notes = [], []
-    for corpus in list_corpora(preset):
-        scores += shared.count_examples(getattr(preset, corpus))
-        notes += state_overlaps(getattr(preset, corpus))
-    return {"scores": scores, "notes": notes}
+    corpora = [getattr(preset, corpus) for corpus in list_corpora(preset)]
+    return {"scores": [score for texts in corpora for score in shared.count_examples(texts)]}
 
 
 def table2(preset: Preset, corpus: str = "mnli") -> Plan:

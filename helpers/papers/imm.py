@@ -339,7 +339,7 @@ def make_notes(models: Models, rounds: int) -> list[str]:
         *models.notes,
         f"each row's longest reader: {steps} steps of {size} windows ({epochs:g} × the questions of {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
-        *shared.state_training_sizes(preset.data),
+        shared.state_training_sizes(preset.data),
         f"IMM with at most {rounds} round{'s' * (rounds > 1)}",
     ]
 

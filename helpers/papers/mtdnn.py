@@ -12,7 +12,6 @@ import numpy as np
 from helpers import metrics
 from helpers.batches.plans import Epochs, Turn, weighted
 from helpers.data.examples import Example
-from helpers.data.load import state_overlaps
 from helpers.engine import Plan
 from helpers.multitask import MultiTaskTraining, Reply, answers_above, choose_head, examples_of, threshold
 from helpers.papers import shared
@@ -261,8 +260,6 @@ def make_notes(preset: Preset) -> list[str]:
         f"{loop.batch_size}, dropout {preset.mtdnn.dropout:g}",
         "a question has no answer where that is likelier by more than a threshold that was chosen on validation",
         f"training examples: {sizes}",
-        *state_overlaps(preset.data),
-        *state_overlaps(preset.tasks),
     ]
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.batches.plans import Batches
-from helpers.data.load import load_domains, state_overlaps
+from helpers.data.load import load_domains
 from helpers.engine import Plan
 from helpers.loop import Batch
 from helpers.multitask import MultiTaskTraining, Predictions, examples_of, main_score, score
@@ -180,7 +180,7 @@ def table1(preset: Preset) -> dict:
         scores.append(Score(method=name, column="#Label", seed=0, value=len(task.labels) or 1))
     scores.sort(key=lambda score: list(tasks).index(score.method))  # one task after another
     metrics = [f"{name}: {' and '.join(METRICS[metric] for metric in task.metrics)}" for name, task in tasks.items()]
-    return {"scores": scores, "notes": [f"scored by: {', '.join(metrics)}", *state_overlaps(preset.tasks)]}
+    return {"scores": scores, "notes": [f"scored by: {', '.join(metrics)}"]}
 
 
 def predict_tests(models: Models, rows: Iterable[str]) -> Plan:
@@ -260,7 +260,6 @@ def make_notes(preset: Preset) -> list[str]:
         f"epochs of {SINGLE}: {loop.epochs + settings.tuning_epochs:g}, as many as {MTDNN} sees of each task",
         f"ensembles: the {min(settings.members, settings.models)} of {settings.models} models, of dropout {rates} in "
         f"turns, that are best on validation of {' and '.join(list_choosers(preset))}; {teach}",
-        *state_overlaps(preset.tasks),
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from helpers import metrics, paths
-from helpers.data.load import load, load_domains, state_overlaps
+from helpers.data.load import load, load_domains
 from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import load_adversarial, question_set
 from helpers.engine import Plan
@@ -257,10 +257,10 @@ def state_better(above: str, below: str, verb: str = "is better than", on: str =
     return Claim(text=f"{above} {verb} {named}{on}", above=above, below=below, **parts)
 
 
-def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> list[str]:
-    """State the number of training examples per domain, and what was left out of them as it is tested on."""
+def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> str:
+    """State the number of training examples per domain."""
     sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(settings).items())
-    return [f"training {examples}: {sizes}", *state_overlaps(settings)]
+    return f"training {examples}: {sizes}"
 
 
 def time_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
