@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from qa_files import write_many
+from qa_files import write_many, write_narrativeqa
 
 from helpers.data.examples import DataError
 from helpers.data.folders import state_files, with_every_domain
@@ -125,7 +125,7 @@ def test_a_domain_may_begin_with_the_word_for_a_part(tmp_path):
 
 
 def test_files_beside_the_data_and_saved_models_are_no_domains(tmp_path):
-    for name in ("law.json", "med/train.json", "med/test.json", "tax.train.json", "tax.dev.json"):
+    for name in ("law.ndjson", "med/train.json", "med/test.json", "tax.train.json", "tax.dev.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write_many(tmp_path / name, 12, tag=name)
     beside = (
@@ -140,15 +140,21 @@ def test_files_beside_the_data_and_saved_models_are_no_domains(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     data = with_every_domain(load("lab", **{"data.folder": str(tmp_path), "data.valid_size": 2}).data)
-    assert data.domains == {"law": "law.json", "med": "med", "tax": "tax"} and len(load_domains(data)) == 3
+    assert data.domains == {"law": "law.ndjson", "med": "med", "tax": "tax"} and len(load_domains(data)) == 3
     assert state_files(data).splitlines() == [
-        "law: law.json",
+        "law: law.ndjson",
         f"med: {Path('med/test.json')}, {Path('med/train.json')}",
         "tax: tax.dev.json, tax.train.json",
         "not read as domains: .notes.json, LICENSE, README.md, empty, law-reader, map.png, models",
     ]
     generated = "encyclopedia, news, trivia, multihop, search"
     assert state_files(load("mini").data) == f"no files: the domains {generated} are generated"
+
+
+def test_narrativeqa_is_listed_as_its_folder(tmp_path):
+    write_narrativeqa(tmp_path / "stories", [("d1", "train", "Who slept ?", "the old king", "a king")])
+    data = with_every_domain(load("lab", **{"data.folder": str(tmp_path)}).data)
+    assert state_files(data) == "stories: stories"
 
 
 def test_a_folder_without_data_is_refused(tmp_path):

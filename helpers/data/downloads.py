@@ -18,7 +18,7 @@ from helpers.presets.schema import Download
 
 # What an archive raises that arrived cut, is another file, or lacks a member.
 UNREADABLE = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-UNREADABLE += (EOFError, KeyError, AttributeError, NotImplementedError, RuntimeError)
+UNREADABLE += (EOFError, KeyError, AttributeError, RuntimeError)
 
 
 def find(downloads: dict[str, Download], source: str) -> tuple[str, str, Download | None]:

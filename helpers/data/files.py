@@ -22,7 +22,7 @@ from helpers.errors import printable
 
 PARTS = ("train", "valid", "test")
 ALL_PARTS = (*PARTS, "unlabelled")
-SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 LISTED = 10  # rejected records that an error lists
 LINE = 400  # characters that an error gives to each of them
 VERDICTS = {"accept", "reject", "ignore"}  # of an annotator, in Prodigy's column "answer"

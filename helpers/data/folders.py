@@ -3,13 +3,14 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from helpers import paths
 from helpers.data.examples import DataError
-from helpers.data.files import PART_WORDS, SUFFIXES, find_parts
+from helpers.data.files import PART_WORDS, SUFFIXES
 from helpers.data.load import locate
-from helpers.data.questions import NARRATIVEQA, is_narrativeqa
+from helpers.data.questions import find_question_files
 from helpers.presets.schema import LONGEST_NAME, DataSettings, Drawn, clean_name
 
 REVIEWS = ".review"  # ends the names of Amazon's files
@@ -101,7 +102,7 @@ def state_files(data: DataSettings) -> str:
         return "\n".join(f"{name}: {source}" for name, source in data.domains.items())
     folder, lines, read = paths.find_folder(data.folder), [], []
     for name, source in data.domains.items():
-        files = list_files(locate(data, source))
+        files = [*chain(*find_question_files(locate(data, source)).values())]
         places = [file.relative_to(folder) if folder and file.is_relative_to(folder) else file.name for file in files]
         lines.append(f"{name}: {_list(map(str, places))}")
         read += files
@@ -110,13 +111,6 @@ def state_files(data: DataSettings) -> str:
     if others:
         lines.append(f"not read as domains: {_list(others)}")
     return "\n".join(lines)
-
-
-def list_files(path: Path) -> list[Path]:
-    """List the files of a domain of questions. Raises DataError."""
-    if is_narrativeqa(path):
-        return [path / name for name in NARRATIVEQA]
-    return [file for files in find_parts(path).values() for file in files]
 
 
 def _list(names: Iterable[str]) -> str:

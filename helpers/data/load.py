@@ -9,11 +9,11 @@ from pathlib import Path
 from helpers import paths
 from helpers.data import downloads, splits, texts
 from helpers.data.examples import Choice, DataError, Domain, Example, Pair, TaskData
-from helpers.data.files import ALL_PARTS, PARTS, find_parts, leave_out_rejected, make_unique
+from helpers.data.files import ALL_PARTS, PARTS, leave_out_rejected, make_unique
 from helpers.data.mini import tasks as mini_texts
 from helpers.data.mini import world as mini
 from helpers.data.overlap import TestTexts, leave_out
-from helpers.data.questions import FileRecord, is_narrativeqa, parse_questions, read_questions
+from helpers.data.questions import FileRecord, find_question_files, parse_questions, read_questions
 from helpers.files import fingerprint as hash_texts
 from helpers.presets.schema import DataSettings, Drawn, Preset, TasksSettings, TextsSettings
 
@@ -162,7 +162,7 @@ def _read_questions(data: DataSettings, source: str, unanswerable: bool) -> tupl
 @cache  # a section with a further domain, such as that of general questions, reads the same files
 def _read_files(path: Path, unanswerable: bool) -> tuple[FileRecords, list[str]]:
     records, notes, taken = {}, [], set()
-    for part, files in ({"all": [path]} if is_narrativeqa(path) else find_parts(path)).items():
+    for part, files in find_question_files(path).items():
         for file in files:
             of_file, more = read_questions(file, unanswerable)
             notes += more

@@ -19,6 +19,7 @@ from helpers.data.files import (
     Rows,
     Text,
     digest,
+    find_parts,
     is_blank,
     leave_out_rejected,
     list_names,
@@ -353,9 +354,11 @@ class Story(Row):
         return FileRecord(Example(name, self.question, self.summary, answers, span, name), self.document_id, self.set)
 
 
-def is_narrativeqa(folder: Path) -> bool:
-    """Tell whether a folder holds NarrativeQA's two files."""
-    return all((folder / name).is_file() for name in NARRATIVEQA)
+def find_question_files(path: Path) -> dict[str, list[Path]]:
+    """Return the files of a domain by part, as `find_parts` does, or NarrativeQA's folder. Raises DataError."""
+    if all((path / name).is_file() for name in NARRATIVEQA):
+        return {"all": [path]}
+    return find_parts(path)
 
 
 def _read_narrativeqa(folder: Path) -> Rows:
