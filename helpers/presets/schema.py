@@ -13,8 +13,6 @@ from helpers.presets import papers
 from helpers.presets.papers import Settings, Share
 
 GENERAL = "general"  # the domain of questions that readers learn before all others
-
-
 LONGEST_NAME = 80  # bytes of a domain's name: it is part of the names of folders
 
 
@@ -35,12 +33,11 @@ def _is_word(char: str) -> bool:
 
 
 def _domain_name(name: str) -> str:
-    if not (name[:1].isalnum() and all(map(_is_word, name)) and len(name.encode()) <= LONGEST_NAME):
+    if len(name.encode()) > LONGEST_NAME:
+        raise ValueError(f"the name {name!r:.100} is too long: give the domain a name of at most {LONGEST_NAME} bytes")
+    if not (name[:1].isalnum() and all(map(_is_word, name))):
         problem = "has a space" if " " in name else "cannot be used"
-        advice = "give the domain a name of letters, digits, - and _"
-        if len(name.encode()) > LONGEST_NAME:
-            problem, advice = "is too long", f"give the domain a name of at most {LONGEST_NAME} bytes"
-        raise ValueError(f"the name {name!r:.100} {problem}: {advice}")
+        raise ValueError(f"the name {name!r:.100} {problem}: give the domain a name of letters, digits, - and _")
     return name  # it names a folder
 
 
