@@ -52,7 +52,7 @@ def test_every_notebook_runs_on_smoke(smoke):
 def facts_of(path):
     """What of a record every run on one processor has to repeat, and the processor."""
     record = records.read(path)
-    return without_words({**repeated(record), "processor": record.run.device.partition(",")[0]})
+    return without_words({**repeated(record), "processor": record.run.processor})
 
 
 def without_words(facts):
