@@ -14,17 +14,19 @@ NOTEBOOKS = ROOT / "notebooks"
 
 def places(name: str) -> list[Path]:
     """Where a file or folder that a person names may lie: as it is, from here, or from the repository's root."""
-    return [Path(name).expanduser(), ROOT / name]
+    # Path's own methods raise for a name that is too long, and for the home of nobody.
+    return [Path(os.path.expanduser(name)), ROOT / name]
 
 
 def find(name: str) -> Path:
     """The first of the `places` where there is something, or else the name as it is."""
-    return next((place for place in places(name) if place.exists()), Path(name))
+    return next((place for place in places(name) if os.path.exists(place)), Path(name))
 
 
 def find_folder(name: str) -> Path | None:
     """The folder that a name stands for, from here or from the repository's root; None where there is none."""
-    return folder if name and (folder := find(name)).is_dir() else None
+    folder = find(name)
+    return folder if name and os.path.isdir(folder) else None
 
 
 def public_name(place: str) -> str:

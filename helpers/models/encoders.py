@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import os
 import pickle
 import re
 from bisect import bisect_left
@@ -50,13 +51,12 @@ def locate(encoder: str) -> dict[str, object]:
     """Return the arguments by which ``from_pretrained`` finds an encoder, and runs no code that comes with it.
 
     That is a folder, given absolute, from here or from the repository's root, or else a name on the Hub with a revision
-    where it has one (name@revision). The Hub is never asked for what can be a mistyped folder: what is no name there,
-    or begins with a folder that is here. With a revision it can be none. Raises EncoderError.
+    where it has one (name@revision). A name that begins with a folder that is here may be a mistyped path, so the Hub
+    is asked for it only with a revision. Raises EncoderError.
     """
-    for folder in paths.places(encoder):
-        if (folder / "config.json").is_file():
-            return {"pretrained_model_name_or_path": str(folder), "trust_remote_code": False}
-    if folder := paths.find_folder(encoder):  # of a tokenizer alone, perhaps
+    folders = [folder for folder in paths.places(encoder) if os.path.isfile(folder / "config.json")]
+    folder = folders[0] if folders else paths.find_folder(encoder)  # the latter has a tokenizer alone, perhaps
+    if folder:
         return {"pretrained_model_name_or_path": str(folder), "trust_remote_code": False}
     name, _, revision = encoder.partition("@")
     is_name = HUB_NAME.fullmatch(name)
@@ -304,8 +304,13 @@ def loading(encoder: str) -> Iterator[None]:
             problem = NEEDS_CODE
         elif isinstance(error, pickle.UnpicklingError):
             problem = "its weights are damaged, or pickled with more than tensors; save them as safetensors"
+        elif isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+            problem = f"it does not fit into memory; use a smaller encoder ({_reason(error)})"
+        elif isinstance(error, ImportError):
+            problem = f"it needs a package that is not installed; install it ({_reason(error)})"
         elif "revision" in locate(encoder):
-            problem = f"no such folder is here, and the Hub gives none; correct the name ({_reason(error)})"
+            problem = "no such folder is here, and the Hub gave none; correct the name or the connection"
+            problem = f"{problem} ({_reason(error)})"
         else:
             problem = f"its files are damaged or not of one model; save or fetch it again ({_reason(error)})"
         raise EncoderError(f"encoder {encoder!r} cannot be loaded: {problem}") from error
