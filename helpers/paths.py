@@ -54,8 +54,14 @@ def models(place: str) -> Path:
 
 
 def find_models(name: str) -> list[Path]:
-    """The folders of trained models whose training's name begins so, as with ``Reader-news-seed0``; none for a path."""
-    return sorted(results("").glob(f"*/models/{name}*/model")) if re.fullmatch(r"[A-Z][\w.-]+", name) else []
+    """The folders of trained models whose training's name begins so, as with ``Reader-news-seed0``; none for a path.
+
+    Presets may share a training, which counts once.
+    """
+    if find_folder(name) or not re.fullmatch(r"[A-Z][\w.-]+", name):
+        return []
+    folders = sorted(results("").glob(f"*/models/{name}*/model"))
+    return list({folder.parent.name: folder for folder in folders}.values())
 
 
 def notebooks(place: str) -> Path:
