@@ -12,10 +12,17 @@ CACHE = ROOT / "data" / "cache"  # downloads, not in git
 NOTEBOOKS = ROOT / "notebooks"
 
 
+# What a person types goes through os.path: Path's own methods raise for the home of nobody and for a name too long.
+
+
+def expand(name: str) -> Path:
+    """The path that a name stands for, where ``~`` is somebody's home."""
+    return Path(os.path.expanduser(name))
+
+
 def places(name: str) -> list[Path]:
     """Where a file or folder that a person names may lie: as it is, from here, or from the repository's root."""
-    # Path's own methods raise for a name that is too long, and for the home of nobody.
-    return [Path(os.path.expanduser(name)), ROOT / name]
+    return [expand(name), ROOT / name]
 
 
 def find(name: str) -> Path:
