@@ -152,7 +152,7 @@ def test_a_place_that_cannot_be_a_folder_is_refused(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"^keep: .*cannot be written \(.*choose another folder"):
         check_keep("/proc/models", ["law"])
     for place in (tmp_path / ("x" * 300), tmp_path / "new" / ("x" * 300)):
-        with pytest.raises(UserError, match=r"^keep: .* cannot be written \(File name too long\); choose another folder"):
+        with pytest.raises(UserError, match=r"^keep: .* cannot be written \(File name too long\); choose"):
             check_keep(str(place), ["law"])
     monkeypatch.chdir(tmp_path)
     for place in (str(tmp_path / "new/and below"), "new/../../other", "~nobody-here/models"):
