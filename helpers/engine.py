@@ -115,7 +115,7 @@ def run(plan: Plan, settings: EngineSettings) -> object:
 
 @contextmanager
 def _stopped_by_interrupt() -> Iterator[None]:
-    """Raise Stopped for an interrupt, and take along all processes that this one started."""
+    """Raise Stopped for an interrupt, and end all processes that this one started."""
     try:
         yield
     except KeyboardInterrupt:

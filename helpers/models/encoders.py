@@ -69,11 +69,11 @@ def locate(encoder: str) -> dict[str, object]:
 def load_config(encoder: str, **changes: object) -> PreTrainedConfig:
     """Load an encoder's configuration with ``changes``. Raises EncoderError, also where it has no layers or
     names code to run."""
-    place = locate(encoder)
-    if "revision" not in place and not Path(place["pretrained_model_name_or_path"], "config.json").is_file():
+    source = locate(encoder)
+    if "revision" not in source and not Path(source["pretrained_model_name_or_path"], "config.json").is_file():
         raise EncoderError(f"encoder {encoder!r}: expected config.json in this folder, found none; give an encoder's")
     with loading(encoder):
-        config = AutoConfig.from_pretrained(**place, **changes)
+        config = AutoConfig.from_pretrained(**source, **changes)
         if (layers := getattr(config, "num_hidden_layers", 1)) < 1:
             problem = f"expected at least 1 of num_hidden_layers, found {layers}"
             raise EncoderError(f"encoder {encoder!r}: config.json: {problem}; give the number that it was trained with")
@@ -88,11 +88,11 @@ def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
 
     Before the Hub is asked for a name that can still be a mistyped folder, a line says so.
     """
-    place = locate(encoder)
-    if "revision" in place and "@" not in encoder:
+    source = locate(encoder)
+    if "revision" in source and "@" not in encoder:
         print(f"encoder {encoder!r}: no such folder is here, so the Hub is asked; name@revision fixes which one it is")
     with loading(encoder):
-        tokenizer = AutoTokenizer.from_pretrained(**place, use_fast=True)
+        tokenizer = AutoTokenizer.from_pretrained(**source, use_fast=True)
         if not tokenizer.is_fast:
             raise EncoderError(f"encoder {encoder!r} has only a slow tokenizer; use one with a fast tokenizer")
         if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # transformers makes one up
