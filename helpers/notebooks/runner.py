@@ -25,7 +25,7 @@ from helpers.notebooks.session import (
     settle,
     unknown_parameter,
 )
-from helpers.papers.kept import is_kept
+from helpers.papers.model_folders import is_kept
 from helpers.presets.schema import Preset
 from helpers.results import figures, records, report
 
