@@ -107,5 +107,6 @@ def load_reader(model: Path | str) -> TrainedReader:
     place = str(folders[0] if folders else model)
     with loading(place):
         trained, tokenizer = load_saved(place), load_tokenizer(place)
-        check_inputs(trained, place)
+        windows = getattr(trained.config, "windows", None) or {}
+        check_inputs(trained, place, windows.get("max_length", 0))
         return TrainedReader(trained, tokenizer)

@@ -115,7 +115,7 @@ def run(plan: Plan, settings: EngineSettings) -> object:
 
 @contextmanager
 def _stopped_by_interrupt() -> Iterator[None]:
-    """Raise Stopped for an interrupt, and take along all processes that this one started."""
+    """Raise Stopped for an interrupt, and end all processes that this one started."""
     try:
         yield
     except KeyboardInterrupt:
@@ -176,8 +176,7 @@ def set_total(bar: tqdm, total: int) -> None:
     """Change the total of a bar. One in a notebook has it in its widget too, and `tqdm.reset` would forget the time."""
     bar.total = total
     if hasattr(bar, "container"):
-        _, widget, _ = bar.container.children
-        widget.max = total
+        bar.container.children[1].max = total
 
 
 def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:

@@ -8,6 +8,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from helpers import paths
+
 WIDTH = 118  # characters; what fits stays on one line of a file
 
 
@@ -38,14 +40,16 @@ def follow_umask(folder: Path) -> None:
 
 
 def unwritten(what: str, error: Exception) -> OSError:
-    """The error that says what could not be written, why, and what to do where the disk is full, or the file somebody
-    else's. An ``error`` that says so already is not extended again."""
+    """The error that says what could not be written, why, and what to do where the disk is full or the file somebody
+    else's. Advice that ``error`` has already is not repeated."""
     # That of safetensors has no number of its own, only in its text.
     full = getattr(error, "errno", None) == errno.ENOSPC or f"(os error {errno.ENOSPC})" in str(error)
     advice = "; free some space and run again" if full else ""
     if isinstance(error, PermissionError) and error.filename:
         path, owner = owner_of(Path(error.filename))
-        advice = f"; {path} belongs to {owner}: ask for permission to write, or set HELPERS_RESULTS to another folder"
+        is_result = Path(error.filename).resolve().is_relative_to(paths.results("").resolve())
+        choice = ", or set HELPERS_RESULTS to another folder" if is_result else ""
+        advice = f"; {path} belongs to {owner}: ask for permission to write{choice}"
     return OSError(f"cannot {what}: {error}{'' if advice in str(error) else advice}")
 
 

@@ -71,7 +71,7 @@ def fit(
     killed training goes on from there to the same weights. Raises UserError where the weights are not finite before the
     first step, TrainingDiverged where the loss is not, and OSError where the checkpoint cannot be written.
     """
-    check_weights(model)
+    check_finite_weights(model)
     torch.manual_seed(seed)
     device, steps = training_device(), len(batches)
     model.to(device).train()
@@ -149,7 +149,7 @@ class TrainingDiverged(UserError):
     """A training whose loss is not finite any more."""
 
 
-def check_weights(model: nn.Module) -> None:
+def check_finite_weights(model: nn.Module) -> None:
     """Raise UserError where a weight is not finite, as no training mends it."""
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
@@ -193,15 +193,18 @@ def check_state(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, 
     for weights in (state["model"], state["best"] or state["model"]):
         if {name: weight.shape for name, weight in weights.items()} != shapes:
             raise ValueError("it has the weights of another model")
-    groups, stored = optimizer.state_dict()["param_groups"], state["optimizer"]["param_groups"]
-    if [group["params"] for group in stored] != [group["params"] for group in groups]:
-        raise ValueError("it has the state of another optimiser")
-    if [group.keys() for group in stored] != [group.keys() for group in groups]:
-        raise ValueError("it has the state of another optimiser")
+    needed, stored = (
+        [(group["params"], group.keys()) for group in each["param_groups"]]
+        for each in (optimizer.state_dict(), state["optimizer"])
+    )
     trained = [weight for group in optimizer.param_groups for weight in group["params"]]
-    for number, moments in state["optimizer"]["state"].items():
-        if any(moment.dim() and moment.shape != trained[number].shape for moment in moments.values()):
-            raise ValueError("it has the state of another optimiser")  # of which AdamW's fused step crashes
+    has_shapes = all(
+        moment.shape in ((), trained[number].shape)  # AdamW's fused step crashes with others
+        for number, moments in state["optimizer"]["state"].items()
+        for moment in moments.values()
+    )
+    if needed != stored or not has_shapes:
+        raise ValueError("it has the state of another optimiser")
     if not 0 < Fitted(**state["done"]).steps < steps:
         raise ValueError("it has other steps")
     torch.Generator().set_state(state["random"][0])

@@ -12,19 +12,28 @@ CACHE = ROOT / "data" / "cache"  # downloads, not in git
 NOTEBOOKS = ROOT / "notebooks"
 
 
+# What a person types goes through os.path: Path's own methods raise for the home of nobody and for a name too long.
+
+
+def expand(name: str) -> Path:
+    """The path that a name stands for, where ``~`` is somebody's home."""
+    return Path(os.path.expanduser(name))
+
+
 def places(name: str) -> list[Path]:
     """Where a file or folder that a person names may lie: as it is, from here, or from the repository's root."""
-    return [Path(name).expanduser(), ROOT / name]
+    return [expand(name), ROOT / name]
 
 
 def find(name: str) -> Path:
     """The first of the `places` where there is something, or else the name as it is."""
-    return next((place for place in places(name) if place.exists()), Path(name))
+    return next((place for place in places(name) if os.path.exists(place)), Path(name))
 
 
 def find_folder(name: str) -> Path | None:
     """The folder that a name stands for, from here or from the repository's root; None where there is none."""
-    return folder if name and (folder := find(name)).is_dir() else None
+    folder = find(name)
+    return folder if name and os.path.isdir(folder) else None
 
 
 def public_name(place: str) -> str:
@@ -52,8 +61,14 @@ def models(place: str) -> Path:
 
 
 def find_models(name: str) -> list[Path]:
-    """The folders of trained models whose training's name begins so, as with ``Reader-news-seed0``; none for a path."""
-    return sorted(results("").glob(f"*/models/{name}*/model")) if re.fullmatch(r"[A-Z][\w.-]+", name) else []
+    """The folders of trained models whose training's name begins so, as with ``Reader-news-seed0``; none for a path.
+
+    Presets may share a training, which counts once.
+    """
+    if find_folder(name) or not re.fullmatch(r"[A-Z][\w.-]+", name):
+        return []
+    folders = sorted(results("").glob(f"*/models/{name}*/model"))
+    return list({folder.parent.name: folder for folder in folders}.values())
 
 
 def notebooks(place: str) -> Path:

@@ -50,9 +50,9 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """The name of the folder: what it begins with, and a hash of version, fields and settings.
+        """The name of the folder: the ``stem``, and a hash of version, fields and settings.
 
-        Preset and label are not hashed; of another task its key is.
+        Preset and label are not hashed. Another task among the fields counts by its key.
         """
         names = [field.name for field in dataclasses.fields(self) if field.name not in ("preset", "label")]
         facts = [self.version, {name: getattr(self, name) for name in names}, self.settings()]

@@ -76,6 +76,16 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
+def test_a_folder_that_only_another_user_may_write_is_said(tmp_path, cache, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(downloads, "FileLock", refuse)
+    corpus = Download(files={"a.json": File(url="http://127.0.0.1:9/a.json")})
+    with pytest.raises(DataError, match=r"denied: .*a\.json\.lock.*; ask \w+ for permission to write there$"):
+        downloads.fetch("corpus", corpus)
+
+
 def test_a_file_is_downloaded_once_and_again_if_it_is_another(server, cache):
     download = corpus({"a.json": server.file("a.json", b"content")})
     for _ in range(2):

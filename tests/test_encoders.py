@@ -494,6 +494,26 @@ def test_what_cannot_be_loaded_is_one_sentence(copy, tmp_path, monkeypatch, dama
             check_pair("", place)
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), "it does not fit into memory; use a smaller encoder"),
+        (MemoryError(), "it does not fit into memory; use a smaller encoder"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "it does not fit into memory; use a smaller"),
+        (ImportError("needs x"), "it needs a package that is not installed; install it .*needs x"),
+    ],
+    ids=["GPU", "Python", "CPU", "package"],
+)
+def test_what_the_machine_lacks_is_no_fault_of_the_files(monkeypatch, error, message):
+    def fail(**arguments):
+        raise error
+
+    monkeypatch.setattr(pretrained.AutoConfig, "from_pretrained", fail)
+    with pytest.raises(EncoderError, match=message) as raised:
+        load_encoder("data/mini", seed=0)
+    assert "damaged" not in str(raised.value)
+
+
 def test_code_that_comes_with_an_encoder_is_never_run(copy, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda prompt: "y")
     parts = ("AutoConfig", "AutoModelForQuestionAnswering", "AutoModelForSequenceClassification")
@@ -524,6 +544,7 @@ def test_what_can_be_a_mistyped_folder_is_not_asked_of_the_hub(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my").mkdir()
     paths = ["../enc/x", "a/b/c", "/nonexistent/x", "~/enc", "./enc", ".enc", "enc/", "a\\b", "", "法律"]
+    paths += ["~nobody-here/enc", "x/" * 2500]
     for name in (*paths, "my/encodr", "data/minni"):
         with pytest.raises(EncoderError, match=r"expected a folder with config\.json, found none; correct it") as error:
             locate(name)
@@ -539,7 +560,7 @@ def test_what_can_be_a_mistyped_folder_is_not_asked_of_the_hub(tmp_path, monkeyp
 
 
 def test_the_hub_is_asked_after_a_line_that_says_so(monkeypatch, capsys):
-    name, problem = "somebody/encodr", "no such folder is here, and the Hub gives none; correct the name"
+    name, problem = "somebody/encodr", "no such folder is here, and the Hub gave none; correct the name or the conn"
     with pytest.raises(EncoderError, match=problem):  # there is no network in tests
         load_tokenizer(name)
     assert f"encoder '{name}': no such folder is here, so the Hub is asked; name@revision" in capsys.readouterr().out

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import are_alike, flip
+from safetensors.torch import save_file
 from torch.nn import functional
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertTokenizerFast, pipeline
 
@@ -295,6 +296,21 @@ def test_ratios_are_traced_and_relations_stored(trained):
     of_texts, shares, labels = ratios.compute_ratios(student)
     assert of_texts.shape == (8, 2, 3) and shares.shape == (8, 3, 2, 2) and labels.shape == (8, 3)
     assert np.allclose(of_texts.sum(2), 1) and np.allclose(shares.sum(3), 1)
+
+
+def test_stored_relations_that_lack_a_weight_are_not_drawn_at_random(tmp_path, monkeypatch):
+    student, file = name(smoke(), OURS), tmp_path / "learner.safetensors"
+    learner = student.wrap_student(student.initial(), 128)
+    monkeypatch.setattr(hrkd.Student, "load", lambda self: learner.student)
+    monkeypatch.setattr(texts.Classifier, "load", lambda self: learner.student)
+    monkeypatch.setattr(hrkd.Student, "file", lambda self, name: file)
+    weights = {name: each for name, each in learner.state_dict().items() if not name.startswith("student.")}
+    save_file(weights, file)
+    assert torch.equal(student.load_distilled().relations.first, learner.relations.first)
+    del weights["relations.second"]
+    save_file(weights, file)
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\).*relations\.second"):
+        student.load_distilled()
 
 
 def test_damage_beside_a_model_is_noticed(trained):

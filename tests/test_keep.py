@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from helpers.errors import UserError
-from helpers.papers import kept, shared
-from helpers.papers.kept import check_keep, is_kept
+from helpers.papers import model_folders, shared
+from helpers.papers.model_folders import check_keep, is_kept
 from helpers.papers.shared import Models, keep_models
 from helpers.results.records import Score
 
@@ -132,13 +132,13 @@ def test_a_kept_model_that_was_changed_or_added_to_is_refused(trained, tmp_path)
 @pytest.mark.parametrize("text", ["", "[]", "null", "[1]", "{}"])
 def test_a_damaged_list_of_kept_files_protects_all_of_them(trained, tmp_path, text):
     keep(trained, tmp_path, "law")
-    (tmp_path / "law" / kept.KEPT).write_text(text)
+    (tmp_path / "law" / model_folders.FILE_LIST).write_text(text)
     with pytest.raises(UserError, match="law: "):
         check_keep(str(tmp_path), ["law"])
     assert not is_kept(str(tmp_path), ["law"])
 
 
-def test_a_place_that_cannot_be_a_folder_is_refused(tmp_path):
+def test_a_place_that_cannot_be_a_folder_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
@@ -151,8 +151,13 @@ def test_a_place_that_cannot_be_a_folder_is_refused(tmp_path):
             check_keep(str(tmp_path / place), ["law"])
     with pytest.raises(UserError, match=r"^keep: .*cannot be written \(.*choose another folder"):
         check_keep("/proc/models", ["law"])
-    check_keep(str(tmp_path / "new/and below"), ["law"])
-    assert not (tmp_path / "new").exists()
+    for place in (tmp_path / ("x" * 300), tmp_path / "new" / ("x" * 300)):
+        with pytest.raises(UserError, match=r"^keep: .* cannot be written \(File name too long\); choose"):
+            check_keep(str(place), ["law"])
+    monkeypatch.chdir(tmp_path)
+    for place in (str(tmp_path / "new/and below"), "new/../../other", "~nobody-here/models"):
+        check_keep(place, ["law"])
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "there"]
 
 
 def test_a_folder_of_data_is_refused_as_its_entries_are_domains(tmp_path):

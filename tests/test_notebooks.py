@@ -52,7 +52,7 @@ def test_every_notebook_runs_on_smoke(smoke):
 def facts_of(path):
     """What of a record every run on one processor has to repeat, and the processor."""
     record = records.read(path)
-    return without_words({**repeated(record), "processor": record.run.device.partition(",")[0]})
+    return without_words({**repeated(record), "processor": record.run.processor})
 
 
 def without_words(facts):
@@ -157,7 +157,9 @@ def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kerne
     parameters = question_files(tmp_path) | {"general": str(files[0])}
     for _ in range(2):
         assert runner.run(["19_your_domains"], dict(parameters)) == 0
-    assert capsys.readouterr().out.count("done before") == 2  # the notebook and the report
+    printed = capsys.readouterr().out
+    assert printed.count("news: news/all.json") == 1  # what is read, unless all is done
+    assert printed.count("done before") == 2  # the notebook and the report
     assert runner.run(["19_your_domains"], dict(parameters), force=True) == 0
     assert [name for name, _ in kernel.executed] == ["19_your_domains", "99_report"] * 2
     job, of_report = runner.select_jobs(["19_your_domains"], parameters)

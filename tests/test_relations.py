@@ -144,6 +144,22 @@ def test_released_weights_are_as_wide_as_the_released_code_draws_them():
             assert weights[name].std().item() == pytest.approx(std, rel=0.03)
 
 
+@pytest.mark.parametrize(("domains", "weights"), [(5, 41_379_850), (4, 38_430_730)], ids=["MNLI", "Amazon"])
+def test_a_graph_has_as_many_weights_as_the_released_one(domains, weights):
+    with torch.device("meta"):
+        graph = Relations(5, domains, 768, heads=8, graph_width=768)
+    assert sum(weight.numel() for weight in graph.parameters()) == weights
+
+
+def test_released_draws_follow_both_widths():
+    torch.manual_seed(0)
+    graph = Relations(6, 3, 40, heads=5, graph_width=24, released_init=True)  # D = 3, F = 40, F' = 24, K = 5
+    fans = {"levels_compared": 40 * 40 + 3 * 40, "domains_compared": 40 + 40, "first": 40 + 24}
+    fans |= {"first_edges": 1 + 2 * 24, "second": 1 + 5 * 24, "second_edges": 1 + 2}
+    for name, weight in graph.named_parameters():
+        assert weight.abs().max().item() == pytest.approx((12 / fans[name]) ** 0.5, rel=0.03)  # sqrt(2) sqrt(6 / fans)
+
+
 def test_released_weights_leave_shares_of_levels_even_at_bert_s_width():
     torch.manual_seed(0)
     graph = Relations(5, 4, 768, heads=1, graph_width=1, released_init=True)

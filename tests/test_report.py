@@ -69,6 +69,11 @@ def test_what_comes_out_again_is_counted_and_what_does_not_is_named():
     assert report.reproduced([ours], [record("imm/table2", scores)]) == []
     drawn, others = (ours.model_copy(update={"draws": {"0": draw, "1": draw}}) for draw in "ab")
     assert report.reproduced([drawn], [others]) == [] != report.reproduced([ours], [others])
+    run = ours.run.model_copy(update={"device": "Another Processor 7, 2 threads"})
+    elsewhere = ours.model_copy(update={"run": run})
+    note = "2 values were made on another kind of processor, which rounds differently. They differ by 0.25 on average."
+    assert report.reproduced([elsewhere], [theirs]) == [note]
+    assert report.reproduced([elsewhere, timed], [theirs, timed]) == [note]
 
 
 def test_numbers_and_the_papers_beside_them():

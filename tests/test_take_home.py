@@ -56,6 +56,16 @@ def test_a_training_s_name_is_enough_to_load_its_reader(folder, examples, result
         match=r"^2 trainings begin with 'Reader-news', such as mini/models/Reader-news-seed0-12ab, .*; give more",
     ):
         helpers.load_reader("Reader-news")
+    shutil.copytree(results / "mini/models", results / "study/models")  # presets may share a training
+    assert helpers.load_reader("Reader-news-seed0").answer(one.question, one.context) == expected
+
+
+def test_a_folder_comes_before_trainings_whose_names_begin_like_it(folder, results, tmp_path, monkeypatch):
+    for name in ("Reader-news-seed0-12ab", "Reader-news-seed1-34cd"):
+        shutil.copytree(folder, results / "mini/models" / name / "model")
+    shutil.copytree(folder, tmp_path / "Reader")
+    monkeypatch.chdir(tmp_path)
+    assert helpers.load_reader("Reader").windows == {"max_length": 64, "stride": 16}
 
 
 def test_lists_are_answered_like_one_by_one(folder, examples):
@@ -100,6 +110,9 @@ def test_a_reader_s_configuration_has_to_make_sense(folder, tmp_path):
         path.write_text(json.dumps(config | change))
         with pytest.raises(EncoderError, match="its files are damaged or not of one model; save or fetch it again"):
             helpers.load_reader(tmp_path / "reader")
+    path.write_text(json.dumps(config | {"windows": {"max_length": 4096, "stride": 64}}))
+    with pytest.raises(EncoderError, match=r"reads \d+ tokens, not 4096: lower max_length"):
+        helpers.load_reader(tmp_path / "reader")
 
 
 def test_a_reader_has_embeddings_for_its_tokenizer(folder, tmp_path):

@@ -158,6 +158,13 @@ def test_what_belongs_to_another_user_is_said(number, monkeypatch, name, mode):
             path.chmod(0o755)
 
 
+def test_another_results_folder_is_advised_for_results_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / "results"))
+    for place, is_result in (("results/mini/lock", True), ("cache/file", False)):
+        message = str(unwritten("write it", PermissionError(13, "Permission denied", str(tmp_path / place))))
+        assert "ask for permission to write" in message and ("HELPERS_RESULTS" in message) == is_result
+
+
 def test_a_full_disk_is_advised_once(number, monkeypatch):
     full = "Error while serializing: I/O error: No space left on device (os error 28)"
 

@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from helpers import paths
 from helpers.data.examples import DataError
-from helpers.files import write_whole
+from helpers.files import owner_of, write_whole
 from helpers.presets.schema import Download
 
 # What an archive raises that arrived cut, is another file, or lacks a member.
@@ -50,6 +50,8 @@ def fetch(name: str, download: Download) -> Path:
         except (OSError, ValueError) as error:  # requests raises OSErrors, pooch ValueErrors
             problem = f"{file.url}: {' '.join(str(error).split())}"
             todo = f"connect to the network, correct the preset, or put the file at {path}"
+            if isinstance(error, PermissionError):  # the folder is another user's
+                todo = f"ask {owner_of(folder)[1]} for permission to write there"
             raise DataError(f"{problem}; {todo}") from error
     return folder
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import os
 import pickle
 import re
 from bisect import bisect_left
@@ -50,13 +51,12 @@ def locate(encoder: str) -> dict[str, object]:
     """Return the arguments by which ``from_pretrained`` finds an encoder, and runs no code that comes with it.
 
     That is a folder, given absolute, from here or from the repository's root, or else a name on the Hub with a revision
-    where it has one (name@revision). The Hub is never asked for what can be a mistyped folder: what is no name there,
-    or begins with a folder that is here. With a revision it can be none. Raises EncoderError.
+    where it has one (name@revision). A name that begins with a folder that is here may be a mistyped path, so the Hub
+    is asked for it only with a revision. Raises EncoderError.
     """
-    for folder in paths.places(encoder):
-        if (folder / "config.json").is_file():
-            return {"pretrained_model_name_or_path": str(folder), "trust_remote_code": False}
-    if folder := paths.find_folder(encoder):  # of a tokenizer alone, perhaps
+    folders = [folder for folder in paths.places(encoder) if os.path.isfile(folder / "config.json")]
+    folder = folders[0] if folders else paths.find_folder(encoder)  # the latter has a tokenizer alone, perhaps
+    if folder:
         return {"pretrained_model_name_or_path": str(folder), "trust_remote_code": False}
     name, _, revision = encoder.partition("@")
     is_name = HUB_NAME.fullmatch(name)
@@ -69,11 +69,11 @@ def locate(encoder: str) -> dict[str, object]:
 def load_config(encoder: str, **changes: object) -> PreTrainedConfig:
     """Load an encoder's configuration with ``changes``. Raises EncoderError, also where it has no layers or
     names code to run."""
-    place = locate(encoder)
-    if "revision" not in place and not Path(place["pretrained_model_name_or_path"], "config.json").is_file():
+    source = locate(encoder)
+    if "revision" not in source and not Path(source["pretrained_model_name_or_path"], "config.json").is_file():
         raise EncoderError(f"encoder {encoder!r}: expected config.json in this folder, found none; give an encoder's")
     with loading(encoder):
-        config = AutoConfig.from_pretrained(**place, **changes)
+        config = AutoConfig.from_pretrained(**source, **changes)
         if (layers := getattr(config, "num_hidden_layers", 1)) < 1:
             problem = f"expected at least 1 of num_hidden_layers, found {layers}"
             raise EncoderError(f"encoder {encoder!r}: config.json: {problem}; give the number that it was trained with")
@@ -88,11 +88,11 @@ def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
 
     Before the Hub is asked for a name that can still be a mistyped folder, a line says so.
     """
-    place = locate(encoder)
-    if "revision" in place and "@" not in encoder:
+    source = locate(encoder)
+    if "revision" in source and "@" not in encoder:
         print(f"encoder {encoder!r}: no such folder is here, so the Hub is asked; name@revision fixes which one it is")
     with loading(encoder):
-        tokenizer = AutoTokenizer.from_pretrained(**place, use_fast=True)
+        tokenizer = AutoTokenizer.from_pretrained(**source, use_fast=True)
         if not tokenizer.is_fast:
             raise EncoderError(f"encoder {encoder!r} has only a slow tokenizer; use one with a fast tokenizer")
         if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # transformers makes one up
@@ -304,8 +304,13 @@ def loading(encoder: str) -> Iterator[None]:
             problem = NEEDS_CODE
         elif isinstance(error, pickle.UnpicklingError):
             problem = "its weights are damaged, or pickled with more than tensors; save them as safetensors"
+        elif isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+            problem = f"it does not fit into memory; use a smaller encoder ({_reason(error)})"
+        elif isinstance(error, ImportError):
+            problem = f"it needs a package that is not installed; install it ({_reason(error)})"
         elif "revision" in locate(encoder):
-            problem = f"no such folder is here, and the Hub gives none; correct the name ({_reason(error)})"
+            problem = "no such folder is here, and the Hub gave none; correct the name or the connection"
+            problem = f"{problem} ({_reason(error)})"
         else:
             problem = f"its files are damaged or not of one model; save or fetch it again ({_reason(error)})"
         raise EncoderError(f"encoder {encoder!r} cannot be loaded: {problem}") from error

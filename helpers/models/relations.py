@@ -83,9 +83,9 @@ class Relations(nn.Module):
         matrices F×F by a factor of sqrt((F + D) / 2). A head's a_m is one vector, 2F'×1.
         """
         for name, weight in self.named_parameters():
-            is_of_levels = name in ("levels_compared", "domains_compared")
-            for tensor in weight.unbind() if is_of_levels else weight.flatten(0, 1):
-                is_vector = name in ("first_edges", "second_edges")
+            tensors = weight if name in ("levels_compared", "domains_compared") else weight.flatten(0, 1)
+            is_vector = name in ("first_edges", "second_edges")
+            for tensor in tensors:
                 nn.init.xavier_uniform_(tensor.view(-1, 1) if is_vector else tensor, 2**0.5)
 
     def forward(self, prototypes_VxDxF: Tensor) -> tuple[Tensor, Tensor]:

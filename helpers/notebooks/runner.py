@@ -13,6 +13,7 @@ import nbformat
 import papermill
 
 from helpers import engine, papers, paths
+from helpers.data.folders import state_files
 from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import kernels
@@ -24,7 +25,7 @@ from helpers.notebooks.session import (
     settle,
     unknown_parameter,
 )
-from helpers.papers.kept import is_kept
+from helpers.papers.model_folders import is_kept
 from helpers.presets.schema import Preset
 from helpers.results import figures, records, report
 
@@ -159,7 +160,10 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
             outcomes[str(job)] = UNCHANGED
     if done := [name for name, text in outcomes.items() if text == UNCHANGED]:
         print(f"{UNCHANGED}: {', '.join(done)}", flush=True)
-    if waiting := [job for job in jobs if str(job) not in outcomes]:
+    waiting = [job for job in jobs if str(job) not in outcomes]
+    for text in dict.fromkeys(state_files(job.preset.data) for job in waiting if job.parameters.get("data_dir")):
+        print(text, flush=True)
+    if waiting:
         kernels.prepare()
     values = engine.carry_out({str(job): job.plan() for job in waiting}, jobs[0].preset.engine)
     for job in waiting:

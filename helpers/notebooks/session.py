@@ -25,7 +25,7 @@ from helpers.data.load import draws, state_overlaps
 from helpers.errors import UserError
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
-from helpers.papers.kept import check_keep
+from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load
 from helpers.presets.schema import Preset
 from helpers.reading import label_notes

@@ -225,7 +225,8 @@ class Student(SmallClassifier):
     def load_distilled(self) -> Distilled:
         """Load the trained student with its projections and relations, in evaluation mode, on the device."""
         learner = self.wrap_student(self.load(), self.teacher.load().config.hidden_size)
-        learner.load_state_dict(load_file(self.file("learner.safetensors")), strict=False)
+        trained = {f"student.{name}": weight for name, weight in learner.student.state_dict().items()}
+        learner.load_state_dict(trained | load_file(self.file("learner.safetensors")))
         return learner.to(training_device()).eval()
 
     def validate(self, learner: Distilled) -> tuple[float, dict]:

@@ -264,7 +264,7 @@ def make_notes(preset: Preset) -> list[str]:
 
 
 def keep(preset: Preset, folder: str, table: Record) -> Plan:
-    """Copy the reader with all tasks that is best on validation, task by task, with a README.md of Table 2's record."""
+    """Copy the model of all tasks that answers validation questions best, a folder per task, with Table 2's numbers."""
     models, tested = yield from test_readers(preset)
     model = max((models.first(BOTH, seed) for seed in models.by_row[BOTH]), key=lambda model: model.best)
     save = partial(Reader.save_task, null_threshold=tested[BOTH, model.seed].limit)

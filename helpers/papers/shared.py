@@ -1,5 +1,6 @@
 """What the papers' tables share: rows of trained models, the answers of readers, scores, costs, notes."""
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from helpers.engine import Plan
 from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.multitask import Predictions
-from helpers.papers.kept import check_keep, copy_files, replaced
+from helpers.papers.model_folders import check_keep, replaced
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
 from helpers.reading import Answers, GoldProbability, Reader
@@ -355,12 +356,12 @@ def keep_models(
     """
     check_keep(folder, models)
     for name, (row, training) in models.items():
-        target = Path(folder).expanduser() / name
+        target = paths.expand(folder) / name
         with replaced(target) as written:
             if save:
                 save(training, name, written)
             else:
-                copy_files(training.saved(), written)
+                shutil.copytree(training.saved(), written, copy_function=shutil.copyfile)  # modes as of new files
             write_whole(written / "README.md", describe_kept(name, row, training, record, usage, target))
         print(f"{target}: {row}")
 

@@ -100,6 +100,11 @@ class Run(Strict):
     training_seconds: Annotated[float, Field(ge=0)] | None = None  # of all trainings, cached ones too
     parameters: dict[str, JsonValue]
 
+    @property
+    def processor(self) -> str:
+        """The device without its number of threads."""
+        return self.device.partition(",")[0]
+
 
 class Record(Strict):
     """One table, figure or case study."""

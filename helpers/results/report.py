@@ -13,6 +13,7 @@ from copy import deepcopy
 from html import escape
 from itertools import chain
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import jinja2
@@ -182,26 +183,36 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
 def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> list[str]:
     """Say how many values of some records equal those of ``others`` with the same seed, and which differ.
 
-    Times, seeds of other draws and points that the others lack do not count. Empty where they have nothing in common.
+    Those of another kind of processor, which rounds differently, are summed up apart. Times, seeds of other draws and
+    points that the others lack do not count. Empty where they have nothing in common.
     """
     ours, theirs = (
         {
-            (record.artefact, score.metric, score.row, score.column, score.seed): (score.value, record.draws)
+            (record.artefact, score.metric, score.row, score.column, score.seed): (score.value, record)
             for record in some
             for score in record.scores
             if not str(score.metric).startswith(TIMES)
         }
         for some in (stored, others)
     )
-    number, differing = 0, []
-    for (*names, seed), (value, draws) in ours.items():
-        other, other_draws = theirs.get((*names, seed), (None, {}))
-        same_data = draws.get(str(seed)) in (None, other_draws.get(str(seed)))
-        if other is not None and same_data:
-            number += 1
-            if abs(value - other) > 1e-5:
-                differing.append(f"{', '.join(filter(None, names))}, seed {seed}: {value:g} instead of {other:g}")
-    return [f"Reproduced: {number - len(differing):,} of {number:,} values.", *differing] if number else []
+    number, differing, elsewhere = 0, [], []
+    for (*names, seed), (value, record) in ours.items():
+        other, its_record = theirs.get((*names, seed), (None, record))
+        if other is None or record.draws.get(str(seed)) not in (None, its_record.draws.get(str(seed))):
+            continue
+        if record.run.processor != its_record.run.processor:
+            elsewhere.append(abs(value - other))
+            continue
+        number += 1
+        if abs(value - other) > 1e-5:
+            differing.append(f"{', '.join(filter(None, names))}, seed {seed}: {value:g} instead of {other:g}")
+    lines = [f"Reproduced: {number - len(differing):,} of {number:,} values.", *differing] if number else []
+    if elsewhere:
+        lines.append(
+            f"{len(elsewhere):,} values were made on another kind of processor, which rounds differently. They differ "
+            f"by {mean(elsewhere):.2g} on average."
+        )
+    return lines
 
 
 def export(preset: str, executed_notebook: Path) -> Path:

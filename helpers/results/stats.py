@@ -97,41 +97,38 @@ def judge(record: Record, stored: Iterable[Record] = ()) -> list[Verdict]:
 def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
     """Test the claims of a paper's records by families: all headlines, a table's other claims, and its controls.
 
-    A difference that several claims are about is tested once, in the family of the first (`find_repeated`). All of them
+    A difference that several claims are about is tested once, in the family of the first (`find_first`). All of them
     get that p value. Holm's correction is within each family. Raises ValueError where a claim's rows share no seed.
     """
     tests = [test(record, claim) for record in paper for claim in record.claims]
-    repeated, families, corrected = find_repeated(tests), {}, {}
+    first, families, corrected = find_first(tests), {}, {}
     for number, (record, claim, *_) in enumerate(tests):
-        if number not in repeated:
+        if first[number] == number:
             table = "" if claim.primary else record.artefact
             families.setdefault((table, claim.primary, claim.control), []).append(number)
     for numbers in families.values():
         corrected |= zip(numbers, holm([tests[number].p for number in numbers]), strict=True)
     verdicts = []
     for number, (record, claim, difference, _, decision) in enumerate(tests):
-        p = corrected[repeated.get(number, number)]
+        p = corrected[first[number]]
         outcome, tested = decision if p < ALPHA else UNDECIDED, None if decision == UNDECIDED else p
         theirs = printed(record.by_metric()[0], claim)
-        verdicts.append(Verdict(claim, outcome, difference, tested, theirs, is_repeated=number in repeated))
+        verdicts.append(Verdict(claim, outcome, difference, tested, theirs, is_repeated=first[number] != number))
     remaining = iter(verdicts)
     return [list(islice(remaining, len(record.claims))) for record in paper]
 
 
-def find_repeated(tests: Sequence[Test]) -> dict[int, int]:
-    """Find the tests of a difference that an earlier test is about. Returns the number of the earlier one by number.
+def find_first(tests: Sequence[Test]) -> dict[int, int]:
+    """Find the first test of each test's difference, which may be the test itself. Returns its number by number.
 
     Headlines come first, controls last, and claims of one kind in the order of their tables' names.
     """
     kinds = [(not claim.primary, claim.control, record.artefact) for record, claim, *_ in tests]
-    first, repeated = [], {}
+    first: dict[int, int] = {}
     for number in sorted(range(len(tests)), key=kinds.__getitem__):
-        same = [earlier for earlier in first if are_same(tests[earlier], tests[number])]
-        if same:
-            repeated[number] = same[0]
-        else:
-            first.append(number)
-    return repeated
+        same = [earlier for earlier in first.values() if are_same(tests[earlier], tests[number])]
+        first[number] = same[0] if same else number
+    return first
 
 
 def are_same(one: Test, other: Test) -> bool:

@@ -1,17 +1,17 @@
 """Folders of models that are kept: what may be written there, what an earlier run left, how it is replaced."""
 
 import json
-import shutil
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
 
 from helpers import paths
 from helpers.errors import UserError
-from helpers.files import file_fingerprint, follow_umask, write_whole
+from helpers.files import file_fingerprint, write_whole
 
-KEPT = "kept.json"  # of a kept model: its files with fingerprints of their content
+FILE_LIST = "kept.json"  # in a model's folder: its files with fingerprints of their content
 
 
 def check_keep(folder: str, names: Iterable[str], inputs: Iterable[str] = ()) -> None:
@@ -19,22 +19,25 @@ def check_keep(folder: str, names: Iterable[str], inputs: Iterable[str] = ()) ->
 
     Each has a subfolder, which has to be new, empty, or as an earlier run left it. ``inputs`` are folders of data.
     """
-    root = Path(folder).expanduser()
+    root = paths.expand(folder)
+    targets, resolved = [root / name for name in names], root.resolve()
     for place in filter(None, inputs):
-        if root.resolve().is_relative_to(paths.find(place).resolve()):
+        if resolved.is_relative_to(paths.find(place).resolve()):
             raise UserError(f"keep: {root} lies in {place}, where every entry is a domain; choose a folder outside")
-    if root.is_symlink():
+    if os.path.islink(root):
         raise UserError(f"keep: {root}: it is a link; give the folder that it leads to")
-    there = next(place for place in (root, *root.absolute().parents) if place.exists())
+    there = next(place for place in (resolved, *resolved.parents) if os.path.exists(place))
     if not there.is_dir():
         raise UserError(f"keep: {there}: expected a folder, found a file; choose another folder")
     try:
-        TemporaryFile(dir=there).close()
+        with TemporaryDirectory(dir=there, prefix=".") as trial:
+            for target in targets:
+                Path(trial, resolved.relative_to(there), target.name).mkdir(parents=True)
     except OSError as error:
-        raise UserError(f"keep: {there} cannot be written ({error.strerror}); choose another folder") from None
-    for name in names:
-        if problem := find_obstacle(root / name):
-            raise UserError(f"keep: {root / name}: {problem}; choose another folder, or move this one away")
+        raise UserError(f"keep: {root} cannot be written ({error.strerror}); choose another folder") from None
+    for target in targets:
+        if problem := find_obstacle(target):
+            raise UserError(f"keep: {target}: {problem}; choose another folder, or move this one away")
 
 
 def find_obstacle(target: Path) -> str:
@@ -43,32 +46,31 @@ def find_obstacle(target: Path) -> str:
         return "it is a link"
     if target.exists() and not target.is_dir():
         return "expected a folder, found a file"
-    kept = read_kept(target)
+    digests = read_list(target)
     for file in sorted(target.rglob("*")):
         name = file.relative_to(target).as_posix()
         if file.is_symlink():
             return f"{name} is a link"
-        if not file.is_dir() and name != KEPT:
-            if name not in kept:
+        if not file.is_dir() and name != FILE_LIST:
+            if name not in digests:
                 return f"{name} was not kept there by an earlier run"
-            if file_fingerprint(file) != kept[name]:
+            if file_fingerprint(file) != digests[name]:
                 return f"{name} has changed since it was kept"
     return ""
 
 
-def read_kept(target: Path) -> dict[str, str]:
+def read_list(target: Path) -> dict[str, str]:
     """Read the list of a kept model's files; {} where there is none, or none that is readable."""
     try:
-        kept = json.loads((target / KEPT).read_text(encoding="utf-8"))
+        digests = json.loads((target / FILE_LIST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return digests if isinstance(digests, dict) else {}
 
 
 def is_kept(folder: str, names: Iterable[str]) -> bool:
     """Return whether all models of these names are in ``folder``, each with all its files."""
-    targets = [Path(folder).expanduser() / name for name in names]
-    lists = {target: read_kept(target) for target in targets}
+    lists = {target: read_list(target) for target in (paths.expand(folder) / name for name in names)}
     return all(files and all((target / name).is_file() for name in files) for target, files in lists.items())
 
 
@@ -82,18 +84,9 @@ def replaced(target: Path) -> Iterator[Path]:
     with TemporaryDirectory(dir=target.parent, prefix=".") as scratch:
         written = Path(scratch) / "new"
         yield written
-        follow_umask(written)
         files = [file for file in sorted(written.rglob("*")) if file.is_file()]
-        kept = {file.relative_to(written).as_posix(): file_fingerprint(file) for file in files}
-        write_whole(written / KEPT, json.dumps(kept, indent=1) + "\n")
+        digests = {file.relative_to(written).as_posix(): file_fingerprint(file) for file in files}
+        write_whole(written / FILE_LIST, json.dumps(digests, indent=1) + "\n")
         if target.exists():
             target.rename(Path(scratch) / "old")
         written.rename(target)
-
-
-def copy_files(source: Path, target: Path) -> None:
-    """Copy the files of a folder, with the permissions of new ones."""
-    for file in [file for file in source.rglob("*") if file.is_file()]:
-        place = target / file.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
