@@ -15,7 +15,7 @@ from helpers.data.mini import world as mini
 from helpers.data.overlap import TestTexts, leave_out
 from helpers.data.questions import FileRecord, find_question_files, parse_questions, read_questions
 from helpers.files import fingerprint as hash_texts
-from helpers.presets.schema import DataSettings, Drawn, Preset, TasksSettings, TextsSettings
+from helpers.presets.schema import GENERAL, DataSettings, Drawn, Preset, TasksSettings, TextsSettings
 
 ADVERSARIAL = ("AddSent", "AddOneSent")  # sets of adversarial questions
 FileRecords = dict[str, list[FileRecord]]  # by part
@@ -118,7 +118,8 @@ def _question_parts(data: DataSettings, name: str) -> tuple[dict[str, list], lis
 @cache
 def _untested_parts(settings: Drawn, name: str) -> tuple[dict[str, list], list[str]]:
     # Returns the parts of a domain or task without what is tested on, and notes, once for all draws.
-    return leave_out(name, _read_parts(settings, name), _test_texts(settings))
+    # What all readers learn first is about other passages than all tests.
+    return leave_out(name, _read_parts(settings, name), _test_texts(settings), passages=name == GENERAL)
 
 
 def _read_parts(settings: Drawn, name: str) -> dict[str, list]:

@@ -69,11 +69,13 @@ def _digest(text: str) -> str:
     return digest(unicodedata.normalize("NFKC", text))  # again, as case folding takes some Greek letters apart
 
 
-def leave_out(name: str, parts: Parts, tests: TestTexts) -> tuple[dict[str, list], list[str]]:
+def leave_out(
+    name: str, parts: Parts, tests: TestTexts, *, passages: bool = False
+) -> tuple[dict[str, list], list[str]]:
     """Return the parts of a domain or task without what is a test example too, and notes that count it.
 
-    The test part stays. Another question about the passage of a test question stays and is counted. Raises DataError
-    where nothing is left to train or to validate on.
+    The test part stays. Another question about the passage of a test question is counted, and with ``passages`` left
+    out too. Raises DataError where nothing is left to train or to validate on.
     """
     remaining, notes, keys = {}, [], identify(parts)
     for part, records in parts.items():
@@ -81,16 +83,18 @@ def leave_out(name: str, parts: Parts, tests: TestTexts) -> tuple[dict[str, list
         for record, keys_of_one in zip(records, keys[part], strict=True):
             same = [tests.names[key] for key in keys_of_one if key in tests.names]
             about = [tests.passages[passage] for passage, *_ in keys_of_one if passage in tests.passages]
-            if part == "test" or not same:
+            tested_by = same or (about if passages else [])
+            if part == "test" or not tested_by:
                 remaining[part].append(record)
                 beside += about[:1]
             else:
-                tested.append(same[0])
+                tested.append(tested_by[0])
         is_question = any(isinstance(_example_of(record), Example) for record in records[:1])
         noun = "questions" if is_question else "texts"
         if tested:
             size = f"{len(tested):,} of {len(records):,} {noun} of {part}"
-            notes.append(f"{name}: {size} are test {noun} too ({_list(tested)}) and are left out")
+            reason = f"are about passages of test {noun}" if passages else f"are test {noun} too"
+            notes.append(f"{name}: {size} {reason} ({_list(tested)}) and are left out")
         if tested and not remaining[part] and part in PARTS:
             raise DataError(f"{notes[-1]}; give others for {part}, or for test")
         if beside and is_question and part != "test":
