@@ -11,7 +11,7 @@ from helpers.data.folders import state_files, with_every_domain
 from helpers.data.load import label_names, load_domains
 from helpers.notebooks.session import preset_for
 from helpers.presets.load import load
-from helpers.presets.schema import LONGEST_NAME, DataSettings
+from helpers.presets.schema import LONGEST_NAME, DataSettings, TasksSettings, TextsSettings
 from helpers.results.records import Score
 
 
@@ -149,6 +149,21 @@ def test_files_beside_the_data_and_saved_models_are_no_domains(tmp_path):
     ]
     generated = "encyclopedia, news, trivia, multihop, search"
     assert state_files(load("mini").data) == f"no files: the domains {generated} are generated"
+
+
+def test_files_of_texts_and_tasks_are_listed(tmp_path):
+    names = ("books/positive.review", "books/negative.review", "dvd.train.csv", "dvd.dev.csv", "LICENSE")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folder = str(tmp_path)
+    texts = TextsSettings(folder=folder, domains={"books": "books", "dvd": "dvd"})
+    books = f"books: {Path(names[1])}, {Path(names[0])}"
+    lines = [books, "dvd: dvd.dev.csv, dvd.train.csv", "not read as domains: LICENSE"]
+    assert state_files(texts).splitlines() == lines
+    tasks = TasksSettings(folder=folder, tasks={"MRPC": "MRPC:books"})
+    assert state_files(tasks).splitlines()[0] == books.replace("books", "MRPC", 1)
+    assert state_files(load("mini").tasks).startswith("no files: the tasks CoLA, SST-2")
 
 
 def test_narrativeqa_is_listed_as_its_folder(tmp_path):

@@ -3,13 +3,14 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from glob import escape
 from itertools import chain
 from pathlib import Path
 
 from helpers import paths
 from helpers.data.examples import DataError
 from helpers.data.files import PART_WORDS, SUFFIXES
-from helpers.data.load import locate
+from helpers.data.load import find_folder, locate
 from helpers.data.questions import find_question_files
 from helpers.presets.schema import LONGEST_NAME, DataSettings, Drawn, clean_name
 
@@ -91,18 +92,24 @@ def _check_have_domains(names: Iterable[str], folder: Path) -> None:
             )
 
 
-def state_files(data: DataSettings) -> str:
-    """State the files that the questions of each domain are read from, a line per domain, and what is passed over.
+def find_source(folder: Path, source: str) -> Path:
+    """Return the place of a source such as ``file:genre`` or ``FORMAT:place`` in a folder."""
+    places = [folder / word for word in (source, *source.split(":"))]
+    return next((place for place in places if place.exists()), places[0])
+
+
+def state_files(settings: Drawn) -> str:
+    """State the files that each domain or task of a section is read from, a line each, and what is passed over.
 
     Raises DataError.
     """
-    if data.source == "mini":
-        return f"no files: the domains {_list(data.domains)} are generated"
-    if data.source == "hub":
-        return "\n".join(f"{name}: {source}" for name, source in data.domains.items())
-    folder, lines, read = paths.find_folder(data.folder), [], []
-    for name, source in data.domains.items():
-        files = [*chain(*find_question_files(locate(data, source)).values())]
+    if settings.source == "mini":
+        return f"no files: the {settings.names} {_list(settings.named)} are generated"
+    if settings.source == "hub":
+        return "\n".join(f"{name}: {source}" for name, source in settings.named.items())
+    folder, lines, read = paths.find_folder(settings.folder), [], []
+    for name, source in settings.named.items():
+        files = _list_files(settings, source)
         places = [file.relative_to(folder) if folder and file.is_relative_to(folder) else file.name for file in files]
         lines.append(f"{name}: {_list(map(str, places))}")
         read += files
@@ -111,6 +118,15 @@ def state_files(data: DataSettings) -> str:
     if others:
         lines.append(f"not read as domains: {_list(others)}")
     return "\n".join(lines)
+
+
+def _list_files(settings: Drawn, source: str) -> list[Path]:
+    if isinstance(settings, DataSettings):
+        return [*chain(*find_question_files(locate(settings, source)).values())]
+    place = find_source(find_folder(settings), source)
+    if not place.is_dir():  # a file, or what stands before the part in the names of several
+        return [place] if place.exists() else sorted(place.parent.glob(f"{escape(place.name)}[._-]*"))
+    return sorted(file for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
 def _list(names: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import kernels
 from helpers.notebooks.session import (
+    SECTIONS,
     ParameterError,
     check,
     notebook_names,
@@ -26,7 +27,7 @@ from helpers.notebooks.session import (
     unknown_parameter,
 )
 from helpers.papers.model_folders import is_kept
-from helpers.presets.schema import Preset
+from helpers.presets.schema import Drawn, Preset
 from helpers.results import figures, records, report
 
 REPORT = "99_report"
@@ -61,6 +62,12 @@ class Job(NamedTuple):
     def running(self) -> Path:
         """The folder, not in git, of unfinished notebooks and of the fingerprints of executed ones."""
         return paths.models(self.place) / "running" / self.place
+
+    @property
+    def folders(self) -> list[Drawn]:
+        """The sections whose folder is a parameter."""
+        sections = ("data", *SECTIONS)
+        return [getattr(self.preset, name) for name in sections if self.parameters.get(f"{name}_dir")]
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""
@@ -161,7 +168,7 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
     if done := [name for name, text in outcomes.items() if text == UNCHANGED]:
         print(f"{UNCHANGED}: {', '.join(done)}", flush=True)
     waiting = [job for job in jobs if str(job) not in outcomes]
-    for text in dict.fromkeys(state_files(job.preset.data) for job in waiting if job.parameters.get("data_dir")):
+    for text in dict.fromkeys(state_files(settings) for job in waiting for settings in job.folders):
         print(text, flush=True)
     if waiting:
         kernels.prepare()

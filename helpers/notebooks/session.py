@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 from helpers import engine, papers, paths
-from helpers.data.folders import with_every_domain
+from helpers.data.folders import find_source, with_every_domain
 from helpers.data.load import draws, state_overlaps
 from helpers.errors import UserError
 from helpers.files import file_fingerprint, fingerprint
@@ -218,12 +218,6 @@ def sources_of(preset: Preset, section: str) -> list[str]:
         sources += [preset.general, settings.narrative]
         sources += [settings.adversarial.AddSent, settings.adversarial.AddOneSent] if settings.adversarial else []
     return [source for source in sources if source]
-
-
-def find_source(folder: Path, source: str) -> Path:
-    """Return the place of a source such as ``file:genre`` or ``FORMAT:place`` in a folder."""
-    places = [folder / word for word in (source, *source.split(":"))]
-    return next((place for place in places if place.exists()), places[0])
 
 
 def identify(key: str, value: object) -> str:
