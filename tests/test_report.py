@@ -61,19 +61,18 @@ def test_what_comes_out_again_is_counted_and_what_does_not_is_named():
     ours, theirs = record("imm/table1", scores[:2]), record("imm/table1", [("A", "x", 0, 1.0), ("A", "x", 1, 2.5)])
     timed = record("a2d/table4", [("A", "x", 0, 5.0)], unit="s")
     timed = timed.model_copy(update={"scores": [timed.scores[0].model_copy(update={"metric": "seconds"})]})
-    assert report.reproduced([ours, timed], [theirs, timed]) == [
+    assert report.reproduced([ours, timed], [theirs, timed]) == (
         "Reproduced: 1 of 2 values.",
-        "imm/table1, A, x, seed 1: 2 instead of 2.5",
-    ]
-    assert report.reproduced([record("imm/table1", scores)], [ours])[0] == "Reproduced: 2 of 2 values."
-    assert report.reproduced([ours], [record("imm/table2", scores)]) == []
+        ["imm/table1, A, x, seed 1: 2 instead of 2.5"],
+    )
+    assert report.reproduced([record("imm/table1", scores)], [ours]) == ("Reproduced: 2 of 2 values.", [])
+    assert report.reproduced([ours], [record("imm/table2", scores)]) == ("", [])
     drawn, others = (ours.model_copy(update={"draws": {"0": draw, "1": draw}}) for draw in "ab")
-    assert report.reproduced([drawn], [others]) == [] != report.reproduced([ours], [others])
+    assert report.reproduced([drawn], [others]) == ("", []) != report.reproduced([ours], [others])
     run = ours.run.model_copy(update={"device": "Another Processor 7, 2 threads"})
     elsewhere = ours.model_copy(update={"run": run})
-    note = "2 values were made on another kind of processor, which rounds differently. They differ by 0.25 on average."
-    assert report.reproduced([elsewhere], [theirs]) == [note]
-    assert report.reproduced([elsewhere, timed], [theirs, timed]) == [note]
+    note = "2 values were made on another kind of processor, which rounds differently: they differ by 0.25 on average."
+    assert report.reproduced([elsewhere, timed], [theirs, timed]) == (note, [])
 
 
 def test_numbers_and_the_papers_beside_them():

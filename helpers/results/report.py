@@ -173,18 +173,18 @@ def show_study(*artefacts: str) -> None:
 def page(preset: str, papers: Sequence[Any]) -> HTML:
     """Return the report of a preset for a notebook's cell: what was found, and all results."""
     stored = records.read_all(preset)
-    same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else []
+    same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else ("", [])
     sections = [(paper, judge_all(selected)) for paper in papers if (selected := select(stored, paper))]
     if not sections:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
     return HTML(TEMPLATE.page(preset, sections, same))
 
 
-def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> list[str]:
-    """Say how many values of some records equal those of ``others`` with the same seed, and which differ.
+def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> tuple[str, list[str]]:
+    """Say how many values of some records equal those of ``others`` with the same seed; list those that differ.
 
     Those of another kind of processor, which rounds differently, are summed up apart. Times, seeds of other draws and
-    points that the others lack do not count. Empty where they have nothing in common.
+    points that the others lack do not count. The text is empty where they have nothing in common.
     """
     ours, theirs = (
         {
@@ -206,13 +206,11 @@ def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> list[str]:
         number += 1
         if abs(value - other) > 1e-5:
             differing.append(f"{', '.join(filter(None, names))}, seed {seed}: {value:g} instead of {other:g}")
-    lines = [f"Reproduced: {number - len(differing):,} of {number:,} values.", *differing] if number else []
+    sentences = [f"Reproduced: {number - len(differing):,} of {number:,} values."] if number else []
     if elsewhere:
-        lines.append(
-            f"{len(elsewhere):,} values were made on another kind of processor, which rounds differently. They differ "
-            f"by {mean(elsewhere):.2g} on average."
-        )
-    return lines
+        size = f"{len(elsewhere):,} values were made on another kind of processor, which rounds differently"
+        sentences.append(f"{size}: they differ by {mean(elsewhere):.2g} on average.")
+    return " ".join(sentences), differing
 
 
 def export(preset: str, executed_notebook: Path) -> Path:
