@@ -332,7 +332,7 @@ def test_where_models_are_kept_is_checked_before_anything_is_trained(kernel, tmp
     for keep, message in {
         str(file): r"keep: .*file: expected a folder, found a file",
         str(tmp_path / "files/models"): r"keep: .*files/models lies in .*files",
-        "/proc/models": r"keep: /proc cannot be written",
+        "/proc/models": r"keep: /proc/models cannot be written",
         str(tmp_path / "kept"): r"keep: .*kept/news: config.json was not kept there",
     }.items():
         for make in (runner.make_job, lambda name, values: started(notebook=name, **values)):
