@@ -199,6 +199,10 @@ class MultiTaskTraining(Training):
         """Load the trained model of one task in evaluation mode, on the device."""
         return load_multitask(self.saved(), [task]).to(training_device()).tasks[task]
 
+    def null_threshold(self, task: str) -> float:
+        """Choose the `threshold` of a trained model's answers by its replies to the validation questions of a task."""
+        return threshold(self.preset, task, predict(self.preset, self.load(task), task, "valid"))
+
     def save_task(self, task: str, folder: Path, null_threshold: float) -> None:
         """Save the model of one task by itself, as transformers loads it, with its tokenizer.
 

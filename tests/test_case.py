@@ -63,16 +63,15 @@ def test_words_outside_the_window_of_an_answer_have_no_share(readers, monkeypatc
         return starts, ends
 
     monkeypatch.setattr(case, "distributions", distributions)
-    _, words = case.answer_with_words(preset, pair["before"], example("1", "Who leads Omega ?", "Cora"), no_answer=True)
+    _, words = case.answer_with_words(preset, pair["before"], example("1", "Who leads Omega ?", "Cora"), True, 0.0)
     assert [word for word, _ in words] == WORDS.split()
     assert [share for _, share in words] == [1.0] + [0.0] * (len(words) - 1)
 
 
 @pytest.mark.parametrize(("threshold", "answers"), [(1e9, True), (-3e38, False)])
-def test_a_reader_s_own_threshold_decides_whether_it_answers(readers, threshold, answers):
+def test_a_threshold_decides_whether_a_reader_answers(readers, threshold, answers):
     preset, pair = readers
-    pair["before"].config.null_threshold = threshold
-    prediction, words = case.answer_with_words(preset, pair["before"], example("1", "Who ?", "Cora"), no_answer=True)
+    prediction, words = case.answer_with_words(preset, pair["before"], example("1", "Who ?", "Cora"), True, threshold)
     assert bool(prediction.text) == answers and len(words) == len(WORDS.split())
 
 

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from record_files import claimed
 
+from helpers import multitask
 from helpers.data.examples import Domain, Example
 from helpers.errors import EncoderError
 from helpers.notebooks import widgets
@@ -55,6 +56,20 @@ def test_readers_show_answers_and_where_they_see_them(models, shown):
     assert page.data.count(">&lt;Gamma&gt;.</span>") == 2 * 6
     assert page.data.startswith('<div class="tex2jax_ignore mathjax_ignore">') and page.data.endswith("</div>")
     assert len(figure.axes) == 3  # the surest reader's attention with its scale, and probabilities
+
+
+@pytest.mark.parametrize(("limit", "answers"), [(-1e9, 1), (1e9, 0)])
+def test_a_model_of_several_tasks_gives_no_answer_above_the_threshold_of_its_validation_questions(
+    models, shown, monkeypatch, limit, answers
+):
+    name, (several, task) = next((name, reader) for name, reader in models.items() if reader[1])
+    chosen = multitask.threshold(
+        several.preset, task, multitask.predict(several.preset, several.load(task), task, "valid")
+    )
+    assert widgets.null_threshold(several, task) == several.null_threshold(task) == chosen
+    monkeypatch.setattr(widgets, "null_threshold", lambda reader, task: limit if task else 0.0)
+    widgets.show({name: (several, task)}, Example("q", "Who leads <Gamma>?", PASSAGE, ("Ann Lee",), (0, 7), "q"))
+    assert shown[0].data.count("<b>no answer</b>") == answers
 
 
 def test_a_slider_draws_the_question_that_it_stands_at(models, shown):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from html import escape
 
 import ipywidgets
@@ -50,6 +51,12 @@ def readers_of(training: Training) -> Readers:
     return {training.label: (training, "")} if isinstance(training, Reader) else {}
 
 
+@cache  # the model of several tasks has to answer all its validation questions
+def null_threshold(reader: Training, task: str) -> float:
+    """Return by how much "no answer" has to score above a reader's best span; 0 for a model of questions alone."""
+    return reader.null_threshold(task) if task else 0.0
+
+
 def show(readers: Readers, example: Example, attention: bool = False) -> None:
     """Display the readers' answers to a question, the most confident reader first, and its ``attention``."""
     facts = {"question": example.question, "context": example.context, "expected": " / ".join(example.answers)}
@@ -57,7 +64,8 @@ def show(readers: Readers, example: Example, attention: bool = False) -> None:
     answers = {}
     for name, (reader, task) in readers.items():
         no_answer = any(map(reader.preset.data.may_be_unanswerable, [task] if task else reader.domains))
-        answers[name] = answer_with_words(reader.preset, reader.load(task), example, no_answer)
+        limit = null_threshold(reader, task)
+        answers[name] = answer_with_words(reader.preset, reader.load(task), example, no_answer, limit)
     ranked = sorted(answers, key=lambda name: -answers[name][0].probability)
     for name in ranked:
         answer, shares = answers[name]

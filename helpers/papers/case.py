@@ -97,16 +97,15 @@ def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -
 
 
 def answer_with_words(
-    preset: Preset, model: nn.Module, example: Example, no_answer: bool
+    preset: Preset, model: nn.Module, example: Example, no_answer: bool, null_threshold: float
 ) -> tuple[Prediction, list[tuple[str, float]]]:
     """Answer a question; return the words of its passage too, each with the probability that the answer holds it.
 
-    Probabilities are those of an answer in the passage, from the window that holds it; words outside it have 0. No
-    answer wins above the ``null_threshold`` of the model's configuration.
+    Probabilities are those of an answer in the passage, from the window that holds it; words outside it have 0.
+    ``no_answer`` and ``null_threshold`` are as in `decoding.decode`.
     """
     windows = windows_over(preset, [example])
-    threshold = float(getattr(model.config, "null_threshold", 0.0))
-    (prediction,) = answer(preset, [model], windows, no_answer, null_threshold=threshold)
+    (prediction,) = answer(preset, [model], windows, no_answer, null_threshold=null_threshold)
     window, _ = best_window(windows, 0, {"answer": prediction.span})
     prefix, count = int(window.prefix_W[0]), int(window.count_W[0])
     logits = predict(model, window, precision=preset.training.precision)
