@@ -59,7 +59,7 @@ def owner_of(path: Path) -> tuple[Path, str]:
         path = path.parent
     try:
         return path, path.owner()
-    except (KeyError, NotImplementedError):
+    except KeyError:
         return path, f"user {path.stat().st_uid}"
 
 

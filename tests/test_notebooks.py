@@ -92,7 +92,7 @@ def test_smoke_gives_the_golden_records(smoke):
 @pytest.mark.slow
 def test_records_have_the_settings_that_they_were_made_with(smoke):
     problems = {path.name: contradictions(records.read(path)) for path in smoke.glob("*/*.json")}
-    assert {name: found for name, found in problems.items() if found} == {}
+    assert {name: problem for name, problem in problems.items() if problem} == {}
 
 
 @pytest.mark.slow

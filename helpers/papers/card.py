@@ -40,8 +40,8 @@ class Notebook:
 
     def make_plans(self, preset: Preset, parameters: Mapping[str, object]) -> dict[int, Plan]:
         """Make the plans of all tasks that the notebook needs, by number."""
-        given = {name: parameters[name] for name in self.takes if name in parameters}
-        return {number: plan(preset, **given) for number, plan in enumerate(self.plans)}
+        arguments = {name: parameters[name] for name in self.takes if name in parameters}
+        return {number: plan(preset, **arguments) for number, plan in enumerate(self.plans)}
 
 
 @dataclass(frozen=True)
