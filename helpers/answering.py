@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from helpers import decoding, paths
 from helpers.batches.sequences import make_windows
 from helpers.data.examples import DataError, Example
+from helpers.data.files import check_text
 from helpers.decoding import Prediction
 from helpers.errors import EncoderError
 from helpers.loop import training_device
@@ -83,13 +84,14 @@ def _make_example(name: str, question: str, passage: str) -> Example:
     if not isinstance(question, str) or not isinstance(passage, str):
         kinds = f"{type(question).__name__} and {type(passage).__name__}"
         raise DataError(f"{name}: expected texts, found {kinds}; give texts")
-    if not question.strip() or not passage.strip():
-        raise DataError(f"{name}: question and passage must not be empty")
     try:
-        (question + passage).encode()
+        check_text(question)
+        check_text(passage)
     except UnicodeEncodeError as error:
         surrogate = error.object[error.start]
         raise DataError(f"{name}: holds a lone surrogate, {surrogate!r}, half of a character; remove it") from None
+    except ValueError:
+        raise DataError(f"{name}: question and passage must not be empty") from None
     return Example(name, question, passage, (), None, name)
 
 

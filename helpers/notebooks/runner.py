@@ -18,7 +18,6 @@ from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import kernels
 from helpers.notebooks.session import (
-    SECTIONS,
     ParameterError,
     check,
     notebook_names,
@@ -27,7 +26,7 @@ from helpers.notebooks.session import (
     unknown_parameter,
 )
 from helpers.papers.model_folders import is_kept
-from helpers.presets.schema import Drawn, Preset
+from helpers.presets.schema import EXAMPLES, Drawn, Preset
 from helpers.results import figures, records, report
 
 REPORT = "99_report"
@@ -66,8 +65,7 @@ class Job(NamedTuple):
     @property
     def folders(self) -> list[Drawn]:
         """The sections whose folder is a parameter."""
-        sections = ("data", *SECTIONS)
-        return [getattr(self.preset, name) for name in sections if self.parameters.get(f"{name}_dir")]
+        return [getattr(self.preset, name) for name in EXAMPLES if self.parameters.get(f"{name}_dir")]
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""

@@ -27,12 +27,12 @@ from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load
-from helpers.presets.schema import Preset
+from helpers.presets.schema import EXAMPLES, Preset
 from helpers.reading import label_notes
 from helpers.results import figures, records
 
 MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # no record says them
-SECTIONS = ("mnli", "reviews", "tasks")  # whose keys have the section's name in parameters
+SECTIONS = EXAMPLES[1:]  # whose keys have the section's name in parameters
 WITHOUT_EFFECT = ("preset", "results", "keep")  # parameters that change no number
 LONGEST = 66  # characters of a folder's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
@@ -125,7 +125,7 @@ def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
     named = {key_of(name, paper): value for name, value in parameters.items() if name != "preset" and value is not None}
     preset = load(str(parameters["preset"]), *topics, **{key: value for key, value in named.items() if key})
     changes: dict[str, object] = {}
-    for section in [section for section in ("data", *SECTIONS) if parameters.get(f"{section}_dir")]:
+    for section in [section for section in EXAMPLES if parameters.get(f"{section}_dir")]:
         settings = getattr(preset, section)
         if settings.source != "files":
             raise ParameterError(

@@ -12,6 +12,7 @@ from helpers import paths
 from helpers.presets import papers
 from helpers.presets.papers import Settings, Share
 
+EXAMPLES = ("data", "mnli", "reviews", "tasks")  # the sections that name examples
 GENERAL = "general"  # the domain of questions that readers learn before all others
 LONGEST_NAME = 80  # bytes of a domain's name: it is part of the names of folders
 
@@ -246,7 +247,7 @@ class Preset(Settings):
     def drawn(self, seed: int) -> Self:
         """Return the preset of one seed: its draw is ``seed`` further on where examples are drawn (see `Drawn`)."""
         preset = self
-        for name in ("data", "mnli", "reviews", "tasks"):
+        for name in EXAMPLES:
             section = getattr(self, name)
             if section.source == "mini" or section.train_size:
                 preset = preset.changed(name, draw=section.draw + seed)
