@@ -27,14 +27,14 @@ import transformers
 from peak import matmul_peak, read_domain, training_flops, wait
 from transformers import AutoConfig, AutoModelForQuestionAnswering
 
-from helpers import reading
-from helpers.batches.plans import Batches, length_buckets
-from helpers.batches.sequences import Row, Template, Windows, make_windows
+from helpers import extractive_qa
+from helpers.batches import Batches, length_buckets
 from helpers.loop import fit, training_device
 from helpers.models import attention
 from helpers.models.dropout import quicken
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.schema import TrainingSettings
+from helpers.sequences import Row, Template, Windows, make_windows
 
 VOCABULARY = 30522
 SIZES = {  # layers, width, heads, inner width
@@ -121,7 +121,7 @@ def train(size: str, lengths: np.ndarray, batch: int, scale: Scale, begin=lambda
                 begin()
             times.append(time.perf_counter())
         calls += 1
-        return reading.likelihood(output, batch, progress)
+        return extractive_qa.likelihood(output, batch, progress)
 
     settings = TrainingSettings(learning_rate=1e-5, batch_size=batch, epochs=1.0, precision=scale.precision)
     fit(model, Batches(windows, plan), loss, settings, seed=0)

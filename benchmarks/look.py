@@ -9,7 +9,8 @@ import textwrap
 
 from helpers import engine
 from helpers.data.sets import question_set
-from helpers.papers import imm, shared
+from helpers.papers import shared
+from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.results.report import write_into_readme
 
@@ -23,7 +24,7 @@ def look(preset):
 
     The question shown is the one whose F1 rises most, and of equal ones that with the shortest passage.
     """
-    models, _ = yield from imm.train(preset, {"IMM": preset.imm}, 1, ("Single",))
+    models, _ = yield from algorithm.train(preset, {"IMM": preset.imm}, 1, ("Single",))
     cells = {(row, domain, seed): (readers, f"test/{domain}") for row, domain, seed, readers in models}
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)

@@ -14,7 +14,14 @@ from statistics import mean
 
 from helpers import engine
 from helpers.multitask import main_score, score
-from helpers.papers import a2d, hrkd, imm, mtdnn, mtdnn_kd, shared
+from helpers.papers import shared
+from helpers.papers.a2d import algorithm as a2d_algorithm
+from helpers.papers.a2d import tables as a2d_tables
+from helpers.papers.hrkd import algorithm as hrkd_algorithm
+from helpers.papers.hrkd import tables as hrkd_tables
+from helpers.papers.imm import algorithm as imm_algorithm
+from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
+from helpers.papers.mtdnn_kd import algorithm as mtdnn_kd_algorithm
 from helpers.presets.load import load
 
 SEED, DRAWS = 1, 3  # draws 1 to 3; those of runs begin at `data.seed` of preset mini
@@ -23,7 +30,7 @@ SECTIONS = ("data", "mnli", "reviews", "tasks")
 
 def imm_facts(preset):
     """Are readers of one domain good enough to teach those that fine-tuning gives, and do they leave a doubt?"""
-    models, _ = yield from imm.train(preset, {}, 0, ("Single", "Mix", "FT"))
+    models, _ = yield from imm_algorithm.train(preset, {}, 0, ("Single", "Mix", "FT"))
     best = {
         row: [[one.best for (one,) in of.values()] for of in seeds.values()] for row, seeds in models.by_row.items()
     }
@@ -40,24 +47,26 @@ def imm_facts(preset):
 
 def a2d_facts(preset):
     """Is RMR trained to its end, and does an ensemble know more than a reader that can be fooled?"""
-    kind, *_ = a2d.list_kinds(preset)
+    kind, *_ = a2d_algorithm.list_kinds(preset)
     models = shared.Models(preset)
     for seed in range(preset.seeds):
-        (student,) = a2d.name_students(preset, kind, seed).values()
+        (student,) = a2d_algorithm.name_students(preset, kind, seed).values()
         members = student.ensemble.members
         models.add("one", seed, {one.label: one for one in members})
-        models.add("ensemble", seed, {a2d.ALL: members})
-        models.add("twice the steps", seed, {a2d.ALL: replace(members[0], times=2.0, label=f"twice, seed {seed}")})
-    f1 = shared.average_f1(preset, (yield from a2d.answer_columns(models, ("Dev", "clean", "AddSent"))))
+        models.add("ensemble", seed, {a2d_algorithm.ALL: members})
+        models.add(
+            "twice the steps", seed, {a2d_algorithm.ALL: replace(members[0], times=2.0, label=f"twice, seed {seed}")}
+        )
+    f1 = shared.average_f1(preset, (yield from a2d_tables.answer_columns(models, ("Dev", "clean", "AddSent"))))
     table = {(row, column): [f1[row, column, s] for s in range(preset.seeds)] for row, column, _ in f1}
     return {f"{row}, {column}": values for (row, column), values in table.items()}
 
 
 def hrkd_facts(preset):
     """Does a student learn anything without a teacher, does its teacher know more, and does it learn that?"""
-    rows, facts = (hrkd.HRKD, hrkd.MIX, hrkd.ALONE, hrkd.PLAIN), {}
-    corpora = hrkd.list_corpora(preset)
-    values = yield {corpus: hrkd.train(preset, corpus, rows) for corpus in corpora}
+    rows, facts = (hrkd_algorithm.HRKD, hrkd_algorithm.MIX, hrkd_algorithm.ALONE, hrkd_algorithm.PLAIN), {}
+    corpora = hrkd_tables.list_corpora(preset)
+    values = yield {corpus: hrkd_algorithm.train(preset, corpus, rows) for corpus in corpora}
     for corpus in corpora:
         for row, seeds in values[corpus].by_row.items():
             facts[f"{corpus}, {row}"] = [next(iter(of.values()))[0].best for of in seeds.values()]
@@ -66,16 +75,16 @@ def hrkd_facts(preset):
 
 def mtdnn_kd_facts(preset):
     """Does the multi-task phase hold, is it worth it, and do ensembles know more than one model?"""
-    rows = yield {seed: mtdnn_kd.distil(preset.drawn(seed), seed) for seed in range(preset.seeds)}
-    taught, facts = mtdnn_kd.list_taught(preset), {}
+    rows = yield {seed: mtdnn_kd_algorithm.distil(preset.drawn(seed), seed) for seed in range(preset.seeds)}
+    taught, facts = mtdnn_kd_algorithm.list_taught(preset), {}
     for seed, of_rows in rows.items():
-        first = next(iter(of_rows[mtdnn_kd.MTDNN].values()))[0].start
+        first = next(iter(of_rows[mtdnn_kd_algorithm.MTDNN].values()))[0].start
         facts[f"after all tasks, draw {seed}"] = first.best_scores()
-        for row in (mtdnn_kd.SINGLE, mtdnn_kd.MTDNN):
+        for row in (mtdnn_kd_algorithm.SINGLE, mtdnn_kd_algorithm.MTDNN):
             facts[f"{row}, draw {seed}"] = mean(model.best for (model,) in of_rows[row].values())
     models = shared.Models(preset)
     for seed, of_rows in rows.items():
-        for row in (mtdnn_kd.MTDNN, mtdnn_kd.ENSEMBLE):
+        for row in (mtdnn_kd_algorithm.MTDNN, mtdnn_kd_algorithm.ENSEMBLE):
             models.add(row, seed, {task: of_rows[row][task] for task in taught})
     for (row, seed), predicted in (yield from shared.predict_part(models, "valid")).items():
         scores = [
@@ -89,11 +98,11 @@ def mtdnn_facts(preset):
     """How many batches do the other tasks get, and how good are questions alone?"""
     models = shared.Models(preset)
     for seed in range(preset.seeds):
-        rows = mtdnn.name_rows(preset, None, seed)
-        for row in (mtdnn.QA, mtdnn.BOTH):
+        rows = mtdnn_algorithm.name_rows(preset, None, seed)
+        for row in (mtdnn_algorithm.QA, mtdnn_algorithm.BOTH):
             models.add(row, seed, {"": rows[row]})
     yield [model for *_, (model,) in models]
-    model = models.first(mtdnn.BOTH, 0)
+    model = models.first(mtdnn_algorithm.BOTH, 0)
     turns = [task for task, _ in model.batches().plan]
     facts = {f"batches of {task}": turns.count(task) for task in model.tasks}
     for row, seeds in models.by_row.items():

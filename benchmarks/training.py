@@ -24,12 +24,12 @@ from accelerate.state import AcceleratorState
 from peak import matmul_peak, read_domain, training_flops
 from transformers import AutoModelForQuestionAnswering, PrinterCallback, Trainer, TrainingArguments
 
-from helpers import reading
-from helpers.batches.plans import Batches, length_buckets
-from helpers.batches.sequences import Windows, collate, make_windows
+from helpers import extractive_qa
+from helpers.batches import Batches, length_buckets
 from helpers.loop import fit, training_device
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, locate
 from helpers.presets.schema import TrainingSettings
+from helpers.sequences import Windows, collate, make_windows
 
 BATCH = 16
 LENGTH = 384
@@ -64,7 +64,7 @@ def held_out_loss(model: torch.nn.Module, windows: Windows) -> float:
     batch = collate(windows, np.arange(len(windows)), next(model.parameters()).device)
     with torch.inference_mode():
         output = model.eval()(**{name: batch[name] for name in inputs_of(model)})
-        return float(reading.likelihood(output, batch, 1.0)["likelihood"]) / 2
+        return float(extractive_qa.likelihood(output, batch, 1.0)["likelihood"]) / 2
 
 
 def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: int) -> tuple[float, torch.nn.Module]:
@@ -92,7 +92,7 @@ def with_ours(windows: Windows, encoder: str, seed: int) -> tuple[float, torch.n
     settings = TrainingSettings(learning_rate=1e-4, batch_size=BATCH, epochs=1.0)
     begun = time.perf_counter()
     plan = length_buckets(windows.lengths_W, BATCH, np.random.default_rng(seed))
-    fit(model, Batches(windows, plan), reading.likelihood, settings, seed=seed)
+    fit(model, Batches(windows, plan), extractive_qa.likelihood, settings, seed=seed)
     return time.perf_counter() - begun, model
 
 

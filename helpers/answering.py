@@ -7,15 +7,15 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from helpers import decoding, paths
-from helpers.batches.sequences import make_windows
 from helpers.data.examples import DataError, Example
 from helpers.data.files import check_text
 from helpers.decoding import Prediction
 from helpers.errors import EncoderError
+from helpers.extractive_qa import predict
 from helpers.loop import training_device
 from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
 from helpers.presets.schema import AnswerSettings, WindowSettings
-from helpers.reading import predict
+from helpers.sequences import make_windows
 
 LONGEST = 384  # tokens of a window, where the model reads as many and its configuration says nothing
 

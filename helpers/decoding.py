@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from helpers.batches.sequences import Windows
 from helpers.data.examples import DataError
+from helpers.sequences import Windows
 
 BATCH = 256  # windows that are decoded together
 

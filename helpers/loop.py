@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import Sequences, collate
+from helpers.batches import Batches
 from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.models.encoders import inputs_of
 from helpers.presets.schema import TrainingSettings
+from helpers.sequences import Sequences, collate
 
 READ_EVERY = 50  # steps: reading a loss waits for the device
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name

@@ -20,16 +20,16 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer
 
 from helpers import metrics, texts
-from helpers.batches.plans import Batches, Epochs, Turn, bucketed, plan_steps, pooled
-from helpers.batches.sequences import Sequences, make_choices, make_pairs, tokenise_part
+from helpers.batches import Batches, Epochs, Turn, bucketed, plan_steps, pooled
 from helpers.data.load import fingerprint, load
+from helpers.extractive_qa import answer, labels_of, likelihood, reader_facts, reading_settings, windows_of
 from helpers.loop import Batch, training_device
 from helpers.models.encoders import load_tokenizer, save_encoder
-from helpers.models.multitask import Head, MultiTask, load_multitask, new_multitask, part_of, set_dropout
+from helpers.models.multihead import Head, MultiTask, load_multitask, new_multitask, part_of, set_dropout
 from helpers.presets.schema import DataSettings, Preset, TasksSettings, TrainingSettings
-from helpers.reading import answer, labels_of, likelihood, reader_facts, reading_settings, windows_of
+from helpers.sequences import Sequences, make_choices, make_pairs, tokenise_part
 from helpers.task import Task
-from helpers.trainings import Training
+from helpers.training import Training
 
 
 def is_reading(preset: Preset, task: str) -> bool:

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from helpers.batches.sequences import Sequences, upload
 from helpers.loop import Batch, forward
+from helpers.sequences import Sequences, upload
 
 
 @dataclass

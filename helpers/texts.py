@@ -17,17 +17,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from helpers.batches.plans import Batches, bucketed, per_domain, plan_steps, pooled
-from helpers.batches.sequences import Sequences, make_pairs, tokenise_part
+from helpers.batches import Batches, bucketed, per_domain, plan_steps, pooled
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, label_names, load_texts
+from helpers.extractive_qa import weighted_mean
 from helpers.loop import Batch, outputs
 from helpers.models.encoders import copy_head, load_encoder, load_tokenizer, save_encoder
-from helpers.models.meta_kd import token_mean
+from helpers.papers.hrkd.meta_kd import token_mean
 from helpers.presets.schema import TextsSettings
-from helpers.reading import weighted_mean
+from helpers.sequences import Sequences, make_pairs, tokenise_part
 from helpers.task import Task
-from helpers.trainings import Training
+from helpers.training import Training
 
 
 @cache

@@ -8,19 +8,20 @@ import pytest
 import torch
 
 from helpers import engine
-from helpers.batches.sequences import make_windows
 from helpers.data.examples import Example
 from helpers.decoding import Logits
+from helpers.extractive_qa import budget, distributions, windows_of
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
-from helpers.models.mnemonic import NEVER
-from helpers.papers import a2d, ensemble, shared
+from helpers.papers import shared
+from helpers.papers.a2d import algorithm, ensemble, losses, tables
+from helpers.papers.a2d.mnemonic import NEVER
 from helpers.presets.load import load
-from helpers.reading import budget, distributions, windows_of
+from helpers.sequences import make_windows
 
 LN3 = math.log(3)
 SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1}
-ROWS = tuple(a2d.ABLATIONS)
+ROWS = tuple(algorithm.ABLATIONS)
 
 
 def small(**changes):
@@ -35,16 +36,16 @@ def test_confusion_margin_by_hand():
     # Start: 1 - 2 + 0.5 < 0 counts nothing. End: 1 - 1 + 3.
     student = span([9.0, 2.0, 0.5], [9.0, 1.0, 3.0])  # [CLS], where no answer stands, and two tokens
     gold, confusing, none = span(1, 1), span(2, 2), span(0, 0)
-    assert a2d.confusion_margin(student, gold, confusing).tolist() == [3]
-    assert a2d.confusion_margin(student, confusing, gold).tolist() == [1 - 0.5 + 2]  # 1 - 3 + 1 < 0
-    assert a2d.confusion_margin(student, gold, none).tolist() == [0]
+    assert losses.confusion_margin(student, gold, confusing).tolist() == [3]
+    assert losses.confusion_margin(student, confusing, gold).tolist() == [1 - 0.5 + 2]  # 1 - 3 + 1 < 0
+    assert losses.confusion_margin(student, gold, none).tolist() == [0]
 
 
 def test_attention_distance_by_hand():
     student = torch.tensor([[[0.5, 0.5], [1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]])
     teacher = torch.tensor([[[0.25, 0.75], [0.0, 1.0]], [[0.5, 0.5], [0.0, 0.0]]])
     # (1/16 + 1/16 + 1 + 1) / 2, and (1/4 + 1/4) / 2
-    assert a2d.attention_distance(student, teacher.half()).tolist() == pytest.approx([1.0625, 0.25])
+    assert losses.attention_distance(student, teacher.half()).tolist() == pytest.approx([1.0625, 0.25])
 
 
 # At temperature 2 the logits 0 and 2 ln 3 mean 1/4 and 3/4, and 5 and 5 mean 1/2 and 1/2.
@@ -60,7 +61,7 @@ BATCH |= {"attention_mask": torch.tensor([[1, 1, 0]]), "teacher_attention": torc
 
 
 def test_joint_loss_by_hand():
-    weights = a2d.weigh_terms(small())
+    weights = losses.weigh_terms(small())
     assert weights == {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}  # the temperature is 2
     expected = {
         "CE": -math.log(0.9) - math.log(0.5),
@@ -70,7 +71,7 @@ def test_joint_loss_by_hand():
     }
     stored = BATCH | {name: value.half() for name, value in BATCH.items() if name in ("teacher_start", "teacher_end")}
     for batch in (BATCH, stored):
-        terms = {name: float(term) for name, term in a2d.joint_loss(OUTPUT, batch, weights, 2.0).items()}
+        terms = {name: float(term) for name, term in losses.joint_loss(OUTPUT, batch, weights, 2.0).items()}
         assert terms == pytest.approx(expected, rel=1e-6 if batch is BATCH else 1e-3)
 
 
@@ -82,7 +83,7 @@ def test_smoothed_labels_are_divided_among_the_tokens_that_may_be_answers():
     batch |= {"attention_mask": torch.ones(1, 4), "segment_ids": torch.tensor([[0, 1, 2, 2]])}
     # Start: 1/4, 1/4, 1/2 with labels of 1/10, 1/10, 8/10. End: 1/3 each.
     expected = 0.2 * math.log(4) + 0.8 * math.log(2) + LN3
-    assert a2d.smoothed_likelihood(output, batch, 0.3).item() == pytest.approx(expected)
+    assert losses.smoothed_likelihood(output, batch, 0.3).item() == pytest.approx(expected)
 
 
 WORDS = "ada met bela in delta".split()
@@ -176,46 +177,46 @@ def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypat
 
 def test_the_rows_of_table_5():
     preset = small(**{"mnemonic.epochs": 4.0})
-    students = a2d.name_students(preset, "RMR", 0, ROWS)
+    students = algorithm.name_students(preset, "RMR", 0, ROWS)
     stored = students["RMR + A2D"].ensemble
     assert [member.seed for member in stored.members] == [100, 200]
     assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in stored.members)
     assert list(students) == ["RMR + A2D", *ROWS[1:]]
     weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
-    for student, left_out in zip(students.values(), a2d.ABLATIONS.values(), strict=True):
+    for student, left_out in zip(students.values(), algorithm.ABLATIONS.values(), strict=True):
         assert student.terms == {name: weight for name, weight in weights.items() if name != left_out}
         assert student.ensemble is stored and student.seed == 0 and student.selected_by == ("encyclopedia",)
     # The attention alone, half of the time, and then the rest; or the rest with as many steps as others have in all.
     whole = budget(stored.members[0].preset, ["encyclopedia"], 4.0)
-    staged, longer = students[a2d.STAGED], students[a2d.STAGED_WHOLE]
+    staged, longer = students[algorithm.STAGED], students[algorithm.STAGED_WHOLE]
     assert staged.start is longer.start and staged.start.terms == {"ATT": 0.1} and staged.start.selected_by == ()
     assert [one.steps() for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
     assert {one.steps() for one in (*stored.members, *students.values())} == {whole, whole - whole // 2}
-    assert "BERT, - Vanilla KD" in a2d.name_students(preset, "BERT", 0, ROWS)
+    assert "BERT, - Vanilla KD" in algorithm.name_students(preset, "BERT", 0, ROWS)
 
 
 def test_a_weight_of_zero_is_no_term():
     preset = small(**{"a2d.answer_weight": 0.0, "a2d.attention_weight": 0.0})
-    students = a2d.name_students(preset, "RMR", 0, ROWS)
+    students = algorithm.name_students(preset, "RMR", 0, ROWS)
     assert all(set(student.terms) <= {"CE", "KD"} for student in students.values())
     assert students["RMR + A2D"].key == students["- ATT"].key == students["- ANS"].key
-    assert students[a2d.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
+    assert students[algorithm.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
 
 
 def test_a_row_averages_over_the_students_of_an_ensemble():
-    models = a2d.name_rows(small(), ["RMR"], each=3)
+    models = algorithm.name_rows(small(), ["RMR"], each=3)
     students = [readers[0] for row, _, _, readers in models if row == "RMR + A2D"]
     assert len({one.key for one in students}) == 3 and len({one.ensemble.key for one in students}) == 1
-    assert students[0].key == a2d.name_students(small(), "RMR", 0)["RMR + A2D"].key
+    assert students[0].key == algorithm.name_students(small(), "RMR", 0)["RMR + A2D"].key
     seeds = {one.seed for one in (*students, *students[0].ensemble.members)}
     assert len(seeds) == 3 + len(students[0].ensemble.members)
 
 
 def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
-    (student,) = a2d.name_students(preset, "RMR", 0).values()
+    (student,) = algorithm.name_students(preset, "RMR", 0).values()
     member = student.ensemble.members[0]
-    readers = {point: reader for point, _, _, (reader,) in a2d.name_controls(preset, "RMR")}
+    readers = {point: reader for point, _, _, (reader,) in algorithm.name_controls(preset, "RMR")}
     assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
     whole = member.steps()
     assert {times: reader.steps() for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
@@ -231,7 +232,7 @@ def test_longer_trainings_and_other_teachers():
 
 def test_keys_follow_what_a_training_depends_on(tmp_path):
     def keys(kind="RMR", preset=None, **changes):
-        (student,) = a2d.name_students(preset or small(**changes), kind, 0).values()
+        (student,) = algorithm.name_students(preset or small(**changes), kind, 0).values()
         return student.ensemble.members[0].key, student.ensemble.key, student.key
 
     member, stored, student = keys()
@@ -257,13 +258,13 @@ def test_keys_follow_what_a_training_depends_on(tmp_path):
 def trained(module_results):
     """All rows of Table 5 for RMR, trained once for this module."""
     torch.set_num_threads(1)
-    students = a2d.name_students(small(), "RMR", 0, ROWS)
+    students = algorithm.name_students(small(), "RMR", 0, ROWS)
     engine.run((wave for wave in [students.values()]), small().engine)
     return students
 
 
 def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
-    staged, other = trained[a2d.STAGED], trained["RMR + A2D"]
+    staged, other = trained[algorithm.STAGED], trained["RMR + A2D"]
     plan = [*staged.start.batches().plan, *staged.batches().plan]
     assert [index.tolist() for index in plan] == [index.tolist() for index in other.batches().plan]
     assert staged.start.result()["validation"] == []  # nothing to select by
@@ -297,10 +298,10 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
 
     monkeypatch.setattr(shared, "answer_sets", answer_sets)
     preset = small()
-    texts = engine.run(a2d.answer_columns(a2d.name_rows(preset, ["RMR"]), a2d.ABLATED), preset.engine)
+    texts = engine.run(tables.answer_columns(algorithm.name_rows(preset, ["RMR"]), tables.ABLATED), preset.engine)
     first, second = (f"RMR, member {n}, seed {n}00" for n in (1, 2))
     assert texts["RMR", "Test", 0] == ("test", [[first], [second]])
     assert texts["RMR (E)", "Test", 0] == ("test", [[first, second]])
     assert len(texts) == 6  # Dev and Test of three rows: the preset has no adversarial questions
-    assert engine.run(a2d.table2(preset), preset.engine) == {}
-    assert engine.run(a2d.steps(small(**{"a2d.lengths": []})), preset.engine) == {}
+    assert engine.run(tables.table2(preset), preset.engine) == {}
+    assert engine.run(tables.steps(small(**{"a2d.lengths": []})), preset.engine) == {}

@@ -6,13 +6,13 @@ import torch
 from conftest import text_of
 from transformers import AutoModelForQuestionAnswering, FNetConfig, FNetForQuestionAnswering
 
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import Row, Template, Windows, collate, make_windows, text_positions
+from helpers.batches import Batches
 from helpers.data.mini import world
 from helpers.errors import EncoderError
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
-from helpers.models.mnemonic import make_reader
+from helpers.papers.a2d.mnemonic import make_reader
+from helpers.sequences import Row, Template, Windows, collate, make_windows, text_positions
 from helpers.teachers import StoredTeacher
 
 

@@ -3,7 +3,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from helpers.batches.plans import (
+from helpers.batches import (
     Batches,
     bucketed,
     epochs_of,
@@ -14,9 +14,9 @@ from helpers.batches.plans import (
     upsample,
     weighted,
 )
-from helpers.batches.sequences import collate, make_windows
 from helpers.data.mini import world
 from helpers.models.encoders import load_tokenizer
+from helpers.sequences import collate, make_windows
 
 
 @pytest.fixture(scope="module")

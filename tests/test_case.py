@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from helpers.data.examples import Example
+from helpers.extractive_qa import windows_over
 from helpers.models.encoders import load_tokenizer
-from helpers.models.mnemonic import make_reader
-from helpers.papers import case
+from helpers.papers.a2d import case
+from helpers.papers.a2d.mnemonic import make_reader
 from helpers.presets.load import load
-from helpers.reading import windows_over
 
 WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
 

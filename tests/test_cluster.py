@@ -10,7 +10,7 @@ import time
 import pytest
 
 from helpers import cluster, engine, paths
-from helpers.papers import imm
+from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 from helpers.presets.schema import EngineSettings
 
@@ -46,7 +46,7 @@ def on(nodes, **settings):
 def trained(settings, **changes):
     """Algorithm 1 after one round: the digests of all files that its tasks left, by key."""
     preset = smoke(**changes)
-    plans = [imm.algorithm1(preset, 0, preset.imm, 1) for _ in range(2)]
+    plans = [algorithm.algorithm1(preset, 0, preset.imm, 1) for _ in range(2)]
     engine.run(plans[0], settings)
     return {key: task.result()["files"] for key, task in engine.Schedule({0: plans[1]}).tasks.items()}
 
@@ -80,7 +80,7 @@ def test_results_are_those_of_this_machine_to_the_last_digit(nodes, results, mon
 
 
 def test_a_node_with_another_version_or_without_the_folder_is_named(results, monkeypatch):
-    single = imm.name_single_readers(smoke(), 0)["news"]
+    single = algorithm.name_single_readers(smoke(), 0)["news"]
     monkeypatch.setattr(os, "environ", dict(os.environ))
     with pytest.raises(cluster.ClusterError, match=r"no folder .*; mount the results there on all nodes"):
         cluster.do_on_node(engine.do_there, single, single.key, 1, str(results))

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from helpers import decoding
-from helpers.batches.sequences import Windows, make_windows
 from helpers.data.examples import DataError, Example
 from helpers.data.questions import read_questions
 from helpers.decoding import Logits, decode
 from helpers.models.encoders import load_tokenizer
+from helpers.sequences import Windows, make_windows
 
 WORDS = "who was when here ann bob met in rome on may day and then they left".split()
 

@@ -9,12 +9,13 @@ from conftest import waves_of
 from qa_files import write_examples
 
 import helpers
-from helpers import engine
+from helpers import engine, extractive_qa, papers
 from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for
-from helpers.papers import domains
+from helpers.papers import shared, your_domains
+from helpers.papers.your_domains import comparison, tables
 from helpers.presets.load import load
 from helpers.results.records import Record
 
@@ -56,19 +57,19 @@ def preset(files):
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
     preset = preset.model_copy(update={"general": str(files / "general.json")})
-    methods = domains.select_methods("Mix IMM+A2D Ensemble A2D")
-    models = engine.run(domains.train_readers(preset, methods), preset.engine)
-    parts = engine.run(domains.table(models), preset.engine)
+    methods = comparison.select_methods("Mix IMM+A2D Ensemble A2D")
+    models = engine.run(comparison.train_readers(preset, methods), preset.engine)
+    parts = engine.run(tables.table(models), preset.engine)
     return models, Session(preset, {}, "mine").save("imm/your_domains", **parts)
 
 
 def test_methods_are_selected_by_name():
-    assert domains.select_methods("") == [*domains.METHODS.values()]
-    assert domains.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
-    assert domains.select_methods("IMM+A2D") == ["Single", "IMM", domains.COMBINED]
-    assert domains.select_methods("Ensemble") == ["Single", domains.ENSEMBLE]
+    assert comparison.select_methods("") == [*comparison.METHODS.values()]
+    assert comparison.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
+    assert comparison.select_methods("IMM+A2D") == ["Single", "IMM", comparison.COMBINED]
+    assert comparison.select_methods("Ensemble") == ["Single", comparison.ENSEMBLE]
     with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
-        domains.select_methods("MIX IMM")
+        comparison.select_methods("MIX IMM")
 
 
 def make_job(files, **parameters):
@@ -78,7 +79,7 @@ def make_job(files, **parameters):
 
 def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files):
     schedule = engine.Schedule({"": make_job(files, methods="Mix").plan()})
-    labels = {task.label for task in schedule.tasks.values() if isinstance(task, domains.Reader)}
+    labels = {task.label for task in schedule.tasks.values() if isinstance(task, extractive_qa.Reader)}
     assert labels == {"Single, my-news, seed 0", "Single, trivia, seed 0", "Mix, seed 0"}
     every = engine.Schedule({"": make_job(files).plan()})
     assert schedule.tasks.keys() < every.tasks.keys() and any("BAM" in task.label for task in every.tasks.values())
@@ -88,7 +89,7 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
     two = preset.model_copy(update={"other_seeds": 0}), preset.model_copy(update={"other_seeds": 1})
-    without, with_control = (engine.Schedule(domains.NOTEBOOK.make_plans(one, {"methods": "Mix"})) for one in two)
+    without, with_control = (engine.Schedule(your_domains.NOTEBOOK.make_plans(one, {"methods": "Mix"})) for one in two)
     assert without.outcomes == {1: {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
 
@@ -98,45 +99,47 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     parameters = {"preset": "lab", "data_dir": preset.data.folder}
     general = [preset_for("15_mtdnn_main", values).general for values in ({"preset": "lab"}, parameters)]
     assert general[0] and not general[1]  # it is a file of lab's
-    assert domains.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
+    assert tables.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 
 def test_all_readers_start_from_one_of_general_questions(trained):
     models, _ = trained
-    of_rows = [models.by_row[row][0]["trivia"][0].preset for row in ("Single", domains.ENSEMBLE, domains.DISTILLED)]
+    of_rows = [
+        models.by_row[row][0]["trivia"][0].preset for row in ("Single", comparison.ENSEMBLE, comparison.DISTILLED)
+    ]
     assert len({(preset.encoder, preset.random_layers) for preset in of_rows}) == 1
     assert of_rows[0].encoder.endswith("/model") and of_rows[0].random_layers == 0
 
 
 def test_the_combined_reader_is_taught_by_each_domains_own_reader_of_imm(trained):
     models, record = trained
-    (student,) = models.by_row[domains.COMBINED][0]["trivia"]
+    (student,) = models.by_row[comparison.COMBINED][0]["trivia"]
     readers = models.by_row["IMM"][0]
     assert student.domains == ("my-news", "trivia") and "ANS" in student.terms
     assert [outputs.members for outputs in student.by_domain] == [readers["my-news"], readers["trivia"]]
-    cost = Record.model_construct(**domains.cost(models, record))
-    steps = {score.method: score.value for score in cost.scores if score.metric == domains.STEPS}
-    assert steps["Single"] <= steps["Mix"] < steps[domains.ENSEMBLE] < steps[domains.DISTILLED]
-    assert steps["IMM"] < steps[domains.COMBINED] and domains.BEST not in steps
+    cost = Record.model_construct(**tables.cost(models, record))
+    steps = {score.method: score.value for score in cost.scores if score.metric == tables.STEPS}
+    assert steps["Single"] <= steps["Mix"] < steps[comparison.ENSEMBLE] < steps[comparison.DISTILLED]
+    assert steps["IMM"] < steps[comparison.COMBINED] and comparison.BEST not in steps
 
 
 def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained, monkeypatch):
     models, record = trained
-    rows = ["Single", "Mix", "IMM", domains.ENSEMBLE, domains.DISTILLED, domains.COMBINED, domains.BEST]
+    rows = ["Single", "Mix", "IMM", comparison.ENSEMBLE, comparison.DISTILLED, comparison.COMBINED, comparison.BEST]
     assert record.rows == rows
     assert set(record.payload["best"]) == {"my-news", "trivia"}
-    monkeypatch.setattr(domains.shared, "answer_sets", lambda preset, cells: iter(()))
-    f1 = {"Single": (20.0, 60.0), "Mix": (50.0, 10.0), "IMM": (30.0, 30.0), domains.DISTILLED: (40.0, 40.0)}
-    f1[domains.COMBINED] = (0.0, 0.0)
+    monkeypatch.setattr(papers.shared, "answer_sets", lambda preset, cells: iter(()))
+    f1 = {"Single": (20.0, 60.0), "Mix": (50.0, 10.0), "IMM": (30.0, 30.0), comparison.DISTILLED: (40.0, 40.0)}
+    f1[comparison.COMBINED] = (0.0, 0.0)
     by_cell = {(row, name, 0): of[n] for row, of in f1.items() for n, name in enumerate(("my-news", "trivia"))}
-    monkeypatch.setattr(domains.shared, "average_f1", lambda *_: by_cell)
-    best = engine.run(domains.choose_on_validation(models), models.preset.engine)
+    monkeypatch.setattr(papers.shared, "average_f1", lambda *_: by_cell)
+    best = engine.run(comparison.choose_on_validation(models), models.preset.engine)
     assert best == {"my-news": "Mix", "trivia": "Single"}
 
 
 def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path, capsys):
     models, record = trained
-    domains.keep(models, record, str(tmp_path / "kept"))
+    tables.keep(models, record, str(tmp_path / "kept"))
     for name, row in record.payload["best"].items():
         folder = tmp_path / "kept" / name
         readme = (folder / "README.md").read_text()
@@ -153,7 +156,7 @@ def test_a_notebook_is_not_done_where_a_model_that_it_kept_is_gone(trained, file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     assert make_job(files).card is job.card and not job.is_done()
-    domains.keep(*trained, str(tmp_path / "kept"))
+    tables.keep(*trained, str(tmp_path / "kept"))
     assert job.is_done()
     shutil.rmtree(tmp_path / "kept/trivia")
     assert not job.is_done()
@@ -164,12 +167,12 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
 
     def untrained(*_):
         yield []
-        return domains.Models(preset), {}
+        return shared.Models(preset), {}
 
-    monkeypatch.setattr(domains.imm, "train_methods", untrained)
-    (_, wave), models = waves_of(domains.train_readers(preset, domains.select_methods("Ensemble A2D")))
-    assert list(models.by_row) == [domains.ENSEMBLE, domains.DISTILLED] and len(wave) == 2 * 2 * 3
+    monkeypatch.setattr(comparison.imm_algorithm, "train_methods", untrained)
+    (_, wave), models = waves_of(comparison.train_readers(preset, comparison.select_methods("Ensemble A2D")))
+    assert list(models.by_row) == [comparison.ENSEMBLE, comparison.DISTILLED] and len(wave) == 2 * 2 * 3
     for row, _, seed, members in models:
         assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row
-    for methods in (["Single"], ["Single", domains.ENSEMBLE]):
-        assert list(waves_of(domains.train_readers(preset, methods))[1].by_row) == methods[1:]
+    for methods in (["Single"], ["Single", comparison.ENSEMBLE]):
+        assert list(waves_of(comparison.train_readers(preset, methods))[1].by_row) == methods[1:]

@@ -24,10 +24,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from helpers import metrics, reading, texts
+from helpers import extractive_qa, metrics, texts
 from helpers.answering import load_reader
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import Template, collate, make_choices, make_pairs, make_windows
+from helpers.batches import Batches
 from helpers.data.examples import Choice, Pair
 from helpers.data.mini import world
 from helpers.errors import EncoderError
@@ -45,9 +44,10 @@ from helpers.models.encoders import (
     longest_input,
     save_encoder,
 )
-from helpers.models.multitask import HEADS_FILE, Head, load_multitask, new_multitask
-from helpers.models.tinybert import check_pair, load_student
+from helpers.models.multihead import HEADS_FILE, Head, load_multitask, new_multitask
+from helpers.papers.hrkd.tinybert import check_pair, load_student
 from helpers.presets.schema import TrainingSettings
+from helpers.sequences import Template, collate, make_choices, make_pairs, make_windows
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
@@ -172,7 +172,7 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
     tokenizer = load_tokenizer(encoders(kind))
     windows = make_windows(questions, tokenizer, max_length=96, stride=32)
     model = load_encoder(encoders(kind), seed=0, max_length=96)
-    before, after = learn(model, windows, reading.likelihood)
+    before, after = learn(model, windows, extractive_qa.likelihood)
     assert after < before
     save_encoder(model, tokenizer, tmp_path / "model")
     assert "quick" not in (tmp_path / "model/config.json").read_text()
@@ -180,7 +180,7 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
     inputs = tokenizer(questions[0].question, questions[0].context, max_length=96, truncation="only_second")
     with torch.no_grad():
         output = alone(**{name: torch.as_tensor([values]) for name, values in inputs.items()})
-    logits = reading.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    logits = extractive_qa.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
     length = windows.lengths_W[0]
     assert np.allclose(logits.start[:length], output.start_logits[0].numpy(), atol=1e-5)
     assert np.allclose(logits.end[:length], output.end_logits[0].numpy(), atol=1e-5)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from helpers.batches.sequences import make_choices, make_pairs, make_windows
 from helpers.data.examples import Choice, Pair
 from helpers.data.load import load
 from helpers.data.sets import SETS, question_set
 from helpers.models.encoders import load_tokenizer
 from helpers.presets import load as presets
+from helpers.sequences import make_choices, make_pairs, make_windows
 
 GOLDEN = Path(__file__).parent / "golden/fingerprints.json"
 SHARED = Path(__file__).parents[2] / "shared"

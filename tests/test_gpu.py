@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from helpers import loop
-from helpers.batches.plans import Batches, bucketed, plan_steps
-from helpers.batches.sequences import make_windows
+from helpers.batches import Batches, bucketed, plan_steps
 from helpers.data.mini import world
 from helpers.loop import fit
 from helpers.models.encoders import load_encoder, load_tokenizer
-from helpers.papers.imm import Reader
+from helpers.papers.imm.algorithm import Reader
 from helpers.presets.schema import TrainingSettings
+from helpers.sequences import make_windows
 from helpers.teachers import StoredTeacher
 
 pytestmark = pytest.mark.gpu

@@ -12,20 +12,21 @@ from torch.nn import functional
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertTokenizerFast, pipeline
 
 from helpers import engine, texts
-from helpers.batches.sequences import collate, make_pairs
 from helpers.data.examples import Pair
 from helpers.errors import EncoderError
 from helpers.loop import forward
 from helpers.models.attention import keep_scores
 from helpers.models.encoders import copy_head, load_encoder, load_tokenizer
-from helpers.models.meta_kd import instance_weights
-from helpers.models.relations import Relations
-from helpers.models.tinybert import Distilled, check_pair, keep_layers, load_student, match_layers
-from helpers.papers import hrkd, ratios, shared
-from helpers.papers.hrkd import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS
+from helpers.papers import hrkd, shared
+from helpers.papers.hrkd import algorithm, losses, ratios, tables
+from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS
+from helpers.papers.hrkd.meta_kd import instance_weights
+from helpers.papers.hrkd.relations import Relations
+from helpers.papers.hrkd.tinybert import Distilled, check_pair, keep_layers, load_student, match_layers
 from helpers.presets.load import load
 from helpers.presets.papers import HrkdSettings
 from helpers.results.records import Record
+from helpers.sequences import collate, make_pairs
 from helpers.task import DamagedFile
 from helpers.teachers import LiveTeacher
 
@@ -39,7 +40,7 @@ def smoke(**changes):
 
 def name(preset, row):
     """The model of the first domain of reviews."""
-    return next(iter(hrkd.name_models(preset, "reviews", 0, row).values()))
+    return next(iter(algorithm.name_models(preset, "reviews", 0, row).values()))
 
 
 def run(plan, preset):
@@ -64,21 +65,21 @@ def with_outputs(teacher, inputs, precision="fp32"):
 
 
 def loss(output, inputs, classes=2, domains=2, **settings):
-    return hrkd.distillation_loss(output, inputs, classes=classes, domains=domains, hrkd=HrkdSettings(**settings))
+    return losses.distillation_loss(output, inputs, classes=classes, domains=domains, hrkd=HrkdSettings(**settings))
 
 
 def test_distances_by_hand():
     student, teacher = torch.tensor([[[1.0, 2.0], [9.0, 9.0]]]), torch.tensor([[[3.0, 2.0], [0.0, 0.0]]])
     real, every = torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.long)
-    assert hrkd.level_distance(student, teacher, real).tolist() == [2.0]  # (4 + 0) / 2
-    assert hrkd.level_distance(student, teacher, every).tolist() == [(2 + 81) / 2]
+    assert losses.level_distance(student, teacher, real).tolist() == [2.0]  # (4 + 0) / 2
+    assert losses.level_distance(student, teacher, every).tolist() == [(2 + 81) / 2]
 
 
 def test_distance_of_scores_by_hand_and_as_the_scores_themselves_have_it():
     query, key = torch.tensor([[[[2.0], [1.0]]]]), torch.tensor([[[[3.0], [5.0]]]])  # scores 6, 10 and 3, 5
     zeros, every = [torch.zeros(1, 1, 2, 1)] * 2, torch.ones(1, 2, dtype=torch.long)
-    assert hrkd.score_distance((query, key), zeros, every, every).tolist() == [(36 + 100 + 9 + 25) / 4]
-    assert hrkd.score_distance((query, key), zeros, every, torch.tensor([[0, 1]])).tolist() == [(100 + 25) / 2]
+    assert losses.score_distance((query, key), zeros, every, every).tolist() == [(36 + 100 + 9 + 25) / 4]
+    assert losses.score_distance((query, key), zeros, every, torch.tensor([[0, 1]])).tolist() == [(100 + 25) / 2]
     student, teacher = (tuple(torch.randn(2, 2, 4, 3, 5).unbind()) for _ in range(2))
     query_mask, key_mask = torch.tensor([[1, 1, 0], [1, 1, 1]]), torch.tensor([[1, 0, 0], [1, 1, 0]])
     for heads in (4, 2):  # as many as the teacher has, or fewer
@@ -89,15 +90,15 @@ def test_distance_of_scores_by_hand_and_as_the_scores_themselves_have_it():
         is_pair = query_mask[:, None, :, None] * key_mask[:, None, None, :]
         gaps = (scores[0] - scores[1]).square() * is_pair
         expected = gaps.sum((2, 3)).mean(1) / is_pair.sum((1, 2, 3))
-        assert torch.allclose(hrkd.score_distance(fewer, teacher, query_mask, key_mask), expected, rtol=1e-4)
+        assert torch.allclose(losses.score_distance(fewer, teacher, query_mask, key_mask), expected, rtol=1e-4)
 
 
 def test_soft_labels_by_hand():
     teacher, student = torch.tensor([[0.0, math.log(3)]]), torch.tensor([[0.0, 0.0]])
-    assert hrkd.class_cross_entropy(student, teacher, 1.0).item() == pytest.approx(math.log(2))
+    assert losses.class_cross_entropy(student, teacher, 1.0).item() == pytest.approx(math.log(2))
     student = torch.tensor([[2 * math.log(3), 0.0]])
     expected = -(0.25 * math.log(0.75) + 0.75 * math.log(0.25))
-    assert hrkd.class_cross_entropy(student, 2 * teacher, 2.0).item() == pytest.approx(expected)
+    assert losses.class_cross_entropy(student, 2 * teacher, 2.0).item() == pytest.approx(expected)
 
 
 def test_ratios_weight_levels_and_domains():
@@ -158,8 +159,8 @@ def test_a_student_learns_in_bfloat16_too():
 def test_meta_kd_by_hand():
     sure, wrong = torch.tensor([[0.0, 100.0]]), torch.tensor([[100.0, 0.0]])
     right, weight = torch.tensor([1]), torch.tensor([1.0])
-    assert hrkd.meta_weights(sure, right, weight).item() == pytest.approx(1.0)
-    assert hrkd.meta_weights(wrong, right, weight).item() == pytest.approx(2 / (math.e + 1))
+    assert losses.meta_weights(sure, right, weight).item() == pytest.approx(1.0)
+    assert losses.meta_weights(wrong, right, weight).item() == pytest.approx(2 / (math.e + 1))
     output = SimpleNamespace(logits=torch.zeros(3, 2), domain_logits=torch.zeros(3, 3))
     inputs = {"domain": [0, 0, 1], "label": [0, 1, 1], "weight": [1.0, 0.5, 0.0]}
     inputs = {key: torch.tensor(values) for key, values in inputs.items()}
@@ -216,7 +217,7 @@ def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path
 
 def test_rows_are_the_paper_s_and_a_student_alone():
     preset = smoke()
-    rows = {row: hrkd.name_models(preset, "reviews", 0, row) for row in ROWS}
+    rows = {row: algorithm.name_models(preset, "reviews", 0, row) for row in ROWS}
     assert len(ROWS) == 15
     for row, models in rows.items():
         one_per_domain = row in (SINGLE, *STUDENTS)
@@ -245,13 +246,13 @@ def test_keys_name_what_weights_depend_on():
     )
     assert key(META, **{"hrkd.corruption_weight": 1.0}) != key(META)
     assert key("HRKD") == key(OURS) and key("- Domain Rel.") == key(PLAIN)
-    assert len({key(row) for row in (PLAIN, hrkd.AGAIN, *hrkd.RELATIONS)}) == 11
-    another = name(smoke(), hrkd.AGAIN)
+    assert len({key(row) for row in (PLAIN, algorithm.AGAIN, *algorithm.RELATIONS)}) == 11
+    another = name(smoke(), algorithm.AGAIN)
     assert another.seed == 100 and another.teacher.key == name(smoke(), PLAIN).teacher.key
 
 
 def test_rows_that_no_claim_compares_can_have_fewer_seeds():
-    plan = hrkd.train(smoke(seeds=3, **{"other_seeds": 1}), "mnli")
+    plan = algorithm.train(smoke(seeds=3, **{"other_seeds": 1}), "mnli")
     wave = [(task.label.partition(",")[0], task.seed) for task in next(plan)]
     assert {seed for row, seed in wave if row in (STUDENTS[1], SINGLE)} == {0}
     assert {seed for row, seed in wave if row in (STUDENTS[0], OURS, ALONE, HRKD)} == {0, 1, 2}
@@ -268,7 +269,7 @@ def test_projections_begin_alike_with_relations_and_without():
 @pytest.fixture(scope="module")
 def trained(module_results):
     """All rows on reviews, one seed."""
-    return run(hrkd.train(smoke(), "reviews"), smoke())
+    return run(algorithm.train(smoke(), "reviews"), smoke())
 
 
 def model_of(trained, row):
@@ -301,9 +302,9 @@ def test_ratios_are_traced_and_relations_stored(trained):
 def test_stored_relations_that_lack_a_weight_are_not_drawn_at_random(tmp_path, monkeypatch):
     student, file = name(smoke(), OURS), tmp_path / "learner.safetensors"
     learner = student.wrap_student(student.initial(), 128)
-    monkeypatch.setattr(hrkd.Student, "load", lambda self: learner.student)
+    monkeypatch.setattr(algorithm.Student, "load", lambda self: learner.student)
     monkeypatch.setattr(texts.Classifier, "load", lambda self: learner.student)
-    monkeypatch.setattr(hrkd.Student, "file", lambda self, name: file)
+    monkeypatch.setattr(algorithm.Student, "file", lambda self, name: file)
     weights = {name: each for name, each in learner.state_dict().items() if not name.startswith("student.")}
     save_file(weights, file)
     assert torch.equal(student.load_distilled().relations.first, learner.relations.first)
@@ -336,7 +337,7 @@ def test_meta_kd_weights_texts_and_compares_views(trained):
 
 
 def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
-    scores = run(hrkd.table3(smoke()), smoke())["scores"]
+    scores = run(tables.table3(smoke()), smoke())["scores"]
     record = Record.model_construct(title="Table 3", unit="accuracy", notes=["a note"], scores=scores)
     students = {domain: (OURS, model) for domain, (model,) in trained.by_row[OURS][0].items()}
     shared.keep_models(students, str(tmp_path), record, "load('FOLDER')", texts.Classifier.save_head)
@@ -354,7 +355,7 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
 
 def test_a_preset_without_texts_has_no_table():
     without = smoke().changed("mnli", source="files", folder="")
-    assert run(hrkd.table2(without), without) == {} and hrkd.list_corpora(without) == ["reviews"]
+    assert run(tables.table2(without), without) == {} and tables.list_corpora(without) == ["reviews"]
     main, few, _ = hrkd.CARD.notebooks
     assert main.left_out(without) == "" != few.left_out(without)
 

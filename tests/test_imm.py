@@ -8,11 +8,13 @@ import torch
 from conftest import waves_of
 
 from helpers.engine import run
-from helpers.papers import imm, shared
-from helpers.papers.imm import Reader, algorithm1, tfidf_weights, train_baselines
+from helpers.extractive_qa import Answers, budget
+from helpers.papers import shared
+from helpers.papers.imm import algorithm, tables
+from helpers.papers.imm.algorithm import Reader, algorithm1, train_baselines
+from helpers.papers.imm.similarity import tfidf_weights
 from helpers.presets.load import load
-from helpers.reading import Answers, budget
-from helpers.trainings import trainings_of
+from helpers.training import trainings_of
 
 NAMES = ("encyclopedia", "news", "search")
 
@@ -83,7 +85,9 @@ def test_what_the_switches_change(preset):
     same, untaught = first(teach_target=False)
     assert untaught.teachers == {} and same.key == phi.key == untaught.start.key
     assert first(kd_space="logits")[0].matched == "logits" and first(annealing="constant")[1].annealing == "constant"
-    assert first(multi_domain_start="theta")[0].start.key == imm.name_single_readers(preset, 0)["encyclopedia"].key
+    assert (
+        first(multi_domain_start="theta")[0].start.key == algorithm.name_single_readers(preset, 0)["encyclopedia"].key
+    )
     near, _ = first(sources=1)
     weights = tfidf_weights(preset.data)["encyclopedia"]
     assert near.domains == (max(weights, key=weights.get),) and list(near.teachers) == list(near.domains)
@@ -98,7 +102,7 @@ def test_one_domain_cannot_learn_from_others(results):
 
 def test_the_rows_of_table_1(preset):
     methods = rows_of(preset)
-    assert tuple(methods) == imm.METHODS[:-1]
+    assert tuple(methods) == algorithm.METHODS[:-1]
     row, near = {name: readers["news"] for name, readers in methods.items()}, tfidf_weights(preset.data)["news"]
     nearest = max(near, key=near.get)
     assert row["Mix"].domains == NAMES == row["Mix"].selected_by and row["Mix"].start is None
@@ -115,7 +119,7 @@ def test_steps_by_epochs_or_the_same_for_all(preset):
     theta = history.new[0]["news"]
     assert history.theta[0]["news"].steps() == theta.steps() == budget(preset, ["news"], epochs)
     assert theta.start.steps() == budget(preset, ["encyclopedia", "search"], epochs)
-    equal = imm.with_equal_steps(preset)
+    equal = algorithm.with_equal_steps(preset)
     for reader in [*(readers["news"] for readers in rows_of(equal).values()), rounds_of(equal).new[0]["news"]]:
         steps, stage = 0, reader
         while stage:
@@ -137,7 +141,7 @@ def test_the_same_training_has_one_key_under_any_name(preset):
 
 def test_only_what_a_training_reads_is_in_its_key(results):
     def key(**overrides):
-        return imm.name_single_readers(load("smoke", "imm", **overrides), 0)["news"].key
+        return algorithm.name_single_readers(load("smoke", "imm", **overrides), 0)["news"].key
 
     same = key()
     assert {key(**{"engine.threads": 2}), key(**{"imm.rounds": 2}), key(**{"data.test_size": 20})} == {same}
@@ -145,7 +149,7 @@ def test_only_what_a_training_reads_is_in_its_key(results):
     changes = ({"training.epochs": 2.0}, {"windows.stride": 16}, {"data.train_size": 20}, {"data.valid_size": 20})
     assert len({same, key(random_layers=2), *(key(**change) for change in changes)}) == 6
     small, large = (load("smoke", "imm", **{"data.test_size": size}) for size in (12, 20))
-    single = imm.name_single_readers(small, 0)["news"]
+    single = algorithm.name_single_readers(small, 0)["news"]
     answers = [Answers(preset=p, label="", readers=(single,), sets=("test/news",)).key for p in (small, large)]
     assert answers[0] != answers[1]
 
@@ -179,23 +183,23 @@ def test_the_loss_by_hand():
 
 def test_controls_have_rows_and_seeds_of_their_own(preset):
     plain, controlled = (preset.model_copy(update={"seeds": n, "other_seeds": n - 1}) for n in (1, 3))
-    controls = imm.OTHER_DISTANCES | imm.CONTROLS
-    for each, rows in ((plain, imm.VARIANTS), (controlled, imm.VARIANTS | controls)):
-        assert {(row, seed) for row in rows for seed in range(each.seeds)} <= {*next(imm.train_ablations(each))}
-    assert not {(row, 0) for row in controls} & {*next(imm.train_ablations(plain))}
-    assert imm.with_equal_steps(controlled).seeds == 2
-    assert run(imm.table1_equal(plain), preset.engine) == {}
+    controls = algorithm.OTHER_DISTANCES | algorithm.CONTROLS
+    for each, rows in ((plain, algorithm.VARIANTS), (controlled, algorithm.VARIANTS | controls)):
+        assert {(row, seed) for row in rows for seed in range(each.seeds)} <= {*next(algorithm.train_ablations(each))}
+    assert not {(row, 0) for row in controls} & {*next(algorithm.train_ablations(plain))}
+    assert algorithm.with_equal_steps(controlled).seeds == 2
+    assert run(tables.table1_equal(plain), preset.engine) == {}
 
 
 def test_accepted_readers_are_counted(monkeypatch, preset):
     by_name(monkeypatch, {"theta, news, round 1": 60, "theta, search, round 1": 40}, 50)
     history = rounds_of(preset)
-    parts = imm.count_accepted({("IMM", 0): history})
+    parts = tables.count_accepted({("IMM", 0): history})
     (score,) = parts["scores"]
     assert (parts["unit"], parts["notes"], score.column, score.value) == ("domains of 3", [], "round 1", 2)
     assert parts["settings"] == {"imm": preset.imm}
-    longer = imm.Rounds([*history.theta, history.theta[-1]], history.new)
-    (note,) = imm.count_accepted({("IMM", 0): history, ("IMM", 1): longer, ("IMM", 2): history})["notes"]
+    longer = algorithm.Rounds([*history.theta, history.theta[-1]], history.new)
+    (note,) = tables.count_accepted({("IMM", 0): history, ("IMM", 1): longer, ("IMM", 2): history})["notes"]
     assert note.endswith("is not in later means; ended before round 2: 2 of 3")
 
 
@@ -205,21 +209,21 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
         return {}
 
     monkeypatch.setattr(shared, "answer_table", no_answers)
-    monkeypatch.setattr(imm, "make_notes", lambda models, rounds: [])
+    monkeypatch.setattr(tables, "make_notes", lambda models, rounds: [])
     models = shared.Models(preset)
     for row, key in {"Single": "a", "BAM": "b", "IMM": "c", "raw logits": "d"}.items():
         models.add(row, 0, {"news": SimpleNamespace(key=key)})
-    claims = run(imm.f1_table(models, preset.imm.rounds), preset.engine)["claims"]
+    claims = run(tables.f1_table(models, preset.imm.rounds), preset.engine)["claims"]
     texts = ["IMM beats Single, which reads one domain", "IMM beats BAM"]
     assert [(claim.text, claim.primary) for claim in claims] == list(zip(texts, (False, True), strict=True))
     models.add("BAM", 0, {"news": SimpleNamespace(key="c")})  # as with two domains, where a row may be IMM itself
-    assert [claim.below for claim in run(imm.f1_table(models, 1), preset.engine)["claims"]] == ["Single"]
+    assert [claim.below for claim in run(tables.f1_table(models, 1), preset.engine)["claims"]] == ["Single"]
 
 
 @pytest.mark.slow
 def test_trained_readers_learn_from_stored_logits(results):
     preset = load("smoke", "imm", seeds=1)
-    models, histories = run(imm.train_methods(preset, 1), preset.engine)
+    models, histories = run(algorithm.train_methods(preset, 1), preset.engine)
     theta = histories["IMM", 0].new[0]["news"]
     batch = theta.batches().at(0)
     assert batch["teacher_start"].shape == batch["input_ids"].shape and "weight" not in batch
@@ -237,5 +241,5 @@ def test_trained_readers_learn_from_stored_logits(results):
 
 def test_readers_that_start_from_a_general_one_say_what_it_learned(results):
     preset = load("smoke", "imm", general="general", general_size=16)
-    parts = run(imm.table1(preset), preset.engine)
+    parts = run(tables.table1(preset), preset.engine)
     assert parts["notes"][0].startswith("every encoder first learned 16 questions of general: ")

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import loop, reading
-from helpers.batches.plans import Batches, epochs_of, per_domain, plan_steps
-from helpers.batches.sequences import make_windows
+from helpers import extractive_qa, loop
+from helpers.batches import Batches, epochs_of, per_domain, plan_steps
 from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer
 from helpers.presets.schema import TrainingSettings
+from helpers.sequences import make_windows
 
 SETTINGS = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
 
@@ -54,10 +54,10 @@ def test_one_step_is_adamw_by_hand(windows):
     settings = SETTINGS.model_copy(update={"warmup": 0.0, "evaluations": 1})
     batch = one.at(0)
     output = twin(**{name: batch[name] for name in inputs_of(twin)})
-    reading.likelihood(output, batch, 0.0)["likelihood"].backward()
+    extractive_qa.likelihood(output, batch, 0.0)["likelihood"].backward()
     norm = math.sqrt(sum(float((p.grad**2).sum()) for p in twin.parameters() if p.grad is not None))
     assert norm > 1  # so that clipping binds
-    loop.fit(model, one, reading.likelihood, settings, seed=0)
+    loop.fit(model, one, extractive_qa.likelihood, settings, seed=0)
     for (name, after), before in zip(model.named_parameters(), twin.parameters(), strict=True):
         if before.grad is None:
             continue
@@ -76,7 +76,7 @@ def test_gradients_of_the_parts_of_a_batch_of_every_domain_add_up_to_that_of_the
     plan = Batches(windows, plan_steps(per_domain(members, batch_size=5, seed=0), 4))
 
     def loss(output, batch, progress):
-        values = reading.span_negative_log_likelihood(
+        values = extractive_qa.span_negative_log_likelihood(
             (output.start_logits, output.end_logits), (batch["start"], batch["end"]), batch["attention_mask"]
         )
         domain = torch.tensor([of_domain[number] for number in batch["window"].tolist()])
@@ -96,7 +96,7 @@ def test_the_seed_decides_dropout_and_progress_runs_from_0_to_1(windows):
 
     def loss(output, batch, progress):
         seen.append(progress)
-        return reading.likelihood(output, batch, progress)
+        return extractive_qa.likelihood(output, batch, progress)
 
     for model, seed in ((first, 1), (same, 1), (other, 2)):
         seen.clear()
@@ -112,7 +112,7 @@ def test_the_best_validation_score_is_kept(windows):
         seen.append({name: tensor.clone() for name, tensor in now.state_dict().items()})
         return [1.0, 3.0, 2.0][len(seen) - 1], {}
 
-    done = loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0, validate=validate)
+    done = loop.fit(model, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0, validate=validate)
     steps = len(batches(windows))
     assert [step for step, *_ in done.history] == [round(steps / 3), round(2 * steps / 3), steps]
     assert done.best_score == 3.0
@@ -133,7 +133,7 @@ def test_a_loss_that_is_not_finite_stops_with_step_and_terms(windows):
 def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, disk_of):
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": 0.0})
     with disk_of(1000), pytest.raises(OSError, match=r"cannot write .*c\.pt: "):
-        loop.fit(reader(), batches(windows), reading.likelihood, settings, seed=0, checkpoint=tmp_path / "c.pt")
+        loop.fit(reader(), batches(windows), extractive_qa.likelihood, settings, seed=0, checkpoint=tmp_path / "c.pt")
     assert not list(tmp_path.iterdir())
 
 
@@ -148,7 +148,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(windows, tmp_path, disk_
 def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, optimizer, validate):
     settings = SETTINGS.model_copy(update={"optimizer": optimizer})
     straight, resumed = reader(), reader()
-    expected = loop.fit(straight, batches(windows), reading.likelihood, settings, seed=5, validate=validate)
+    expected = loop.fit(straight, batches(windows), extractive_qa.likelihood, settings, seed=5, validate=validate)
     settings = settings.model_copy(update={"checkpoint_minutes": 0.0})
     path = tmp_path / "checkpoint.pt"
     calls = 0
@@ -158,12 +158,14 @@ def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, opti
         calls += 1
         if calls == 6:
             raise KeyboardInterrupt
-        return reading.likelihood(output, batch, progress)
+        return extractive_qa.likelihood(output, batch, progress)
 
     with pytest.raises(KeyboardInterrupt):
         loop.fit(resumed, batches(windows), interrupted, settings, seed=5, validate=validate, checkpoint=path)
     again = reader(seed=9)  # other weights: all come from the checkpoint
-    done = loop.fit(again, batches(windows), reading.likelihood, settings, seed=5, validate=validate, checkpoint=path)
+    done = loop.fit(
+        again, batches(windows), extractive_qa.likelihood, settings, seed=5, validate=validate, checkpoint=path
+    )
     assert done.history == expected.history and done.steps == expected.steps
     assert are_equal(straight, again)
 
@@ -172,9 +174,9 @@ def test_a_damaged_checkpoint_is_named_and_the_training_starts_again(windows, tm
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(b"not a checkpoint")
     model, fresh = reader(), reader()
-    loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0, checkpoint=path)
+    loop.fit(model, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0, checkpoint=path)
     assert "checkpoint.pt cannot be read" in capsys.readouterr().out
-    loop.fit(fresh, batches(windows), reading.likelihood, SETTINGS, seed=0)
+    loop.fit(fresh, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0)
     assert are_equal(model, fresh)
 
 
@@ -184,7 +186,7 @@ def stored_state(windows, path, settings):
     def interrupted(output, batch, progress):
         if progress > 0.5:
             raise KeyboardInterrupt
-        return reading.likelihood(output, batch, progress)
+        return extractive_qa.likelihood(output, batch, progress)
 
     settings = settings.model_copy(update={"checkpoint_minutes": 0.0})
     with pytest.raises(KeyboardInterrupt):
@@ -235,17 +237,19 @@ def test_a_checkpoint_of_another_training_is_named_and_the_training_starts_again
     CHANGES[change](state := stored_state(windows, path, SETTINGS))
     torch.save(state, path)
     model, fresh = reader(), reader()
-    loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0, checkpoint=path)
+    loop.fit(model, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0, checkpoint=path)
     assert "checkpoint.pt cannot be read" in (printed := capsys.readouterr().out)
     assert printed.count("this training starts again") == 1
-    loop.fit(fresh, batches(windows), reading.likelihood, SETTINGS, seed=0)
+    loop.fit(fresh, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0)
     assert are_equal(model, fresh)
 
 
 @pytest.mark.parametrize("content", [[1, 2], None, "text", 3])
 def test_a_checkpoint_that_is_no_state_is_ignored(windows, tmp_path, capsys, content):
     torch.save(content, tmp_path / "checkpoint.pt")
-    loop.fit(reader(), batches(windows), reading.likelihood, SETTINGS, seed=0, checkpoint=tmp_path / "checkpoint.pt")
+    loop.fit(
+        reader(), batches(windows), extractive_qa.likelihood, SETTINGS, seed=0, checkpoint=tmp_path / "checkpoint.pt"
+    )
     assert "checkpoint.pt cannot be read" in capsys.readouterr().out
 
 
@@ -253,7 +257,7 @@ def test_weights_that_are_not_finite_are_named_before_the_first_step(windows):
     model = reader()
     model.qa_outputs.weight.data[1, 3] = math.nan
     with pytest.raises(UserError, match=r"^qa_outputs\.weight is not finite before the first step: .*; use another$"):
-        loop.fit(model, batches(windows), reading.likelihood, SETTINGS, seed=0)
+        loop.fit(model, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0)
 
 
 def test_a_loss_that_is_not_finite_at_once_has_no_learning_rate_to_blame(windows):
@@ -271,13 +275,13 @@ def test_a_training_without_a_bar_is_silent(windows, monkeypatch, capsys):
     for hidden in (False, True):
         if hidden:
             monkeypatch.setenv("TQDM_DISABLE", "1")
-        loop.fit(reader(), batches(windows, 1.0), reading.likelihood, SETTINGS, seed=0, label="a training")
+        loop.fit(reader(), batches(windows, 1.0), extractive_qa.likelihood, SETTINGS, seed=0, label="a training")
         assert ("a training" in capsys.readouterr().err) != hidden
 
 
 def test_prediction_refuses_a_model_in_training_mode(windows):
     with pytest.raises(ValueError, match="evaluation mode"):
-        reading.predict(reader().train(), windows)
+        extractive_qa.predict(reader().train(), windows)
 
 
 def train_long(checkpoint=None, minutes=5.0):
@@ -287,9 +291,9 @@ def train_long(checkpoint=None, minutes=5.0):
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": minutes})
 
     def validate(model):
-        return float(reading.predict(model.eval(), windows, precision="fp32").start.sum()), {}
+        return float(extractive_qa.predict(model.eval(), windows, precision="fp32").start.sum()), {}
 
-    plan, loss = batches(windows, epochs=12.0), reading.likelihood
+    plan, loss = batches(windows, epochs=12.0), extractive_qa.likelihood
     return loop.fit(reader(), plan, loss, settings, seed=1, validate=validate, checkpoint=checkpoint).history
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from helpers.papers.imm import gold_divergence, logit_divergence, probability_at, probability_divergence
-from helpers.reading import log_probabilities, span_negative_log_likelihood, weighted_mean
+from helpers.extractive_qa import log_probabilities, span_negative_log_likelihood, weighted_mean
+from helpers.papers.imm.losses import gold_divergence, logit_divergence, probability_at, probability_divergence
 
 # One window of two tokens and one of padding: the student says 1/2 1/2 for the start and 9/10 1/10 for the end, the
 # teacher 1/4 3/4 and 6/10 4/10. The answer starts at token 1 and ends at token 0.

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from helpers import paths
-from helpers.batches.sequences import make_choices, make_pairs
 from helpers.data.examples import Choice, DataError
 from helpers.data.mini import tasks, world
 from helpers.data.mini.tasks import GENRES, REVIEWS, TASKS, TEXT_STREAMS, TEXTS
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.load import load
+from helpers.sequences import make_choices, make_pairs
 
 LONGEST = 72  # tokens
 PAIRS = [name for name, task in TASKS.items() if task.kind == "labels" and name not in ("acceptability", "sentiment")]

@@ -5,15 +5,15 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers import decoding, metrics, reading
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import collate, make_windows
+from helpers import decoding, extractive_qa, metrics
+from helpers.batches import Batches
 from helpers.data.examples import DataError
 from helpers.data.mini import world
 from helpers.loop import fit
 from helpers.models.encoders import inputs_of, load_saved, load_tokenizer, save_encoder
-from helpers.models.mnemonic import NEVER, MnemonicReader, glove_digest, make_reader, read_glove
+from helpers.papers.a2d.mnemonic import NEVER, MnemonicReader, glove_digest, make_reader, read_glove
 from helpers.presets.schema import TrainingSettings
+from helpers.sequences import collate, make_windows
 
 
 def reader(seed=0, **changes):
@@ -96,7 +96,9 @@ def test_every_parameter_learns(windows):
     model, batch = reader(blocks=3).train(), batch_of(windows, *range(8))
     for parameter in model.parameters():  # as new, all alignments are nearly even
         parameter.data *= 3 if parameter.dim() > 1 else 1
-    reading.likelihood(model(**{name: batch[name] for name in inputs_of(model)}), batch, 0.0)["likelihood"].backward()
+    extractive_qa.likelihood(model(**{name: batch[name] for name in inputs_of(model)}), batch, 0.0)[
+        "likelihood"
+    ].backward()
     # what is added to all logits alike cannot matter
     idle = {"pointer.start.2.bias", "pointer.end.2.bias"}
     for name, parameter in model.named_parameters():
@@ -122,8 +124,8 @@ def test_it_learns_eight_questions_by_heart():
     model = reader(word_width=16, letter_width=8, hidden=16)
     rates = {"learning_rate": 2e-2, "weight_decay": 0.0, "clip": 5.0}
     settings = TrainingSettings(batch_size=8, epochs=1.0, precision="fp32", **rates)
-    fit(model, Batches(windows, [np.arange(len(windows))] * 60), reading.likelihood, settings, seed=0)
-    answers = decoding.decode(windows, reading.predict(model, windows, precision="fp32"))
+    fit(model, Batches(windows, [np.arange(len(windows))] * 60), extractive_qa.likelihood, settings, seed=0)
+    answers = decoding.decode(windows, extractive_qa.predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in answers]).f1.mean() == 100
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from helpers.models.attention import masked_softmax
-from helpers.models.mnemonic import Block, Fusion, Pointer, Recurrent, Similarity, Words, reattend
+from helpers.papers.a2d.mnemonic import Block, Fusion, Pointer, Recurrent, Similarity, Words, reattend
 
 LN3 = math.log(3)
 OPEN, SHUT = 100.0, -100.0  # biases of a gate

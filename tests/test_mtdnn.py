@@ -11,8 +11,10 @@ from helpers.answering import load_reader
 from helpers.data.examples import Example
 from helpers.data.load import load as load_data
 from helpers.multitask import Reply, sequences_of
-from helpers.papers import mtdnn, shared
-from helpers.papers.mtdnn import BOTH, CHOICES, QA, SENTENCES, Replies, classify_change, name_reader
+from helpers.papers import shared
+from helpers.papers.mtdnn import algorithm, tables
+from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, Replies, name_reader
+from helpers.papers.mtdnn.tables import classify_change
 from helpers.presets.load import load
 from helpers.results.records import Record
 
@@ -28,14 +30,14 @@ def run(plan):
 
 
 def test_rows_share_readers():
-    rows = mtdnn.name_rows(smoke(), smoke(), 0)
+    rows = algorithm.name_rows(smoke(), smoke(), 0)
     assert list(rows) == ROWS and len({model.key for model in rows.values()}) == 5
     assert rows["QA(0.8)+MCC+SC"].key == rows[BOTH].key
     assert rows[CHOICES].tasks == ("encyclopedia", "SWAG") and rows[SENTENCES].tasks == ("encyclopedia", "CoLA")
     assert rows[f"{QA}, larger"].key == rows[QA].key  # the larger encoder of preset smoke is its encoder
-    larger = mtdnn.name_rows(smoke(), smoke(encoder="data/mini/large"), 0)
+    larger = algorithm.name_rows(smoke(), smoke(encoder="data/mini/large"), 0)
     assert larger[QA].key == rows[QA].key != larger[f"{QA}, larger"].key
-    assert mtdnn.name_rows(smoke(seeds=2), None, 1)[QA].key != rows[QA].key
+    assert algorithm.name_rows(smoke(seeds=2), None, 1)[QA].key != rows[QA].key
 
 
 def test_the_other_tasks_share_the_rest_alike():
@@ -47,8 +49,8 @@ def test_the_other_tasks_share_the_rest_alike():
 
 def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
     for kind in ("choices", "labels"):
-        monkeypatch.setattr(mtdnn, "choose_head", lambda preset, task, kind=kind: SimpleNamespace(kind=kind))
-        assert {row: len(tasks) for row, tasks in mtdnn.group_tasks(smoke()).items()} == {QA: 0, BOTH: 2}
+        monkeypatch.setattr(algorithm, "choose_head", lambda preset, task, kind=kind: SimpleNamespace(kind=kind))
+        assert {row: len(tasks) for row, tasks in algorithm.group_tasks(smoke()).items()} == {QA: 0, BOTH: 2}
 
 
 def test_an_epoch_ends_with_the_questions():
@@ -70,28 +72,28 @@ def test_encoders_that_read_other_questions_first(results):
     mixed = shared.name_general_reader(preset.changed("data", unanswerable=["general"]))
     assert mixed.preset.data.may_be_unanswerable("general")
     started = run(shared.start_from_general(preset))
-    model = mtdnn.name_rows(started, None, 1)[QA].initial()
+    model = algorithm.name_rows(started, None, 1)[QA].initial()
     name = "embeddings.word_embeddings.weight"
     encoder, pretrained = model.shared.state_dict()[name], first.initial().base_model.state_dict()[name]
     learned = first.load().base_model.state_dict()[name].cpu()
     assert torch.equal(encoder, learned) and not torch.equal(encoder, pretrained)
-    assert mtdnn.make_notes(preset)[0].startswith("every encoder first learned 16 questions of news: ")
+    assert tables.make_notes(preset)[0].startswith("every encoder first learned 16 questions of news: ")
 
 
 @pytest.fixture(scope="module")
 def tested(module_results):
-    return run(mtdnn.test_readers(smoke()))[1]
+    return run(algorithm.test_readers(smoke()))[1]
 
 
 def test_tables_and_figures(tested):
-    table = run(mtdnn.table1(smoke()))
+    table = run(tables.table1(smoke()))
     both = {score.column: score.value for score in table["scores"] if score.metric == "F1" and score.method == ROWS[1]}
     share = np.mean([bool(example.answers) for example in tested[BOTH, 0].examples])
-    assert both[mtdnn.ALL] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
+    assert both[tables.ALL] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
     assert f"never answers has {100 - 100 * share:.1f} F1" in table["notes"][-1]
-    figure = mtdnn.figure4(Record.model_construct(**run(mtdnn.table2(smoke()))))
+    figure = tables.figure4(Record.model_construct(**run(tables.table2(smoke()))))
     assert {score.metric for score in figure["scores"]} == {"F1"}
-    assert run(mtdnn.table3(smoke(**{"mtdnn.large": ""}))) == {}
+    assert run(tables.table3(smoke(**{"mtdnn.large": ""}))) == {}
 
 
 @pytest.mark.parametrize(
@@ -121,8 +123,8 @@ def test_changes_are_counted_and_shown(monkeypatch):
         return SimpleNamespace(by_row=gaps), tested
         yield
 
-    monkeypatch.setattr(mtdnn, "test_readers", plan)
-    parts = run(mtdnn.answers(smoke()))
+    monkeypatch.setattr(tables, "test_readers", plan)
+    parts = run(tables.answers(smoke()))
     values = {(score.method, score.column): score.value for score in parts["scores"]}
     assert len(values) == 3 * 2 * 5 and sum(values.values()) == 3 * 100.0
     assert values[f"{BOTH}: better", "now answered"] == values[f"{BOTH}: worse", "now answered"] == 50.0
@@ -132,8 +134,8 @@ def test_changes_are_counted_and_shown(monkeypatch):
 
 
 def test_models_to_keep_answer_as_they_were_scored(tested, tmp_path):
-    table = Record.model_construct(**{"title": "Table 2", "unit": "F1"} | run(mtdnn.table2(smoke())))
-    run(mtdnn.keep(smoke(), str(tmp_path), table))
+    table = Record.model_construct(**{"title": "Table 2", "unit": "F1"} | run(tables.table2(smoke())))
+    run(tables.keep(smoke(), str(tmp_path), table))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["CoLA", "SWAG", "encyclopedia"]
     answers = load_reader(tmp_path / "encyclopedia").answer_all(tested[BOTH, 0].examples)
     assert [answer.text for answer in answers] == tested[BOTH, 0].answers()

@@ -7,8 +7,9 @@ from conftest import waves_of
 
 from helpers import engine
 from helpers.multitask import MultiTaskTraining, Predictions, examples_of
-from helpers.papers import mtdnn_kd, shared
-from helpers.papers.mtdnn_kd import ENSEMBLE, MTDNN, SINGLE, SOFT_ALONE, STUDENT, UNLABELLED
+from helpers.papers import shared
+from helpers.papers.mtdnn_kd import algorithm, losses, tables
+from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, SOFT_ALONE, STUDENT, UNLABELLED
 from helpers.presets.load import load
 
 TASKS = ["CoLA", "STS-B", "MNLI", "QQP", "RTE", "QNLI"]
@@ -26,17 +27,17 @@ def run(plan):
 @pytest.mark.parametrize("soft", [0.0, 0.5, 1.0])
 def test_the_loss_of_labels_and_soft_targets_by_hand(soft):
     logits, targets = torch.tensor([[0.0, 0.0], [np.log(3), 0.0]]).float(), torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    terms = mtdnn_kd.student_loss(torch.tensor(0.7), logits, torch.tensor([1, 1]), targets, soft)
+    terms = losses.student_loss(torch.tensor(0.7), logits, torch.tensor([1, 1]), targets, soft)
     assert terms["label"].item() == pytest.approx((1 - soft) * 0.7)
     assert terms["soft"].item() == pytest.approx(soft * (np.log(2) + np.log(4 / 3)) / 2)
 
 
 def test_soft_targets_of_texts_without_a_label_and_of_scores_by_hand():
     logits, targets = torch.tensor([[np.log(3), 0.0]] * 2).float(), torch.tensor([[1.0, 0.0]] * 2)
-    terms = mtdnn_kd.student_loss(torch.tensor(0.0), logits, torch.tensor([0, -100]), targets, 0.25)
+    terms = losses.student_loss(torch.tensor(0.0), logits, torch.tensor([0, -100]), targets, 0.25)
     assert terms["soft"].item() == pytest.approx((0.25 + 1) * np.log(4 / 3) / 2)
     scores, label = torch.tensor([[2.0], [2.0]]), torch.tensor([1.0, np.nan])
-    terms = mtdnn_kd.student_loss(torch.tensor(0.0), scores, label, torch.tensor([3.0, 5.0]), 0.5)
+    terms = losses.student_loss(torch.tensor(0.0), scores, label, torch.tensor([3.0, 5.0]), 0.5)
     assert terms["soft"].item() == pytest.approx((0.5 * 1 + 9) / 2)
 
 
@@ -48,7 +49,7 @@ def third_is_best(monkeypatch):
 
 
 def test_who_starts_from_whom_and_who_teaches(third_is_best):
-    (models, last), rows = waves_of(mtdnn_kd.distil(smoke(), 0))
+    (models, last), rows = waves_of(algorithm.distil(smoke(), 0))
     assert list(rows) == [SINGLE, MTDNN, STUDENT, SOFT_ALONE, UNLABELLED, ENSEMBLE]
     assert len(last) == 5 * 6 + 6 * 2 and all(model.tasks == tuple(TASKS) for model in models)
     assert [model.dropout for model in models] == [0.1, 0.2, 0.3] and len({model.seed for model in models}) == 3
@@ -71,7 +72,7 @@ def test_who_starts_from_whom_and_who_teaches(third_is_best):
 
 def test_epochs_and_learning_rates(third_is_best):
     preset = smoke(**{"mtdnn_kd.tuning_epochs": 2.5, "mtdnn_kd.tuning_learning_rate": 1e-5})
-    (models, _), rows = waves_of(mtdnn_kd.distil(preset, 0))
+    (models, _), rows = waves_of(algorithm.distil(preset, 0))
     (single,), (tuned,) = rows[SINGLE]["RTE"], rows[MTDNN]["RTE"]
     # 16 texts of each of six tasks, in batches of 8
     assert [len(model.batches()) for model in (models[0], single, tuned)] == [6 * 2, 2 * (1 + 2) + 1, 2 * 2 + 1]
@@ -85,21 +86,21 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
     scores = {0: {"MNLI": 50, "RTE": 60, "CoLA": 0}, 1: {"MNLI": 40, "RTE": 80, "CoLA": 0}}
     scores[2] = {"MNLI": 40, "RTE": 40, "CoLA": 99}
     monkeypatch.setattr(MultiTaskTraining, "best_scores", lambda self: scores[self.seed])
-    models = [mtdnn_kd.name_mt_dnn(smoke(), 0, number) for number in range(3)]
-    assert [model.seed for model in mtdnn_kd.rank(models, ["MNLI", "RTE"])] == [1, 0, 2]
-    assert mtdnn_kd.list_choosers(smoke(**{"mtdnn_kd.chosen_by": ["SST-2"]})) == TASKS
+    models = [algorithm.name_mt_dnn(smoke(), 0, number) for number in range(3)]
+    assert [model.seed for model in algorithm.rank(models, ["MNLI", "RTE"])] == [1, 0, 2]
+    assert algorithm.list_choosers(smoke(**{"mtdnn_kd.chosen_by": ["SST-2"]})) == TASKS
 
 
 def test_rows_of_a_seed():
     fewer = smoke(**{"seeds": 2, "other_seeds": 1})
-    assert list(mtdnn_kd.choose_students(fewer, 1)) == [STUDENT]
-    assert list(mtdnn_kd.choose_students(smoke(**{"tasks.unlabelled_size": 0}), 0)) == [STUDENT, SOFT_ALONE]
-    assert mtdnn_kd.choose_students(smoke(**{"mtdnn_kd.taught": []}), 0) == {}
+    assert list(algorithm.choose_students(fewer, 1)) == [STUDENT]
+    assert list(algorithm.choose_students(smoke(**{"tasks.unlabelled_size": 0}), 0)) == [STUDENT, SOFT_ALONE]
+    assert algorithm.choose_students(smoke(**{"mtdnn_kd.taught": []}), 0) == {}
 
 
 @pytest.fixture(scope="module")
 def models(module_results):
-    return run(mtdnn_kd.train_models(smoke()))
+    return run(algorithm.train_models(smoke()))
 
 
 def test_soft_targets_are_the_mean_of_the_members(models):
@@ -132,21 +133,21 @@ def test_a_score_is_the_mean_of_the_metrics_of_a_task(models):
     labels = np.array([text.label for text in examples_of(models.preset, "QQP", "test")])
     both = 2 * ((classes == 1) & (labels == 1)).sum()
     f1 = both / max(1, (classes == 1).sum() + (labels == 1).sum())
-    table = run(mtdnn_kd.table2(models.preset))
+    table = run(tables.table2(models.preset))
     score = next(score for score in table["scores"] if (score.method, score.column) == (MTDNN, "QQP"))
     assert score.value == pytest.approx(100 * ((classes == labels).mean() + f1) / 2, abs=1e-4)
 
 
 def test_claims_are_about_the_tasks_of_the_preset():
-    *_, fewer = mtdnn_kd.state_claims(smoke(**{"tasks.train_size": 0}))  # the miniature tasks in their own sizes
+    *_, fewer = tables.state_claims(smoke(**{"tasks.train_size": 0}))  # the miniature tasks in their own sizes
     assert (fewer.columns, fewer.than, fewer.than_columns) == (["RTE"], [STUDENT, MTDNN], ["MNLI"])
 
 
 def test_without_teachers_the_tables_compare_what_there_is(models):
     preset = smoke(**{"mtdnn_kd.taught": []})  # its models are there already
-    table = run(mtdnn_kd.table2(preset))
+    table = run(tables.table2(preset))
     assert {score.method for score in table["scores"]} == {SINGLE, MTDNN}
     (claim,) = table["claims"]
     assert (claim.above, claim.below, claim.primary) == (MTDNN, SINGLE, True)
-    (claim,) = run(mtdnn_kd.table3(preset))["claims"]
+    (claim,) = run(tables.table3(preset))["claims"]
     assert (claim.above, claim.below, claim.columns[-3:]) == (ENSEMBLE, MTDNN, ["QQP, F1", "RTE", "QNLI"])

@@ -17,13 +17,13 @@ from transformers import (
 
 from helpers import multitask
 from helpers.answering import load_reader
-from helpers.batches.sequences import Sequences, collate, make_choices
 from helpers.data.examples import Choice, DataError, Example
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
-from helpers.models.multitask import Head, load_multitask, new_multitask, set_dropout
+from helpers.models.multihead import Head, load_multitask, new_multitask, set_dropout
 from helpers.multitask import MultiTaskTraining, Predictions, Reply, plan_epochs, sequences_of
 from helpers.presets.load import load
+from helpers.sequences import Sequences, collate, make_choices
 from helpers.task import with_needs
 
 WORDS = ["Ada", "Bela", "Gamma", "Delta"]

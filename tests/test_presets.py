@@ -5,9 +5,9 @@ import re
 import pytest
 
 from helpers import engine, paths
-from helpers.papers import imm
+from helpers.papers.imm import algorithm
 from helpers.presets.load import NAMES, PresetError, load
-from helpers.trainings import trainings_of
+from helpers.training import trainings_of
 
 MINI = (paths.PRESETS / "mini.toml").read_text().replace('name = "mini"', 'name = "mine"')
 
@@ -127,7 +127,7 @@ def test_lab_large_is_lab_with_all_questions_or_more():
 def test_presets_that_share_trainings_train_the_first_seeds_once(results):
     def readers(name):
         preset = load(name, "imm")
-        plans = {seed: imm.train_baselines(preset.drawn(seed), seed) for seed in range(2)}
+        plans = {seed: algorithm.train_baselines(preset.drawn(seed), seed) for seed in range(2)}
         return {task.folder for task in trainings_of(*engine.Schedule(plans).tasks.values())}
 
     mini = readers("mini")

@@ -7,14 +7,14 @@ import pytest
 import torch
 from conftest import flip, plan_of
 
-from helpers import engine, load_reader, reading
+from helpers import engine, extractive_qa, load_reader
 from helpers.data.examples import DataError, Domain, Example
 from helpers.data.sets import question_set
 from helpers.decoding import Logits
 from helpers.errors import EncoderError
+from helpers.extractive_qa import Answers, GoldProbability, Reader, TeacherLogits, joint_logits, windows_of
 from helpers.models.encoders import load_encoder
 from helpers.presets.load import load
-from helpers.reading import Answers, GoldProbability, Reader, TeacherLogits, joint_logits, windows_of
 from helpers.task import DamagedFile
 
 
@@ -44,7 +44,7 @@ def test_gold_probability_by_hand(preset, monkeypatch):
             start[places[0]], end[places[1]] = np.log(3), np.log(7)
         return Logits(start, end)
 
-    monkeypatch.setattr(reading, "predict", predict)
+    monkeypatch.setattr(extractive_qa, "predict", predict)
     untrained(monkeypatch)
     probability = GoldProbability(preset=preset, label="p", reader=reader(preset, "news"), domain="news").work()
     expected = np.mean(3 / (lengths[answered] + 2) + 7 / (lengths[answered] + 6)) / 2
@@ -65,12 +65,12 @@ def test_what_labels_lose_is_counted_and_said(results, monkeypatch, capsys):
     ]
     settings = {"windows.max_length": 40, "windows.stride": 16, "answers.max_tokens": 5}
     preset = load("smoke", "imm", seeds=1, **settings)
-    monkeypatch.setattr(reading, "load", lambda data, name: Domain(name, examples, examples[:1], examples[:2]))
-    monkeypatch.setattr(reading, "fingerprint", lambda *parts: "")
-    reading._windows.cache_clear()
-    task = reading.LabelCheck(preset=preset, label="labels", domain="news")
+    monkeypatch.setattr(extractive_qa, "load", lambda data, name: Domain(name, examples, examples[:1], examples[:2]))
+    monkeypatch.setattr(extractive_qa, "fingerprint", lambda *parts: "")
+    extractive_qa._windows.cache_clear()
+    task = extractive_qa.LabelCheck(preset=preset, label="labels", domain="news")
     engine.run(plan_of(task), preset.engine)
-    reading._windows.cache_clear()
+    extractive_qa._windows.cache_clear()
     notes = [
         "news: of 4 train answers, 1 are longer than answers.max_tokens = 5 (raise it), "
         "1 lie in no window (raise windows.max_length), 1 are widened to whole tokens",
@@ -98,10 +98,10 @@ def test_steps_follow_the_budget_and_its_stages(preset, monkeypatch):
     with pytest.raises(DataError, match=r"make 1 step for 2 stages; raise training\.epochs"):
         reader(preset.changed("training", epochs=0.01), "news", stages=2).steps()
     sizes = {"news": (8, 10), "search": (2, 3)}  # questions and windows
-    monkeypatch.setattr(reading, "load", lambda data, name: SimpleNamespace(train=range(sizes[name][0])))
-    monkeypatch.setattr(reading, "windows_of", lambda preset, names, part: range(sizes[names[0]][1]))
+    monkeypatch.setattr(extractive_qa, "load", lambda data, name: SimpleNamespace(train=range(sizes[name][0])))
+    monkeypatch.setattr(extractive_qa, "windows_of", lambda preset, names, part: range(sizes[names[0]][1]))
     repeated = 2 * (10 + 3 * 4) / preset.training.batch_size  # the small domain four times
-    assert reading.budget(preset, ["news", "search"], 2.0) == round(repeated)
+    assert extractive_qa.budget(preset, ["news", "search"], 2.0) == round(repeated)
 
 
 def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
@@ -111,7 +111,7 @@ def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
         questions.extend(windows.examples)
         return [SimpleNamespace(text=f"{example.question} {len(list(models))}") for example in windows.examples]
 
-    monkeypatch.setattr(reading, "answer", answer)
+    monkeypatch.setattr(extractive_qa, "answer", answer)
     task = Answers(preset=preset, label="a", readers=(), sets=("test", "test/news", "valid/news"))
     answers = task.work()["answers"]
     examples = {name: question_set(preset.data, name) for name in task.sets}

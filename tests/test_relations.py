@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.batches.sequences import make_pairs
 from helpers.data.load import load_domains
 from helpers.models.encoders import load_encoder, load_tokenizer
-from helpers.models.relations import RandomRatios, Relations, attend, prototypes
+from helpers.papers.hrkd.relations import RandomRatios, Relations, attend, prototypes
 from helpers.presets.schema import TextsSettings
+from helpers.sequences import make_pairs
 from helpers.texts import mean_tokens
 
 

@@ -12,7 +12,7 @@ from helpers import __main__ as cli
 from helpers import paths
 from helpers.notebooks import runner, session
 from helpers.notebooks.session import ParameterError
-from helpers.papers import imm
+from helpers.papers.imm import tables
 from helpers.results import records, report
 
 
@@ -236,7 +236,7 @@ def test_long_differences_are_cut_and_stay_apart():
 
 def test_a_run_with_another_size_leaves_the_published_record_alone(results):
     preset = session.preset_for("01_imm_similarity", {"preset": "smoke"})
-    first = session.Session(preset, {}, "smoke").save("imm/similarity", **imm.similarity(preset))
+    first = session.Session(preset, {}, "smoke").save("imm/similarity", **tables.similarity(preset))
     published = [paths.record("smoke", first.artefact, end) for end in ("json", "png", "svg")]
     before = [path.read_bytes() for path in published]
     job, of_report = runner.select_jobs(["01_imm_similarity"], {"preset": "smoke", "train_size": 12})

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import make_windows
+from helpers.batches import Batches
 from helpers.data.mini import world
+from helpers.extractive_qa import predict
 from helpers.models.encoders import load_encoder, load_tokenizer
-from helpers.reading import predict
+from helpers.sequences import make_windows
 from helpers.teachers import LiveTeacher, StoredTeacher
 
 PLAN = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]

@@ -11,11 +11,11 @@ from qa_files import pairs
 from sklearn.metrics import accuracy_score
 
 from helpers import engine, texts
-from helpers.batches.sequences import collate, make_pairs
 from helpers.data.examples import DataError
 from helpers.data.load import load_texts
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.presets.load import load
+from helpers.sequences import collate, make_pairs
 from helpers.texts import Classifier, Labels
 
 LN3 = math.log(3)

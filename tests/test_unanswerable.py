@@ -7,9 +7,9 @@ from qa_files import question_of, write_examples, write_squad
 from helpers import engine, load_reader
 from helpers.data.load import load_domains
 from helpers.data.mini import world as mini
-from helpers.papers import imm
+from helpers.extractive_qa import Answers
+from helpers.papers.imm import algorithm
 from helpers.presets.load import load
-from helpers.reading import Answers
 
 
 def write(path, examples):
@@ -49,7 +49,7 @@ def test_they_stay_where_the_preset_says_so(preset):
 
 def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, preset):
     settings = preset(["law"])
-    readers, sets = imm.name_single_readers(settings, 0), ("test", "test/law", "test/news")
+    readers, sets = algorithm.name_single_readers(settings, 0), ("test", "test/law", "test/news")
     answers = Answers(preset=settings, label="answers", readers=(readers["law"],), sets=sets)
     engine.run(plan_of(*readers.values(), answers), settings.engine)
     texts = answers.texts()
@@ -65,7 +65,7 @@ def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, 
 
 def test_the_setting_is_part_of_the_keys_of_what_depends_on_it(preset):
     some, everywhere = preset(["law"]), preset(True)
-    before, after = imm.name_single_readers(some, 0), imm.name_single_readers(everywhere, 0)
+    before, after = algorithm.name_single_readers(some, 0), algorithm.name_single_readers(everywhere, 0)
     assert before["law"].key == after["law"].key and before["news"].key != after["news"].key
     keys = [Answers(preset=p, label="", readers=(before["law"],), sets=("test/news",)).key for p in (some, everywhere)]
     assert keys[0] != keys[1]

@@ -10,6 +10,8 @@ from helpers.errors import EncoderError
 from helpers.notebooks import widgets
 from helpers.notebooks.session import parameters_of, start
 from helpers.papers import corpora, hrkd, imm, mtdnn
+from helpers.papers.imm import algorithm as imm_algorithm
+from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
 from helpers.presets.load import load
 from helpers.results import report
 
@@ -20,8 +22,8 @@ PASSAGE = "Ann Lee leads <Gamma>. Bob leads Delta, and Cora leads Omega. " * 6  
 def models(module_results):
     """A reader, and a model of questions, labels and choices, by name."""
     preset, tasks = load("smoke", "imm", "imm_main").drawn(0), load("smoke", "mtdnn", "mtdnn_main").drawn(0)
-    several = mtdnn.name_reader(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
-    trainings = [imm.name_single_readers(preset, 0)["news"], several]
+    several = mtdnn_algorithm.name_reader(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
+    trainings = [imm_algorithm.name_single_readers(preset, 0)["news"], several]
     for training in trainings:
         training.do()
     return {name: reader for one in trainings for name, reader in widgets.readers_of(one).items()}

@@ -10,7 +10,14 @@ from encoder_kinds import KINDS, make_tokenizer
 from qa_files import pairs
 from tokenizers import normalizers, pre_tokenizers, processors
 
-from helpers.batches.sequences import (
+from helpers.data import load as data
+from helpers.data.examples import Choice, DataError, Example, Pair
+from helpers.data.mini import world as mini
+from helpers.errors import EncoderError
+from helpers.extractive_qa import windows_of, windows_over
+from helpers.models.encoders import load_tokenizer
+from helpers.presets.load import load
+from helpers.sequences import (
     Windows,
     collate,
     complete_ranges,
@@ -21,13 +28,6 @@ from helpers.batches.sequences import (
     tokenise,
     window_starts,
 )
-from helpers.data import load as data
-from helpers.data.examples import Choice, DataError, Example, Pair
-from helpers.data.mini import world as mini
-from helpers.errors import EncoderError
-from helpers.models.encoders import load_tokenizer
-from helpers.presets.load import load
-from helpers.reading import windows_of, windows_over
 
 
 @pytest.fixture(scope="module")

@@ -19,18 +19,18 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForQuestionAnswering, BertModel, BertTokenizerFast
 
 from helpers import paths
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import make_windows
+from helpers.batches import Batches
 from helpers.data.examples import Example
 from helpers.data.mini import world
+from helpers.extractive_qa import likelihood, weighted_mean
 from helpers.loop import Batch, fit, forward, training_device
 from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
-from helpers.models.tinybert import Distilled, match_layers
-from helpers.papers.hrkd import level_distance, score_distance
+from helpers.papers.hrkd.losses import level_distance, score_distance
+from helpers.papers.hrkd.tinybert import Distilled, match_layers
 from helpers.presets.schema import TrainingSettings
-from helpers.reading import likelihood, weighted_mean
 from helpers.results import records
+from helpers.sequences import make_windows
 from helpers.teachers import LiveTeacher
 
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}

@@ -6,9 +6,9 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from helpers.batches.sequences import text_positions
 from helpers.errors import EncoderError
 from helpers.models.dropout import quick_dropout
+from helpers.sequences import text_positions
 
 NAME = "quick_dropout"  # of this attention, for transformers
 
@@ -69,7 +69,7 @@ def keep_attention(model: nn.Module) -> nn.Module:
     RMR has it already. For an encoder, which takes segment_ids from then on, it is the last layer's attention from
     passage to question, averaged over the heads and normalised. Raises EncoderError where attention cannot be read.
     """
-    if model.config.model_type == "mnemonic" or getattr(model, "keeps_attention", False):
+    if getattr(model, "keeps_attention", False):
         return model
     last = attention_layers(model)[-1]
 

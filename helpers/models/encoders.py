@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -26,11 +27,11 @@ from transformers import (
 from transformers.utils import logging
 
 from helpers import paths
-from helpers.batches.sequences import Template
 from helpers.errors import EncoderError, UserError
 from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten
-from helpers.models import attention, mnemonic  # noqa: F401  registers RMR, so that it loads like any other
+from helpers.models import attention
 from helpers.models.dropout import quicken
+from helpers.sequences import Template
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own
 
@@ -73,6 +74,9 @@ def load_config(encoder: str, **changes: object) -> PreTrainedConfig:
     if "revision" not in source and not Path(source["pretrained_model_name_or_path"], "config.json").is_file():
         raise EncoderError(f"encoder {encoder!r}: expected config.json in this folder, found none; give an encoder's")
     with loading(encoder):
+        stored, _ = PreTrainedConfig.get_config_dict(**source)
+        if (module := str(stored.get("module", ""))).startswith("helpers."):
+            import_module(module)  # it registers a kind of model that transformers does not have
         config = AutoConfig.from_pretrained(**source, **changes)
         if (layers := getattr(config, "num_hidden_layers", 1)) < 1:
             problem = f"expected at least 1 of num_hidden_layers, found {layers}"

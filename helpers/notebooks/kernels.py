@@ -12,14 +12,17 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 from tqdm.auto import tqdm
 
+from helpers import papers
 from helpers.engine import end_with_parent, start_fork_server
 
-IMPORTED = "ipykernel.kernelapp", "helpers.notebooks.session", "helpers.papers.domains", "helpers.results.report"
+IMPORTED = ["ipykernel.kernelapp", "helpers.notebooks.session", "helpers.results.report"]
 
 
 def prepare() -> None:
     """Start the process that kernels and workers are forked from."""
-    start_fork_server(*IMPORTED)
+    plans = [plan for paper in papers.ALL for notebook in paper.notebooks for plan in notebook.plans]
+    modules = {f"helpers.papers.{plan.partition(':')[0]}" for plan in plans}
+    start_fork_server(*IMPORTED, *sorted(modules))
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it prints the traceback of a cell that Ctrl-C ended
 
 

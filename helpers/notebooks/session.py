@@ -23,12 +23,12 @@ from helpers import engine, papers, paths
 from helpers.data.folders import find_source, with_every_domain
 from helpers.data.load import draws, state_overlaps
 from helpers.errors import UserError
+from helpers.extractive_qa import label_notes
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load
 from helpers.presets.schema import EXAMPLES, Preset
-from helpers.reading import label_notes
 from helpers.results import figures, records
 
 MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # no record says them

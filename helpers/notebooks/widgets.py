@@ -14,13 +14,13 @@ from helpers.data.examples import Example
 from helpers.data.load import load
 from helpers.data.sets import question_set
 from helpers.errors import UserError
+from helpers.extractive_qa import Reader
 from helpers.multitask import MultiTaskTraining, is_reading
 from helpers.notebooks.session import preset_for
-from helpers.papers.case import answer_with_words, compare
+from helpers.papers.a2d.case import answer_with_words, compare
 from helpers.presets.schema import Preset
-from helpers.reading import Reader
 from helpers.results import figures
-from helpers.trainings import Training, trainings_of
+from helpers.training import Training, trainings_of
 
 Readers = dict[str, tuple[Training, str]]  # by name: a training, and the one of its tasks that is asked about
 PAGE = '<div class="tex2jax_ignore mathjax_ignore">{}</div>'  # "$5 or $10" in a text is no formula

@@ -1,6 +1,6 @@
 """The papers, and the corpora beside them: each is declared by the card of a module. Another paper is one more name.
 
-The card of IMM stands in `domains`, which adds the notebook of somebody's own domains to it.
+The card of IMM stands in `your_domains`, which adds the notebook of somebody's own domains to it.
 """
 
 import tomllib
@@ -11,7 +11,7 @@ from helpers.papers.card import Artefact, Notebook, Paper
 from helpers.results.records import Printed
 
 ALL: list[Paper] = [
-    import_module(f"{__name__}.{name}").CARD for name in ("corpora", "domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
+    import_module(f"{__name__}.{name}").CARD for name in ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 ]
 
 

@@ -1,14 +1,12 @@
 """What a paper declares of itself. Runner, session and report know papers by their cards alone."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
+from pkgutil import resolve_name
 
 from helpers import paths
-from helpers.engine import Plan
 from helpers.presets.schema import Preset
-
-Table = Callable[..., Plan]  # a plan that returns the parts of a record, made from a preset and a notebook's parameters
 
 
 @dataclass(frozen=True)
@@ -26,22 +24,23 @@ class Artefact:
 class Notebook:
     """One of a paper's notebooks, with the plans whose tasks it needs done.
 
-    ``plans`` take the preset, and those of the notebook's parameters that ``takes`` names. ``left_out`` says why a
+    A plan is named by its place below `helpers.papers`, such as "imm.tables:table1": a card imports no torch. It takes
+    the preset, and those of the notebook's parameters that ``takes`` names. ``left_out`` says why a
     preset has nothing for it ("" where it has). One that ``shows_models`` depends on what others have trained. Where
     its parameter ``keep`` is a folder, models go into its subfolders ``keeps``.
     """
 
     name: str
-    plans: tuple[Table, ...] = ()
+    plans: tuple[str, ...] = ()
     left_out: Callable[[Preset], str] = lambda preset: ""
     shows_models: bool = False
     takes: tuple[str, ...] = ()
     keeps: Callable[[Preset], Iterable[str]] = lambda preset: ()
 
-    def make_plans(self, preset: Preset, parameters: Mapping[str, object]) -> dict[int, Plan]:
-        """Make the plans of all tasks that the notebook needs, by number."""
+    def make_plans(self, preset: Preset, parameters: Mapping[str, object]) -> dict[str, Generator]:
+        """Make the plans (`helpers.engine.Plan`) of all tasks that the notebook needs, by name."""
         arguments = {name: parameters[name] for name in self.takes if name in parameters}
-        return {number: plan(preset, **arguments) for number, plan in enumerate(self.plans)}
+        return {plan: resolve_name(f"helpers.papers.{plan}")(preset, **arguments) for plan in self.plans}
 
 
 @dataclass(frozen=True)

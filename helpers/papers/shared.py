@@ -15,16 +15,16 @@ from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import load_adversarial, question_set
 from helpers.engine import Plan
 from helpers.errors import UserError
+from helpers.extractive_qa import Answers, GoldProbability, Reader
 from helpers.files import write_whole
 from helpers.multitask import Predictions
 from helpers.papers.model_folders import check_keep, replaced
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
-from helpers.reading import Answers, GoldProbability, Reader
 from helpers.results import records
 from helpers.results.records import Cell, Claim, Record, Score
 from helpers.task import Task
-from helpers.trainings import Training, trainings_of
+from helpers.training import Training, trainings_of
 
 Members = tuple[Training, ...]  # one model, or those of an ensemble
 AnswersByCell = dict[Cell, tuple[str, list[list[str]]]]  # a set's name, and the answers of each reader

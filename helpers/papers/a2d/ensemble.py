@@ -9,12 +9,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from helpers import decoding, metrics
-from helpers.batches.plans import Batches
-from helpers.batches.sequences import Windows
+from helpers.batches import Batches
 from helpers.decoding import Logits
+from helpers.extractive_qa import SIDES, Reader, distributions, windows_of
 from helpers.loop import outputs
 from helpers.models.attention import keep_attention
-from helpers.reading import SIDES, Reader, distributions, windows_of
+from helpers.sequences import Windows
 from helpers.task import Task
 from helpers.teachers import StoredTeacher
 

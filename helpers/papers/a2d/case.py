@@ -6,14 +6,14 @@ import numpy as np
 from torch import nn
 
 from helpers import metrics
-from helpers.batches.sequences import Windows
 from helpers.data.examples import Example
 from helpers.decoding import Prediction
+from helpers.extractive_qa import answer, distributions, predict, windows_over
 from helpers.loop import outputs
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.schema import Preset
-from helpers.reading import answer, distributions, predict, windows_over
+from helpers.sequences import Windows
 
 Span = tuple[int, int]
 

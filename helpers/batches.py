@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from helpers.batches.sequences import Sequences, Windows, collate
+from helpers.sequences import Sequences, Windows, collate
 
 POOL = 50  # batches sorted by length together: more leaves less padding and less chance
 

@@ -14,8 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from helpers import decoding, metrics
-from helpers.batches.plans import Batches, epochs_of, plan_steps
-from helpers.batches.sequences import Windows, make_windows, note_unknown
+from helpers.batches import Batches, epochs_of, plan_steps
 from helpers.data.examples import DataError, Example
 from helpers.data.files import PARTS
 from helpers.data.load import fingerprint, load
@@ -25,8 +24,9 @@ from helpers.files import fingerprint as hash_texts
 from helpers.loop import Batch, Validate, outputs
 from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint
 from helpers.presets.schema import DataSettings, Preset, WindowSettings
+from helpers.sequences import Windows, make_windows, note_unknown
 from helpers.task import Task
-from helpers.trainings import Training
+from helpers.training import Training
 
 SIDES = ("start", "end")
 Span = tuple[Tensor, Tensor]  # values of start and of end

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from torch import nn
 
-from helpers.batches.plans import Batches
+from helpers.batches import Batches
 from helpers.loop import Fitted, Loss, Validate, fit, training_device
 from helpers.models.encoders import encoder_fingerprint, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import TrainingSettings

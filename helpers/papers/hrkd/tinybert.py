@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification
 from helpers.errors import EncoderError
 from helpers.models.attention import attention_layers, keep_scores
 from helpers.models.encoders import inputs_of, load_config, load_encoder, load_tokenizer, loading
-from helpers.models.relations import prototypes
+from helpers.papers.hrkd.relations import prototypes
 
 
 class Distilled(nn.Module):

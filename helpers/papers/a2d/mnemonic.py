@@ -20,11 +20,11 @@ from transformers import (
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 
 from helpers import paths
-from helpers.batches.sequences import text_positions
 from helpers.data.examples import DataError
 from helpers.files import file_fingerprint
 from helpers.models.attention import masked_softmax, pool
 from helpers.models.dropout import QuickDropout
+from helpers.sequences import text_positions
 
 LETTERS = 16  # UTF-8 bytes read per piece
 NEVER = -1e4  # logit of a position that cannot be an answer; small enough for half precision
@@ -35,6 +35,7 @@ class MnemonicConfig(PretrainedConfig):
     of the reattention."""
 
     model_type = "mnemonic"
+    module: str = __name__  # which makes transformers know this kind of model
     vocab_size: int = 1
     word_width: int = 300
     letter_width: int = 50
@@ -175,6 +176,7 @@ class MnemonicReader(PreTrainedModel):
 
     config_class = MnemonicConfig
     base_model_prefix = "mnemonic"
+    keeps_attention = True
 
     def __init__(self, config: MnemonicConfig):
         super().__init__(config)

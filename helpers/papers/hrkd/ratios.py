@@ -11,8 +11,9 @@ from helpers import papers
 from helpers.data.load import label_names, load_texts
 from helpers.engine import Plan
 from helpers.loop import training_device
-from helpers.papers import hrkd, shared
-from helpers.papers.hrkd import CORPORA, HRKD, OURS, RELATIONS, Student
+from helpers.papers import shared
+from helpers.papers.hrkd import algorithm, tables
+from helpers.papers.hrkd.algorithm import CORPORA, HRKD, OURS, RELATIONS, Student
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
 from helpers.texts import mean_tokens, predict
@@ -59,7 +60,7 @@ def average_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, 
 
 def table5(preset: Preset) -> Plan:
     """Make Table 5: ratios of texts that share a label, except one. Its claim is about all test texts."""
-    models, scores = (yield from hrkd.train(preset, "reviews", (OURS,))), []
+    models, scores = (yield from algorithm.train(preset, "reviews", (OURS,))), []
     values = [compute_ratios(models.first(OURS, seed)) for seed in range(preset.seeds)]
     for seed, (ratios, shares, labels) in enumerate(values):
         flat_shares = shares.reshape(*labels.shape, -1).transpose(0, 2, 1)
@@ -75,7 +76,7 @@ def table5(preset: Preset) -> Plan:
 
 def table6(preset: Preset) -> Plan:
     """Make Table 6: ratios of texts, half of them with one label."""
-    student = (yield from hrkd.train(preset, "reviews", (OURS,))).first(OURS, 0)
+    student = (yield from algorithm.train(preset, "reviews", (OURS,))).first(OURS, 0)
     return show_place(student, "table6", (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
 
 
@@ -108,14 +109,14 @@ def show_place(
 
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
-    models, scores = (yield from hrkd.train(preset, "reviews", RELATIONS)), []
+    models, scores = (yield from algorithm.train(preset, "reviews", RELATIONS)), []
     for row, seed in product(models.by_row, range(preset.seeds)):
         result = models.first(row, seed).result()
         for step, _, details in result["validation"]:
             if "ratios" in details:
                 moved, x = measure_moved(np.asarray(details["ratios"])), round(100 * step / result["steps"])
                 scores.append(Score(method=row, column="moved", seed=seed, value=moved, x=x))
-    return {"scores": scores, "payload": {"x": "% of the training"}, "notes": hrkd.make_notes(preset, "reviews")}
+    return {"scores": scores, "payload": {"x": "% of the training"}, "notes": tables.make_notes(preset, "reviews")}
 
 
 def measure_moved(ratios_VxD: np.ndarray) -> float:
@@ -125,8 +126,8 @@ def measure_moved(ratios_VxD: np.ndarray) -> float:
 
 def compression(preset: Preset) -> Plan:
     """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
-    parts, scores = (yield from hrkd.compute_accuracies(preset, "reviews", (HRKD, OURS))), []
-    models, accuracy = (yield from hrkd.train(preset, "reviews", (HRKD, OURS))), hrkd.average_accuracies(parts)
+    parts, scores = (yield from tables.compute_accuracies(preset, "reviews", (HRKD, OURS))), []
+    models, accuracy = (yield from algorithm.train(preset, "reviews", (HRKD, OURS))), tables.average_accuracies(parts)
     for seed in range(preset.seeds):
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
         texts = pair[HRKD].sequences("test")

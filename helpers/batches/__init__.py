@@ -1,1 +1,0 @@
-"""Token sequences and the batches that trainings read."""

@@ -1,0 +1,34 @@
+"""A2D: attention-guided answer distillation for reading comprehension (Hu et al. 2018, EMNLP).
+
+An ensemble of readers with different seeds predicts all training questions once. One reader learns from its mean
+distributions, its mean attention and its most confusing answers (Eq. 1).
+"""
+
+from helpers.papers.card import Artefact, Notebook, Paper
+
+ABSENT = "data.narrative names no free answers"
+FASTER = "times faster than its ensemble"
+
+CARD = Paper(
+    key="a2d",
+    title="Hu et al. 2018: attention-guided answer distillation (A2D)",
+    reference="https://doi.org/10.18653/v1/D18-1232",
+    claim="A reader distilled from an ensemble keeps half of its gain",
+    artefacts=(
+        Artefact("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
+        Artefact("table2", "A2D, Table 2: adversarial questions", average=False),
+        Artefact("table4", "A2D, Table 4: how much faster the student is", unit=FASTER, average=False),
+        Artefact("table5", "A2D, Table 5: what each part is worth", average=False),
+        Artefact("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
+        Artefact("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False),
+        Artefact("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
+        Artefact("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
+    ),
+    notebooks=(
+        Notebook("06_a2d_main", ("a2d.tables:table1", "a2d.tables:table2")),
+        Notebook("07_a2d_ablation", ("a2d.tables:table5", "a2d.tables:figure4", "a2d.tables:steps")),
+        Notebook("08_a2d_attention", ("a2d.tables:figure3",)),
+        Notebook("09_a2d_narrativeqa", ("a2d.tables:table3",), lambda p: "" if p.data.narrative else ABSENT),
+    ),
+    settings=("a2d", "mnemonic"),
+)

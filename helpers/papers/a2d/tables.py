@@ -1,0 +1,199 @@
+"""A2D's tables and figures (Hu et al. 2018, section 4)."""
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import product
+
+from helpers import extractive_qa
+from helpers.data.examples import Example
+from helpers.data.load import narrative
+from helpers.data.sets import question_set, question_set_names
+from helpers.engine import Plan
+from helpers.papers import shared
+from helpers.papers.a2d import FASTER, case
+from helpers.papers.a2d.algorithm import (
+    ALL,
+    STAGED_WHOLE,
+    list_ablations,
+    list_kinds,
+    name_controls,
+    name_pair,
+    name_rows,
+)
+from helpers.papers.shared import Models
+from helpers.presets.schema import Preset
+from helpers.results.records import Claim, Score
+
+ADVERSARIAL = ("clean", "AddSent", "AddOneSent")  # columns, and the sets of questions that stand in them
+SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL}
+ABLATED = ("Dev", "Test", "AddSent")
+
+
+def answer_columns(models: Models, columns: Iterable[str]) -> Plan:
+    """Have readers answer the sets of some columns, if there are any. Returns texts by row, column and seed.
+
+    The row of a reader by itself has the texts of every member of the ensemble.
+    """
+    names, texts = question_set_names(models.preset.data), {}
+    sets = {column: SETS[column] for column in columns if SETS[column] in names}
+    cells = {((row, n), column, s): (readers, sets[column]) for row, n, s, readers in models for column in sets}
+    answered = yield from shared.answer_sets(models.preset, cells, together=True)
+    for ((row, _), column, seed), (name, of_reader) in answered.items():
+        texts.setdefault((row, column, seed), (name, []))[1].extend(of_reader)
+    return texts
+
+
+def score_columns(models: Models, columns: Iterable[str]) -> Plan:
+    """Have readers answer the sets of some columns. Returns F1 and EM as parts of a record."""
+    texts = yield from answer_columns(models, columns)
+    return add_notes(models, shared.f1_and_em(shared.score_cells(models.preset, texts)))
+
+
+def add_notes(models: Models, parts: dict) -> dict:
+    """Return the parts of a record with notes on how its readers were trained, their settings, and the seconds."""
+    a2d, trainings = models.preset.a2d, {readers[0].kind: readers[0].training for *_, readers in models}
+    students = max(len(of_row) for seeds in models.by_row.values() for of_row in seeds.values() if ALL in of_row)
+    notes = [
+        f"every {kind} reader: {training.epochs:g} epochs, {training.batch_size} windows per step"
+        for kind, training in trainings.items()
+    ]
+    notes += [
+        f"ensembles of {a2d.members}; a reader's own row is the mean over its ensemble's members, that of A2D "
+        f"over {students} student{'s' * (students > 1)}",
+        f"temperature {a2d.temperature:g}, gamma {a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
+        shared.state_training_sizes(models.preset.data),
+    ]
+    settings = {"a2d": a2d.model_copy(update={"students": students}), "data": models.preset.data}
+    facts = {"notes": notes + parts.get("notes", []), "settings": settings, "training_seconds": models.seconds}
+    return parts | facts
+
+
+def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
+    """State that one row beats another on a column."""
+    return shared.state_better(above, below, "beats", f" {on} {column}", columns=[column], **flags)
+
+
+def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
+    """Make Table 1: a reader, an ensemble, and the reader distilled from it, with claims on all columns but the first.
+
+    Section 4.3 says "nearly" instead of half; the abstract's claims are primary. Those about another reader than the
+    paper's are controls.
+    """
+    kinds, claims = list_kinds(preset), []
+    for kind, column in product(kinds, columns[1:]):
+        ensemble, student, is_control = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
+        gain = {"above": student, "below": kind, "columns": [column], "control": is_control}
+        claims.append(beats(student, kind, column, control=is_control))
+        if column == "Test":
+            text = f"{student} keeps half of what {ensemble} gains on {column}"
+            claims.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.5, primary=not is_control))
+        else:
+            primary = column == "AddSent" and not is_control
+            claims.append(beats(student, ensemble, column, primary=primary, control=is_control))
+            text = f"{student} gains more over {kind} on {column} than on clean questions"
+            claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
+    models = name_rows(preset, kinds, each=preset.a2d.students)
+    return {**(yield from score_columns(models, columns)), "baselines": kinds[:1], "claims": claims}
+
+
+def table2(preset: Preset) -> Plan:
+    """Make Table 2: the same on adversarial questions; nothing where the preset has none."""
+    return (yield from table1(preset, ADVERSARIAL)) if preset.data.adversarial else {}
+
+
+def with_stories(preset: Preset) -> Preset:
+    """Return the preset of Table 3, whose questions about summaries have free answers."""
+    return preset.model_copy(update={"data": narrative(preset.data)})
+
+
+def table3(preset: Preset) -> Plan:
+    """Make Table 3: BLEU and ROUGE-L of free answers to questions about stories."""
+    preset = with_stories(preset)
+    kind, *_ = list_kinds(preset)
+    models, student = name_rows(preset, [kind]), f"{kind} + A2D"
+    parts = shared.score_free_answers(preset, (yield from answer_columns(models, ["Test"])))
+    claims = [beats(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
+    claims.append(beats(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
+    return {**add_notes(models, parts), "baselines": [kind], "claims": claims}
+
+
+def table4(preset: Preset) -> Plan:
+    """Make Table 4: how long ensemble and student take for at most 200 test questions, in turns, and their sizes."""
+    models, scores = name_rows(preset, list_kinds(preset)), []
+    yield [reader for *_, readers in models for reader in readers]
+    for kind, seed in product(list_kinds(preset), range(preset.seeds)):
+        readers = {row: models.by_row[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
+        questions = question_set(preset.drawn(seed).data, "test")
+        questions = questions[:: math.ceil(len(questions) / 200)]
+        windows, work = extractive_qa.windows_over(preset, questions), {}
+        for row, members in readers.items():
+            loaded = [one.load() for one in members]
+            work[row] = partial(extractive_qa.answer, preset, loaded, windows, together=True)
+        slow, fast = (seconds := shared.time_in_turns(work, repeats=3)).values()
+        sizes = {row: sum(one.result()["parameters"] for one in members) / 1000 for row, members in readers.items()}
+        values = {FASTER: {f"{kind} + A2D": slow / fast}, "seconds": seconds, "thousand parameters": sizes}
+        cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed}
+        for metric, by_row in values.items():
+            scores += [Score(method=row, value=value, metric=metric, **cell) for row, value in by_row.items()]
+    return add_notes(models, {"scores": scores, "notes": [f"times are for {len(questions)} test questions"]})
+
+
+def table5(preset: Preset) -> Plan:
+    """Make Table 5: what each part is worth. The paper says that each helps."""
+    kind, *_ = list_kinds(preset)
+    models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
+    parts, claims = (yield from score_columns(models, ABLATED)), []
+    _, *columns = dict.fromkeys(score.column for score in parts["scores"])
+    for row, column in product([row for row in models.by_row if "- " in row], columns):
+        primary = row.endswith("- ANS") and column == columns[-1]  # AddSent, where the paper loses most
+        claims.append(beats(student, row, column, primary=primary, control=row.endswith(STAGED_WHOLE)))
+    return {**parts, "baselines": [student], "claims": claims}
+
+
+def figure4(preset: Preset) -> Plan:
+    """Make Figure 4: F1 by the question's type, for the reader by itself and the distilled one."""
+    kind, *_ = list_kinds(preset)
+    models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
+    texts = yield from answer_columns(models, ABLATED)
+    texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
+    parts = add_notes(models, shared.score_by_type(preset, texts))
+    types = dict.fromkeys(score.column for score in parts["scores"])
+    return parts | {"claims": [beats(student, kind, name, "on questions of the type") for name in types]}
+
+
+def steps(preset: Preset) -> Plan:
+    """Make curves of F1 by steps (not in the paper), on all columns but Dev, which selects.
+
+    There are none without ``a2d.lengths`` or where ``other_seeds`` is 0.
+    """
+    if not (preset.a2d.lengths and preset.other_seeds):
+        return {}
+    preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.other_seeds)})
+    kind, *_ = list_kinds(preset)
+    models = name_controls(preset, kind)
+    f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))
+    scores = [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
+    student, last = f"{kind} + A2D", f", {max(preset.a2d.lengths):g}"
+    rivals = kind, f"{kind}, smoothed labels", f"{kind} + one teacher"
+    pairs = product(rivals, reversed(dict.fromkeys(score.column for score in scores)))
+    claims = [beats(student + last, rival + last, column, control=True) for rival, column in pairs]
+    return add_notes(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
+
+
+def load_questions(preset: Preset) -> list[Example]:
+    """Return the questions of Figure 3: adversarial ones whose passage was changed, or else those of the test part."""
+    questions = question_set(preset.drawn(0).data, "AddSent" if preset.data.adversarial else "test")
+    return [example for example in questions if example.id != example.group] or questions
+
+
+def figure3(preset: Preset) -> Plan:
+    """Make Figure 3: a question as a reader sees it before and after distillation."""
+    pair = name_pair(preset)
+    yield pair.values()
+    readers = {when: reader.load() for when, reader in pair.items()}
+    example, notes = case.choose(preset, readers, load_questions(preset))
+    notes.append(f"{list_kinds(preset)[0]}, seed 0: the ensemble's first member, and the reader distilled from it")
+    payload, seconds = case.compare(preset, readers, example), shared.add_up_seconds(pair.values())
+    settings = {"a2d": preset.a2d.model_copy(update={"students": 1})}
+    return {"payload": payload, "notes": notes, "settings": settings, "training_seconds": seconds}

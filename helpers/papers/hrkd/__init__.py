@@ -1,0 +1,53 @@
+"""HRKD: hierarchical relational knowledge distillation over several domains (Dong et al. 2021, EMNLP)."""
+
+from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.presets.schema import Preset
+
+ABSENT = "the preset has no texts for it"
+CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
+GAIN, SHARE = "points of accuracy", "% of the weight"
+
+
+def list_corpora(preset: Preset) -> list[str]:
+    """List the sections of the corpora that the preset has."""
+    return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
+
+
+CARD = Paper(
+    key="hrkd",
+    title="Dong et al. 2021: hierarchical relational knowledge distillation (HRKD)",
+    reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",
+    claim="A graph that weights domains teaches a small student more than plain distillation (TinyBERT)",
+    headlines=("table2", "table3"),
+    artefacts=(
+        Artefact("table1", "HRKD, Table 1: texts of each domain", "table", "examples", False),
+        Artefact("table2", "HRKD, Table 2: accuracy on MNLI", "table", "accuracy"),
+        Artefact("table3", "HRKD, Table 3: accuracy on Amazon Reviews", "table", "accuracy"),
+        Artefact("compression", "HRKD: what a student costs and keeps", "table", "accuracy", False),
+        Artefact("figure2", "HRKD, Figure 2: above BERT_B-single → TinyBERT-KD, with few texts", "curve", GAIN, False),
+        Artefact("table4", "HRKD, Table 4: what each part is worth", "table", "accuracy"),
+        Artefact("table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, False),
+        Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", SHARE, False),
+        Artefact("ratios", "HRKD: how far the ratios move", "curve", SHARE, False),
+    ),
+    notebooks=(
+        Notebook(
+            "10_hrkd_main",
+            ("hrkd.tables:table2", "hrkd.tables:table3"),
+            left_out=lambda p: "" if list_corpora(p) else ABSENT,
+            keeps=lambda p: p.reviews.domains if "reviews" in list_corpora(p) else (),
+        ),
+        Notebook(
+            "11_hrkd_fewshot",
+            ("hrkd.tables:figure2",),
+            left_out=lambda p: "" if p.hrkd.few_shot in list_corpora(p) else ABSENT,
+        ),
+        Notebook(
+            "12_hrkd_ablation",
+            ("hrkd.tables:table4",),
+            left_out=lambda p: "" if "reviews" in list_corpora(p) else ABSENT,
+        ),
+    ),
+    settings=("hrkd", "mnli", "reviews"),
+    examples=("mnli", "reviews"),
+)

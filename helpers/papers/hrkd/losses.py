@@ -1,0 +1,92 @@
+"""The losses of a student by its teacher (Dong et al. 2021, Eqs. 1 to 5, 17)."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from helpers.loop import Batch
+from helpers.papers.hrkd.tinybert import match_layers
+from helpers.presets.papers import HrkdSettings
+from helpers.texts import domain_means, head_logits
+
+
+def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
+    """Average the squared difference of two levels over the unmasked tokens of each text, shape B (Eqs. 1, 4)."""
+    gaps_BxL = functional.mse_loss(student_BxLxF.float(), teacher_BxLxF.float(), reduction="none").mean(-1)
+    return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
+
+
+def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
+    """Compute -sum softmax(teacher / t) log softmax(student / t) of each text, shape B (Eq. 2), without a factor t²."""
+    teacher_BxC, student_BxC = (logits.float() / temperature for logits in (teacher_BxC, student_BxC))
+    return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
+
+
+def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
+    """Average the squared difference of attentions over heads and pairs of real tokens, shape B (Eq. 3).
+
+    Attention is taken before the softmax, as in TinyBERT, and given by scaled queries and keys (B×H×L×D each). Numbers
+    of heads that differ are averaged over first. No score is computed: the sum over all pairs of q kᵀ · Q Kᵀ is the sum
+    of the elements of qᵀQ · kᵀK, which have the width of a head instead of the length of a text, and (s - S)² is
+    s² - 2 s S + S².
+    """
+    if student[0].shape[1] != teacher[0].shape[1]:
+        student, teacher = map(_one_head, (student, teacher))
+    masks = query_BxL[:, None, :, None], key_BxL[:, None, :, None]
+    student, teacher = (  # heads come as views, which products would copy again and again
+        [each.float().contiguous() * mask for each, mask in zip(factors, masks, strict=True)]
+        for factors in (student, teacher)
+    )
+
+    def product_BxH(one: list[Tensor], other: list[Tensor]) -> Tensor:
+        queries_BxHxDxE, keys_BxHxDxE = (a.transpose(2, 3) @ b for a, b in zip(one, other, strict=True))
+        return (queries_BxHxDxE * keys_BxHxDxE).sum((2, 3))
+
+    squares_BxH = product_BxH(student, student) - 2 * product_BxH(student, teacher) + product_BxH(teacher, teacher)
+    return squares_BxH.mean(1).clamp_min(0) / (query_BxL.sum(-1) * key_BxL.sum(-1))
+
+
+def _one_head(factors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    queries, keys = (each.transpose(1, 2).flatten(2)[:, None] for each in factors)
+    return queries / factors[0].shape[1], keys  # the scores are the mean of the heads'
+
+
+def distillation_loss(
+    output, batch: Batch, progress: float = 0.0, *, classes: int, domains: int, hrkd: HrkdSettings, view=None
+) -> dict[str, Tensor]:
+    """Compute the terms of Eq. 17: losses of levels weighted by the ratios r_m,d, and of classes weighted by gamma / D.
+
+    ``output`` is that of `Distilled`; the batch has the teacher's levels, attention and logits. With equal ratios it is
+    Eq. 5 over D. With the ``view`` of Meta-KD's teacher, texts have weights, and the distance of the views is added.
+    """
+    real_BxL, domain_B = batch["attention_mask"], batch["domain"]
+    mask_BxL = torch.ones_like(real_BxL) if hrkd.padding else real_BxL  # padding is never a key of the attention
+    teacher_H, teacher_A = batch["teacher_levels"], batch["teacher_attention"]
+    # Of the teacher, for each level of the student
+    layers = [0, *match_layers(len(output.attentions_kept), len(teacher_A))]
+    hidden = [level_distance(H, teacher_H[m], mask_BxL) for H, m in zip(output.levels, layers, strict=True)]
+    pairs = zip(output.attentions_kept, layers[1:], strict=True)
+    attention = [score_distance(A, teacher_A[m - 1], mask_BxL, real_BxL) for A, m in pairs]
+    r_0, r_m = output.ratios[:1], output.ratios[1:]
+    losses = {"embedding": (r_0, hidden[:1]), "attention": (r_m, attention), "hidden": (r_m, hidden[1:])}
+    teacher_BxC, weight_B = head_logits(batch["teacher_logits"], domain_B, classes), torch.ones_like(hidden[0])
+    if view is not None:
+        weight_B = meta_weights(teacher_BxC, batch["label"], batch["weight"])
+        view_BxF, _ = view(output.levels[-1], real_BxL, domain_B)
+        losses["view"] = r_0, [(view_BxF - batch["teacher_view"]).square().mean(1) / 2]
+    means = partial(domain_means, domain_B=domain_B if domains > 1 else torch.zeros_like(domain_B), domains=domains)
+    terms = {
+        name: sum((r_D * means(weight_B * values_B)).sum() for r_D, values_B in zip(*levels, strict=True))
+        for name, levels in losses.items()
+    }
+    values_B = class_cross_entropy(head_logits(output.logits, domain_B, classes), teacher_BxC, hrkd.temperature)
+    return {**terms, "prediction": hrkd.gamma / domains * means(values_B).sum()}
+
+
+def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tensor:
+    """Compute (1 + w) / (exp((p - 1)²) + 1), p the teacher's probability of the right class, shape B."""
+    right_B = teacher_BxC.float().softmax(-1).gather(1, label_B[:, None])[:, 0]
+    return (1 + weight_B) / (torch.exp((right_B - 1).square()) + 1)

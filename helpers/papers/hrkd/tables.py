@@ -1,0 +1,136 @@
+"""HRKD's tables of accuracy (Dong et al. 2021, section 3)."""
+
+from collections.abc import Iterable
+from functools import partial
+
+import pandas as pd
+
+from helpers.data.load import label_names
+from helpers.engine import Plan
+from helpers.papers import shared
+from helpers.papers.hrkd import CORPORA, GAIN, list_corpora
+from helpers.papers.hrkd.algorithm import (
+    AGAIN,
+    ALONE,
+    CONTROLS,
+    OURS,
+    PARTS,
+    PLAIN,
+    RANDOM,
+    RELATIONS,
+    ROWS,
+    SKIPPING,
+    STUDENTS,
+    TABLE4,
+    WRITTEN,
+    student_setting,
+    train,
+)
+from helpers.paths import public_name
+from helpers.presets.schema import Preset
+from helpers.results import records
+from helpers.results.records import Claim, Score
+from helpers.texts import Labels
+
+
+def compute_accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
+    """Have the models of rows label the test texts. Returns accuracies, notes and seconds as parts of a record."""
+    models = yield from train(preset, corpus, rows)
+    tasks = {
+        (row, domain, seed): Labels(preset=model.preset, label=f"classes by {model.label}", classifier=model)
+        for row, domain, seed, (model,) in models
+    }
+    yield tasks.values()
+    scores = records.make_scores({cell: task.hits(cell[1]) for cell, task in tasks.items()})
+    return {"scores": scores, "notes": make_notes(preset, corpus), "training_seconds": models.seconds}
+
+
+def average_accuracies(parts: dict) -> dict[tuple[str, int], float]:
+    """Average accuracies over the domains, by row and seed."""
+    table = pd.DataFrame(score.model_dump() for score in parts["scores"])
+    return table.groupby(["method", "seed"])["value"].mean().to_dict()
+
+
+def make_notes(preset: Preset, corpus: str) -> list[str]:
+    """State how the rows were made: budget, start, training texts, chance."""
+    hrkd, training, texts = preset.hrkd, preset.training, getattr(preset, corpus)
+    names = ("student", "epochs", "learning_rate")
+    encoder, epochs, rate = (student_setting(preset, corpus, name) for name in names)
+    labels = len(label_names(texts))
+    student = public_name(encoder) or f"layers of the teacher's pretrained encoder ({hrkd.student_layers})"
+    return [
+        f"teachers: {training.epochs:g} epochs, learning rate {training.learning_rate:g}; students: {epochs:g} "
+        f"epochs, {rate:g}; {training.batch_size} texts of each domain per step, or as many of one, or of all mixed",
+        f"students are initialised from {student.partition('@')[0]}",
+        shared.state_training_sizes(texts, "texts"),
+        f"guessing one of the {labels} labels is right for {100 / labels:.1f} % of the texts",
+    ]
+
+
+def table1(preset: Preset) -> dict:
+    """Count the texts of each part of every domain (Table 1)."""
+    corpora = [getattr(preset, corpus) for corpus in list_corpora(preset)]
+    return {"scores": [score for texts in corpora for score in shared.count_examples(texts)]}
+
+
+def table2(preset: Preset, corpus: str = "mnli") -> Plan:
+    """Make Table 2: accuracy of every row's model of each domain; nothing where the preset has no texts for it."""
+    if corpus not in list_corpora(preset):
+        return {}
+    several, ours = ", which has a student per domain", {"control": True, "beside": True}
+    claims = [
+        shared.state_better(OURS, PLAIN, primary=True),
+        *(shared.state_better(OURS, row, on=several) for row in (STUDENTS[-1], STUDENTS[0])),
+        shared.state_better(OURS, RANDOM, **ours),
+        Claim(text=f"HRKD {WRITTEN} is better than {PLAIN}", above=WRITTEN, below=PLAIN, **ours),
+        shared.state_better(OURS, ALONE, control=True),
+    ]
+    rows = [row for row in ROWS if row not in CONTROLS or preset.other_seeds]
+    return {
+        **(yield from compute_accuracies(preset, corpus, rows)),
+        "baselines": [row for row in (PLAIN, ALONE) if row in rows],
+        "claims": [claim for claim in claims if {claim.above, claim.below} <= {*rows}],
+    }
+
+
+table3 = partial(table2, corpus="reviews")
+
+
+def figure2(preset: Preset) -> Plan:
+    """Make Figure 2: the gain of other students over single → TinyBERT-KD, by share of the texts, from the front."""
+    corpus, shares, (single, *_, meta) = preset.hrkd.few_shot, preset.hrkd.shares, STUDENTS
+    presets = {share: preset.changed(corpus, train_share=share) for share in shares}
+    parts = yield {share: compute_accuracies(presets[share], corpus, (single, meta, PLAIN, OURS)) for share in shares}
+    scores = []
+    for share in shares:
+        accuracy = average_accuracies(parts[share])
+        for (row, seed), value in accuracy.items():
+            point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
+            scores.append(Score(**point, metric=GAIN, value=value - accuracy[single, seed]))
+            scores.append(Score(**point, metric="accuracy", value=value))
+    few, many = (f"{100 * share:g}" for share in (min(shares), max(shares)))
+    text, ours = f"with {few} % of the texts {OURS} is better than", {"above": f"{OURS}, {few}"}
+    claims = [Claim(text=f"{text} {row}", **ours, below=f"{row}, {few}") for row in (single, meta)]
+    if many != few:
+        text, than = "HRKD gains more with few texts than with many", [f"{OURS}, {many}", f"{single}, {many}"]
+        claims.insert(0, Claim(text=text, **ours, below=f"{single}, {few}", than=than, primary=True))
+    return {
+        "scores": scores,
+        "claims": claims,
+        "payload": {"x": "% of the training texts", "scale": "log"},
+        "notes": [f"on {CORPORA[corpus]}", *make_notes(preset, corpus)],
+        "training_seconds": sum(of_share["training_seconds"] for of_share in parts.values()),
+    }
+
+
+def table4(preset: Preset) -> Plan:
+    """Make Table 4: accuracy of HRKD without its relations, and of other readings of these.
+
+    The paper leaves out one part after the other. That is done where ratios differ at all, with skip connections.
+    """
+    full, without = TABLE4
+    others = [row for row in RELATIONS if row != OURS]
+    parts = yield from compute_accuracies(preset, "reviews", (full, without, *others, AGAIN))
+    claims = [shared.state_better(full, without, primary=True), shared.state_better(SKIPPING, without, control=True)]
+    claims += [shared.state_better(SKIPPING, f"{SKIPPING} {part}", control=True) for part in PARTS]
+    return {**parts, "baselines": [without], "claims": claims}

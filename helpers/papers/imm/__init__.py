@@ -1,0 +1,34 @@
+"""IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020, IJCAI)."""
+
+from helpers.papers.card import Artefact, Notebook, Paper
+
+ABSENT = "the preset names no adversarial questions ([data.adversarial])"
+
+CARD = Paper(
+    key="imm",
+    title="Liu et al. 2020: iterative multi-source mutual knowledge transfer (IMM)",
+    reference="https://doi.org/10.24963/ijcai.2020/525",
+    claim="Readers that teach each other in rounds beat readers taught once (BAM)",
+    rankings=("your_domains_equal", "your_domains"),
+    artefacts=(
+        Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
+        Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),
+        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method"),
+        Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
+        Artefact("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", average=False),
+        Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
+        Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
+        Artefact("table3_acceptance", "IMM, Table 3: domains that accepted a round's new reader", average=False),
+        Artefact("your_domains", "Side by side: F1 of each method's readers"),
+        Artefact("your_domains_equal", "Side by side: F1 of each method's readers with equal steps"),
+        Artefact("cost", "Side by side: F1 by training cost", "scatter"),
+    ),
+    notebooks=(
+        Notebook("01_imm_similarity"),
+        Notebook("02_imm_main", ("imm.tables:table1", "imm.tables:table1_equal")),
+        Notebook("03_imm_iterations", ("imm.tables:figure3",)),
+        Notebook("04_imm_ablations", ("imm.tables:table3",)),
+        Notebook("05_imm_adversarial", ("imm.tables:table2",), lambda p: "" if p.data.adversarial else ABSENT),
+    ),
+    settings=("imm",),
+)

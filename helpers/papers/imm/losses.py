@@ -1,0 +1,37 @@
+"""How far a reader is from its teacher (Liu et al. 2020, section 4)."""
+
+from torch import Tensor
+
+from helpers.extractive_qa import Span, log_probabilities
+
+
+def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Square the difference of the gold start's and end's probabilities, summed, shape B (Eqs. 5 and 9).
+
+    ``student`` and ``teacher`` are start and end logits (B×L each), ``gold`` the true positions (B each).
+    """
+    pairs = zip(student, teacher, gold, strict=True)
+    return sum((probability_at(s, g, mask_BxL) - probability_at(t, g, mask_BxL)).square() for s, t, g in pairs)
+
+
+def probability_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Square the distance of the whole start and end distributions, summed, shape B. ``gold`` plays no part."""
+    pairs = [[log_probabilities(side, mask_BxL).exp() for side in pair] for pair in zip(student, teacher, strict=True)]
+    return sum((s - t).square().sum(-1) for s, t in pairs)
+
+
+def logit_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
+    """Square the difference of start and of end logits, each a mean over real tokens, summed, shape B.
+
+    The released code does so, at every token of the window, before any softmax. ``gold`` is unused.
+    """
+    gaps = [(s.float() - t.float()).masked_fill(mask_BxL == 0, 0.0) for s, t in zip(student, teacher, strict=True)]
+    return sum(gap.square().sum(-1) for gap in gaps) / mask_BxL.sum(-1)
+
+
+def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> Tensor:
+    """Return the softmax probability of one position of each example, shape B."""
+    return log_probabilities(logits_BxL, mask_BxL).gather(1, position_B[:, None])[:, 0].exp()
+
+
+DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}

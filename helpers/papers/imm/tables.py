@@ -1,0 +1,184 @@
+"""IMM's tables and figures (Liu et al. 2020, section 5)."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from helpers.data.load import training_questions
+from helpers.engine import Plan
+from helpers.papers import shared
+from helpers.papers.imm.algorithm import (
+    METHODS,
+    UNTAUGHT,
+    VARIANTS,
+    Histories,
+    train,
+    train_ablations,
+    train_methods,
+    with_equal_steps,
+)
+from helpers.papers.imm.similarity import question_similarity
+from helpers.papers.shared import Models
+from helpers.presets.schema import Preset
+from helpers.results.records import Claim, Score
+
+HEADLINES = ("BAM", UNTAUGHT)  # the best earlier method of Table 1; Table 3's row without distillation
+PRINTED_ROUNDS = 3  # of IMM in the paper's tables (section 5.3)
+FLAT = 1.0  # points of F1 within which a curve is flat, as "tends to converge" is read here (section 5.3)
+
+
+def similarity(preset: Preset) -> dict:
+    """Tabulate s_ij of every two domains (row i, column j), with the cosines as payload (section 4, step 1)."""
+    names, (cosines, weights) = list(preset.data.domains), question_similarity(training_questions(preset.data))
+    scores = [
+        Score(method=names[i], column=names[j], seed=0, value=float(value)) for (i, j), value in np.ndenumerate(weights)
+    ]
+    axes = {"x": "source domain j", "y": "target domain i"}
+    return {"scores": scores, "payload": {"cosines": pd.DataFrame(cosines, names, names).to_dict("index"), **axes}}
+
+
+def table1(preset: Preset) -> Plan:
+    """Make Table 1: F1 of every method's reader of each domain."""
+    models, _ = yield from train_methods(preset, preset.imm.rounds)
+    parts = yield from f1_table(models, preset.imm.rounds)
+    sure = yield from shared.tabulate_gold_probabilities(models, "Single")
+    spread = "; ".join(f"{name} {sure[name].min():.2f} to {sure[name].max():.2f}" for name in list(sure)[:2])
+    note = f"probability that readers of Single give right answers, by domain: {spread}"
+    return {**parts, "notes": [*parts["notes"], note]}
+
+
+def table1_equal(preset: Preset) -> Plan:
+    """Make Table 1 with as many steps for every method, a control; nothing where ``other_seeds`` is 0."""
+    if not preset.other_seeds:
+        return {}
+    models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.rounds)
+    parts = yield from f1_table(models, preset.imm.rounds)
+    claims = [beats(row, preset.imm.rounds, control=True, beside=row in HEADLINES) for row in ("Mix", "FT", "BAM")]
+    return {**parts, "claims": claims}
+
+
+def table3(preset: Preset) -> Plan:
+    """Make Table 3: F1 without parts of IMM, and with other distances from the teacher."""
+    models, _ = yield from train_ablations(preset)
+    return (yield from f1_table(models, preset.imm.ablation_rounds))
+
+
+def f1_table(models: Models, rounds: int) -> Plan:
+    """Make Tables 1 and 3: F1 on test questions, and the claim that IMM beats each row that the paper has."""
+    keys = {}
+    for row, _, _, (model,) in models:
+        keys.setdefault(row, []).append(model.key)
+    on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.rounds else ""
+    compared = [row for row in keys if row in (*METHODS, *VARIANTS) and keys[row] != keys["IMM"]]
+    return {
+        **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
+        "baselines": list(keys)[:1],
+        "claims": [beats(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared],
+        "notes": make_notes(models, rounds),
+        "settings": {"imm": models.preset.imm},
+    }
+
+
+def beats(row: str, rounds: int, on: str = "", **parts) -> Claim:
+    """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
+    printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
+    parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
+    return shared.state_better("IMM", row, "beats", on, printed_for=printed_for, **parts)
+
+
+def make_notes(models: Models, rounds: int) -> list[str]:
+    """State how the rows were made: budget, trainings, questions, rounds."""
+    preset, table = models.preset, shared.tabulate_costs(models)
+    steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of a model"].agg(["min", "max"])}))
+    over = "all domains" if preset.imm.steps == "equal" else "its own domains at each stage"
+    needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
+    epochs, size = preset.training.epochs, preset.training.batch_size
+    return [
+        *models.notes,
+        f"each row's longest reader: {steps} steps of {size} windows ({epochs:g} × the questions of {over})",
+        f"trainings of one seed of a row, and their steps: {needs}",
+        shared.state_training_sizes(preset.data),
+        f"IMM with at most {rounds} round{'s' * (rounds > 1)}",
+    ]
+
+
+def figure3(preset: Preset) -> Plan:
+    """Make Figure 3: F1 against K on validation questions (as in the paper) and on test questions, over all domains.
+
+    Readers that are accepted for their validation score cannot get worse there; only the test questions tell.
+    """
+    curve, names, few = preset.imm.curve, list(preset.data.domains), min(PRINTED_ROUNDS, preset.imm.curve)
+    shown = ("IMM", UNTAUGHT) if preset.other_seeds else ("IMM",)
+    variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in shown}
+    models, histories = yield from train(preset, variants, curve, METHODS)
+    readers = {
+        (row, seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
+        for (row, seed), rounds in histories.items()
+        for k in range(curve + 1)
+        for i in names
+    }
+    readers |= {(row, seed, None, i): model for row, i, seed, (model,) in models if row not in variants}
+    cells = {((row, x, i), i, seed): ((reader,), f"test/{i}") for (row, seed, x, i), reader in readers.items()}
+    f1, scores = shared.average_f1(preset, (yield from shared.answer_sets(preset, cells))), []
+    for row, seed, x in dict.fromkeys(key[:3] for key in readers):
+        valid, test = [readers[row, seed, x, i].best for i in names], [f1[(row, x, i), i, seed] for i in names]
+        for column, values in (("validation", valid), ("test", test)):
+            scores.append(Score(method=row, column=column, seed=seed, value=float(np.mean(values)), x=x))
+    last, on_test = f"IMM, {curve}", {"columns": ["test"]}
+    rise, flat = f"{few} rounds of IMM are better than none", f"later rounds change F1 by at most {FLAT:g}"
+    claims = [Claim(text=rise, above=f"IMM, {few}", below="IMM, 0", primary=True, **on_test)]
+    text, beside = f"{few} rounds of IMM are better than as many without teachers", {"control": True, "beside": True}
+    if UNTAUGHT in shown:
+        claims.append(Claim(text=text, above=f"IMM, {few}", below=f"{UNTAUGHT}, {few}", **beside, **on_test))
+    if curve > few:
+        claims.append(Claim(text=flat, above=last, below=f"IMM, {few}", within=FLAT, **on_test))
+    stopped = sum(len(rounds.new) < curve for (row, _), rounds in histories.items() if row == "IMM")
+    note = f"{stopped} of {preset.seeds} seeds stopped before K = {curve}, as no domain improved"
+    return {
+        "scores": scores,
+        "claims": claims,
+        "payload": {"x": "largest number of rounds K"},
+        "notes": [*make_notes(models, curve), note],
+        "training_seconds": models.seconds,
+    }
+
+
+def table2(preset: Preset) -> Plan:
+    """Make Table 2: F1 of each method's reader of one domain on its clean questions, AddSent and AddOneSent.
+
+    It is empty where the preset names no adversarial questions.
+    """
+    if not preset.data.adversarial:
+        return {}
+    models, _ = yield from train_methods(preset, preset.imm.rounds)
+    adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.rounds
+    sets = {name: name for name in ("clean", *attacks)}
+    parts = yield from shared.answer_table(models, lambda domain: sets if domain == adversarial else {})
+    claims = [beats("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks]
+    more = {"above": "IMM", "below": "Single", "than": ["IMM", "Single"], "than_columns": ["clean"]}
+    text = "IMM gains more over Single on {} than on clean questions"
+    claims += [Claim(text=text.format(name), columns=[name], **more) for name in attacks]
+    return {
+        **parts,
+        "title": f"IMM, Table 2: F1 of the readers of {adversarial} on adversarial questions",
+        "baselines": ["Single"],
+        "claims": claims,
+        "notes": make_notes(models, rounds),
+    }
+
+
+def count_accepted(histories: Histories) -> dict:
+    """Make parts of a record: in how many domains each round's new reader was accepted."""
+    scores = [
+        Score(method=row, column=f"round {k + 1}", seed=seed, value=sum(new[i] is not old[i] for i in new))
+        for (row, seed), history in histories.items()
+        for k, (old, new) in enumerate(pairwise(history.theta))
+    ]
+    runs, counts = len(histories), Counter(score.column for score in scores)
+    ended = ", ".join(f"{column}: {runs - number} of {runs}" for column, number in counts.items() if number < runs)
+    note = f"a run ends where no domain improves, and is not in later means; ended before {ended}"
+    first, *others = next(iter(histories.values())).theta[0].values()
+    facts = {"unit": f"domains of {1 + len(others)}", "settings": {"imm": first.preset.imm}}
+    return {"scores": scores, "notes": [note] if ended else [], **facts}

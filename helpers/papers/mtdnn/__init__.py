@@ -1,0 +1,44 @@
+"""MtDNN: a reader of SQuAD 2.0 that trains on other tasks as well (He 2019, "Multi-Task Deep Neural Networks for
+Generalized Text Understanding")."""
+
+from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.presets.schema import Preset
+
+ABSENT = "the preset names no tasks besides questions"
+
+
+def find_question_task(preset: Preset) -> str:
+    """Return the task of questions about passages: the preset's first domain."""
+    return next(iter(preset.data.domains))
+
+
+CARD = Paper(
+    key="mtdnn",
+    title="He 2019: MtDNN for SQuAD 2.0",
+    claim="Training on other tasks too improves a reader of SQuAD 2.0",
+    headlines=("table2",),
+    artefacts=(
+        Artefact("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
+        Artefact("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),
+        Artefact("table2", "MtDNN, Table 2: which tasks help", average=False),
+        Artefact("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
+        Artefact("table3", "MtDNN, Table 3: a larger encoder", average=False),
+        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False),
+        Artefact("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
+    ),
+    notebooks=(
+        Notebook(
+            "15_mtdnn_main",
+            ("mtdnn.tables:table1", "mtdnn.tables:table2", "mtdnn.tables:table3"),
+            left_out=lambda p: "" if p.tasks.tasks else ABSENT,
+            keeps=lambda p: [find_question_task(p), *p.tasks.tasks],
+        ),
+        Notebook(
+            "16_mtdnn_answers",
+            ("mtdnn.tables:answers", "mtdnn.tables:thresholds"),
+            left_out=lambda p: "" if p.tasks.tasks else ABSENT,
+        ),
+    ),
+    settings=("mtdnn", "tasks"),
+    examples=("data", "tasks"),
+)

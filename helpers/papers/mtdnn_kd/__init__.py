@@ -1,0 +1,23 @@
+"""MT-DNN with knowledge distillation: ensembles of multi-task models teach one model (Liu et al. 2019)."""
+
+from helpers.papers.card import Artefact, Notebook, Paper
+
+ABSENT = "the preset names no tasks"
+CARD = Paper(
+    key="mtdnn_kd",
+    title="Liu et al. 2019: MT-DNN with knowledge distillation",
+    reference="https://arxiv.org/abs/1904.09482",
+    claim="A model of many tasks learns more from ensembles than from labels",
+    headlines=("table2",),
+    artefacts=(
+        Artefact("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),
+        Artefact("table2", "MT-DNN, Table 2: GLUE's score", unit="score"),
+        Artefact("table3", "MT-DNN, Table 3: the students and the ensembles", unit="score", average=False),
+    ),
+    notebooks=(
+        Notebook("13_mtdnn_kd_main", ("mtdnn_kd.tables:table2",), lambda p: "" if p.tasks.tasks else ABSENT),
+        Notebook("14_mtdnn_kd_ensembles", ("mtdnn_kd.tables:table3",), lambda p: "" if p.tasks.tasks else ABSENT),
+    ),
+    settings=("mtdnn_kd", "tasks"),
+    examples=("tasks",),
+)

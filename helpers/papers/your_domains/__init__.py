@@ -1,0 +1,17 @@
+"""Your own domains: readers of each by several methods, side by side, and the best of each on validation."""
+
+from dataclasses import replace
+
+from helpers.papers import imm
+from helpers.papers.card import Notebook
+
+NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
+
+NOTEBOOK = Notebook(
+    "19_your_domains",
+    ("your_domains.tables:side_by_side", "your_domains.tables:side_by_side_equal"),
+    left_out=lambda preset: NO_FILES if preset.data.source == "mini" and not preset.other_seeds else "",
+    takes=("methods",),
+    keeps=lambda preset: preset.data.domains,
+)
+CARD = replace(imm.CARD, notebooks=(*imm.CARD.notebooks, NOTEBOOK))
