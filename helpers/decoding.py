@@ -6,36 +6,15 @@ question's windows compete. Equal logits and equal scores go to the earlier wind
 the earlier end.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from helpers.data.examples import DataError
+from helpers.outputs import Logits
 from helpers.sequences import Windows
 
 BATCH = 256  # windows that are decoded together
-
-
-@dataclass(frozen=True)
-class Logits:
-    """The logits of all windows' real tokens, flat float32 arrays: ``windows.lengths_W`` of each, in window order."""
-
-    start: np.ndarray
-    end: np.ndarray
-
-    @classmethod
-    def collect(cls, windows: Windows, batches: Iterable[tuple[np.ndarray, Tensor, Tensor]]) -> Self:
-        """Join padded batches ``(index, start, end)`` in any order: window numbers (B) and logits (B×L)."""
-        flat = np.empty((2, windows.lengths_W.sum()), np.float32)
-        for index, *sides in batches:
-            for window, values in zip(index, torch.stack(sides, 1).float().cpu().numpy(), strict=True):
-                place, length = windows.offsets_W[window], windows.lengths_W[window]
-                flat[:, place : place + length] = values[:, :length]
-        return cls(*flat)
 
 
 class Candidate(NamedTuple):

@@ -1,8 +1,4 @@
-"""Plans of tasks, carried out side by side: in this process, in worker processes, or on the nodes of a Ray cluster.
-
-A plan is a generator. It yields the tasks that it needs done next (and is sent None), or a dict of plans to carry out
-side by side (and is sent their values). It returns its own value.
-"""
+"""Plans of tasks (`helpers.task`), carried out side by side: here, in worker processes, or on a Ray cluster's nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Generator, Hashable, Iterable, Iterator
+from collections.abc import Collection, Generator, Hashable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
@@ -24,9 +20,8 @@ from tqdm.auto import tqdm
 from helpers import paths
 from helpers.errors import UserError
 from helpers.presets.schema import EngineSettings
-from helpers.task import Task, with_needs
+from helpers.task import Plan, Task, with_needs
 
-Plan = Generator["Iterable[Task] | dict[Hashable, Plan]", "dict | None", object]
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
 

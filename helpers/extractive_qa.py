@@ -1,16 +1,15 @@
-"""Questions about passages: windows, batches, the likelihood, answers, and the training of a reader."""
+"""Questions about passages: windows, the likelihood, answers, and what a reader trains on."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from helpers import decoding, metrics
@@ -18,15 +17,16 @@ from helpers.batches import Batches, epochs_of, plan_steps
 from helpers.data.examples import DataError, Example
 from helpers.data.files import PARTS
 from helpers.data.load import fingerprint, load
-from helpers.data.sets import may_be_unanswerable, question_set
-from helpers.decoding import Logits, Prediction
-from helpers.files import fingerprint as hash_texts
-from helpers.loop import Batch, Validate, outputs
+from helpers.data.sets import load_set, may_be_unanswerable
+from helpers.decoding import Prediction
+from helpers.loop import Batch
+from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint
-from helpers.presets.schema import DataSettings, Preset, WindowSettings
+from helpers.outputs import Logits, Outputs, predict
+from helpers.presets.schema import DataSettings, Preset, TrainingSettings, WindowSettings
 from helpers.sequences import Windows, make_windows, note_unknown
 from helpers.task import Task
-from helpers.training import Training
+from helpers.training import Model, Training
 
 SIDES = ("start", "end")
 Span = tuple[Tensor, Tensor]  # values of start and of end
@@ -58,19 +58,11 @@ def windows_over(preset: Preset, examples: list[Example]) -> Windows:
     return make_windows(examples, load_tokenizer(preset.encoder), **settings)
 
 
-def budget(preset: Preset, domains: Sequence[str], epochs: float) -> int:
-    """Count the optimiser steps of some epochs over domains together, each repeated to the size of the largest."""
+def count_steps(preset: Preset, domains: Sequence[str], optim: TrainingSettings) -> int:
+    """Count the optimiser steps of all epochs over domains together, each repeated to the size of the largest."""
     sizes = {name: len(load(preset.data, name).train) for name in domains}
     windows = sum(len(windows_of(preset, [name], "train")) * max(sizes.values()) / size for name, size in sizes.items())
-    return max(1, round(epochs * windows / preset.training.batch_size))
-
-
-def training_batches(preset: Preset, domains: Sequence[str], steps: int, seed: int) -> Batches:
-    """Plan batches over the domains, up-sampled to equal numbers of questions, in an order made from ``seed``."""
-    windows = windows_of(preset, domains, "train")
-    domain_of_example = np.repeat(np.arange(len(domains)), [len(load(preset.data, name).train) for name in domains])
-    epochs = epochs_of(windows, domain_of_example, batch_size=preset.training.batch_size, seed=seed)
-    return Batches(windows, plan_steps(epochs, steps))
+    return max(1, round(optim.epochs * windows / optim.batch_size))
 
 
 # --- the likelihood -------------------------------------------------------------------------------------------------
@@ -106,17 +98,11 @@ def likelihood(output, batch: Batch, progress: float = 0.0) -> dict[str, Tensor]
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def predict(model: nn.Module, windows: Windows, *, precision: str = "auto") -> Logits:
-    """Return the start and end logits of every real token of every window, in window order, float32.
-
-    The model must be in evaluation mode: a teacher or a scored reader has no dropout.
-    """
-    batches = outputs(model, windows, precision=precision)
-    return Logits.collect(windows, ((index, output.start_logits, output.end_logits) for index, _, output in batches))
-
-
 def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Take softmax(logits / temperature) within every window, of start and end, flat as the logits."""
+    """Return softmax(logits / temperature) within every window, of start and of end.
+
+    Both are flat as the logits are: ``windows.lengths_W`` values of each window, in window order.
+    """
     lengths, sides = windows.lengths_W, []
     for flat in (logits.start, logits.end):
         scaled = flat / np.float32(temperature)
@@ -125,8 +111,9 @@ def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) ->
     return tuple(sides)
 
 
-def joint_logits(windows: Windows, members: Sequence[Logits]) -> Logits:
-    """Return the logarithm of the mean of several readers' distributions (Hu et al. 2018, section 3.4)."""
+def ensemble_log_probs(windows: Windows, members: Sequence[Logits]) -> Logits:
+    """Return the logarithm of the mean of several readers' distributions, flat as logits are (Hu et al. 2018, section
+    3.4)."""
     means = np.mean([distributions(windows, logits) for logits in members], axis=0)
     return Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny)))
 
@@ -145,8 +132,8 @@ def answer(
     A reader's answers are decoded from its logits. With ``together`` they come from the mean of readers' distributions
     over each window, which makes the windows of a passage comparable (Hu et al. 2018, section 3.4).
     """
-    members = [predict(model, windows, precision=preset.training.precision) for model in models]
-    (logits,) = [joint_logits(windows, members)] if together else members
+    members = [predict(model, windows, preset.training.precision) for model in models]
+    (logits,) = [ensemble_log_probs(windows, members)] if together else members
     limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens}
     return decoding.decode(windows, logits, no_answer=no_answer, null_threshold=null_threshold, **limits)
 
@@ -224,7 +211,9 @@ def label_notes(preset: Preset) -> list[str]:
     return [f"highest possible exact match on test questions: {allowed}", *notes]
 
 
-# --- tasks ----------------------------------------------------------------------------------------------------------
+# --- trainings and outputs --------------------------------------------------------------------------------------------
+
+ORDERS = 1000  # more than there are seeds, which make the orders of the first round
 
 
 def reading_settings(preset: Preset, domains: Iterable[str]) -> dict:
@@ -247,162 +236,128 @@ def reader_facts(preset: Preset, domains: Iterable[str], null_threshold: float =
     }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Reader(Training):
-    """The training of a reader on the questions of some ``domains``, by their likelihood alone.
+@dataclass(frozen=True)
+class Questions:
+    """The training questions of the domains ``names``, up-sampled to equal numbers (`helpers.training.Data`).
 
-    It keeps the weights with the best F1 on the validation questions of ``selected_by``; without, the last ones. Steps
-    are the preset's epochs over its domains, or over those of ``budget``, divided among ``stages`` trainings. Questions
-    come in an order made from the seed and the number ``order``.
+    F1 on the validation questions of ``selected_by`` selects the weights. Windows have their domain's weight where
+    there are ``weights``. Steps are ``times`` the epochs over its domains, or over those of ``budget``, divided among
+    ``stages`` trainings. The order follows the seed and the number ``order``. A second stage skips the batches of the
+    first, ``after``, in the same order, and has the remaining steps, or with ``again`` as many as both.
     """
 
-    domains: tuple[str, ...]
+    names: tuple[str, ...]
     selected_by: tuple[str, ...] = ()
+    weights: dict[str, float] = field(default_factory=dict)
     budget: tuple[str, ...] = ()
     stages: int = 1
     order: int = 0
+    times: float = 1.0
+    after: Questions | None = None
+    again: bool = False
 
-    def settings(self) -> dict:
-        names = sorted({*self.domains, *self.selected_by, *self.budget})
-        data = {name: fingerprint(self.preset.data, name, "train", "valid") for name in names}
-        return super().settings() | {"data": data} | reading_settings(self.preset, names)
+    def settings(self, preset: Preset) -> dict:
+        names = sorted({*self.names, *self.selected_by, *self.budget})
+        data = {name: fingerprint(preset.data, name, "train", "valid") for name in names}
+        return {"data": data} | reading_settings(preset, names)
 
-    @cached_property
-    def needs(self) -> list[Task]:
-        """The tasks among the fields, and the label checks."""
-        return [*super().needs, *labels_of(self.preset, {*self.domains, *self.selected_by})]
+    def checks(self, preset: Preset) -> list[Task]:
+        return [*labels_of(preset, {*self.names, *self.selected_by})]
 
-    def steps(self) -> int:
+    def steps(self, preset: Preset, optim: TrainingSettings) -> int:
         """Count the steps. Raises DataError where stages outnumber them."""
-        number = budget(self.preset, self.budget or self.domains, self.training.epochs)
-        if number < self.stages:
+        whole = count_steps(preset, self.budget or self.names, optim)
+        if whole < self.stages:
             raise DataError(
-                f"{self.label}: training.epochs = {self.training.epochs:g} make {number} step for {self.stages} "
+                f"{' + '.join(self.names)}: training.epochs = {optim.epochs:g} make {whole} step for {self.stages} "
                 "stages; raise training.epochs, or give more questions"
             )
-        return number // self.stages
+        number = max(1, round(self.times * (whole // self.stages)))
+        return number if self.again or not self.after else number - self.after.steps(preset, optim)
 
-    def initial(self) -> nn.Module:
-        encoder = str(self.start.saved()) if self.start else self.preset.encoder
-        sizes = {"random_layers": 0 if self.start else self.preset.random_layers, "seed": self.seed}
-        return load_encoder(encoder, max_length=self.preset.windows.max_length, **sizes)
+    def batches(self, preset: Preset, optim: TrainingSettings, seed: int) -> Batches:
+        windows = windows_of(preset, self.names, "train")
+        if self.weights:
+            sizes = [len(windows_of(preset, [name], "train")) for name in self.names]
+            weights_W = np.repeat(np.float32([self.weights[name] for name in self.names]), sizes)
+            windows = windows.with_labels(weight=weights_W)
+        sizes = [len(load(preset.data, name).train) for name in self.names]
+        domain_of_example = np.repeat(np.arange(len(sizes)), sizes)
+        order = seed + ORDERS * self.order
+        epochs = epochs_of(windows, domain_of_example, batch_size=optim.batch_size, seed=order)
+        skipped = self.after.steps(preset, optim) if self.after else 0
+        return Batches(windows, plan_steps(epochs, skipped + self.steps(preset, optim))[skipped:])
 
-    def batches(self) -> Batches:
-        return training_batches(self.preset, self.domains, self.steps(), self.seed + ORDERS * self.order)
-
-    def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        return likelihood(output, batch, progress)
-
-    @property
-    def validate(self) -> Validate | None:
-        return super().validate if self.selected_by else None
-
-    def scores(self, model: nn.Module) -> dict[str, float]:
+    def scores(self, preset: Preset, model: nn.Module) -> dict[str, float]:
         scores = {}
         for name in self.selected_by:
-            windows = windows_of(self.preset, [name], "valid")
-            answers = answer(self.preset, [model], windows, self.preset.data.may_be_unanswerable(name))
+            windows = windows_of(preset, [name], "valid")
+            answers = answer(preset, [model], windows, preset.data.may_be_unanswerable(name))
             scores[name] = float(metrics.score(windows.examples, answers).f1.mean())
         return scores
 
-    def config_facts(self) -> dict:
-        return reader_facts(self.preset, {*self.domains, *self.selected_by})
+    def facts(self, preset: Preset) -> dict:
+        return reader_facts(preset, {*self.names, *self.selected_by})
 
 
-ORDERS = 1000  # more than there are seeds, which make the orders of the first round
+@dataclass(frozen=True)
+class Reader(Model):
+    """A pretrained encoder that reads questions about passages. A loss on its attention needs ``keeps_attention``."""
+
+    keeps_attention: bool = False
+
+    def build(self, training: Training) -> nn.Module:
+        preset, start = training.preset, training.start
+        model = load_encoder(
+            str(start.saved()) if start else preset.encoder,
+            seed=training.seed,
+            max_length=preset.windows.max_length,
+            random_layers=0 if start else preset.random_layers,
+        )
+        return keep_attention(model) if self.keeps_attention else model
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TeacherLogits(Task):
-    """A reader's start and end logits for every token of a domain's training windows, stored as float16."""
-
-    reader: Training
-    domain: str
-
-    def settings(self) -> dict:
-        return {
-            "data": fingerprint(self.preset.data, self.domain, "train"),
-            "windows": self.preset.windows.model_dump(),
-            "encoder": self.reader.settings()["encoder"],
-        }
-
-    def work(self) -> dict:
-        windows = windows_of(self.preset, [self.domain], "train")
-        logits = predict(self.reader.load(), windows, precision=self.preset.training.precision)
-        tensors = {side: torch.from_numpy(getattr(logits, side)).half() for side in SIDES}
-        save_file(tensors, self.folder / "logits.safetensors")
-        return {"windows": len(windows)}
-
-    def logits(self) -> dict[str, Tensor]:
-        """Read the stored logits, ``start`` and ``end``, flat over the windows. Raises DamagedFile."""
-        return load_file(self.file("logits.safetensors"))
+def store_logits(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
+    """Compute one reader's logits of the training windows of a domain, as float16: ``start`` and ``end``, flat."""
+    ((name, (reader,)),) = outputs.models.items()
+    windows = windows_of(outputs.preset, [name.removeprefix("train/")], "train")
+    logits = predict(reader.load(), windows, outputs.preset.training.precision)
+    return {"windows": len(windows)}, {side: torch.from_numpy(getattr(logits, side)).half() for side in SIDES}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Answers(Task):
-    """The answers of one reader, or of several together, to sets of questions by name (`question_set`).
+def answer_questions(outputs: Outputs, together: bool = False) -> tuple[dict, dict[str, Tensor]]:
+    """Have one reader, or several together, answer sets of questions. Return the texts of the ``answers`` by set.
 
-    Not part of the trainings, so other questions retrain nothing.
+    With ``together`` answers come from the mean of the readers' distributions. Questions that sets share count once.
     """
-
-    readers: tuple[Training, ...]
-    sets: tuple[str, ...]
-    together: bool = False  # whether answers come from the mean of the readers' distributions
-
-    def settings(self) -> dict:
-        return {
-            "questions": {name: questions_fingerprint(self.preset.data, name) for name in self.sets},
-            "windows": self.preset.windows.model_dump(),
-            "answers": self.preset.answers.model_dump(),
-            "precision": self.preset.training.precision,
-        }
-
-    def work(self) -> dict:
-        """Return the text of the answer to each question of each set. Questions that several sets share count once."""
-        data, keys, examples = self.preset.data, {}, {}
-        for name in self.sets:
-            questions = question_set(data, name)
-            allowed = may_be_unanswerable(data, name)
-            keys[name] = [(e.question, e.context, may) for e, may in zip(questions, allowed, strict=True)]
-            examples |= zip(keys[name], questions, strict=True)
-        windows, no_answer = windows_over(self.preset, list(examples.values())), np.array([may for *_, may in examples])
-        models = (reader.load() for reader in self.readers)
-        predictions = answer(self.preset, models, windows, no_answer, together=self.together)
-        texts = {key: prediction.text for key, prediction in zip(examples, predictions, strict=True)}
-        return {"answers": {name: [texts[key] for key in keys[name]] for name in self.sets}}
-
-    def texts(self) -> dict[str, list[str]]:
-        return self.result()["answers"]
+    preset, keys, examples = outputs.preset, {}, {}
+    for name in outputs.sets:
+        questions = load_set(preset, name)
+        allowed = may_be_unanswerable(preset.data, name)
+        keys[name] = [(e.question, e.context, may) for e, may in zip(questions, allowed, strict=True)]
+        examples |= zip(keys[name], questions, strict=True)
+    windows = windows_over(preset, list(examples.values()))
+    no_answer = np.array([may for *_, may in examples])
+    readers = next(iter(outputs.models.values()))
+    models = (reader.load() for reader in readers)
+    predictions = answer(preset, models, windows, no_answer, together=together)
+    texts = {key: prediction.text for key, prediction in zip(examples, predictions, strict=True)}
+    return {"answers": {name: [texts[key] for key in keys[name]] for name in outputs.sets}}, {}
 
 
-@cache
-def questions_fingerprint(data: DataSettings, name: str) -> str:
-    """Return a fingerprint of what a set of questions asks, and not of what counts as right."""
-    questions = [(example.id, example.question, example.context) for example in question_set(data, name)]
-    return hash_texts(*map(repr, questions), repr(may_be_unanswerable(data, name)))
+def average_gold_probability(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
+    """Average the probability that a reader gives to the first and last token of right answers, by set.
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GoldProbability(Task):
-    """The mean probability that a reader gives to right answers, on a domain's training and validation questions.
-
-    Near 1 on questions that it memorised, where it has nothing to teach beyond the labels.
+    Only windows that hold the answer count. Near 1 on questions that the reader memorised, where it has nothing to
+    teach beyond the labels.
     """
-
-    reader: Training
-    domain: str
-
-    def settings(self) -> dict:
-        data = fingerprint(self.preset.data, self.domain, "train", "valid")
-        return {"data": data, "windows": self.preset.windows.model_dump()}
-
-    def work(self) -> dict:
-        """Return the probability of a gold first or last token, over the windows that hold both, by part."""
-        model, result = self.reader.load(), {}
-        for part in ("train", "valid"):
-            windows = windows_of(self.preset, [self.domain], part)
-            sides = distributions(windows, predict(model, windows, precision=self.preset.training.precision))
-            answered = np.flatnonzero(windows.labels["start"])
-            places = [(windows.offsets_W + windows.labels[side])[answered] for side in SIDES]
-            result[part] = float(np.mean([values[place].mean() for values, place in zip(sides, places, strict=True)]))
-        return result
+    preset, probabilities = outputs.preset, {}
+    for name, (reader,) in outputs.models.items():
+        split, _, domain = name.partition("/")
+        windows = windows_of(preset, [domain], split)
+        sides = distributions(windows, predict(reader.load(), windows, preset.training.precision))
+        answered = np.flatnonzero(windows.labels["start"])
+        places = [(windows.offsets_W + windows.labels[side])[answered] for side in SIDES]
+        means = [values[place].mean() for values, place in zip(sides, places, strict=True)]
+        probabilities[split] = float(np.mean(means))
+    return probabilities, {}

@@ -1,12 +1,16 @@
-"""Work that is done once: a task's fields and settings are hashed into the name of its result's folder."""
+"""Work that is done once: a task's fields and settings are hashed into the name of its result's folder.
+
+A plan is a generator. It yields the tasks that it needs done next (and is sent None), or a dict of plans to carry out
+side by side (and is sent their values). It returns its own value (`helpers.engine`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Generator, Hashable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +22,7 @@ from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten
 from helpers.presets.schema import Preset
 
 RESULT = "result.json"
+Plan = Generator["Iterable[Task] | dict[Hashable, Plan]", "dict | None", object]
 
 
 class NotDone(RuntimeError):
@@ -37,6 +42,7 @@ class Task:
     """
 
     version: ClassVar[int] = 1  # raise it when the code changes what comes out
+    unhashed: ClassVar[tuple[str, ...]] = ("preset", "label")
     preset: Preset
     label: str
 
@@ -52,11 +58,11 @@ class Task:
     def key(self) -> str:
         """The name of the folder: the ``stem``, and a hash of version, fields and settings.
 
-        Preset and label are not hashed. Another task among the fields counts by its key.
+        Preset and label are not hashed. A task among the fields counts by its key, a function by its name.
         """
-        names = [field.name for field in dataclasses.fields(self) if field.name not in ("preset", "label")]
+        names = [field.name for field in dataclasses.fields(self) if field.name not in self.unhashed]
         facts = [self.version, {name: getattr(self, name) for name in names}, self.settings()]
-        return f"{self.stem}-{fingerprint(json.dumps(facts, sort_keys=True, default=_key_or_text))}"
+        return f"{self.stem}-{fingerprint(json.dumps(facts, sort_keys=True, default=_to_json))}"
 
     @property
     def stem(self) -> str:
@@ -134,12 +140,19 @@ def with_needs(tasks: Iterable[Task]) -> dict[str, Task]:
     return collected
 
 
-def _key_or_text(value: Any) -> str:
-    return value.key if isinstance(value, Task) else str(value)
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Task):
+        return value.key
+    if isinstance(value, partial):
+        return [value.func.__name__, value.keywords]
+    if dataclasses.is_dataclass(value):
+        return [type(value).__name__, vars(value)]
+    return getattr(value, "__name__", None) or str(value)
 
 
 def _tasks_in(value: Any) -> list[Task]:
     if isinstance(value, Task):
         return [value]
-    inner = list(value.values()) if isinstance(value, dict) else value
-    return [task for each in inner for task in _tasks_in(each)] if isinstance(inner, list | tuple) else []
+    if dataclasses.is_dataclass(value) or isinstance(value, dict):
+        value = list((value if isinstance(value, dict) else vars(value)).values())
+    return [task for each in value for task in _tasks_in(each)] if isinstance(value, list | tuple) else []

@@ -1,84 +1,161 @@
-"""The training of a model as a task: its settings, its checkpoint, and the model that it leaves."""
+"""The training of a model as a task: the model, what it reads, how it is optimised, its loss, teacher and start."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Protocol
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from helpers.batches import Batches
-from helpers.loop import Fitted, Loss, Validate, fit, training_device
+from helpers.loop import Batch, Loss, fit, forward, training_device
 from helpers.models.encoders import encoder_fingerprint, load_saved, load_tokenizer, save_encoder
-from helpers.presets.schema import TrainingSettings
+from helpers.presets.schema import Preset, TrainingSettings
+from helpers.sequences import Sequences, upload
 from helpers.task import Task, with_needs
 
 CHECKPOINT = "checkpoint.pt"  # of a long training, in its folder
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Training(Task):
-    """The training of a model from the pretrained encoder, or from the model of another training, ``start``.
+class Data(Protocol):
+    """The examples of a training: which sets, mixed how, in which order.
 
-    Its result has ``best``, the best validation score, ``validation``, all of them with their steps, ``steps`` and
-    ``seconds``. The number of steps is no field: it follows from data and settings. A kind of training has the methods
-    ``initial`` (the model), ``batches``, ``loss``, ``scores`` (of a model, by domain or task) and ``config_facts``
-    (what the model's configuration records).
+    ``names`` are domains or tasks, ``selected_by`` those whose validation scores select the weights; without, the last
+    weights are kept.
     """
 
-    version = 2
-    head_kind: ClassVar[str] = "spans"
+    names: tuple[str, ...]
+    selected_by: tuple[str, ...]
+
+    def settings(self, preset: Preset) -> dict:
+        """Return what the examples and their tokens depend on."""
+
+    def checks(self, preset: Preset) -> list[Task]:
+        """Return the tasks that check the examples before a training reads them."""
+
+    def batches(self, preset: Preset, optim: TrainingSettings, seed: int) -> Batches:
+        """Plan the batches of all steps."""
+
+    def scores(self, preset: Preset, model: nn.Module) -> dict[str, float]:
+        """Score a model on the validation examples of each of ``selected_by``."""
+
+    def facts(self, preset: Preset) -> dict:
+        """Return what the configuration of the trained model records."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A kind of model. This one is a pretrained encoder with a ``head`` (`helpers.models.encoders.load_encoder`)."""
+
+    head: str = "spans"
+
+    def settings(self, preset: Preset) -> dict:
+        """Return what a new model depends on besides the fields."""
+        return {"encoder": encoder_fingerprint(preset.encoder), "random_layers": preset.random_layers}
+
+    def build(self, training: Training) -> nn.Module:
+        """Make the model that is trained, new or from the training's start."""
+        raise NotImplementedError
+
+    def trained(self, model: nn.Module) -> nn.Module:
+        """Return the part of the model in training that is saved and makes predictions."""
+        return model
+
+    def details(self, training: Training, model: nn.Module) -> dict:
+        """Return what a validation records besides the scores."""
+        return {}
+
+    def save(self, model: nn.Module, training: Training) -> None:
+        """Save the model in Hugging Face format, with what only its training needs beside it."""
+        save_encoder(self.trained(model), load_tokenizer(training.preset.encoder), training.folder / "model")
+
+    def load(self, training: Training, head: str = "") -> nn.Module:
+        """Load the trained model in evaluation mode, on the device. ``head`` chooses where it has several."""
+        return load_saved(training.saved(), self.head).to(training_device())
+
+
+class Teacher(Protocol):
+    """What a training learns from besides labels. It may hold tasks."""
+
+    def add_to(self, batches: Batches, training: Training) -> None:
+        """Let the batches hold the teacher's outputs, by names that begin with "teacher_"."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training(Task):
+    """The training of a ``model`` on ``data`` by a ``loss``, taught by a ``teacher``, from the model of ``start``.
+
+    Its fields are all that the result depends on. ``optim`` are the settings of the optimisation. The result has
+    ``best``, the best validation score, ``validation``, all of them with their steps, ``steps`` and ``seconds``. The
+    number of steps is no field: it follows from data and settings.
+    """
+
+    version = 4
+    unhashed = (*Task.unhashed, "optim")  # the settings have it, without what changes no weight
 
     seed: int
+    model: Model
+    data: Data
+    optim: TrainingSettings
+    loss: Loss
+    teacher: Teacher | None = None
     start: Training | None = None
 
     @property
-    def training(self) -> TrainingSettings:
-        return self.preset.training
-
-    @property
     def stem(self) -> str:
-        field = "domains" if hasattr(self, "domains") else "tasks"
-        names = getattr(self, field)
-        read = f"{len(names)}-{field}" if len(names) > 2 else re.sub(r"[^\w.]+", "-", "-".join(names))
-        return f"{super().stem}-{read}-seed{self.seed}"
+        names = self.data.names
+        read = (
+            f"{len(names)}-{type(self.data).__name__}" if len(names) > 2 else re.sub(r"[^\w.]+", "-", "-".join(names))
+        )
+        return f"{type(self.model).__name__}-{read}-seed{self.seed}"
 
     def settings(self) -> dict:
-        return {
-            "encoder": encoder_fingerprint(self.preset.encoder),
-            "random_layers": self.preset.random_layers,
-            "training": self.training.model_dump(exclude={"checkpoint_minutes"}),
-        }
+        optim = self.optim.model_dump(exclude={"checkpoint_minutes"})
+        return {"optim": optim, **self.model.settings(self.preset), **self.data.settings(self.preset)}
 
-    def work(self) -> dict:
-        model = self.initial()
-        fitted = self.fit(model, self.batches(), self.loss, self.validate)
-        return self.save(model, fitted, self.config_facts())
+    @cached_property
+    def needs(self) -> list[Task]:
+        """The tasks among the fields, and the checks of the examples."""
+        return [*super().needs, *self.data.checks(self.preset)]
+
+    def build(self) -> nn.Module:
+        """Make the model as it is before the first step."""
+        return self.model.build(self)
+
+    def batches(self) -> Batches:
+        """Plan the batches, with the teacher's outputs."""
+        batches = self.data.batches(self.preset, self.optim, self.seed)
+        if self.teacher:
+            self.teacher.add_to(batches, self)
+        return batches
 
     def validate(self, model: nn.Module) -> tuple[float, dict]:
-        """Average the ``scores`` on validation examples, which select the weights; return them too."""
-        scores = self.scores(model.eval())
-        return float(np.mean([*scores.values()])), {"scores": scores}
+        """Average the scores on validation examples, which select the weights; return them too."""
+        scores = self.data.scores(self.preset, self.model.trained(model.eval()))
+        return float(np.mean([*scores.values()])), {"scores": scores, **self.model.details(self, model)}
 
-    def fit(self, model: nn.Module, batches: Batches, loss: Loss, validate: Validate | None = None) -> Fitted:
-        """Train a model in place. A killed training goes on from its checkpoint."""
+    def work(self) -> dict:
+        """Train. A killed training goes on from its checkpoint."""
+        model = self.build()
+        validate = self.validate if self.data.selected_by else None
         files = {"checkpoint": self.folder / CHECKPOINT, "label": self.label}
-        return fit(model, batches, loss, self.training, seed=self.seed, validate=validate, **files)
-
-    def save(self, model: nn.Module, fitted: Fitted, facts: dict) -> dict:
-        """Save the trained model in Hugging Face format, with ``facts`` in its configuration; return the result."""
-        model.eval().config.update(facts)
-        save_encoder(model, load_tokenizer(self.preset.encoder), self.folder / "model")
+        fitted = fit(model, self.batches(), self.loss, self.optim, seed=self.seed, validate=validate, **files)
+        trained = self.model.trained(model.eval())
+        trained.config.update(self.data.facts(self.preset))
+        self.model.save(model, self)
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return {
             "best": fitted.best_score,
             "validation": fitted.history,
             "steps": fitted.steps,
             "seconds": fitted.seconds,
-            "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
+            "parameters": sum(weight.numel() for weight in trained.parameters() if weight.requires_grad),
         }
 
     @property
@@ -96,9 +173,72 @@ class Training(Task):
 
     def load(self, head: str = "") -> nn.Module:
         """Load the trained model in evaluation mode, on the device. ``head`` chooses where it has several."""
-        return load_saved(self.saved(), self.head_kind).to(training_device())
+        return self.model.load(self, head)
 
 
 def trainings_of(*tasks: Task) -> list[Training]:
     """List the distinct trainings among tasks and all that they need, first ones first."""
     return [task for task in with_needs(tasks).values() if isinstance(task, Training)]
+
+
+# --- a teacher's outputs for a batch --------------------------------------------------------------------------------
+
+
+@dataclass
+class StoredTeacher:
+    """Outputs of a teacher for some sequences, kept on the host.
+
+    ``of_tokens`` holds one value per real token, all sequences' one after another (B×L in a batch), and ``of_pairs``
+    one per passage token and question token, all of a passage token's together (B×P×Q), padded with 0. A batch has
+    them behind "teacher_", on its device.
+    """
+
+    sequences: Sequences
+    of_tokens: Mapping[str, Tensor] = field(default_factory=dict)
+    of_pairs: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __call__(self, batch: Batch) -> dict[str, Tensor]:
+        index, ids = batch["window"].numpy(), batch["input_ids"]
+        tokens, passage, question = self.sequences.lengths_W, self.sequences.count_W, self.sequences.first_count_W
+        values = {}
+        for name, flat in self.of_tokens.items():
+            values[name] = pad_tables(flat, tokens, np.ones_like(tokens), index, (ids.shape[1], 1))[..., 0]
+        for name, flat in self.of_pairs.items():
+            shape = max(1, passage[index].max()), max(1, question[index].max())
+            values[name] = pad_tables(flat, passage, question, index, shape)
+        return {f"teacher_{name}": upload(value, ids.device) for name, value in values.items()}
+
+
+def pad_tables(flat: Tensor, rows_W: np.ndarray, columns_W: np.ndarray, index: np.ndarray, shape: tuple) -> Tensor:
+    """Return the tables ``index`` as B×N×M, N×M being ``shape``, padded with 0.
+
+    ``flat`` has all W tables one after another, row after row; table w is ``rows_W[w]`` × ``columns_W[w]``.
+    """
+    sizes = rows_W.astype(np.int64) * columns_W
+    starts = np.cumsum(sizes) - sizes
+    start, rows, columns = (values[index][:, None, None] for values in (starts, rows_W, columns_W))
+    row, column = np.arange(shape[0])[:, None], np.arange(shape[1])
+    is_real = (row < rows) & (column < columns)
+    place = np.where(is_real, start + row * columns + column, 0)
+    return torch.where(torch.from_numpy(is_real), flat[torch.from_numpy(place)], 0)
+
+
+@dataclass
+class LiveTeacher:
+    """A model that computes its outputs for every batch, because they are too large to store, such as hidden states.
+
+    ``fields`` maps names in the batch, without "teacher_", to fields of the model's output. ``arguments`` go to the
+    model. Raises ValueError where it is in training mode.
+    """
+
+    model: nn.Module
+    fields: Mapping[str, str]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    precision: str = "auto"
+
+    @torch.no_grad()  # not inference mode: a loss may have to keep the outputs for its gradient
+    def __call__(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
+        if any(module.training for module in self.model.modules()):
+            raise ValueError("a teacher is in training mode, so its dropout is on: call eval() on it")
+        output = forward(self.model, batch, self.precision, **self.arguments)
+        return {f"teacher_{name}": getattr(output, source) for name, source in self.fields.items()}

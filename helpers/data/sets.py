@@ -9,7 +9,8 @@ from helpers.data.examples import DataError, Example
 from helpers.data.files import PARTS
 from helpers.data.load import ADVERSARIAL, load, locate_adversarial, mini_test_part, read_adversarial
 from helpers.data.mini import world as mini
-from helpers.presets.schema import DataSettings
+from helpers.files import fingerprint
+from helpers.presets.schema import EXAMPLES, DataSettings, Drawn, Preset
 
 SETS = ("clean", *ADVERSARIAL)
 
@@ -74,3 +75,37 @@ def question_set(data: DataSettings, name: str) -> list[Example]:
         for domain in data.domains
         for example in getattr(load(data, domain), part)
     ]
+
+
+def section_of(name: str) -> str:
+    """Return the section of the preset that a set is from: "tasks" of "tasks/test/RTE", "data" of "test/news"."""
+    section = name.partition("/")[0]
+    return section if section in EXAMPLES else "data"
+
+
+def load_set(preset: Preset, name: str) -> list:
+    """Return the examples of a set: of "train/news", of a `question_set`, or of another section, as
+    "reviews/test/books". Raises DataError."""
+    return _load_set(getattr(preset, section_of(name)), name)
+
+
+def _load_set(settings: Drawn, name: str) -> list:
+    section = section_of(name)
+    if section == "data" and not name.startswith("train/"):
+        return question_set(settings, name)
+    split, _, domain = name.removeprefix(f"{section}/").partition("/")
+    return getattr(load(settings, domain), split)
+
+
+def identify_set(preset: Preset, name: str) -> str:
+    """Fingerprint the examples of a set, but for their ids, and which of its questions may have no answer."""
+    return _identify_set(getattr(preset, section_of(name)), name)
+
+
+@cache
+def _identify_set(settings: Drawn, name: str) -> str:
+    is_asked = section_of(name) == "data" and not name.startswith("train/")
+    allowed = may_be_unanswerable(settings, name) if is_asked else []
+    examples = _load_set(settings, name)
+    fields = [field for field in examples[0].__slots__ if field not in ("id", "group")] if examples else []
+    return fingerprint(*([getattr(example, field) for field in fields] for example in examples), allowed)

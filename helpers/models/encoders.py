@@ -1,7 +1,6 @@
-"""Pretrained encoders with a head (BERTQA, IMM section 3, and others): loading, saving, fingerprints, single heads."""
+"""Pretrained encoders with a head (BERTQA, IMM section 3, and others): loading, saving, fingerprints."""
 
 import contextlib
-import copy
 import inspect
 import os
 import pickle
@@ -247,25 +246,6 @@ def vocabulary_fingerprint(encoder: str) -> str:
     """Fingerprint the word pieces of an encoder's vocabulary, in their order."""
     pieces = load_tokenizer(encoder).get_vocab()
     return fingerprint(*sorted(pieces, key=pieces.get))
-
-
-def copy_head(model: nn.Module, domain: str) -> nn.Module:
-    """Copy ``model`` with the outputs of one of its configuration's ``heads`` alone ("": the head that all share).
-    Raises EncoderError."""
-    heads, names = model.config.heads, list(model.config.id2label.values())
-    if domain not in heads:
-        raise EncoderError(f"the classifier has no head of {domain!r}; it has {', '.join(map(repr, heads))}")
-    classes = len(names) // len(heads)
-    rows = slice(heads.index(domain) * classes, (heads.index(domain) + 1) * classes)
-    single = copy.deepcopy(model)
-    layer = linear_layers(single)[-1]
-    layer.weight = nn.Parameter(layer.weight[rows].detach().clone())
-    if layer.bias is not None:
-        layer.bias = nn.Parameter(layer.bias[rows].detach().clone())
-    layer.out_features = single.num_labels = classes
-    name_labels(single, [name.removeprefix(domain).strip() for name in names[rows]])
-    single.config.update({"heads": [domain], "problem_type": "single_label_classification"})
-    return single
 
 
 def name_labels(model: nn.Module, labels: list[str]) -> None:

@@ -10,12 +10,12 @@ import ipywidgets
 from IPython.display import HTML, display
 
 from helpers import engine, papers
+from helpers.classification import Tasks, choose_null_threshold, is_reading
 from helpers.data.examples import Example
 from helpers.data.load import load
 from helpers.data.sets import question_set
 from helpers.errors import UserError
-from helpers.extractive_qa import Reader
-from helpers.multitask import MultiTaskTraining, is_reading
+from helpers.extractive_qa import Questions
 from helpers.notebooks.session import preset_for
 from helpers.papers.a2d.case import answer_with_words, compare
 from helpers.presets.schema import Preset
@@ -45,16 +45,16 @@ def trained_readers(parameters: dict[str, object], names: str = "") -> Readers:
 
 def readers_of(training: Training) -> Readers:
     """Name the readers of a trained model: itself, or of a model of several tasks one for each that is questions."""
-    if isinstance(training, MultiTaskTraining):
-        tasks = [task for task in training.tasks if is_reading(training.preset, task)]
+    if isinstance(training.data, Tasks):
+        tasks = [task for task in training.data.names if is_reading(training.preset, task)]
         return {f"{training.label}: {task}": (training, task) for task in tasks}
-    return {training.label: (training, "")} if isinstance(training, Reader) else {}
+    return {training.label: (training, "")} if isinstance(training.data, Questions) else {}
 
 
 @cache  # the model of several tasks has to answer all its validation questions
 def null_threshold(reader: Training, task: str) -> float:
     """Return by how much "no answer" has to score above a reader's best span; 0 for a model of questions alone."""
-    return reader.null_threshold(task) if task else 0.0
+    return choose_null_threshold(reader, task) if task else 0.0
 
 
 def show(readers: Readers, example: Example, attention: bool = False) -> None:
@@ -63,7 +63,7 @@ def show(readers: Readers, example: Example, attention: bool = False) -> None:
     page = "".join(f"<p><b>{name}:</b> {escape(text)}</p>" for name, text in facts.items())
     answers = {}
     for name, (reader, task) in readers.items():
-        no_answer = any(map(reader.preset.data.may_be_unanswerable, [task] if task else reader.domains))
+        no_answer = any(map(reader.preset.data.may_be_unanswerable, [task] if task else reader.data.names))
         limit = null_threshold(reader, task)
         answers[name] = answer_with_words(reader.preset, reader.load(task), example, no_answer, limit)
     ranked = sorted(answers, key=lambda name: -answers[name][0].probability)
@@ -99,12 +99,12 @@ def ask_box(readers: Readers) -> None:
     """Ask all readers about the test questions of their domains, or about texts of one's own."""
     topics = {}
     for reader, task in readers.values():
-        for name in [task] if task else reader.domains:
+        for name in [task] if task else reader.data.names:
             topics.setdefault(name, (load(reader.preset.data, name).test, readers))
     form(topics) if topics else print("no reader is trained yet")
 
 
-def attention_slider(readers: dict[str, Reader], examples: Sequence[Example]) -> None:
+def attention_slider(readers: dict[str, Training], examples: Sequence[Example]) -> None:
     """Display a slider over examples, and a picture of what readers make of the one it stands at."""
     preset, models = next(iter(readers.values())).preset, {name: reader.load() for name, reader in readers.items()}
     number = ipywidgets.IntSlider(1, 1, len(examples), continuous_update=False, description="question")
@@ -118,6 +118,6 @@ def attention_slider(readers: dict[str, Reader], examples: Sequence[Example]) ->
     display(ipywidgets.VBox([number, picture]))
 
 
-def question_box(readers: dict[str, Reader], preset: Preset) -> None:
+def question_box(readers: dict[str, Training], preset: Preset) -> None:
     """Ask one of some readers by its name about the preset's test questions, or about texts of one's own."""
     form({name: (question_set(preset.data, "test"), {name: (reader, "")}) for name, reader in readers.items()})

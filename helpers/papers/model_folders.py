@@ -1,21 +1,28 @@
-"""Folders of models that are kept: what may be written there, what an earlier run left, how it is replaced."""
+"""Folders of models that are kept: which model, what may be written there, what an earlier run left."""
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from helpers import paths
 from helpers.errors import UserError
 from helpers.files import file_fingerprint, write_whole
+from helpers.papers.shared import Models
+from helpers.paths import public_name
+from helpers.results.records import Record
+from helpers.training import Training
 
 FILE_LIST = "kept.json"  # in a model's folder: its files with fingerprints of their content
 
 
 def check_keep(folder: str, names: Iterable[str], inputs: Iterable[str] = ()) -> None:
-    """Raise UserError where `shared.keep_models` could not write models of these names into ``folder``.
+    """Raise UserError where `keep_models` could not write models of these names into ``folder``.
 
     Each has a subfolder, which has to be new, empty, or as an earlier run left it. ``inputs`` are folders of data.
     """
@@ -90,3 +97,68 @@ def replaced(target: Path) -> Iterator[Path]:
         if target.exists():
             target.rename(Path(scratch) / "old")
         written.rename(target)
+
+
+def choose_best(models: Models, row: str) -> dict[str, tuple[str, Training]]:
+    """Choose for each domain the seed of a row whose model has the best validation score on it. Return row and model.
+
+    A model of several domains is chosen by its score on each, not by their mean.
+    """
+    chosen = {}
+    for name in next(iter(models.by_row[row].values())):
+        candidates = [of_seed[name][0] for of_seed in models.by_row[row].values()]
+        chosen[name] = row, max(candidates, key=lambda model: model.best_scores().get(name, model.best))
+    return chosen
+
+
+USES = {  # code that loads a kept model, by kind of head
+    "spans": """from helpers import load_reader
+
+print(load_reader("FOLDER").answer("your question", "your passage").text)
+
+# Without helpers:
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")""",
+    "labels": """from transformers import pipeline
+
+print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
+    "choices": """from transformers import AutoModelForMultipleChoice
+
+model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
+}
+
+
+def keep_models(
+    models: dict[str, tuple[str, Training]], folder: str, record: Record, usage: str, save: Callable | None = None
+) -> None:
+    """Copy trained models in Hugging Face format into a subfolder of ``folder`` each, with a README.md.
+
+    ``models`` has by name a row of ``record`` and the training. The README says what the model was trained on, has its
+    row of the table and ``usage``, code that loads it from FOLDER. ``save`` (of training, name and folder) writes one
+    that is more than a copy. What an earlier call wrote is replaced. Raises UserError as `check_keep`.
+    """
+    check_keep(folder, models)
+    for name, (row, training) in models.items():
+        target = paths.expand(folder) / name
+        with replaced(target) as written:
+            if save:
+                save(training, name, written)
+            else:
+                shutil.copytree(training.saved(), written, copy_function=shutil.copyfile)  # modes as of new files
+            write_whole(written / "README.md", describe_kept(name, row, training, record, usage, target))
+        print(f"{target}: {row}")
+
+
+def describe_kept(name: str, row: str, training: Training, record: Record, usage: str, target: Path) -> str:
+    """Return the README of a kept model."""
+    scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
+    scores = [score for score in scores if score.column == name] or scores  # the others are of other models
+    means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
+    cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
+    table = [f"| {' | '.join(line)} |" for line in cells]
+    facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
+    intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
+    code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
+    return "\n".join([f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code])

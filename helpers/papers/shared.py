@@ -1,9 +1,8 @@
 """What the papers' tables share: rows of trained models, the answers of readers, scores, costs, notes."""
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from timeit import timeit
 
 import numpy as np
@@ -11,19 +10,15 @@ import pandas as pd
 
 from helpers import metrics, paths
 from helpers.data.load import load, load_domains
-from helpers.data.question_types import QUESTION_TYPES, by_type
-from helpers.data.sets import load_adversarial, question_set
-from helpers.engine import Plan
+from helpers.data.sets import question_set
 from helpers.errors import UserError
-from helpers.extractive_qa import Answers, GoldProbability, Reader
-from helpers.files import write_whole
-from helpers.multitask import Predictions
-from helpers.papers.model_folders import check_keep, replaced
+from helpers.extractive_qa import Questions, Reader, answer_questions, average_gold_probability, likelihood
+from helpers.outputs import Outputs
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
 from helpers.results import records
-from helpers.results.records import Cell, Claim, Record, Score
-from helpers.task import Task
+from helpers.results.records import Cell, Claim, Score
+from helpers.task import Plan, Task
 from helpers.training import Training, trainings_of
 
 Members = tuple[Training, ...]  # one model, or those of an ensemble
@@ -69,8 +64,8 @@ class Models:
         return add_up_seconds(model for row, seed in self.needs for model in self.trainings(row, seed))
 
 
-def name_general_reader(preset: Preset) -> Reader:
-    """Name the reader of the preset's ``general`` questions, one for all seeds.
+def general_reader(preset: Preset) -> Training:
+    """Return the training of a reader of the preset's ``general`` questions, one for all seeds.
 
     They are one more domain of the preset, so that none is a test question of the others. Raises UserError.
     """
@@ -84,8 +79,15 @@ def name_general_reader(preset: Preset) -> Reader:
         unanswerable.append(GENERAL)
     changes = {"domains": {**domains, GENERAL: place}, "unanswerable": unanswerable, "narrative": ""}
     alone = preset.changed("data", **changes, train_size=preset.general_size, train_share=1.0)
-    alone = alone.changed("training", epochs=preset.general_epochs or preset.training.epochs)
-    return Reader(preset=alone, label="general reader", seed=0, domains=(GENERAL,), selected_by=(GENERAL,))
+    return Training(
+        preset=alone,
+        label="general reader",
+        seed=0,
+        model=Reader(),
+        data=Questions((GENERAL,), (GENERAL,)),
+        optim=preset.training.model_copy(update={"epochs": preset.general_epochs or preset.training.epochs}),
+        loss=likelihood,
+    )
 
 
 def start_from_general(preset: Preset) -> Plan:
@@ -95,7 +97,7 @@ def start_from_general(preset: Preset) -> Plan:
     """
     if not preset.general:
         return preset
-    yield [reader := name_general_reader(preset)]
+    yield [reader := general_reader(preset)]
     return preset.model_copy(update={"encoder": str(reader.saved()), "random_layers": 0})
 
 
@@ -103,7 +105,7 @@ def state_general(preset: Preset) -> list[str]:
     """State what the general reader learned; nothing where the preset has none."""
     if not preset.general:
         return []
-    reader = name_general_reader(preset)
+    reader = general_reader(preset)
     general, name = load(reader.preset.data, GENERAL), public_name(preset.general)
     number, best = len(general.train), reader.best
     learned = f"every encoder first learned {number:,} questions of {name}: {best:.1f} F1 on validation questions"
@@ -150,12 +152,17 @@ def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, toget
         groups.setdefault((cell[2], *(reader.key for reader in readers)), []).append(cell)
     tasks = {}
     for (seed, *_), group in groups.items():
-        readers, sets = cells[group[0]][0], tuple(dict.fromkeys(cells[cell][1] for cell in group))
-        label = f"answers of {', '.join(reader.label for reader in readers)}"
-        facts = {"readers": readers, "sets": sets, "together": together or len(readers) > 1}
-        tasks |= dict.fromkeys(group, Answers(preset=preset.drawn(seed), label=label, **facts))
+        readers, _ = cells[group[0]]
+        is_joint = together or len(readers) > 1
+        outputs = Outputs(
+            preset=preset.drawn(seed),
+            label=f"answers of {', '.join(reader.label for reader in readers)}",
+            models=dict.fromkeys((cells[cell][1] for cell in group), readers),
+            compute=partial(answer_questions, together=True) if is_joint else answer_questions,
+        )
+        tasks |= dict.fromkeys(group, outputs)
     yield tasks.values()
-    return {cell: (name, [tasks[cell].texts()[name]]) for cell, (_, name) in cells.items()}
+    return {cell: (name, [tasks[cell].result()["answers"][name]]) for cell, (_, name) in cells.items()}
 
 
 def score_cells(preset: Preset, answers: AnswersByCell) -> dict[Cell, metrics.Scores]:
@@ -203,43 +210,24 @@ def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
     return pd.DataFrame(lines)
 
 
-def predict_part(models: Models, part: str = "test", rows: Iterable[str] = (), tasks: Iterable[str] = ()) -> Plan:
-    """Have models of several tasks predict a part of some tasks, or of all. Returns `Predictions` by row and seed."""
-    predictions = {}
-    for row, seeds in models.by_row.items():
-        for seed, of_tasks in seeds.items() if not rows or row in rows else ():
-            predictions[row, seed] = Predictions(
-                preset=models.first(row, seed).preset,
-                label=f"predictions of {row}, seed {seed}, {part}",
-                models={task: of_tasks[task] for task in tasks or of_tasks},
-                part=part,
-            )
-    yield predictions.values()
-    return predictions
-
-
 def tabulate_gold_probabilities(models: Models, row: str) -> Plan:
     """Tabulate the probability that a row's readers give to right answers, by domain; means over seeds."""
-    tasks = [
-        GoldProbability(preset=reader.preset, label=f"gold probability of {reader.label}", reader=reader, domain=domain)
-        for readers in models.by_row[row].values()
-        for domain, (reader,) in readers.items()
+    tasks = {}
+    for seed, readers in models.by_row[row].items():
+        for domain, (reader,) in readers.items():
+            tasks[seed, domain] = Outputs(
+                preset=reader.preset,
+                label=f"gold probability of {reader.label}",
+                models={f"train/{domain}": (reader,), f"valid/{domain}": (reader,)},
+                compute=average_gold_probability,
+            )
+    yield tasks.values()
+    rows = [
+        {"domain": domain, **task.result(), "validation F1": models.by_row[row][seed][domain][0].best}
+        for (seed, domain), task in tasks.items()
     ]
-    yield tasks
-    rows = [{"domain": task.domain, **task.result(), "validation F1": task.reader.best} for task in tasks]
     names = {"train": "training questions", "valid": "validation questions"}
     return pd.DataFrame(rows).drop(columns="files").rename(columns=names).groupby("domain", sort=False).mean()
-
-
-def show_misleading_sentence(data: DataSettings) -> pd.DataFrame:
-    """Show the first adversarial question with the sentence that is added to its passage, where there is one."""
-    if not (sets := load_adversarial(data)):
-        return pd.DataFrame()
-    variant = next(example for example in sets["AddSent"] if example.id != example.group)
-    clean = next(example for example in sets["clean"] if example.group == variant.group)
-    added = variant.context.removeprefix(clean.context).strip()
-    row = {"question": variant.question, "answer": " / ".join(variant.answers), "added": added}
-    return pd.DataFrame.from_dict(row, orient="index", columns=[""])
 
 
 def count_examples(settings: TextsSettings | TasksSettings) -> list[Score]:
@@ -268,112 +256,3 @@ def time_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[s
     """Time pieces of work in turns after a warm-up; return the median of ``repeats`` in seconds."""
     turns = [[timeit(function, number=1) for function in work.values()] for _ in range(repeats + 1)]
     return dict(zip(work, np.median(turns[1:], axis=0).tolist(), strict=True))
-
-
-LENGTH = "% of the references' words"  # a metric of which neither more nor less is better
-FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_smoothed": "Bleu-4, smoothed"}
-FREE["length"] = "Length"
-
-
-def score_free_answers(preset: Preset, answers: AnswersByCell) -> dict:
-    """Make parts of a record: BLEU and ROUGE-L of one column's answers (`metrics.free_answers`), and their length.
-
-    The length is another metric.
-    """
-    scores = []
-    for (row, _, seed), (name, by_reader) in answers.items():
-        references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
-        measured = [metrics.free_answers(of_reader, references) for of_reader in by_reader]
-        for key, column in FREE.items():
-            metric, value = LENGTH if key == "length" else None, float(np.mean([each[key] for each in measured]))
-            scores.append(Score(method=row, column=column, seed=seed, value=value, metric=metric))
-    notes = [
-        "Bleu is of all answers together; Rouge-L is a mean over questions",
-        "Bleu-4, smoothed: one is added to the matches of two words and more and to their number (Lin & Och 2004); "
-        "where few answers have four words, that alone makes it large",
-        "Length: words of the answers, in % of those of the references that are nearest in length, as Bleu counts them",
-    ]
-    return {"scores": scores, "notes": notes}
-
-
-FEW = 10  # types with fewer questions are not shown
-
-
-def score_by_type(preset: Preset, answers: AnswersByCell) -> dict:
-    """Make parts of a record: F1 of one column's answers by the question's type, of types with enough questions."""
-    f1, sizes = {}, {}
-    for (row, column, seed), scores in score_cells(preset, answers).items():
-        name, _ = answers[row, column, seed]
-        questions = {example.group: example.question for example in question_set(preset.drawn(seed).data, name)}
-        for kind, numbers in by_type(questions.values()).items():
-            f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)
-    counts = {kind: [sizes.get((kind, seed), 0) for seed in range(preset.seeds)] for kind in QUESTION_TYPES}
-    counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
-    note = f"questions of the set {name}: {counted}; types with fewer than {FEW} in a seed are not shown"
-    shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= FEW}
-    return {"scores": records.make_scores(shown), "notes": [note]}
-
-
-def choose_best(models: Models, row: str) -> dict[str, tuple[str, Training]]:
-    """Choose for each domain the seed of a row whose model has the best validation score on it. Return row and model.
-
-    A model of several domains is chosen by its score on each, not by their mean.
-    """
-    chosen = {}
-    for name in next(iter(models.by_row[row].values())):
-        candidates = [of_seed[name][0] for of_seed in models.by_row[row].values()]
-        chosen[name] = row, max(candidates, key=lambda model: model.best_scores().get(name, model.best))
-    return chosen
-
-
-USES = {  # code that loads a kept model, by kind of head
-    "spans": """from helpers import load_reader
-
-print(load_reader("FOLDER").answer("your question", "your passage").text)
-
-# Without helpers:
-from transformers import AutoModelForQuestionAnswering, AutoTokenizer
-
-model = AutoModelForQuestionAnswering.from_pretrained("FOLDER")
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")""",
-    "labels": """from transformers import pipeline
-
-print(pipeline("text-classification", "FOLDER", truncation=True)({"text": "your text", "text_pair": ""}))""",
-    "choices": """from transformers import AutoModelForMultipleChoice
-
-model = AutoModelForMultipleChoice.from_pretrained("FOLDER")""",
-}
-
-
-def keep_models(
-    models: dict[str, tuple[str, Training]], folder: str, record: Record, usage: str, save: Callable | None = None
-) -> None:
-    """Copy trained models in Hugging Face format into a subfolder of ``folder`` each, with a README.md.
-
-    ``models`` has by name a row of ``record`` and the training. The README says what the model was trained on, has its
-    row of the table and ``usage``, code that loads it from FOLDER. ``save`` (of training, name and folder) writes one
-    that is more than a copy. What an earlier call wrote is replaced. Raises UserError as `check_keep`.
-    """
-    check_keep(folder, models)
-    for name, (row, training) in models.items():
-        target = paths.expand(folder) / name
-        with replaced(target) as written:
-            if save:
-                save(training, name, written)
-            else:
-                shutil.copytree(training.saved(), written, copy_function=shutil.copyfile)  # modes as of new files
-            write_whole(written / "README.md", describe_kept(name, row, training, record, usage, target))
-        print(f"{target}: {row}")
-
-
-def describe_kept(name: str, row: str, training: Training, record: Record, usage: str, target: Path) -> str:
-    """Return the README of a kept model."""
-    scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
-    scores = [score for score in scores if score.column == name] or scores  # the others are of other models
-    means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
-    cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
-    table = [f"| {' | '.join(line)} |" for line in cells]
-    facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
-    intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
-    code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
-    return "\n".join([f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code])

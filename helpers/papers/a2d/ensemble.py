@@ -5,103 +5,84 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from helpers import decoding, metrics
 from helpers.batches import Batches
-from helpers.decoding import Logits
-from helpers.extractive_qa import SIDES, Reader, distributions, windows_of
-from helpers.loop import outputs
+from helpers.extractive_qa import SIDES, distributions, windows_of
 from helpers.models.attention import keep_attention
+from helpers.outputs import Logits, Outputs, predict
+from helpers.presets.schema import Preset
 from helpers.sequences import Windows
-from helpers.task import Task
-from helpers.teachers import StoredTeacher
+from helpers.training import StoredTeacher, Training
 
 CONFUSING = tuple(f"confusing_{side}" for side in SIDES)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EnsembleOutputs(Task):
-    """Distributions, confusing answers and attention of several readers on the windows that they were trained on.
+@dataclass(frozen=True)
+class EnsembleTargets:
+    """The outputs that teach on all training windows, one after another (`helpers.training.Teacher`)."""
 
-    The keys of the members have all else that it depends on: data, windows, precision, and how answers are decoded.
+    outputs: tuple[Outputs, ...]
+
+    def add_to(self, batches: Batches, training: Training) -> None:
+        parts = [outputs.tensors() for outputs in self.outputs]
+        stored = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        positions = {f"teacher_{name}": stored[name].numpy() for name in CONFUSING}
+        batches.sequences = batches.sequences.with_labels(**positions)
+        of_tokens, of_pairs = {side: stored[side] for side in SIDES}, {"attention": stored["attention"]}
+        batches.teachers.append(StoredTeacher(batches.sequences, of_tokens, of_pairs))
+
+
+def compute_targets(outputs: Outputs, temperature: float, top_k: int) -> tuple[dict, dict[str, Tensor]]:
+    """Compute what an ensemble teaches, and count the windows, and those with a confusing answer."""
+    domains = [name.removeprefix("train/") for name in outputs.sets]
+    windows, members = windows_of(outputs.preset, domains, "train"), next(iter(outputs.models.values()))
+    models = (keep_attention(member.load()) for member in members)
+    tensors = join_outputs(outputs.preset, models, windows, len(members), temperature, top_k)
+    return {"windows": len(windows), "confused": int((tensors["confusing_start"] > 0).sum())}, tensors
+
+
+def join_outputs(
+    preset: Preset, models: Iterable[nn.Module], windows: Windows, number: int, temperature: float, top_k: int
+) -> dict[str, Tensor]:
+    """Compute the joint outputs of a ``number`` of models for W windows (section 3.4).
+
+    ``start``, ``end`` and ``attention`` are means of softened distributions and of attention, flat over windows,
+    float16. ``confusing_start`` and ``confusing_end`` (W) are the confusing answer that any model is surest of.
     """
-
-    members: tuple[Reader, ...]
-    temperature: float
-    top_k: int
-
-    def work(self) -> dict:
-        """Ask the readers and store; return the number of windows, and of those with a confusing answer."""
-        windows = windows_of(self.preset, self.members[0].domains, "train")
-        tensors = self.ask((keep_attention(member.load()) for member in self.members), windows)
-        save_file(tensors, self.folder / "outputs.safetensors")
-        return {"windows": len(windows), "confused": int((tensors["confusing_start"] > 0).sum())}
-
-    def ask(self, models: Iterable[nn.Module], windows: Windows) -> dict[str, Tensor]:
-        """Compute the joint outputs of models for W windows (section 3.4).
-
-        ``start``, ``end`` and ``attention`` are means of softened distributions and of attention, flat over windows,
-        float16. ``confusing_start`` and ``confusing_end`` (W) are the confusing answer that any model is surest of.
-        """
-        precision, sums = self.preset.training.precision, {}
-        best_W, positions_Wx2 = np.zeros(len(windows), np.float32), np.zeros((len(windows), 2), np.int32)
-        for model in models:
-            logits, attention = predict_with_attention(model, windows, precision)
-            softened = distributions(windows, logits, self.temperature)
-            for name, values in zip((*SIDES, "attention"), (*softened, attention), strict=True):
-                sums[name] = sums.get(name, 0) + values
-            places_Wx2, sure_W = self.confusing_answers(windows, distributions(windows, logits))
-            surer = sure_W > best_W
-            positions_Wx2[surer], best_W[surer] = places_Wx2[surer], sure_W[surer]
-        means = {name: torch.from_numpy(total / len(self.members)).half() for name, total in sums.items()}
-        return means | {name: torch.from_numpy(positions_Wx2[:, i].copy()) for i, name in enumerate(CONFUSING)}
-
-    def confusing_answers(self, windows: Windows, probabilities: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Find a reader's confusing answer per window (section 3.2).
-
-        It is the surest of the ``top_k`` best that shares no word with a gold answer. Returns first and last position
-        (W×2) and the confidence p1(k) p2(l | k) (W), 0 where there is none, as where the window lacks the gold answer.
-        """
-        examples, settings = [windows.examples[example] for example in windows.example_W], self.preset.answers
-        alone = replace(windows, examples=examples, example_W=np.arange(len(windows)))  # each window by itself
-        logs = Logits(*(np.log(np.maximum(side, np.finfo(np.float32).tiny)) for side in probabilities))
-        n_best = max(self.top_k, settings.n_best)
-        predictions = decoding.decode(alone, logs, n_best=n_best, max_answer_tokens=settings.max_tokens)
-        positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
-        for window in np.flatnonzero(windows.labels["start"]):
-            for candidate in predictions[window].n_best[: self.top_k]:
-                if candidate.span is not None and metrics.answer_f1(examples[window], candidate.text) == 0:
-                    positions[window] = windows.positions(window, candidate.span)
-                    confidence[window] = np.exp(candidate.score)
-                    break
-        return positions, confidence
+    sums: dict[str, np.ndarray] = {}
+    best_W, positions_Wx2 = np.zeros(len(windows), np.float32), np.zeros((len(windows), 2), np.int32)
+    for model in models:
+        logits = predict(model, windows, preset.training.precision, attention=True)
+        softened = distributions(windows, logits, temperature)
+        for name, values in zip((*SIDES, "attention"), (*softened, logits.attention), strict=True):
+            sums[name] = sums.get(name, 0) + values
+        places_Wx2, sure_W = confusing_answers(preset, windows, distributions(windows, logits), top_k)
+        surer = sure_W > best_W
+        positions_Wx2[surer], best_W[surer] = places_Wx2[surer], sure_W[surer]
+    means = {name: torch.from_numpy(total / number).half() for name, total in sums.items()}
+    return means | {name: torch.from_numpy(positions_Wx2[:, i].copy()) for i, name in enumerate(CONFUSING)}
 
 
-def add_outputs(batches: Batches, outputs: Sequence[EnsembleOutputs]) -> None:
-    """Add several ensembles' outputs to batches, whose windows are one ensemble's after another. Raises DamagedFile."""
-    parts = [load_file(of_ensemble.file("outputs.safetensors")) for of_ensemble in outputs]
-    stored = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    positions = {f"teacher_{name}": stored[name].numpy() for name in CONFUSING}
-    batches.sequences = batches.sequences.with_labels(**positions)
-    of_tokens, of_pairs = {side: stored[side] for side in SIDES}, {"attention": stored["attention"]}
-    batches.teachers.append(StoredTeacher(batches.sequences, of_tokens, of_pairs))
+def confusing_answers(
+    preset: Preset, windows: Windows, probabilities: Sequence[np.ndarray], top_k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find a reader's confusing answer per window (section 3.2).
 
-
-def predict_with_attention(model: nn.Module, windows: Windows, precision: str) -> tuple[Logits, np.ndarray]:
-    """Return logits as `reading.predict` does, and the attention of all windows, passage × question tokens, flat.
-
-    The model must keep its attention (`helpers.models.attention.keep_attention`).
+    It is the surest of the ``top_k`` best that shares no word with a gold answer. Returns first and last position
+    (W×2) and the confidence p1(k) p2(l | k) (W), 0 where there is none, as where the window lacks the gold answer.
     """
-    attention: list[np.ndarray] = [np.empty(0)] * len(windows)
-
-    def batches():
-        for index, _, output in outputs(model, windows, precision=precision):
-            for row, window in enumerate(index):
-                block = output.attention[row, : windows.count_W[window], : windows.first_count_W[window]]
-                attention[window] = block.float().cpu().numpy()
-            yield index, output.start_logits, output.end_logits
-
-    logits = Logits.collect(windows, batches())
-    return logits, np.concatenate([block.ravel() for block in attention])
+    examples = [windows.examples[example] for example in windows.example_W]
+    alone = replace(windows, examples=examples, example_W=np.arange(len(windows)))  # each window by itself
+    logs = Logits(*(np.log(np.maximum(side, np.finfo(np.float32).tiny)) for side in probabilities))
+    limits = {"n_best": max(top_k, preset.answers.n_best), "max_answer_tokens": preset.answers.max_tokens}
+    predictions = decoding.decode(alone, logs, **limits)
+    positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
+    for window in np.flatnonzero(windows.labels["start"]):
+        for candidate in predictions[window].n_best[:top_k]:
+            if candidate.span is not None and metrics.answer_f1(examples[window], candidate.text) == 0:
+                positions[window] = windows.positions(window, candidate.span)
+                confidence[window] = np.exp(candidate.score)
+                break
+    return positions, confidence

@@ -34,7 +34,9 @@ def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:
     return (student_BxPxQ.float() - teacher_BxPxQ.float()).square().sum((1, 2)) / 2
 
 
-def joint_loss(output, batch: Batch, weights: dict[str, float], temperature: float) -> dict[str, Tensor]:
+def joint_loss(
+    output, batch: Batch, progress: float = 0.0, *, weights: dict[str, float], temperature: float
+) -> dict[str, Tensor]:
     """Compute the terms of Eq. 1 that have a weight (CE, KD, ANS, ATT), weighted, averaged over windows."""
     student, gold = (output.start_logits, output.end_logits), (batch["start"], batch["end"])
     terms = {}
@@ -58,7 +60,7 @@ def weigh_terms(preset: Preset, without: str = "") -> dict[str, float]:
     return {name: weight for name, weight in weights.items() if weight and name != without}
 
 
-def smoothed_likelihood(output, batch: Batch, smoothing: float) -> Tensor:
+def smoothed_loss(output, batch: Batch, progress: float = 0.0, *, smoothing: float) -> dict[str, Tensor]:
     """Compute -sum q log P of start and of end, a mean over windows: a control (Szegedy et al. 2016, section 7).
 
     q spreads ``smoothing`` evenly over passage tokens and [CLS], and adds the rest to the gold token.
@@ -69,4 +71,4 @@ def smoothed_likelihood(output, batch: Batch, smoothing: float) -> Tensor:
     hard_B = extractive_qa.span_negative_log_likelihood(student, (batch["start"], batch["end"]), mask_BxL)
     logs_BxL = sum(log_probabilities(side, mask_BxL) for side in student)
     even_B = -logs_BxL.masked_fill(~possible_BxL, 0.0).sum(-1) / possible_BxL.sum(-1)
-    return extractive_qa.weighted_mean((1 - smoothing) * hard_B + smoothing * even_B)
+    return {"CE": extractive_qa.weighted_mean((1 - smoothing) * hard_B + smoothing * even_B)}

@@ -5,25 +5,30 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import product
 
-from helpers import extractive_qa
+import numpy as np
+
+from helpers import extractive_qa, metrics
 from helpers.data.examples import Example
 from helpers.data.load import narrative
+from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.data.sets import question_set, question_set_names
-from helpers.engine import Plan
 from helpers.papers import shared
 from helpers.papers.a2d import FASTER, case
 from helpers.papers.a2d.algorithm import (
     ALL,
     STAGED_WHOLE,
+    before_and_after,
+    kind_of,
     list_ablations,
     list_kinds,
     name_controls,
-    name_pair,
     name_rows,
 )
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
+from helpers.results import records
 from helpers.results.records import Claim, Score
+from helpers.task import Plan
 
 ADVERSARIAL = ("clean", "AddSent", "AddOneSent")  # columns, and the sets of questions that stand in them
 SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL}
@@ -52,7 +57,8 @@ def score_columns(models: Models, columns: Iterable[str]) -> Plan:
 
 def add_notes(models: Models, parts: dict) -> dict:
     """Return the parts of a record with notes on how its readers were trained, their settings, and the seconds."""
-    a2d, trainings = models.preset.a2d, {readers[0].kind: readers[0].training for *_, readers in models}
+    a2d = models.preset.a2d
+    trainings = {kind_of(readers[0]): readers[0].optim for *_, readers in models}
     students = max(len(of_row) for seeds in models.by_row.values() for of_row in seeds.values() if ALL in of_row)
     notes = [
         f"every {kind} reader: {training.epochs:g} epochs, {training.batch_size} windows per step"
@@ -112,7 +118,7 @@ def table3(preset: Preset) -> Plan:
     preset = with_stories(preset)
     kind, *_ = list_kinds(preset)
     models, student = name_rows(preset, [kind]), f"{kind} + A2D"
-    parts = shared.score_free_answers(preset, (yield from answer_columns(models, ["Test"])))
+    parts = score_free_answers(preset, (yield from answer_columns(models, ["Test"])))
     claims = [beats(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
     claims.append(beats(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
     return {**add_notes(models, parts), "baselines": [kind], "claims": claims}
@@ -157,7 +163,7 @@ def figure4(preset: Preset) -> Plan:
     models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
     texts = yield from answer_columns(models, ABLATED)
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
-    parts = add_notes(models, shared.score_by_type(preset, texts))
+    parts = add_notes(models, score_by_type(preset, texts))
     types = dict.fromkeys(score.column for score in parts["scores"])
     return parts | {"claims": [beats(student, kind, name, "on questions of the type") for name in types]}
 
@@ -189,7 +195,7 @@ def load_questions(preset: Preset) -> list[Example]:
 
 def figure3(preset: Preset) -> Plan:
     """Make Figure 3: a question as a reader sees it before and after distillation."""
-    pair = name_pair(preset)
+    pair = before_and_after(preset)
     yield pair.values()
     readers = {when: reader.load() for when, reader in pair.items()}
     example, notes = case.choose(preset, readers, load_questions(preset))
@@ -197,3 +203,47 @@ def figure3(preset: Preset) -> Plan:
     payload, seconds = case.compare(preset, readers, example), shared.add_up_seconds(pair.values())
     settings = {"a2d": preset.a2d.model_copy(update={"students": 1})}
     return {"payload": payload, "notes": notes, "settings": settings, "training_seconds": seconds}
+
+
+LENGTH = "% of the references' words"  # a metric of which neither more nor less is better
+FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_smoothed": "Bleu-4, smoothed"}
+FREE["length"] = "Length"
+
+
+def score_free_answers(preset: Preset, answers: shared.AnswersByCell) -> dict:
+    """Make parts of a record: BLEU and ROUGE-L of one column's answers (`metrics.free_answers`), and their length.
+
+    The length is another metric.
+    """
+    scores = []
+    for (row, _, seed), (name, by_reader) in answers.items():
+        references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
+        measured = [metrics.free_answers(of_reader, references) for of_reader in by_reader]
+        for key, column in FREE.items():
+            metric, value = LENGTH if key == "length" else None, float(np.mean([each[key] for each in measured]))
+            scores.append(Score(method=row, column=column, seed=seed, value=value, metric=metric))
+    notes = [
+        "Bleu is of all answers together; Rouge-L is a mean over questions",
+        "Bleu-4, smoothed: one is added to the matches of two words and more and to their number (Lin & Och 2004); "
+        "where few answers have four words, that alone makes it large",
+        "Length: words of the answers, in % of those of the references that are nearest in length, as Bleu counts them",
+    ]
+    return {"scores": scores, "notes": notes}
+
+
+FEW = 10  # types with fewer questions are not shown
+
+
+def score_by_type(preset: Preset, answers: shared.AnswersByCell) -> dict:
+    """Make parts of a record: F1 of one column's answers by the question's type, of types with enough questions."""
+    f1, sizes = {}, {}
+    for (row, column, seed), scores in shared.score_cells(preset, answers).items():
+        name, _ = answers[row, column, seed]
+        questions = {example.group: example.question for example in question_set(preset.drawn(seed).data, name)}
+        for kind, numbers in by_type(questions.values()).items():
+            f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)
+    counts = {kind: [sizes.get((kind, seed), 0) for seed in range(preset.seeds)] for kind in QUESTION_TYPES}
+    counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
+    note = f"questions of the set {name}: {counted}; types with fewer than {FEW} in a seed are not shown"
+    shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= FEW}
+    return {"scores": records.make_scores(shown), "notes": [note]}

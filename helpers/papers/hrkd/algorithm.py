@@ -2,132 +2,131 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from helpers.batches import Batches
-from helpers.engine import Plan
-from helpers.extractive_qa import weighted_mean
-from helpers.loop import Batch, Loss, outputs, training_device
+from helpers.classification import Classifier, DomainTexts
+from helpers.loop import outputs, training_device
 from helpers.models.attention import keep_scores
-from helpers.models.encoders import encoder_fingerprint, load_encoder
-from helpers.papers.hrkd.losses import distillation_loss
-from helpers.papers.hrkd.meta_kd import DomainView, Viewed, instance_weights
+from helpers.models.encoders import encoder_fingerprint, load_config, load_encoder
+from helpers.papers.hrkd.losses import distillation_loss, meta_teacher_loss
+from helpers.papers.hrkd.meta_kd import DomainView, WithDomainView, instance_weights, mean_tokens
 from helpers.papers.hrkd.relations import RandomRatios, Relations
-from helpers.papers.hrkd.tinybert import Distilled, check_pair, load_student
+from helpers.papers.hrkd.tinybert import TinyBertStudent, check_pair, load_student
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset, TrainingSettings
-from helpers.teachers import LiveTeacher
-from helpers.texts import Classifier, mean_tokens
+from helpers.task import Plan
+from helpers.training import LiveTeacher, Training
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MetaTeacher(Classifier):
-    """Meta-KD's teacher: typical texts weigh more, and a corruption loss hides the domain from its states.
-
-    The loss is beta times the cross-entropy with shuffled domains.
-    """
-
-    def settings(self) -> dict:
-        return super().settings() | self.preset.hrkd.model_dump(include={"corruption_weight"})
-
-    def work(self) -> dict:
-        classifier, batches, weights = self.initial(), self.batches(), self.text_weights()
-        batches.sequences = batches.sequences.with_labels(weight=np.concatenate([*weights.values()]))
-        torch.manual_seed(self.seed)
-        model = Viewed(classifier, DomainView(classifier.config.hidden_size, len(self.domains)))
-        fitted = self.fit(model, batches, self.loss, lambda model: self.validate(model.classifier))
-        save_file(model.view.state_dict(), self.folder / "view.safetensors")
-        save_file({name: torch.from_numpy(of) for name, of in weights.items()}, self.folder / "weights.safetensors")
-        return self.save(classifier, fitted, self.config_facts())
-
-    def text_weights(self) -> dict[str, np.ndarray]:
-        """Compute w, how typical each training text is of its class by the pretrained encoder's states, by domain."""
-        sizes = {"random_layers": self.preset.random_layers, "max_length": self.texts.max_length}
-        model = load_encoder(self.preset.encoder, "labels", seed=0, **sizes).to(training_device()).eval()
-        texts = {name: self.sequences("train", name) for name in self.domains}
-        states = {name: mean_tokens(model, each, self.training.precision, -1)[:, 0] for name, each in texts.items()}
-        return instance_weights(states, {name: each.labels["label"] for name, each in texts.items()})
-
-    def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        shuffled_B = batch["domain"][torch.randperm(len(batch["domain"]), device=batch["domain"].device)]
-        values_B = functional.cross_entropy(output.domain_logits.float(), shuffled_B, reduction="none")
-        corruption = self.preset.hrkd.corruption_weight * weighted_mean(values_B, batch["weight"])
-        return super().loss(output, batch, progress) | {"corruption": corruption}
+def student_setting(preset: Preset, corpus: str, name: str) -> Any:
+    """Return a setting of a corpus's students: "student" (their encoder), "epochs" or "learning_rate"."""
+    return getattr(preset.hrkd, f"{corpus}_{name}")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+# --- Meta-KD's teacher ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ViewingClassifier(Classifier):
+    """A classifier with a view of the domains, Meta-KD's teacher."""
+
+    def build(self, training: Training) -> WithDomainView:
+        classifier = super().build(training)
+        torch.manual_seed(training.seed)
+        return WithDomainView(classifier, DomainView(classifier.config.hidden_size, len(training.data.names)))
+
+    def trained(self, model: WithDomainView) -> nn.Module:
+        return model.classifier
+
+    def save(self, model: WithDomainView, training: Training) -> None:
+        super().save(model, training)
+        save_file(model.view.state_dict(), training.folder / "view.safetensors")
+
+
+def load_view(training: Training) -> DomainView:
+    """Load the trained view of a `ViewingClassifier`, frozen, in evaluation mode, on the device."""
+    view = DomainView(load_config(str(training.saved())).hidden_size, len(training.data.names))
+    view.load_state_dict(load_file(training.file("view.safetensors")))
+    return view.to(training_device()).eval().requires_grad_(False)
+
+
+@cache
+def weigh_texts(preset: Preset, data: DomainTexts) -> dict[str, np.ndarray]:
+    """Compute w, how typical each training text is of its class by the pretrained encoder's states, by domain."""
+    sizes = {"random_layers": preset.random_layers, "max_length": data.texts(preset).max_length}
+    model = load_encoder(preset.encoder, "labels", seed=0, **sizes).to(training_device()).eval()
+    texts = {name: data.sequences(preset, "train", name) for name in data.names}
+    states = {name: mean_tokens(model, of, preset.training.precision, -1)[:, 0] for name, of in texts.items()}
+    return instance_weights(states, {name: of.labels["label"] for name, of in texts.items()})
+
+
+@dataclass(frozen=True)
+class TextWeights:
+    """The weights of training texts by how typical they are (`helpers.training.Teacher`)."""
+
+    def add_to(self, batches: Batches, training: Training) -> None:
+        add_weights(batches, training, training.data)
+
+
+def add_weights(batches: Batches, training: Training, data: DomainTexts) -> None:
+    """Weigh a training's texts by how typical they are among those of ``data``."""
+    weights = weigh_texts(training.preset, data)
+    weight_W = np.concatenate([weights[name] for name in training.data.names])
+    batches.sequences = batches.sequences.with_labels(weight=weight_W)
+
+
+# --- students ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
 class SmallClassifier(Classifier):
-    """The training of the student's encoder on labels, without a teacher, with its own epochs and rate."""
+    """A classifier with the student's encoder of a corpus, or some layers of the teacher's."""
 
-    @property
-    def training(self) -> TrainingSettings:
-        changes = {name: student_setting(self.preset, self.corpus, name) for name in ("epochs", "learning_rate")}
-        return self.preset.training.model_copy(update=changes)
+    corpus: str = ""
 
-    def settings(self) -> dict:
-        encoder = student_setting(self.preset, self.corpus, "student")
-        student = encoder_fingerprint(encoder) if encoder else self.preset.hrkd.student_layers
-        return super().settings() | {"student": student}
+    def settings(self, preset: Preset) -> dict:
+        encoder = student_setting(preset, self.corpus, "student")
+        student = encoder_fingerprint(encoder) if encoder else preset.hrkd.student_layers
+        return super().settings(preset) | {"student": student}
 
-    def initial(self) -> nn.Module:
-        encoder, layers = student_setting(self.preset, self.corpus, "student"), self.preset.hrkd.student_layers
-        return load_student(encoder, self.preset.encoder, layers, **self.sizes())
+    def load_encoder(self, training: Training, **sizes) -> nn.Module:
+        preset = training.preset
+        encoder = student_setting(preset, self.corpus, "student")
+        return load_student(encoder, preset.encoder, preset.hrkd.student_layers, **sizes)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True)
 class Student(SmallClassifier):
-    """The training of a student by its ``teacher``, with equal ratios (TinyBERT-KD) or with those of ``relations``.
+    """A small classifier that is distilled from a teacher's layers (`TinyBertStudent`).
 
-    ``relations`` are the switches of `Relations`, or {"random": True}; None: the student has no relations.
+    Ratios are equal (TinyBERT-KD) without ``relations``. These are the switches of `Relations`, or {"random": True}.
     """
 
-    teacher: Classifier
     relations: dict[str, float] | None = None
 
-    def settings(self) -> dict:
-        names = {"gamma", "temperature", "padding"}
-        if self.relations is not None:
-            names |= {"heads", "graph_width"}
-        return super().settings() | {"hrkd": self.preset.hrkd.model_dump(include=names)}
+    def settings(self, preset: Preset) -> dict:
+        names = {"padding"} if self.relations is None else {"padding", "heads", "graph_width"}
+        return super().settings(preset) | {"hrkd": preset.hrkd.model_dump(include=names)}
 
-    def work(self) -> dict:
-        learner, batches, loss = self.lesson()
-        fitted = self.fit(learner, batches, loss, self.validate)
-        if learner.relations is not None:
-            weights = {name: weight for name, weight in learner.state_dict().items() if not name.startswith("student.")}
-            save_file(weights, self.folder / "learner.safetensors")
-        return self.save(learner.student, fitted, self.config_facts())
+    def build(self, training: Training) -> TinyBertStudent:
+        teacher = training.teacher.model
+        width = load_config(str(teacher.saved())).hidden_size
+        view = load_view(teacher) if isinstance(teacher.model, ViewingClassifier) else None
+        return self.wrap(training, super().build(training), width, view)
 
-    def lesson(self) -> tuple[Distilled, Batches, Loss]:
-        """Return what is trained, its batches with the teacher's outputs, and the loss."""
-        hrkd, batches, view = self.preset.hrkd, self.batches(), None
-        teacher = keep_scores(self.teacher.load())
-        width, arguments = teacher.config.hidden_size, {"output_hidden_states": True}
-        fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
-        if isinstance(self.teacher, MetaTeacher):
-            weights = load_file(self.teacher.file("weights.safetensors"))
-            weight_W = torch.cat([weights[name] for name in self.domains])
-            batches.sequences = batches.sequences.with_labels(weight=weight_W.numpy())
-            view = DomainView(width, len(self.teacher.domains))
-            view.load_state_dict(load_file(self.teacher.file("view.safetensors")))
-            view.to(training_device()).eval().requires_grad_(False)
-            teacher, fields["view"], arguments = Viewed(teacher, view).eval(), "domain_view", {}
-        batches.teachers.append(LiveTeacher(teacher, fields, arguments, self.preset.training.precision))
-        loss = partial(distillation_loss, classes=self.classes, domains=len(self.domains), hrkd=hrkd, view=view)
-        return self.wrap_student(self.initial(), width), batches, loss
-
-    def wrap_student(self, student: nn.Module, width: int) -> Distilled:
+    def wrap(self, training: Training, student: nn.Module, width: int, view: DomainView | None = None) -> nn.Module:
         """Wrap a student with new projections to the teacher's ``width`` and new relations."""
-        hrkd, domains, config = self.preset.hrkd, len(self.domains), student.config
-        torch.manual_seed(self.seed)  # projections begin alike with relations and without
-        learner, levels = Distilled(student, width, domains, padding=hrkd.padding), config.num_hidden_layers + 1
+        hrkd, domains, config = training.preset.hrkd, len(training.data.names), student.config
+        torch.manual_seed(training.seed)  # projections begin alike with relations and without
+        learner = TinyBertStudent(student, width, domains, view=view, padding=hrkd.padding)
+        levels = config.num_hidden_layers + 1
         if self.relations is not None and "random" in self.relations:
             learner.relations = RandomRatios(levels, domains)
         elif self.relations is not None:
@@ -136,28 +135,56 @@ class Student(SmallClassifier):
             learner.relations = Relations(levels, domains, read, **sizes, **self.relations)
         return learner
 
-    def load_distilled(self) -> Distilled:
-        """Load the trained student with its projections and relations, in evaluation mode, on the device."""
-        learner = self.wrap_student(self.load(), self.teacher.load().config.hidden_size)
-        trained = {f"student.{name}": weight for name, weight in learner.student.state_dict().items()}
-        learner.load_state_dict(trained | load_file(self.file("learner.safetensors")))
-        return learner.to(training_device()).eval()
+    def trained(self, model: TinyBertStudent) -> nn.Module:
+        return model.student
 
-    def validate(self, learner: Distilled) -> tuple[float, dict]:
-        score, details = super().validate(learner.eval().student)
-        if learner.relations is not None:  # the ratios of a batch of the first validation texts of each domain
-            texts = self.sequences("valid")
-            domain_W = texts.labels["domain"]
-            rows = np.concatenate([np.flatnonzero(domain_W == domain)[:16] for domain in np.unique(domain_W)])
-            ((_, _, output),) = outputs(learner, texts.select(rows), batch_size=len(rows), precision="fp32")
-            details["ratios"] = output.ratios.cpu().numpy().round(4).tolist()
-        return score, details
+    def details(self, training: Training, model: TinyBertStudent) -> dict:
+        """Return the ratios of a batch of the first validation texts of each domain."""
+        if model.relations is None:
+            return {}
+        texts = training.data.sequences(training.preset, "valid")
+        domain_W = texts.labels["domain"]
+        rows = np.concatenate([np.flatnonzero(domain_W == domain)[:16] for domain in np.unique(domain_W)])
+        ((_, _, output),) = outputs(model, texts.select(rows), batch_size=len(rows), precision="fp32")
+        return {"ratios": output.ratios.cpu().numpy().round(4).tolist()}
+
+    def save(self, model: TinyBertStudent, training: Training) -> None:
+        super().save(model, training)
+        if model.relations is not None:
+            weights = {name: weight for name, weight in model.state_dict().items() if not name.startswith("student.")}
+            save_file(weights, training.folder / "learner.safetensors")
 
 
-def student_setting(preset: Preset, corpus: str, name: str) -> Any:
-    """Return a setting of a corpus's students: "student" (their encoder), "epochs" or "learning_rate"."""
-    return getattr(preset.hrkd, f"{corpus}_{name}")
+def load_distilled(training: Training) -> TinyBertStudent:
+    """Load a trained student with its projections and relations, in evaluation mode, on the device."""
+    width = load_config(str(training.teacher.model.saved())).hidden_size
+    learner = training.model.wrap(training, training.load(), width)
+    trained = {f"student.{name}": weight for name, weight in learner.student.state_dict().items()}
+    learner.load_state_dict(trained | load_file(training.file("learner.safetensors")))
+    return learner.to(training_device()).eval()
 
+
+@dataclass(frozen=True)
+class LayerTeacher:
+    """A classifier whose levels, attention and logits teach a student (`helpers.training.Teacher`).
+
+    Meta-KD's gives its view of the domains too, and weighs the texts.
+    """
+
+    model: Training
+
+    def add_to(self, batches: Batches, training: Training) -> None:
+        teacher, arguments = self.model.load(), {"output_hidden_states": True}
+        keep_scores(teacher.single)
+        fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
+        if isinstance(self.model.model, ViewingClassifier):
+            add_weights(batches, training, self.model.data)
+            teacher, arguments = WithDomainView(teacher, load_view(self.model)).eval(), {}
+            fields["view"] = "domain_view"
+        batches.teachers.append(LiveTeacher(teacher, fields, arguments, training.preset.training.precision))
+
+
+# --- the rows of the tables -------------------------------------------------------------------------------------------
 
 TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
 STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
@@ -166,7 +193,7 @@ ON_LABELS = {  # rows trained on labels: class and `Classifier.order`; the rest 
     SINGLE: (Classifier, "mixed"),
     MIX: (Classifier, "mixed"),
     MTL: (Classifier, "turns"),  # Liu et al. 2019
-    META: (MetaTeacher, "mixed"),
+    META: (ViewingClassifier, "mixed"),
     HRKD: (Classifier, "together"),  # section 2.1
     ALONE: (SmallClassifier, "together"),
 }
@@ -193,23 +220,63 @@ NOT_COMPARED = (SINGLE, MIX, MTL, META, *STUDENTS[1:3])  # by no claim
 TABLE4 = {"HRKD": OURS, "- Domain Rel.": PLAIN}  # its names
 
 
-def name_models(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, Classifier]:
-    """Name the training of a row's model of each domain: one model per domain, or one for all."""
+def model_trainings(preset: Preset, corpus: str, seed: int, row: str) -> dict[str, Training]:
+    """Return the training of a row's model of each domain: one model per domain, or one for all."""
     domains, teachers, row = list(getattr(preset, corpus).domains), {}, TABLE4.get(row, row)
     if row not in ON_LABELS:
-        teachers = name_models(preset, corpus, seed, row.partition(" → ")[0] if "→" in row else HRKD)
+        teachers = model_trainings(preset, corpus, seed, row.partition(" → ")[0] if "→" in row else HRKD)
 
-    def model(*names: str) -> Classifier:
-        fields = {"preset": preset, "seed": seed, "corpus": corpus, "domains": names}
-        fields["label"] = f"{row}, {' + '.join(names)}, seed {seed}"
+    def train_on(*names: str) -> Training:
+        facts = {"preset": preset, "seed": seed, "label": f"{row}, {' + '.join(names)}, seed {seed}"}
         if row in ON_LABELS:
-            kind, order = ON_LABELS[row]
-            return kind(**fields, order=order)
-        fields["seed"] += 100 * (row == AGAIN)
-        return Student(**fields, order="together", teacher=teachers[names[0]], relations=RELATIONS.get(row))
+            return labelled_training(corpus, names, row, **facts)
+        facts["seed"] += 100 * (row == AGAIN)
+        return student_training(corpus, names, teachers[names[0]], RELATIONS.get(row), **facts)
 
     one_per_domain = row in (SINGLE, *STUDENTS)
-    return {name: model(name) for name in domains} if one_per_domain else dict.fromkeys(domains, model(*domains))
+    return {name: train_on(name) for name in domains} if one_per_domain else dict.fromkeys(domains, train_on(*domains))
+
+
+def labelled_training(corpus: str, names: tuple[str, ...], row: str, preset: Preset, **facts) -> Training:
+    """Return the training of a row of `ON_LABELS`: a teacher, or the student's encoder without a teacher."""
+    kind, order = ON_LABELS[row]
+    data = DomainTexts(names, corpus, order)
+    is_small = kind is SmallClassifier
+    loss, teacher = data.choose_loss(), None
+    if kind is ViewingClassifier:
+        loss = partial(meta_teacher_loss, corruption_weight=preset.hrkd.corruption_weight)
+        teacher = TextWeights()
+    return Training(
+        preset=preset,
+        model=kind(corpus=corpus) if is_small else kind(),
+        data=data,
+        optim=student_optim(preset, corpus) if is_small else preset.training,
+        loss=loss,
+        teacher=teacher,
+        **facts,
+    )
+
+
+def student_training(
+    corpus: str, names: tuple[str, ...], teacher: Training, relations: dict | None, preset: Preset, **facts
+) -> Training:
+    """Return the training of a student by its teacher, with equal ratios or with those of ``relations``."""
+    settings = preset.hrkd.model_dump(include={"gamma", "temperature", "padding"})
+    return Training(
+        preset=preset,
+        model=Student(corpus=corpus, relations=relations),
+        data=DomainTexts(names, corpus, "together"),
+        optim=student_optim(preset, corpus),
+        loss=partial(distillation_loss, domains=len(names), **settings),
+        teacher=LayerTeacher(teacher),
+        **facts,
+    )
+
+
+def student_optim(preset: Preset, corpus: str) -> TrainingSettings:
+    """Return the settings by which a corpus's students train."""
+    changes = {name: student_setting(preset, corpus, name) for name in ("epochs", "learning_rate")}
+    return preset.training.model_copy(update=changes)
 
 
 def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
@@ -218,6 +285,6 @@ def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     models, others = Models(preset), min(preset.seeds, preset.other_seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
-            models.add(row, seed, name_models(preset.drawn(seed), corpus, seed, row))
+            models.add(row, seed, model_trainings(preset.drawn(seed), corpus, seed, row))
     yield [model for *_, (model,) in models]
     return models

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from helpers.classification import domain_means, label_loss
+from helpers.extractive_qa import weighted_mean
 from helpers.loop import Batch
 from helpers.papers.hrkd.tinybert import match_layers
-from helpers.presets.papers import HrkdSettings
-from helpers.texts import domain_means, head_logits
 
 
 def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
@@ -55,15 +55,16 @@ def _one_head(factors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def distillation_loss(
-    output, batch: Batch, progress: float = 0.0, *, classes: int, domains: int, hrkd: HrkdSettings, view=None
+    output, batch: Batch, progress: float = 0.0, *, domains: int, gamma: float, temperature: float, padding: bool
 ) -> dict[str, Tensor]:
     """Compute the terms of Eq. 17: losses of levels weighted by the ratios r_m,d, and of classes weighted by gamma / D.
 
-    ``output`` is that of `Distilled`; the batch has the teacher's levels, attention and logits. With equal ratios it is
-    Eq. 5 over D. With the ``view`` of Meta-KD's teacher, texts have weights, and the distance of the views is added.
+    ``output`` is that of `TinyBertStudent`; the batch has the teacher's levels, attention and logits. With equal ratios
+    it is Eq. 5 over D. Where Meta-KD's teacher gives its view of the domains, texts have weights, and the distance of
+    the views is added. With ``padding`` padded tokens count in means.
     """
     real_BxL, domain_B = batch["attention_mask"], batch["domain"]
-    mask_BxL = torch.ones_like(real_BxL) if hrkd.padding else real_BxL  # padding is never a key of the attention
+    mask_BxL = torch.ones_like(real_BxL) if padding else real_BxL  # padding is never a key of the attention
     teacher_H, teacher_A = batch["teacher_levels"], batch["teacher_attention"]
     # Of the teacher, for each level of the student
     layers = [0, *match_layers(len(output.attentions_kept), len(teacher_A))]
@@ -72,21 +73,31 @@ def distillation_loss(
     attention = [score_distance(A, teacher_A[m - 1], mask_BxL, real_BxL) for A, m in pairs]
     r_0, r_m = output.ratios[:1], output.ratios[1:]
     losses = {"embedding": (r_0, hidden[:1]), "attention": (r_m, attention), "hidden": (r_m, hidden[1:])}
-    teacher_BxC, weight_B = head_logits(batch["teacher_logits"], domain_B, classes), torch.ones_like(hidden[0])
-    if view is not None:
+    teacher_BxC, weight_B = batch["teacher_logits"], torch.ones_like(hidden[0])
+    if "teacher_view" in batch:
         weight_B = meta_weights(teacher_BxC, batch["label"], batch["weight"])
-        view_BxF, _ = view(output.levels[-1], real_BxL, domain_B)
-        losses["view"] = r_0, [(view_BxF - batch["teacher_view"]).square().mean(1) / 2]
+        losses["view"] = r_0, [(output.domain_view - batch["teacher_view"]).square().mean(1) / 2]
     means = partial(domain_means, domain_B=domain_B if domains > 1 else torch.zeros_like(domain_B), domains=domains)
     terms = {
         name: sum((r_D * means(weight_B * values_B)).sum() for r_D, values_B in zip(*levels, strict=True))
         for name, levels in losses.items()
     }
-    values_B = class_cross_entropy(head_logits(output.logits, domain_B, classes), teacher_BxC, hrkd.temperature)
-    return {**terms, "prediction": hrkd.gamma / domains * means(values_B).sum()}
+    values_B = class_cross_entropy(output.logits, teacher_BxC, temperature)
+    return {**terms, "prediction": gamma / domains * means(values_B).sum()}
 
 
 def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tensor:
     """Compute (1 + w) / (exp((p - 1)²) + 1), p the teacher's probability of the right class, shape B."""
     right_B = teacher_BxC.float().softmax(-1).gather(1, label_B[:, None])[:, 0]
     return (1 + weight_B) / (torch.exp((right_B - 1).square()) + 1)
+
+
+def meta_teacher_loss(output, batch: Batch, progress: float = 0.0, *, corruption_weight: float) -> dict[str, Tensor]:
+    """Add to the loss of labels that of domains in a shuffled order, times beta: it hides the domain from the states.
+
+    Texts are weighted by how typical they are (Pan et al. 2020).
+    """
+    shuffled_B = batch["domain"][torch.randperm(len(batch["domain"]), device=batch["domain"].device)]
+    values_B = functional.cross_entropy(output.domain_logits.float(), shuffled_B, reduction="none")
+    corruption = corruption_weight * weighted_mean(values_B, batch["weight"])
+    return label_loss(output, batch) | {"corruption": corruption}

@@ -6,7 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from helpers.loop import outputs
 from helpers.models.encoders import inputs_of
+from helpers.outputs import in_order
+from helpers.sequences import Sequences
 
 
 class DomainView(nn.Module):
@@ -19,11 +22,15 @@ class DomainView(nn.Module):
 
     def forward(self, states_BxLxF: Tensor, mask_BxL: Tensor, domain_B: Tensor) -> tuple[Tensor, Tensor]:
         """Return the view (B×F) and the domains' logits (B×D)."""
-        view_BxF = torch.tanh(self.inner(token_mean(states_BxLxF, mask_BxL) + self.domain(domain_B)))
+        view_BxF = self.look(states_BxLxF, mask_BxL, domain_B)
         return view_BxF, self.outer(self.dropout(view_BxF))
 
+    def look(self, states_BxLxF: Tensor, mask_BxL: Tensor, domain_B: Tensor) -> Tensor:
+        """Return the view alone, B×F."""
+        return torch.tanh(self.inner(token_mean(states_BxLxF, mask_BxL) + self.domain(domain_B)))
 
-class Viewed(nn.Module):
+
+class WithDomainView(nn.Module):
     """A classifier with a `DomainView` of its last layer."""
 
     def __init__(self, classifier: nn.Module, view: DomainView):
@@ -45,6 +52,16 @@ class Viewed(nn.Module):
 def token_mean(states_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
     """Average the unmasked tokens, B×F."""
     return (states_BxLxF.float() * mask_BxL[:, :, None]).sum(1) / mask_BxL.sum(1, keepdim=True)
+
+
+def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str, first: int = 0) -> np.ndarray:
+    """Average the tokens of each text at the encoder's levels from ``first`` on (-1: the last), E×V×F, float32."""
+    numbers, means = [], []
+    for index, batch, output in outputs(encoder, sequences, precision=precision, output_hidden_states=True):
+        levels = [token_mean(level, batch["attention_mask"]) for level in output.hidden_states[first:]]
+        numbers.append(index)
+        means.append(torch.stack(levels, 1).cpu())
+    return in_order(numbers, means)
 
 
 def instance_weights(states: Mapping[str, np.ndarray], classes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -8,15 +8,17 @@ import pandas as pd
 import torch
 
 from helpers import papers
-from helpers.data.load import label_names, load_texts
-from helpers.engine import Plan
+from helpers.data.load import label_names, load_domains
 from helpers.loop import training_device
+from helpers.outputs import predict
 from helpers.papers import shared
-from helpers.papers.hrkd import algorithm, tables
-from helpers.papers.hrkd.algorithm import CORPORA, HRKD, OURS, RELATIONS, Student
+from helpers.papers.hrkd import CORPORA, algorithm, tables
+from helpers.papers.hrkd.algorithm import HRKD, OURS, RELATIONS, load_distilled
+from helpers.papers.hrkd.meta_kd import mean_tokens
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
-from helpers.texts import mean_tokens, predict
+from helpers.task import Plan
+from helpers.training import Training
 
 SAME, DIFFERENT = "same label", "different labels"
 NOISE = (
@@ -25,13 +27,13 @@ NOISE = (
 )
 
 
-def compute_ratios(student: Student) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def compute_ratios(student: Training) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compute a trained student's ratios for batches of one test text per domain, the n-th text of each.
 
     Returns ratios N×V×D, shares N×D×V×V (the last axis: of levels in the graph of a level), and labels N×D.
     """
-    learner = student.load_distilled()
-    sequences = [student.sequences("test", domain) for domain in student.domains]
+    learner, data = load_distilled(student), student.data
+    sequences = [data.sequences(student.preset, "test", domain) for domain in data.names]
     sequences = [texts.select(np.arange(min(map(len, sequences)))) for texts in sequences]
     means_NxVxDxF = np.stack([mean_tokens(learner.student, texts, "fp32") for texts in sequences], axis=2)
     torch.manual_seed(student.seed)  # dropout in the graph is always on
@@ -81,14 +83,14 @@ def table6(preset: Preset) -> Plan:
 
 
 def show_place(
-    student: Student, table: str, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray
+    student: Training, table: str, same: int, ratios: np.ndarray, shares: np.ndarray, labels_NxD: np.ndarray
 ) -> dict:
     """Show the texts at the first place of the domains' test parts where about ``same`` of them have the last label.
 
     That is "positive", as in the paper's tables. Panels have in percent the weight of each domain by level, ours and
     the paper's, and the shares of the levels in each domain's graphs.
     """
-    names, domains = label_names(student.texts), load_texts(student.texts)
+    names, domains = label_names(student.data.texts(student.preset)), load_domains(student.data.texts(student.preset))
     count_N = (labels_NxD == len(names) - 1).sum(1)
     place = int(np.abs(count_N - same).argmin())
     rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
@@ -130,7 +132,7 @@ def compression(preset: Preset) -> Plan:
     models, accuracy = (yield from algorithm.train(preset, "reviews", (HRKD, OURS))), tables.average_accuracies(parts)
     for seed in range(preset.seeds):
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
-        texts = pair[HRKD].sequences("test")
+        texts = pair[HRKD].data.sequences(preset.drawn(seed), "test")
         texts = texts.select(np.linspace(0, len(texts) - 1, min(64, len(texts))).astype(int))
         files = {row: model.saved().glob("*.safetensors") for row, model in pair.items()}
         loaded = {row: model.load() for row, model in pair.items()}

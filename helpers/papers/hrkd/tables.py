@@ -5,8 +5,9 @@ from functools import partial
 
 import pandas as pd
 
-from helpers.data.load import label_names
-from helpers.engine import Plan
+from helpers.classification import predict_examples, read_predictions
+from helpers.data.load import label_names, load
+from helpers.outputs import Outputs
 from helpers.papers import shared
 from helpers.papers.hrkd import CORPORA, GAIN, list_corpora
 from helpers.papers.hrkd.algorithm import (
@@ -30,19 +31,33 @@ from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.results import records
 from helpers.results.records import Claim, Score
-from helpers.texts import Labels
+from helpers.task import Plan
 
 
 def compute_accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Have the models of rows label the test texts. Returns accuracies, notes and seconds as parts of a record."""
-    models = yield from train(preset, corpus, rows)
-    tasks = {
-        (row, domain, seed): Labels(preset=model.preset, label=f"classes by {model.label}", classifier=model)
-        for row, domain, seed, (model,) in models
+    models, outputs = (yield from train(preset, corpus, rows)), {}
+    for row, domain, seed, (model,) in models:
+        outputs[row, domain, seed] = Outputs(
+            preset=model.preset,
+            label=f"classes by {model.label}",
+            models={f"{corpus}/test/{name}": (model,) for name in model.data.names},
+            compute=predict_examples,
+        )
+    yield outputs.values()
+    hits = {cell: score_hits(corpus, cell[1], task) for cell, task in outputs.items()}
+    return {
+        "scores": records.make_scores(hits),
+        "notes": make_notes(preset, corpus),
+        "training_seconds": models.seconds,
     }
-    yield tasks.values()
-    scores = records.make_scores({cell: task.hits(cell[1]) for cell, task in tasks.items()})
-    return {"scores": scores, "notes": make_notes(preset, corpus), "training_seconds": models.seconds}
+
+
+def score_hits(corpus: str, domain: str, outputs: Outputs) -> list[float]:
+    """Return 100 for each test text of a domain whose likeliest class is right, else 0."""
+    texts = load(getattr(outputs.preset, corpus), domain).test
+    classes = read_predictions(outputs)[domain].argmax(1)
+    return [100.0 * (number == text.label) for number, text in zip(classes.tolist(), texts, strict=True)]
 
 
 def average_accuracies(parts: dict) -> dict[tuple[str, int], float]:

@@ -11,19 +11,22 @@ from transformers import AutoModelForSequenceClassification
 from helpers.errors import EncoderError
 from helpers.models.attention import attention_layers, keep_scores
 from helpers.models.encoders import inputs_of, load_config, load_encoder, load_tokenizer, loading
+from helpers.models.multihead import MultiHead
 from helpers.papers.hrkd.relations import prototypes
 
 
-class Distilled(nn.Module):
+class TinyBertStudent(nn.Module):
     """A student with a linear map per level to its teacher's ``width``, where its own differs (W of Eqs. 1, 4).
 
-    ``relations`` are `Relations`, `RandomRatios` or None. With ``padding`` padded tokens count in the prototypes.
+    ``relations`` are `Relations`, `RandomRatios` or None, ``view`` is a teacher's frozen `DomainView` or None. With
+    ``padding`` padded tokens count in the prototypes.
     """
 
-    def __init__(self, student: nn.Module, width: int, domains: int, *, relations=None, padding=False):
+    def __init__(self, student: MultiHead, width: int, domains: int, *, relations=None, view=None, padding=False):
         super().__init__()
-        self.student, self.domains, self.relations = keep_scores(student), domains, relations
+        self.student, self.domains, self.relations, self.view = student, domains, relations, view
         self.padding = padding
+        keep_scores(student.single)
         narrow, levels = student.config.hidden_size, student.config.num_hidden_layers + 1
         maps = 0 if narrow == width else levels
         self.projections = nn.ModuleList(nn.Linear(narrow, width, bias=False) for _ in range(maps))
@@ -33,9 +36,10 @@ class Distilled(nn.Module):
         return (*inputs_of(self.student), "domain")
 
     def forward(self, domain: Tensor, **inputs: Tensor):
-        """Return the student's output with ``levels`` (M+1 of B×L×width, projected) and ``ratios`` (V×D; all 1/D
-        without relations)."""
-        output = self.student(**inputs, output_hidden_states=True)
+        """Return the student's output with ``levels`` (M+1 of B×L×width, projected), ``ratios`` (V×D; all 1/D without
+        relations), and ``domain_view`` (B×width) where it has a view."""
+        domains = {"domain": domain} if "domain" in self.student.inputs else {}
+        output = self.student(**domains, **inputs, output_hidden_states=True)
         output.levels, mask_BxL = self.project(output.hidden_states), inputs["attention_mask"]
         output.ratios = torch.full((len(output.levels), self.domains), 1 / self.domains, device=domain.device)
         if self.relations is not None:
@@ -44,6 +48,9 @@ class Distilled(nn.Module):
             with torch.autocast(domain.device.type, enabled=False):  # a few small products, better not rounded
                 means = prototypes(levels, counted_BxL, domain, self.domains)
                 output.ratios, _ = self.relations(means if self.relations.steer else means.detach())
+        if self.view is not None:
+            with torch.autocast(domain.device.type, enabled=False):
+                output.domain_view = self.view.look(output.levels[-1], mask_BxL, domain)
         return output
 
     def project(self, levels: Sequence[Tensor]) -> tuple[Tensor, ...]:

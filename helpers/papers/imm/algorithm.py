@@ -1,91 +1,89 @@
 """Algorithm 1, the methods that it is compared with, and its parts that can be left out (Liu et al. 2020)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from helpers import extractive_qa
 from helpers.batches import Batches
-from helpers.engine import Plan
-from helpers.extractive_qa import SIDES, TeacherLogits, windows_of
-from helpers.loop import Batch
+from helpers.extractive_qa import SIDES, Questions, Reader, likelihood, store_logits
+from helpers.outputs import Outputs
 from helpers.papers import shared
-from helpers.papers.imm.losses import DIVERGENCES
+from helpers.papers.imm.losses import taught_loss
 from helpers.papers.imm.similarity import nearest, similarities, tfidf_weights
 from helpers.papers.shared import Models
 from helpers.presets.papers import ImmSettings
 from helpers.presets.schema import Preset
-from helpers.teachers import StoredTeacher
+from helpers.task import Plan
+from helpers.training import StoredTeacher, Training
 
-Readers = dict[str, "Reader"]  # by domain
+Readers = dict[str, Training]  # by domain
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Reader(extractive_qa.Reader):
-    """The training of a reader by Eqs. 4 to 11: on ``domains``, taught by a reader of each, weighted by s_ij.
+@dataclass(frozen=True)
+class DomainTeachers:
+    """A reader of each domain that teaches on its questions, by its stored logits (`helpers.training.Teacher`)."""
 
-    Without ``teachers`` it learns from the likelihood alone, without ``weights`` all domains count alike.
+    logits: dict[str, Outputs]
+
+    def add_to(self, batches: Batches, training: Training) -> None:
+        stored = [self.logits[name].tensors() for name in training.data.names]
+        of_tokens = {side: torch.cat([tensors[side] for tensors in stored]) for side in SIDES}
+        batches.teachers.append(StoredTeacher(batches.sequences, of_tokens))
+
+
+def reader_training(
+    preset: Preset,
+    seed: int,
+    label: str,
+    domains: Sequence[str],
+    selected_by: Sequence[str] = (),
+    *,
+    teachers: Readers | None = None,
+    settings: ImmSettings | None = None,
+    start: Training | None = None,
+    stages: int = 2,
+    **order,
+) -> Training:
+    """Return the training of a reader on ``domains``, taught by a reader of each where there are ``teachers``.
+
+    With ``imm.steps = "equal"`` all readers have the same steps, in two stages or in one. ``order`` are fields of
+    `helpers.extractive_qa.Questions`.
     """
-
-    teachers: dict[str, TeacherLogits] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
-    matched: str = "gold"
-    annealing: str = "linear"
-
-    def batches(self) -> Batches:
-        batches = super().batches()
-        if self.weights:
-            sizes = [len(windows_of(self.preset, [name], "train")) for name in self.domains]
-            weights = np.repeat(np.float32([self.weights[name] for name in self.domains]), sizes)
-            batches.sequences = batches.sequences.with_labels(weight=weights)
-        if self.teachers:
-            stored = [self.teachers[name].logits() for name in self.domains]
-            logits = {side: torch.cat([outputs[side] for outputs in stored]) for side in SIDES}
-            batches.teachers.append(StoredTeacher(batches.sequences, of_tokens=logits))
-        return batches
-
-    def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        """Compute L = lambda likelihood + (1 - lambda) divergence from the teacher (Eqs. 6, 11; means, Eqs. 7, 10)."""
-        terms = extractive_qa.likelihood(output, batch)
-        if not self.teachers:
-            return terms
-        lam = {"linear": progress, "half": (1 + progress) / 2, "constant": 0.5}[self.annealing]
-        divergence_B = DIVERGENCES[self.matched](
-            (output.start_logits, output.end_logits),
-            (batch["teacher_start"], batch["teacher_end"]),
-            (batch["start"], batch["end"]),
-            batch["attention_mask"],
-        )
-        divergence = extractive_qa.weighted_mean(divergence_B, batch.get("weight"))
-        return {"likelihood": lam * terms["likelihood"], "divergence": (1 - lam) * divergence}
+    settings = settings or preset.imm
+    if settings.steps == "equal":
+        order |= {"budget": tuple(preset.data.domains), "stages": stages}
+    loss, teacher = likelihood, None
+    if teachers:
+        loss = partial(taught_loss, divergence=settings.kd_space, annealing=settings.annealing)
+        teacher = DomainTeachers({j: teacher_logits(preset, reader, j) for j, reader in teachers.items()})
+    return Training(
+        preset=preset,
+        label=f"{label}, seed {seed}",
+        seed=seed,
+        model=Reader(),
+        data=Questions(tuple(domains), tuple(selected_by), **order),
+        optim=preset.training,
+        loss=loss,
+        teacher=teacher,
+        start=start,
+    )
 
 
-def name_reader(
-    preset: Preset, seed: int, label: str, domains: list[str], selected_by: Sequence[str] = (), stages: int = 2, **parts
-) -> Reader:
-    """Name the training of a reader. With ``imm.steps = "equal"`` all have the same steps, in two stages or in one."""
-    parts |= {"seed": seed, "domains": tuple(domains), "selected_by": tuple(selected_by)}
-    if preset.imm.steps == "equal":
-        parts |= {"budget": tuple(preset.data.domains), "stages": stages}
-    return Reader(preset=preset, label=f"{label}, seed {seed}", **parts)
+def teacher_logits(preset: Preset, reader: Training, domain: str) -> Outputs:
+    """Return the logits of a reader on a domain's training questions."""
+    models = {f"train/{domain}": (reader,)}
+    return Outputs(preset=preset, label=f"logits of {reader.label}", models=models, compute=store_logits)
 
 
-def name_teachers(preset: Preset, teachers: Readers, switches: ImmSettings) -> dict:
-    """Return `Reader`'s fields for teaching: teachers, matched, annealing; {} without teachers."""
-    logits = {
-        j: TeacherLogits(preset=preset, label=f"logits of {teacher.label}", reader=teacher, domain=j)
-        for j, teacher in teachers.items()
-    }
-    return {"teachers": logits, "matched": switches.kd_space, "annealing": switches.annealing} if teachers else {}
+def single_readers(preset: Preset, seed: int) -> Readers:
+    """Return theta^(0): a reader of each domain, trained on it alone, in one stage."""
+    return {i: reader_training(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
 
 
-def name_single_readers(preset: Preset, seed: int) -> Readers:
-    """Name theta^(0): a reader of each domain, trained on it alone, in one stage."""
-    return {i: name_reader(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
+# --- Algorithm 1 ----------------------------------------------------------------------------------------------------
 
 
 class Rounds(NamedTuple):
@@ -95,14 +93,14 @@ class Rounds(NamedTuple):
     new: list[Readers]
 
 
-def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) -> Plan:
+def algorithm1(preset: Preset, seed: int, settings: ImmSettings, rounds: int) -> Plan:
     """Run Algorithm 1 for K = ``rounds``, or until no domain improves. Returns its `Rounds`."""
-    theta = name_single_readers(preset, seed)  # line 1
+    theta = single_readers(preset, seed)  # line 1
     history = Rounds([theta], [])
-    s = similarities(preset.data, switches.similarity)  # line 2
+    s = similarities(preset.data, settings.similarity)  # line 2
     for k in range(1, rounds + 1):  # lines 3 to 13; all targets of a round start from the same theta
-        phi = {i: name_phi(preset, seed, switches, k, i, theta, s[i]) for i in theta}  # lines 5 and 6
-        new = {i: name_theta(preset, seed, switches, k, i, theta[i], phi[i]) for i in theta}  # lines 7 and 8
+        phi = {i: phi_training(preset, seed, settings, k, i, theta, s[i]) for i in theta}  # lines 5 and 6
+        new = {i: theta_training(preset, seed, settings, k, i, theta[i], phi[i]) for i in theta}  # lines 7 and 8
         yield [*theta.values(), *new.values()]
         gain = {i: new[i].best - theta[i].best for i in theta}  # EvalModel: F1 on validation questions
         theta = {i: theta[i] if gain[i] < 0 else new[i] for i in theta}  # lines 9 to 11
@@ -113,38 +111,57 @@ def algorithm1(preset: Preset, seed: int, switches: ImmSettings, rounds: int) ->
     return history
 
 
-def name_phi(
-    preset: Preset, seed: int, switches: ImmSettings, k: int, i: str, theta: Readers, s_i: dict[str, float]
-) -> Reader:
-    """Name phi_i of round k: trained on the other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
-    weights = nearest(s_i, switches.sources)
-    teachers = {j: theta[j] for j in theta if j in weights}
-    parts = name_teachers(preset, teachers if switches.teach_multi_domain else {}, switches)
-    parts |= {"start": theta[i] if switches.multi_domain_start == "theta" else None, "weights": weights}
-    parts["order"] = k - 1 if switches.new_order else 0
-    return name_reader(preset, seed, f"IMM phi, {i}, round {k}", [*teachers], **parts)
+def phi_training(
+    preset: Preset, seed: int, settings: ImmSettings, k: int, i: str, theta: Readers, s_i: dict[str, float]
+) -> Training:
+    """Return phi_i of round k: trained on other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
+    weights = nearest(s_i, settings.sources)
+    sources = {j: theta[j] for j in theta if j in weights}
+    return reader_training(
+        preset,
+        seed,
+        f"IMM phi, {i}, round {k}",
+        list(sources),
+        teachers=sources if settings.teach_multi_domain else None,
+        settings=settings,
+        start=theta[i] if settings.multi_domain_start == "theta" else None,
+        weights=weights,
+        order=k - 1 if settings.new_order else 0,
+    )
 
 
-def name_theta(preset: Preset, seed: int, switches: ImmSettings, k: int, i: str, old: Reader, phi: Reader) -> Reader:
-    """Name theta_i of round k: initialised from phi_i, trained on i, taught by the old theta_i (Eqs. 8 to 11)."""
-    parts = name_teachers(preset, {i: old} if switches.teach_target else {}, switches)
-    parts |= {"start": phi, "order": k - 1 if switches.new_order else 0}
-    return name_reader(preset, seed, f"IMM theta, {i}, round {k}", [i], [i], **parts)
+def theta_training(
+    preset: Preset, seed: int, settings: ImmSettings, k: int, i: str, old: Training, phi: Training
+) -> Training:
+    """Return theta_i of round k: initialised from phi_i, trained on i, taught by the old theta_i (Eqs. 8 to 11)."""
+    return reader_training(
+        preset,
+        seed,
+        f"IMM theta, {i}, round {k}",
+        [i],
+        [i],
+        teachers={i: old} if settings.teach_target else None,
+        settings=settings,
+        start=phi,
+        order=k - 1 if settings.new_order else 0,
+    )
 
+
+# --- Baselines (section 5.2) ----------------------------------------------------------------------------------------
 
 METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
 
 
 def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
     """Train rows of Table 1 other than IMM. Returns each method's reader of each domain."""
-    names, single, s = list(preset.data.domains), name_single_readers(preset, seed), tfidf_weights(preset.data)
-    mix = name_reader(preset, seed, "Mix", names, names, stages=1)
-    unified = name_reader(preset, seed, "BAM, unified", names, **name_teachers(preset, single, preset.imm))
+    names, single, s = list(preset.data.domains), single_readers(preset, seed), tfidf_weights(preset.data)
+    mix = reader_training(preset, seed, "Mix", names, names, stages=1)
+    unified = reader_training(preset, seed, "BAM, unified", names, teachers=single)
     readers = {"Single": single, "Mix": dict.fromkeys(names, mix)}
     for i in names:
         closest = max(s[i], key=s[i].__getitem__)
-        others = name_reader(preset, seed, f"mix without {i}", [j for j in names if j != i])
-        source = name_reader(preset, seed, f"source {closest}", [closest])
+        others = reader_training(preset, seed, f"mix without {i}", [j for j in names if j != i])
+        source = reader_training(preset, seed, f"source {closest}", [closest])
         second_stages = {
             "FT": (others, [i]),
             "MS-FT": (source, [i]),
@@ -153,11 +170,13 @@ def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) ->
             "BAM": (unified, [i]),
         }
         for row, (start, domains) in second_stages.items():
-            readers.setdefault(row, {})[i] = name_reader(preset, seed, f"{row}, {i}", domains, [i], start=start)
+            readers.setdefault(row, {})[i] = reader_training(preset, seed, f"{row}, {i}", domains, [i], start=start)
     readers = {row: readers[row] for row in readers if row in rows}
     yield [model for by_domain in readers.values() for model in by_domain.values()]
     return readers
 
+
+# --- Parts that can be left out (Table 3) ---------------------------------------------------------------------------
 
 UNTAUGHT = "-KD1, KD2"  # the row of Table 3 without any distillation
 VARIANTS = {
@@ -185,7 +204,7 @@ def train_methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) ->
 
 def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
-    preset = preset.changed("imm", kd_space="gold")  # each row switches something of IMM with Eqs. 5 and 9
+    preset = preset.changed("imm", kd_space="gold")  # each row settings something of IMM with Eqs. 5 and 9
     rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.other_seeds else {})
     variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
     return (yield from train(preset, variants, preset.imm.ablation_rounds))
@@ -197,8 +216,8 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
     notes, preset = shared.state_general(preset), start
     drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
     runs = {
-        (row, seed): algorithm1(drawn[seed], seed, switches, rounds)
-        for row, switches in variants.items()
+        (row, seed): algorithm1(drawn[seed], seed, settings, rounds)
+        for row, settings in variants.items()
         for seed in drawn
     }
     values = yield runs | {seed: train_baselines(drawn[seed], seed, earlier) for seed in drawn}

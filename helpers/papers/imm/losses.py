@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from helpers.extractive_qa import Span, log_probabilities
+from helpers.extractive_qa import Span, likelihood, log_probabilities, weighted_mean
+from helpers.loop import Batch
 
 
 def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
@@ -35,3 +36,19 @@ def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> 
 
 
 DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}
+
+
+def taught_loss(output, batch: Batch, progress: float, *, divergence: str, annealing: str) -> dict[str, Tensor]:
+    """Compute L = lambda likelihood + (1 - lambda) divergence from the teacher (Eqs. 6, 11; means, Eqs. 7, 10).
+
+    The divergence is one of `DIVERGENCES`. Lambda rises from 0 to 1 ("linear") or from 1/2 to 1 ("half"), or is 1/2.
+    """
+    lam = {"linear": progress, "half": (1 + progress) / 2, "constant": 0.5}[annealing]
+    divergence_B = DIVERGENCES[divergence](
+        (output.start_logits, output.end_logits),
+        (batch["teacher_start"], batch["teacher_end"]),
+        (batch["start"], batch["end"]),
+        batch["attention_mask"],
+    )
+    average = weighted_mean(divergence_B, batch.get("weight"))
+    return {"likelihood": lam * likelihood(output, batch)["likelihood"], "divergence": (1 - lam) * average}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from helpers.data.load import training_questions
-from helpers.engine import Plan
+from helpers.data.sets import load_adversarial
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
     METHODS,
@@ -21,8 +21,9 @@ from helpers.papers.imm.algorithm import (
 )
 from helpers.papers.imm.similarity import question_similarity
 from helpers.papers.shared import Models
-from helpers.presets.schema import Preset
+from helpers.presets.schema import DataSettings, Preset
 from helpers.results.records import Claim, Score
+from helpers.task import Plan
 
 HEADLINES = ("BAM", UNTAUGHT)  # the best earlier method of Table 1; Table 3's row without distillation
 PRINTED_ROUNDS = 3  # of IMM in the paper's tables (section 5.3)
@@ -182,3 +183,14 @@ def count_accepted(histories: Histories) -> dict:
     first, *others = next(iter(histories.values())).theta[0].values()
     facts = {"unit": f"domains of {1 + len(others)}", "settings": {"imm": first.preset.imm}}
     return {"scores": scores, "notes": [note] if ended else [], **facts}
+
+
+def show_misleading_sentence(data: DataSettings) -> pd.DataFrame:
+    """Show the first adversarial question with the sentence that is added to its passage, where there is one."""
+    if not (sets := load_adversarial(data)):
+        return pd.DataFrame()
+    variant = next(example for example in sets["AddSent"] if example.id != example.group)
+    clean = next(example for example in sets["clean"] if example.group == variant.group)
+    added = variant.context.removeprefix(clean.context).strip()
+    row = {"question": variant.question, "answer": " / ".join(variant.answers), "added": added}
+    return pd.DataFrame.from_dict(row, orient="index", columns=[""])

@@ -6,17 +6,15 @@ from itertools import product
 import numpy as np
 
 from helpers import metrics
+from helpers.classification import examples_of, save_task
 from helpers.data.examples import Example
-from helpers.engine import Plan
-from helpers.multitask import examples_of
-from helpers.papers import shared
+from helpers.papers import model_folders, shared
 from helpers.papers.mtdnn import find_question_task
 from helpers.papers.mtdnn.algorithm import (
     BOTH,
     LARGER,
     QA,
-    Reader,
-    Replies,
+    Answered,
     group_tasks,
     list_weights,
     name_row,
@@ -24,9 +22,10 @@ from helpers.papers.mtdnn.algorithm import (
 )
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Number, Record, Score
+from helpers.task import Plan
 
 
-def percent_unanswerable(tested: dict[tuple[str, int], Replies]) -> float:
+def percent_unanswerable(tested: dict[tuple[str, int], Answered]) -> float:
     """Return the share of test questions without an answer, in percent."""
     return 100 * float(np.mean([not example.answers for cell in tested.values() for example in cell.examples]))
 
@@ -108,11 +107,11 @@ def thresholds(preset: Preset) -> Plan:
     _, tested = yield from test_readers(preset)
     scores = []
     for row, seed in product((QA, BOTH), range(preset.seeds)):
-        examples, replies, _ = tested[row, seed]
-        order = np.argsort([-reply.null_difference for reply in replies], kind="stable")
+        examples, spans, _ = tested[row, seed]
+        order = np.argsort([-span.null_difference for span in spans], kind="stable")
         for share in range(0, 101, 10):  # percent of the questions
             none = {*order[: round(share / 100 * len(order))]}
-            texts = ["" if number in none else reply.best_text for number, reply in enumerate(replies)]
+            texts = ["" if number in none else span.best_text for number, span in enumerate(spans)]
             value = float(metrics.score(examples, texts, no_answer=True).f1.mean())
             scores.append(Score(method=row, column=ALL, seed=seed, value=value, x=share))
     notes = [f"{percent_unanswerable(tested):.0f} % of the questions have none"]
@@ -142,7 +141,7 @@ def answers(preset: Preset) -> Plan:
     """Count how answers differ from those of the reader of questions alone, with the first cases of each kind."""
     _, tested = yield from test_readers(preset)
     no_answer, rows = preset.data.may_be_unanswerable(find_question_task(preset)), list(group_tasks(preset))[1:]
-    texts, scores = {cell: replies.answers() for cell, replies in tested.items()}, []
+    texts, scores = {cell: spans.answers() for cell, spans in tested.items()}, []
     for row, seed in product(rows, range(preset.seeds)):
         answered = zip(tested[row, seed].examples, texts[QA, seed], texts[row, seed], strict=True)
         changes = [classify_change(*each, no_answer) for each in answered]
@@ -176,6 +175,6 @@ def keep(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the model of all tasks that answers validation questions best, a folder per task, with Table 2's numbers."""
     models, tested = yield from test_readers(preset)
     model = max((models.first(BOTH, seed) for seed in models.by_row[BOTH]), key=lambda model: model.best)
-    save = partial(Reader.save_task, null_threshold=tested[BOTH, model.seed].limit)
-    for task, head in model.heads().items():
-        shared.keep_models({task: (BOTH, model)}, folder, table, shared.USES[head.kind], save)
+    save = partial(save_task, null_threshold=tested[BOTH, model.seed].limit)
+    for task, head in model.data.heads(model.preset).items():
+        model_folders.keep_models({task: (BOTH, model)}, folder, table, model_folders.USES[head.kind], save)

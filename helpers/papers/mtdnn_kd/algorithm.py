@@ -2,70 +2,91 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from torch import Tensor
 
 from helpers.batches import Batches
-from helpers.engine import Plan
-from helpers.loop import Batch
-from helpers.multitask import MultiTaskTraining, Predictions, examples_of
+from helpers.classification import (
+    MultiTaskModel,
+    Tasks,
+    examples_of,
+    predictions_of,
+    read_predictions,
+    task_loss,
+)
+from helpers.outputs import Outputs
 from helpers.papers.mtdnn_kd.losses import student_loss
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
+from helpers.task import Plan
+from helpers.training import Training
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Student(MultiTaskTraining):
-    """The training of an MT-DNN with soft targets: what ``teachers`` predict for some tasks, by part.
+@dataclass(frozen=True)
+class SoftTargets:
+    """What ensembles predict for some tasks, by split (`helpers.training.Teacher`).
 
-    The parts are "train" and, where the student reads texts without a label too, "unlabelled".
+    The splits are "train" and, where a student reads texts without a label too, "unlabelled".
     """
 
-    teachers: dict[str, Predictions]
-    soft: float
+    outputs: dict[str, Outputs]
 
-    def parts(self, task: str) -> list[str]:
-        return [part for part, teacher in self.teachers.items() if task in teacher.models] or ["train"]
+    def splits(self) -> dict[str, tuple[str, ...]]:
+        """Return the splits of each task that is taught."""
+        names = {split: [name.rpartition("/")[2] for name in outputs.sets] for split, outputs in self.outputs.items()}
+        return {task: tuple(split for split in names if task in names[split]) for task in names["train"]}
 
-    def batches(self) -> Batches:
-        batches, targets = super().batches(), {part: teacher.values() for part, teacher in self.teachers.items()}
-        for task in self.teachers["train"].models:
-            values = np.concatenate([targets[part][task] for part in self.parts(task)])
+    def add_to(self, batches: Batches, training: Training) -> None:
+        targets = {split: read_predictions(outputs) for split, outputs in self.outputs.items()}
+        for task, splits in self.splits().items():
+            values = np.concatenate([targets[split][task] for split in splits])
             batches.sequences[task] = batches.sequences[task].with_labels(teacher_targets=values)
-        return batches
-
-    def loss(self, output, batch: Batch, progress: float) -> dict[str, Tensor]:
-        terms = super().loss(output, batch, progress)
-        if "teacher_targets" not in batch:
-            return terms
-        return student_loss(terms["label"], output.logits, batch["label"], batch["teacher_targets"], self.soft)
 
 
-def name_training(
-    preset: Preset, label: str, tasks: Iterable[str], kind: type[MultiTaskTraining] = MultiTaskTraining, **parts
-) -> MultiTaskTraining:
-    """Name a training on some tasks, selected by all of them."""
-    settings, tasks = preset.mtdnn_kd, tuple(tasks)
-    dropout = {task: settings.head_dropouts.get(task, settings.head_dropout) for task in tasks}
-    common = {"tasks": tasks, "selected_by": tasks, "head_dropout": dropout}
-    return kind(preset=preset, label=label, **common, **parts)
+def task_training(
+    preset: Preset,
+    label: str,
+    tasks: Iterable[str],
+    *,
+    seed: int,
+    dropout: float,
+    start: Training | None = None,
+    fresh: bool = False,
+    teacher: SoftTargets | None = None,
+    kd_weight: float = 0.0,
+    **changes: float,
+) -> Training:
+    """Return a training on some tasks, selected by all of them; ``changes`` are of the settings of the optimisation."""
+    settings, names = preset.mtdnn_kd, tuple(tasks)
+    head_dropout = {task: settings.head_dropouts.get(task, settings.head_dropout) for task in names}
+    return Training(
+        preset=preset,
+        label=label,
+        seed=seed,
+        model=MultiTaskModel(dropout=dropout, head_dropout=head_dropout, fresh=fresh),
+        data=Tasks(names, names, splits=teacher.splits() if teacher else {}),
+        optim=preset.training.model_copy(update=changes),
+        loss=partial(student_loss, kd_weight=kd_weight) if teacher else task_loss,
+        teacher=teacher,
+        start=start,
+    )
 
 
-def name_mt_dnn(preset: Preset, seed: int, number: int, label: str = "MT-DNN", **parts) -> MultiTaskTraining:
-    """Name one of a seed's MT-DNNs on all tasks; its ``number`` decides initialisation and dropout (section 4.1)."""
+def mt_dnn_training(preset: Preset, seed: int, number: int, label: str = "MT-DNN", **teaching) -> Training:
+    """Return one of a seed's MT-DNNs on all tasks; its ``number`` decides initialisation and dropout (section 4.1)."""
     dropouts, model_seed = preset.mtdnn_kd.dropouts, seed * preset.mtdnn_kd.models + number
     label, dropout = f"{label}, seed {seed}, model {number + 1}", dropouts[number % len(dropouts)]
-    return name_training(preset, label, preset.tasks.tasks, seed=model_seed, dropout=dropout, **parts)
+    return task_training(preset, label, preset.tasks.tasks, seed=model_seed, dropout=dropout, **teaching)
 
 
-def name_tuning(label: str, task: str, model: MultiTaskTraining, *, fresh: bool = False) -> MultiTaskTraining:
-    """Name the fine-tuning of a model on one task (section 2.1), with a ``fresh`` head in an ensemble (section 3)."""
+def tuning_training(label: str, task: str, model: Training, *, fresh: bool = False) -> Training:
+    """Return the fine-tuning of a model on one task (section 2.1), with a ``fresh`` head in an ensemble (section 3)."""
     settings, changes = model.preset.mtdnn_kd, {"epochs": model.preset.mtdnn_kd.tuning_epochs}
     if settings.tuning_learning_rate:
         changes["learning_rate"] = settings.tuning_learning_rate
-    parts = {"seed": model.seed, "dropout": model.dropout, "start": model, "fresh": fresh, "changes": changes}
-    return name_training(model.preset, f"{label} on {task}, from {model.label}", [task], **parts)
+    parts = {"seed": model.seed, "dropout": model.model.dropout, "start": model, "fresh": fresh}
+    return task_training(model.preset, f"{label} on {task}, from {model.label}", [task], **parts, **changes)
 
 
 SINGLE, MTDNN, STUDENT, ENSEMBLE = "BERT", "MT-DNN", "MT-DNN_KD", "MT-DNN-ensemble"
@@ -77,35 +98,34 @@ def distil(preset: Preset, seed: int) -> Plan:
     settings, tasks = preset.mtdnn_kd, list(preset.tasks.tasks)
 
     # MT-DNNs that differ in initialisation and dropout (Algorithm 1, section 4.1)
-    models = [name_mt_dnn(preset, seed, number) for number in range(settings.models)]
+    models = [mt_dnn_training(preset, seed, number) for number in range(settings.models)]
     yield models
 
     # The best on validation, each fine-tuned on a task with a new head, are its ensemble
     members = rank(models, list_choosers(preset))[: settings.members]
-    ensembles = {task: tuple(name_tuning(ENSEMBLE, task, model, fresh=True) for model in members) for task in tasks}
+    ensembles = {task: tuple(tuning_training(ENSEMBLE, task, model, fresh=True) for model in members) for task in tasks}
 
     # The ensembles of some tasks teach students by their soft targets (Eqs. 3, 4)
     students = {}
-    for row, (parts, soft) in choose_students(preset, seed).items():
-        teachers = {}
-        for part in parts:
-            of_tasks = {task: ensembles[task] for task in list_taught(preset) if examples_of(preset, task, part)}
-            label = f"soft targets, {part}, seed {seed}"
-            teachers[part] = Predictions(preset=preset, label=label, models=of_tasks, part=part)
-        students[row] = name_mt_dnn(preset, seed, 0, row, kind=Student, teachers=teachers, soft=soft)
+    for row, (splits, kd_weight) in choose_students(preset, seed).items():
+        outputs = {}
+        for split in splits:
+            taught = {task: ensembles[task] for task in list_taught(preset) if examples_of(preset, task, split)}
+            outputs[split] = predictions_of(taught, split, f"soft targets, {split}, seed {seed}")
+        students[row] = mt_dnn_training(preset, seed, 0, row, teacher=SoftTargets(outputs), kd_weight=kd_weight)
 
     # BERT reads each task alone, for as many epochs as MT-DNN; MT-DNN and the students are fine-tuned (section 2.1)
-    alone = {"seed": models[0].seed, "dropout": models[0].dropout}
-    alone["changes"] = {"epochs": preset.training.epochs + settings.tuning_epochs}
-    rows = {SINGLE: {t: (name_training(preset, f"{SINGLE}, {t}, seed {seed}", [t], **alone),) for t in tasks}}
+    alone = {"seed": models[0].seed, "dropout": models[0].model.dropout}
+    alone["epochs"] = preset.training.epochs + settings.tuning_epochs
+    rows = {SINGLE: {t: (task_training(preset, f"{SINGLE}, {t}, seed {seed}", [t], **alone),) for t in tasks}}
     for row, model in {MTDNN: models[0], **students}.items():
-        rows[row] = {task: (name_tuning(row, task, model),) for task in tasks}
+        rows[row] = {task: (tuning_training(row, task, model),) for task in tasks}
     rows[ENSEMBLE] = ensembles
     yield [model for of_task in rows.values() for members in of_task.values() for model in members]
     return rows
 
 
-def rank(models: Sequence[MultiTaskTraining], tasks: Sequence[str]) -> list[MultiTaskTraining]:
+def rank(models: Sequence[Training], tasks: Sequence[str]) -> list[Training]:
     """Sort trained models by their validation scores on some tasks, best first; of equal ones the earlier is first."""
     return sorted(models, key=lambda model: -sum(model.best_scores()[task] for task in tasks))
 
@@ -121,7 +141,7 @@ def list_choosers(preset: Preset) -> list[str]:
 
 
 def choose_students(preset: Preset, seed: int) -> dict[str, tuple[list[str], float]]:
-    """Choose the students of a seed: by row the parts that the teachers predict, and the weight of the soft targets."""
+    """Choose a seed's students: by row the splits that teachers predict, and the weight of the soft targets."""
     if not list_taught(preset):
         return {}
     settings = preset.mtdnn_kd

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from helpers.classification import examples_of, main_score, predictions_of, read_predictions, score
 from helpers.data.load import load_domains
-from helpers.engine import Plan
-from helpers.multitask import examples_of, main_score, score
 from helpers.papers import shared
 from helpers.papers.mtdnn_kd.algorithm import (
     ENSEMBLE,
@@ -21,6 +20,7 @@ from helpers.papers.mtdnn_kd.algorithm import (
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.results.records import Claim, Score
+from helpers.task import Plan
 
 NOT_PRINTED = "WNLI"  # a task that the paper's Table 3 leaves out
 PAIRS = {"RTE": "MNLI", "MRPC": "QQP"}  # tasks of one type, the smaller first (section 4.2)
@@ -37,20 +37,32 @@ def table1(preset: Preset) -> dict:
     return {"scores": scores, "notes": [f"scored by: {', '.join(metrics)}"]}
 
 
-def predict_tests(models: Models, rows: Iterable[str]) -> Plan:
-    """Have rows predict the test parts. Returns row, task, seed and scores by metric of each."""
-    tests = []
-    for (row, seed), predictions in (yield from shared.predict_part(models, rows=rows)).items():
-        for task, values in predictions.values().items():
-            tests.append((row, task, seed, score(predictions.preset, task, "test", values)))
-    return tests
+def predict_rows(models: Models, rows: Iterable[str], split: str = "test", tasks: Iterable[str] = ()) -> Plan:
+    """Have rows predict a split of some tasks, or of all. Returns the `Outputs` by row and seed."""
+    outputs = {}
+    for row in [row for row in models.by_row if row in rows]:
+        for seed, of_tasks in models.by_row[row].items():
+            chosen = {task: of_tasks[task] for task in tasks or of_tasks}
+            outputs[row, seed] = predictions_of(chosen, split, f"predictions of {row}, seed {seed}, {split}")
+    yield outputs.values()
+    return outputs
+
+
+def score_tests(models: Models, rows: Iterable[str]) -> Plan:
+    """Have rows predict the test splits. Returns row, task, seed and scores by metric of each."""
+    outputs = yield from predict_rows(models, rows)
+    return [
+        (row, task, seed, score(predicted.preset, task, "test", values))
+        for (row, seed), predicted in outputs.items()
+        for task, values in read_predictions(predicted).items()
+    ]
 
 
 def table2(preset: Preset) -> Plan:
     """Make Table 2: the score of each task, the mean of its metrics."""
     models, scores = (yield from train_models(preset)), []
     rows = [row for row in models.by_row if row != ENSEMBLE]
-    for row, task, seed, by_metric in (yield from predict_tests(models, rows)):
+    for row, task, seed, by_metric in (yield from score_tests(models, rows)):
         scores.append(Score(method=row, column=task, seed=seed, value=main_score(by_metric)))
     return {
         "scores": scores,
@@ -88,7 +100,7 @@ def state_claims(preset: Preset) -> list[Claim]:
 def table3(preset: Preset) -> Plan:
     """Make Table 3: every metric of the student beside the ensembles."""
     models, scores = (yield from train_models(preset)), []
-    for row, task, seed, by_metric in (yield from predict_tests(models, (SINGLE, MTDNN, STUDENT, ENSEMBLE))):
+    for row, task, seed, by_metric in (yield from score_tests(models, (SINGLE, MTDNN, STUDENT, ENSEMBLE))):
         for metric, value in by_metric.items():
             column = task if len(by_metric) == 1 else f"{task}, {METRICS[metric]}"
             scores.append(Score(method=row, column=column, seed=seed, value=value))

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import mean
 
-from helpers.engine import Plan
 from helpers.errors import UserError
-from helpers.extractive_qa import Reader
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm as a2d_algorithm
+from helpers.papers.a2d.ensemble import EnsembleTargets
 from helpers.papers.imm import algorithm as imm_algorithm
-from helpers.papers.shared import Models
+from helpers.papers.model_folders import choose_best
+from helpers.papers.shared import Members, Models
 from helpers.presets.schema import Preset
+from helpers.task import Plan
+from helpers.training import Training
 
 ENSEMBLE, DISTILLED, COMBINED, BEST = "Mix ensemble", "A2D", "IMM + A2D", "best on validation"
 METHODS = {row: row for row in ("Single", "Mix", "FT", "BAM", "IMM")}
@@ -39,20 +41,24 @@ def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
     preset = preset.changed("a2d", students=1)  # of an ensemble
     models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.rounds, methods)
     for seed in range(preset.seeds):
-        (student,) = a2d_algorithm.name_students(models.preset, "BERT", seed).values()
-        trained = {ENSEMBLE: student.ensemble.members, DISTILLED: student}
+        (student,) = a2d_algorithm.student_trainings(models.preset, "BERT", seed).values()
+        trained = {ENSEMBLE: a2d_algorithm.members_of(student), DISTILLED: student}
         if COMBINED in methods:
-            readers, label = models.by_row["IMM"][seed], f"{COMBINED}, seed {seed}"
-            outputs = [
-                replace(student.ensemble, label=f"outputs of {readers[name][0].label}", members=readers[name])
-                for name in student.domains
-            ]
-            trained[COMBINED] = replace(student, label=label, ensemble=None, by_domain=tuple(outputs))
+            trained[COMBINED] = combine(student, models.by_row["IMM"][seed], f"{COMBINED}, seed {seed}")
         for row in [row for row in methods if row in trained]:
             needs = models.needs["IMM", seed] if row == COMBINED else ()
             models.add(row, seed, dict.fromkeys(preset.data.domains, trained[row]), needs)
     yield [model for *_, members in models for model in members]
     return models
+
+
+def combine(student: Training, readers: dict[str, Members], label: str) -> Training:
+    """Return A2D's student with each domain's reader of IMM as its teacher there."""
+    outputs = [
+        a2d_algorithm.ensemble_outputs(student.preset, f"outputs of {readers[name][0].label}", readers[name], [name])
+        for name in student.data.names
+    ]
+    return replace(student, label=label, teacher=EnsembleTargets(tuple(outputs)))
 
 
 def choose_on_validation(models: Models) -> Plan:
@@ -71,6 +77,6 @@ def choose_on_validation(models: Models) -> Plan:
     }
 
 
-def choose_readers(models: Models, best: dict[str, str]) -> dict[str, Reader]:
+def choose_readers(models: Models, best: dict[str, str]) -> dict[str, Training]:
     """Return each domain's reader by its best method, of the seed with the best F1 on validation questions."""
-    return {name: shared.choose_best(models, row)[name][1] for name, row in best.items()}
+    return {name: choose_best(models, row)[name][1] for name, row in best.items()}

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from helpers.data.load import load_domains
-from helpers.engine import Plan
-from helpers.papers import shared
+from helpers.papers import model_folders, shared
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.shared import Models
 from helpers.papers.your_domains.comparison import (
@@ -16,6 +15,7 @@ from helpers.papers.your_domains.comparison import (
 )
 from helpers.presets.schema import Preset
 from helpers.results.records import Record
+from helpers.task import Plan
 
 FEWEST = 100  # questions to train or test on; with fewer, a score says little
 
@@ -83,4 +83,4 @@ def keep(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
     best = record.payload["best"]
     readers = {name: (best[name], reader) for name, reader in choose_readers(models, best).items()}
-    shared.keep_models(readers, folder, record, shared.USES["spans"])
+    model_folders.keep_models(readers, folder, record, model_folders.USES["spans"])
