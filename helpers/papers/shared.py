@@ -240,10 +240,12 @@ def count_examples(settings: TextsSettings | TasksSettings) -> list[Score]:
     ]
 
 
-def state_better(above: str, below: str, verb: str = "is better than", on: str = "", **parts) -> Claim:
-    """State that one row beats another; "- ATT" is called the method "itself without ATT"."""
-    named = f"itself without {below.lstrip('- ')}" if below.startswith("-") else below
-    return Claim(text=f"{above} {verb} {named}{on}", above=above, below=below, **parts)
+def state_better(
+    above: str, below: str, verb: str = "is better than", on: str = "", without: str = "", **parts
+) -> Claim:
+    """State that one row beats another, which may be the method itself ``without`` a part."""
+    rival = f"itself without {without}" if without else below
+    return Claim(text=f"{above} {verb} {rival}{on}", above=above, below=below, **parts)
 
 
 def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> str:

@@ -53,6 +53,9 @@ ALL = "all domains"
 STAGED, STAGED_WHOLE = "- Joint Training", "- Joint Training, full second stage"  # match the attention first
 # The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is not in the paper.
 ABLATIONS = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", STAGED: "ATT", STAGED_WHOLE: "ATT"}
+# What the rows leave out, in words.
+LEFT_OUT = {"- Vanilla KD": "Vanilla KD", "- ATT": "ATT", "- ANS": "ANS"}
+LEFT_OUT |= {STAGED: "Joint Training", STAGED_WHOLE: "Joint Training, full second stage"}
 SMOOTHING = 0.1
 
 
@@ -106,12 +109,20 @@ def student_trainings(preset: Preset, kind: Kind, seed: int, rows: Iterable[str]
         STAGED: {"start": first, "data": Questions(names, names, after=first.data)},
         STAGED_WHOLE: {"start": first, "data": Questions(names, names, after=first.data, again=True)},
     }
-    students = {}
-    for row in rows:
-        label = f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}"
-        student = train(label, weigh_terms(preset, ABLATIONS[row]), **staged.get(row, {}))
-        students[label.removeprefix("RMR, ")] = student  # the paper's rows of Table 5 bear no reader's name
-    return students
+    return {
+        row: train(
+            f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}", weigh_terms(preset, term), **staged.get(row, {})
+        )
+        for row, term in ABLATIONS.items()
+        if row in rows
+    }
+
+
+def name_student(kind: Kind, row: str = "A2D") -> str:
+    """Return what tables call a student; the paper's rows of Table 5 bear no reader's name."""
+    if row == "A2D":
+        return f"{kind} + A2D"
+    return row if kind == "RMR" else f"{kind}, {row}"
 
 
 def members_of(student: Training) -> tuple[Training, ...]:
@@ -163,10 +174,11 @@ def name_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D
     models = Models(preset)
     for kind, seed in product(kinds, range(preset.seeds)):
         students = student_trainings(preset, kind, seed, rows)
-        members = members_of(students[f"{kind} + A2D"])
+        members = members_of(students["A2D"])
         models.add(kind, seed, {member.label: member for member in members})
         models.add(f"{kind} (E)", seed, {ALL: members})
-        for row, first in students.items():
+        for part, first in students.items():
+            row = name_student(kind, part)
             others = {f"{row}, student {n}, seed {seed}": seed + 100 * (len(members) + n) for n in range(2, each + 1)}
             of_row = {label: replace(first, label=label, seed=number) for label, number in others.items()}
             models.add(row, seed, {ALL: first, **of_row})

@@ -16,6 +16,7 @@ from helpers.papers import shared
 from helpers.papers.a2d import FASTER, case
 from helpers.papers.a2d.algorithm import (
     ALL,
+    LEFT_OUT,
     STAGED_WHOLE,
     before_and_after,
     kind_of,
@@ -23,6 +24,7 @@ from helpers.papers.a2d.algorithm import (
     list_kinds,
     name_controls,
     name_rows,
+    name_student,
 )
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
@@ -75,9 +77,9 @@ def add_notes(models: Models, parts: dict) -> dict:
     return parts | facts
 
 
-def beats(above: str, below: str, column: str, on: str = "on", **flags: bool) -> Claim:
+def beats(above: str, below: str, column: str, on: str = "on", without: str = "", **flags: bool) -> Claim:
     """State that one row beats another on a column."""
-    return shared.state_better(above, below, "beats", f" {on} {column}", columns=[column], **flags)
+    return shared.state_better(above, below, "beats", f" {on} {column}", without, columns=[column], **flags)
 
 
 def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
@@ -151,9 +153,10 @@ def table5(preset: Preset) -> Plan:
     models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
     parts, claims = (yield from score_columns(models, ABLATED)), []
     _, *columns = dict.fromkeys(score.column for score in parts["scores"])
-    for row, column in product([row for row in models.by_row if "- " in row], columns):
-        primary = row.endswith("- ANS") and column == columns[-1]  # AddSent, where the paper loses most
-        claims.append(beats(student, row, column, primary=primary, control=row.endswith(STAGED_WHOLE)))
+    for part, column in product([part for part in list_ablations(preset) if part != "A2D"], columns):
+        primary = part == "- ANS" and column == columns[-1]  # AddSent, where the paper loses most
+        flags = {"primary": primary, "control": part == STAGED_WHOLE}
+        claims.append(beats(student, name_student(kind, part), column, without=LEFT_OUT[part], **flags))
     return {**parts, "baselines": [student], "claims": claims}
 
 

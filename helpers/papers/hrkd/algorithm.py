@@ -187,7 +187,9 @@ class LayerTeacher:
 # --- the rows of the tables -------------------------------------------------------------------------------------------
 
 TEACHERS = SINGLE, MIX, MTL, META, HRKD = ("BERT_B-single", "BERT_B-mix", "BERT_B-mtl", "Meta-teacher", "HRKD-teacher")
-STUDENTS = (*(f"{teacher} → TinyBERT-KD" for teacher in (SINGLE, MIX, MTL)), f"{META} → Meta-distillation")
+TAUGHT_BY = {f"{teacher} → TinyBERT-KD": teacher for teacher in (SINGLE, MIX, MTL)}  # students per domain
+TAUGHT_BY[f"{META} → Meta-distillation"] = META
+STUDENTS = tuple(TAUGHT_BY)
 PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is not in the paper
 ON_LABELS = {  # rows trained on labels: class and `Classifier.order`; the rest are students
     SINGLE: (Classifier, "mixed"),
@@ -224,7 +226,7 @@ def model_trainings(preset: Preset, corpus: str, seed: int, row: str) -> dict[st
     """Return the training of a row's model of each domain: one model per domain, or one for all."""
     domains, teachers, row = list(getattr(preset, corpus).domains), {}, TABLE4.get(row, row)
     if row not in ON_LABELS:
-        teachers = model_trainings(preset, corpus, seed, row.partition(" → ")[0] if "→" in row else HRKD)
+        teachers = model_trainings(preset, corpus, seed, TAUGHT_BY.get(row, HRKD))
 
     def train_on(*names: str) -> Training:
         facts = {"preset": preset, "seed": seed, "label": f"{row}, {' + '.join(names)}, seed {seed}"}
@@ -233,7 +235,7 @@ def model_trainings(preset: Preset, corpus: str, seed: int, row: str) -> dict[st
         facts["seed"] += 100 * (row == AGAIN)
         return student_training(corpus, names, teachers[names[0]], RELATIONS.get(row), **facts)
 
-    one_per_domain = row in (SINGLE, *STUDENTS)
+    one_per_domain = row in (SINGLE, *TAUGHT_BY)
     return {name: train_on(name) for name in domains} if one_per_domain else dict.fromkeys(domains, train_on(*domains))
 
 

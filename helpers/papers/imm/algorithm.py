@@ -186,6 +186,7 @@ VARIANTS = {
     "-KD2": {"teach_target": False},
     UNTAUGHT: {"teach_multi_domain": False, "teach_target": False},
 }
+LEFT_OUT = {"-SIMI": "SIMI", "-KD1": "KD1", "-KD2": "KD2", UNTAUGHT: "KD1, KD2"}  # the parts, by row
 # Controls that are not in the paper: other distances from the teacher, and single parts of IMM.
 OTHER_DISTANCES = {"all probabilities": {"kd_space": "probabilities"}, "raw logits": {"kd_space": "logits"}}
 CONTROLS = {

@@ -10,6 +10,7 @@ from helpers.data.load import training_questions
 from helpers.data.sets import load_adversarial
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
+    LEFT_OUT,
     METHODS,
     UNTAUGHT,
     VARIANTS,
@@ -86,7 +87,7 @@ def beats(row: str, rounds: int, on: str = "", **parts) -> Claim:
     """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
     parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
-    return shared.state_better("IMM", row, "beats", on, printed_for=printed_for, **parts)
+    return shared.state_better("IMM", row, "beats", on, LEFT_OUT.get(row, ""), printed_for=printed_for, **parts)
 
 
 def make_notes(models: Models, rounds: int) -> list[str]:

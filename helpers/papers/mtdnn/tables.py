@@ -31,6 +31,7 @@ def percent_unanswerable(tested: dict[tuple[str, int], Answered]) -> float:
 
 
 ALL = "all questions"
+ALONE = "QA(1.0)"  # the paper's name for questions alone in Table 1
 
 
 def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA, **settings: str) -> Plan:
@@ -53,28 +54,27 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
 
 def table1(preset: Preset) -> Plan:
     """Make Table 1: questions drawn more or less often, and questions alone."""
-    weight, least, alone = preset.mtdnn.weight, list_weights(preset)[0], "QA(1.0)"
-    others = [(f"{least:g}", name_row(least))] * (weight > least) + [("all", alone)]
+    weight, least = preset.mtdnn.weight, list_weights(preset)[0]
+    others = [(f"{least:g}", name_row(least))] * (weight > least) + [("all", ALONE)]
     text = f"taking {weight:g} of the batches from the questions is better than"
     claims = [
         Claim(text=f"{text} {name}", above=name_row(weight), below=row, columns=[ALL], primary=number == 0)
         for number, (name, row) in enumerate(others)
     ]
-    rows = {name_row(weight): name_row(weight) for weight in list_weights(preset)} | {alone: QA}
-    return (yield from make_table(preset, rows, claims, alone))
+    rows = {name_row(weight): name_row(weight) for weight in list_weights(preset)} | {ALONE: QA}
+    return (yield from make_table(preset, rows, claims, ALONE))
 
 
-def figure3(table: Record) -> dict:
-    """Make Figure 3 of the record of Table 1: scores by the weight of the questions."""
+def figure3(preset: Preset, table: Record) -> dict:
+    """Make Figure 3 of the record of Table 1: scores by the probability of questions."""
+    probs = {name_row(prob): prob for prob in list_weights(preset)} | {ALONE: 1.0}
 
     def point(number: Number) -> Number:
-        weight = float(number.method.partition("(")[2].partition(")")[0])
-        return number.model_copy(update={"method": number.metric, "metric": None, "x": weight})
+        return number.model_copy(update={"method": number.metric, "metric": None, "x": probs[number.method]})
 
-    rows = {score.method for score in table.scores}
     return {
         "scores": [point(score) for score in table.scores if score.column == ALL],
-        "paper": [point(number) for number in table.paper if number.method in rows],
+        "paper": [point(number) for number in table.paper if number.method in probs],
         "unit": "F1 or EM",
         "payload": {"x": "probability that a batch is of questions"},
     }
