@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pkgutil import resolve_name
 from statistics import mean
+from typing import NamedTuple
 
 from helpers.errors import UserError
 from helpers.papers import shared
@@ -15,50 +17,80 @@ from helpers.presets.schema import Preset
 from helpers.task import Plan
 from helpers.training import Training
 
-ENSEMBLE, DISTILLED, COMBINED, BEST = "Mix ensemble", "A2D", "IMM + A2D", "best on validation"
-METHODS = {row: row for row in ("Single", "Mix", "FT", "BAM", "IMM")}
-METHODS |= {"Ensemble": ENSEMBLE, "A2D": DISTILLED, "IMM+A2D": COMBINED}
+BEST = "best on validation"
 
 
-def select_methods(names: str) -> list[str]:
-    """Return the rows of the methods that a text names by words of `METHODS`; all where it is empty. Raises UserError.
-
-    Single is always among them, and IMM where its readers teach A2D.
-    """
-    words = names.split()
-    if unknown := set(words) - set(METHODS):
-        raise UserError(f"methods: {min(unknown)!r}; expected some of {', '.join(METHODS)}, separated by spaces")
-    chosen = {"Single", *(words or METHODS)} | ({"IMM"} if "IMM+A2D" in words else set())
-    return [row for word, row in METHODS.items() if word in chosen]
+def mix_ensemble(preset: Preset, seed: int, models: Models) -> dict[str, Members]:
+    """Return the ensemble from which A2D's reader is distilled."""
+    (student,) = a2d_algorithm.student_trainings(preset, "BERT", seed).values()
+    return dict.fromkeys(preset.data.domains, a2d_algorithm.members_of(student))
 
 
-def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
-    """Train readers of every domain by some methods, with every seed. Returns their `Models`.
-
-    "IMM + A2D", which no paper has, is one reader of all domains. On each it is taught by that domain's reader of IMM,
-    with A2D's losses.
-    """
-    preset = preset.changed("a2d", students=1)  # of an ensemble
-    models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.rounds, methods)
-    for seed in range(preset.seeds):
-        (student,) = a2d_algorithm.student_trainings(models.preset, "BERT", seed).values()
-        trained = {ENSEMBLE: a2d_algorithm.members_of(student), DISTILLED: student}
-        if COMBINED in methods:
-            trained[COMBINED] = combine(student, models.by_row["IMM"][seed], f"{COMBINED}, seed {seed}")
-        for row in [row for row in methods if row in trained]:
-            needs = models.needs["IMM", seed] if row == COMBINED else ()
-            models.add(row, seed, dict.fromkeys(preset.data.domains, trained[row]), needs)
-    yield [model for *_, members in models for model in members]
-    return models
+def distilled(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
+    """Return the reader of all domains that is distilled from the ensemble."""
+    (student,) = a2d_algorithm.student_trainings(preset, "BERT", seed).values()
+    return dict.fromkeys(preset.data.domains, student)
 
 
-def combine(student: Training, readers: dict[str, Members], label: str) -> Training:
-    """Return A2D's student with each domain's reader of IMM as its teacher there."""
+def combined(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
+    """Return A2D's reader of all domains with each domain's reader of IMM as its teacher there; no paper has it."""
+    (student,) = a2d_algorithm.student_trainings(preset, "BERT", seed).values()
+    readers = models.by_row["IMM"][seed]
     outputs = [
         a2d_algorithm.ensemble_outputs(student.preset, f"outputs of {readers[name][0].label}", readers[name], [name])
         for name in student.data.names
     ]
-    return replace(student, label=label, teacher=EnsembleTargets(tuple(outputs)))
+    teacher = EnsembleTargets(tuple(outputs))
+    return dict.fromkeys(preset.data.domains, replace(student, label=f"IMM + A2D, seed {seed}", teacher=teacher))
+
+
+class Method(NamedTuple):
+    """A method by its row in the table.
+
+    ``readers`` is the place of a function below `helpers.papers`; "": a row of IMM's Table 1. The function takes
+    preset, seed and `Models`, and returns the method's reader, or ensemble, of each domain. The models have the rows of
+    Table 1, among them those that the method ``needs``.
+    """
+
+    row: str
+    readers: str = ""
+    needs: tuple[str, ...] = ()
+
+
+METHODS = {row: Method(row) for row in ("Single", "Mix", "FT", "BAM", "IMM")}  # by the word that chooses it
+METHODS |= {
+    "Ensemble": Method("Mix ensemble", "your_domains.comparison:mix_ensemble"),
+    "A2D": Method("A2D", "your_domains.comparison:distilled"),
+    "IMM+A2D": Method("IMM + A2D", "your_domains.comparison:combined", needs=("IMM",)),
+}
+
+
+def select_methods(names: str) -> list[str]:
+    """Return the words of `METHODS` that a text names; all where it is empty. Raises UserError.
+
+    Single is always among them, and what another method needs.
+    """
+    words = names.split()
+    if unknown := set(words) - set(METHODS):
+        raise UserError(f"methods: {min(unknown)!r}; expected some of {', '.join(METHODS)}, separated by spaces")
+    chosen = {"Single", *(words or METHODS)}
+    chosen |= {need for word in chosen for need in METHODS[word].needs}
+    return [word for word in METHODS if word in chosen]
+
+
+def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
+    """Train readers of every domain by some `METHODS`, with every seed. Returns their `Models`."""
+    preset = preset.changed("a2d", students=1)  # of an ensemble
+    chosen = [METHODS[word] for word in methods]
+    rows = [method.row for method in chosen if not method.readers]
+    models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.rounds, rows)
+    for seed in range(preset.seeds):
+        for method in [method for method in chosen if method.readers]:
+            needs = [training for row in method.needs for training in models.needs[row, seed]]
+            readers = resolve_name(f"helpers.papers.{method.readers}")
+            models.add(method.row, seed, readers(models.preset, seed, models), needs)
+    yield [model for *_, members in models for model in members]
+    return models
 
 
 def choose_on_validation(models: Models) -> Plan:

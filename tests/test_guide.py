@@ -1,0 +1,60 @@
+"""The guide's own code: another method in notebook 19, and another paper."""
+
+import importlib
+import re
+import sys
+from types import ModuleType
+
+import pytest
+
+from helpers import engine, papers, paths
+from helpers.papers.your_domains import comparison
+from helpers.presets.load import load
+
+GUIDE = (paths.ROOT / "docs/guide.md").read_text(encoding="utf-8")
+
+
+def blocks(heading: str) -> list[str]:
+    """Return the code of a section of the guide."""
+    (section,) = re.findall(rf"^## {heading}\n(.+?)^## ", GUIDE, re.MULTILINE | re.DOTALL)
+    return re.findall(r"```python\n(.+?)```", section, re.DOTALL)
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """``install(name, source)``: a module below helpers.papers with this source."""
+
+    def add(name: str, source: str) -> ModuleType:
+        module = ModuleType(f"helpers.papers.{name}")
+        exec(source, vars(module))
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        parent, _, last = module.__name__.rpartition(".")
+        monkeypatch.setattr(importlib.import_module(parent), last, module, raising=False)
+        return module
+
+    return add
+
+
+def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
+    module, line = blocks("Add a method to notebook 19")
+    install("smoothing", module)
+    monkeypatch.setattr(comparison, "METHODS", dict(comparison.METHODS))
+    exec(line, vars(comparison))
+    preset = load("smoke", "imm")
+    models = engine.run(comparison.train_readers(preset, comparison.select_methods("Mix Smoothed")), preset.engine)
+    assert list(models.by_row) == ["Single", "Mix", "Mix, smoothed labels"]
+    mix, smoothed = (models.first(row, 0) for row in ("Mix", "Mix, smoothed labels"))
+    assert smoothed.key != mix.key and smoothed.result()["best"] >= 0
+
+
+def test_a_paper_is_a_folder_and_a_line(install, results):
+    card, tables = blocks("Add a paper")
+    paper = install("toy", card).CARD
+    install("toy.tables", tables)
+    preset = load("smoke", paper.key)
+    plans = paper.notebooks[0].make_plans(preset, {})
+    values = engine.carry_out(plans, preset.engine)
+    scores = values["toy.tables:table1"]["scores"]
+    assert {score.method for score in scores} == {"all steps", "half of the steps"}
+    assert {score.column for score in scores} == set(preset.data.domains)
+    assert papers.ALL
