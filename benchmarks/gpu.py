@@ -31,7 +31,7 @@ from helpers import extractive_qa
 from helpers.batches import Batches, length_buckets
 from helpers.loop import fit, training_device
 from helpers.models import attention
-from helpers.models.dropout import quicken
+from helpers.models.attention import quicken
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import Row, Template, Windows, make_windows

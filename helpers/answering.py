@@ -6,12 +6,11 @@ from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from helpers import decoding, paths
+from helpers import extractive_qa, paths
 from helpers.data.examples import DataError, Example
 from helpers.data.files import check_text
-from helpers.decoding import Prediction
 from helpers.errors import EncoderError
-from helpers.extractive_qa import predict
+from helpers.extractive_qa import Prediction, predict
 from helpers.loop import training_device
 from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
 from helpers.presets.schema import AnswerSettings, WindowSettings
@@ -65,7 +64,7 @@ class TrainedReader:
     def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
         """Answer each example's question, in their order."""
         windows = make_windows(examples, self.tokenizer, **self.windows)
-        return decoding.decode(
+        return extractive_qa.decode(
             windows,
             predict(self.model, windows, precision=self.precision),
             n_best=self.answers.n_best,

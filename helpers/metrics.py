@@ -17,7 +17,7 @@ from itertools import zip_longest
 import numpy as np
 
 from helpers.data.examples import Choice, DataError, Example, Pair
-from helpers.decoding import Prediction
+from helpers.extractive_qa import Prediction
 
 Normalizer = Callable[[str], str]
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -137,7 +137,7 @@ def split_by_answerability(examples: Sequence[Example], scores: Scores) -> dict[
 
 
 def best_threshold(examples: Sequence[Example], predictions: Sequence[Prediction]) -> float:
-    """Return the ``null_threshold`` of `decoding.decode` with the best mean F1.
+    """Return the ``null_threshold`` of `extractive_qa.decode` with the best mean F1.
 
     As in SQuAD 2.0's official evaluation, one question after another turns from "no answer" to its best span, by rising
     null difference, and the mean is looked at after each. Among equal differences it may be a mean that no threshold

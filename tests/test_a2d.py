@@ -9,8 +9,7 @@ import torch
 
 from helpers import engine
 from helpers.data.examples import Example
-from helpers.decoding import Logits
-from helpers.extractive_qa import budget, distributions, windows_of
+from helpers.extractive_qa import Logits, budget, distributions, windows_of
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
 from helpers.papers import shared

@@ -9,10 +9,9 @@ from encoder_kinds import make_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from helpers import decoding
 from helpers.data.examples import DataError, Example
 from helpers.data.questions import read_questions
-from helpers.decoding import Logits, decode
+from helpers.extractive_qa import Logits, decode
 from helpers.models.encoders import load_tokenizer
 from helpers.sequences import Windows, make_windows
 

@@ -2,8 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.models.attention import attend
-from helpers.models.dropout import QuickDropout, quick_dropout, quicken
+from helpers.models.attention import QuickDropout, attend, quick_dropout, quicken
 from helpers.models.encoders import load_encoder
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from helpers import decoding, extractive_qa, metrics
+from helpers import extractive_qa, metrics
 from helpers.batches import Batches
 from helpers.data.examples import DataError
 from helpers.data.mini import world
@@ -125,7 +125,7 @@ def test_it_learns_eight_questions_by_heart():
     rates = {"learning_rate": 2e-2, "weight_decay": 0.0, "clip": 5.0}
     settings = TrainingSettings(batch_size=8, epochs=1.0, precision="fp32", **rates)
     fit(model, Batches(windows, [np.arange(len(windows))] * 60), extractive_qa.likelihood, settings, seed=0)
-    answers = decoding.decode(windows, extractive_qa.predict(model, windows, precision="fp32"))
+    answers = extractive_qa.decode(windows, extractive_qa.predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in answers]).f1.mean() == 100
 
 

@@ -10,9 +10,8 @@ from conftest import flip, plan_of
 from helpers import engine, extractive_qa, load_reader
 from helpers.data.examples import DataError, Domain, Example
 from helpers.data.sets import question_set
-from helpers.decoding import Logits
 from helpers.errors import EncoderError
-from helpers.extractive_qa import Answers, GoldProbability, Reader, TeacherLogits, joint_logits, windows_of
+from helpers.extractive_qa import Answers, GoldProbability, Logits, Reader, TeacherLogits, joint_logits, windows_of
 from helpers.models.encoders import load_encoder
 from helpers.presets.load import load
 from helpers.task import DamagedFile

@@ -29,7 +29,7 @@ from helpers import paths
 from helpers.errors import EncoderError, UserError
 from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten
 from helpers.models import attention
-from helpers.models.dropout import quicken
+from helpers.models.attention import quicken
 from helpers.sequences import Template
 
 logging.disable_progress_bar()  # a reader loads in a moment; the trainings have bars of their own

@@ -7,8 +7,7 @@ from torch import nn
 
 from helpers import metrics
 from helpers.data.examples import Example
-from helpers.decoding import Prediction
-from helpers.extractive_qa import answer, distributions, predict, windows_over
+from helpers.extractive_qa import Prediction, answer, distributions, predict, windows_over
 from helpers.loop import outputs
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
@@ -102,7 +101,7 @@ def answer_with_words(
     """Answer a question; return the words of its passage too, each with the probability that the answer holds it.
 
     Probabilities are those of an answer in the passage, from the window that holds it; words outside it have 0.
-    ``no_answer`` and ``null_threshold`` are as in `decoding.decode`.
+    ``no_answer`` and ``null_threshold`` are as in `extractive_qa.decode`.
     """
     windows = windows_over(preset, [example])
     (prediction,) = answer(preset, [model], windows, no_answer, null_threshold=null_threshold)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from helpers import decoding, metrics
+from helpers import extractive_qa, metrics
 from helpers.batches import Batches
 from helpers.extractive_qa import SIDES, distributions, windows_of
 from helpers.models.attention import keep_attention
@@ -77,7 +77,7 @@ def confusing_answers(
     alone = replace(windows, examples=examples, example_W=np.arange(len(windows)))  # each window by itself
     logs = Logits(*(np.log(np.maximum(side, np.finfo(np.float32).tiny)) for side in probabilities))
     limits = {"n_best": max(top_k, preset.answers.n_best), "max_answer_tokens": preset.answers.max_tokens}
-    predictions = decoding.decode(alone, logs, **limits)
+    predictions = extractive_qa.decode(alone, logs, **limits)
     positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
     for window in np.flatnonzero(windows.labels["start"]):
         for candidate in predictions[window].n_best[:top_k]:

@@ -22,8 +22,7 @@ from transformers.modeling_outputs import QuestionAnsweringModelOutput
 from helpers import paths
 from helpers.data.examples import DataError
 from helpers.files import file_fingerprint
-from helpers.models.attention import masked_softmax, pool
-from helpers.models.dropout import QuickDropout
+from helpers.models.attention import QuickDropout, masked_softmax, pool
 from helpers.sequences import text_positions
 
 LETTERS = 16  # UTF-8 bytes read per piece
