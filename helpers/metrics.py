@@ -17,7 +17,6 @@ from itertools import zip_longest
 import numpy as np
 
 from helpers.data.examples import Choice, DataError, Example, Pair
-from helpers.extractive_qa import Prediction
 
 Normalizer = Callable[[str], str]
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -100,7 +99,7 @@ def _references(answers: Sequence[str], no_answer: bool, normalize: Normalizer) 
 
 
 def score(
-    examples: Sequence[Example], predictions: Sequence[Prediction | str], *, no_answer: bool | None = None
+    examples: Sequence[Example], predictions: Sequence, *, no_answer: bool | None = None
 ) -> Scores:
     """Score predictions that stand in the order of ``examples``.
 
@@ -136,7 +135,7 @@ def split_by_answerability(examples: Sequence[Example], scores: Scores) -> dict[
     return {name: Scores(scores.em[mask], scores.f1[mask]) for name, mask in parts.items() if mask.any()}
 
 
-def best_threshold(examples: Sequence[Example], predictions: Sequence[Prediction]) -> float:
+def best_threshold(examples: Sequence[Example], predictions: Sequence) -> float:
     """Return the ``null_threshold`` of `extractive_qa.decode` with the best mean F1.
 
     As in SQuAD 2.0's official evaluation, one question after another turns from "no answer" to its best span, by rising

@@ -240,7 +240,7 @@ def agrees(windows: Windows, logits: Logits, **settings) -> None:
 @pytest.mark.parametrize("levels", [None, 8, 1, 0], ids=["no ties", "ties", "mostly ties", "all equal"])
 @pytest.mark.parametrize("n_best, max_answer_tokens, no_answer, threshold", [(20, 30, False, 0), (3, 4, True, 0.1)])
 def test_agrees_with_the_loop(tokenizer, monkeypatch, levels, n_best, max_answer_tokens, no_answer, threshold):
-    monkeypatch.setattr(decoding, "BATCH", 16)  # several chunks
+    monkeypatch.setattr(extractive_qa, "DECODED", 16)  # several chunks
     random = np.random.default_rng(7)
     examples = [question(str(i), " ".join(random.choice(WORDS, random.integers(0, 60))), "who") for i in range(80)]
     windows = make_windows(examples, tokenizer, max_length=30, stride=9)
