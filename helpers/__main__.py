@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("-p preset: expected --preset; write --preset NAME")
     if arguments.preset or not arguments.notebooks:
         parameters["preset"] = arguments.preset or "mini"
-    check_files(parameters)
+    check_notebooks()
     from helpers.notebooks import runner
 
     if arguments.list:
@@ -27,37 +27,31 @@ def run(arguments: argparse.Namespace) -> int:
     return runner.run(arguments.notebooks, parameters, force=arguments.force)
 
 
-def check_files(parameters: dict[str, object]) -> None:
-    """Raise PresetError or UserError for notebooks, a preset or a folder of data that are not there."""
+def check_notebooks() -> None:
+    """Raise UserError where there are no notebooks."""
     from helpers import paths
-    from helpers.presets.load import load
 
     if not paths.NOTEBOOKS.is_dir():
         raise UserError(f"{paths.NOTEBOOKS}: expected notebooks, found none; pip install a clone with --editable")
-    if "preset" in parameters:
-        load(str(parameters["preset"]))
-    for name, place in parameters.items():
-        if name.endswith("_dir") and place and not paths.find_folder(str(place)):
-            raise UserError(f"{name}: expected a folder, found none at {place}; correct the path")
 
 
 def redraw(arguments: argparse.Namespace) -> int:
     """Redraw the figures and the report of a preset, or of one folder of results; return the exit status."""
-    check_files({})
+    check_notebooks()
     from helpers import papers, paths
     from helpers.notebooks import runner
     from helpers.presets.load import NAMES, load
     from helpers.results import records, report
 
     preset = arguments.preset or "mini"
-    place = load(preset).name if preset.endswith(".toml") else preset
-    if not records.read_all(place):
-        others = sorted(folder.name for folder in paths.results("").glob(f"{glob.escape(place)}+*"))
+    run_name = load(preset).name if preset.endswith(".toml") else preset
+    if not records.read_all(run_name):
+        others = sorted(folder.name for folder in paths.results("").glob(f"{glob.escape(run_name)}+*"))
         choice = f"give --preset {' or '.join(map(repr, others))}" if others else "run its notebooks first"
-        raise records.RecordError(f"no records of preset {place!r}; {choice}")
-    if any(place in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ:
+        raise records.RecordError(f"no records of preset {run_name!r}; {choice}")
+    if any(run_name in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ:
         report.update_readme(papers.ALL)
-    parameters = {"preset": preset} if preset in NAMES or place != preset else {"results": place}
+    parameters = {"preset": preset} if preset in NAMES or run_name != preset else {"results": run_name}
     return runner.run([runner.REPORT], parameters, force=True)
 
 
@@ -75,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.set_defaults(function=function)
     command.add_argument("notebooks", nargs="*", help="such as 02_imm_main, or 02 for short (default: all)")
     pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
-    command.add_argument("-p", **pair, help="a parameter of the notebooks")
+    command.add_argument("-p", **pair, help="a parameter of the notebooks, or any key of the preset")
     command.add_argument("--list", action="store_true", help="only list the notebooks, and how much of each is trained")
     command.add_argument("--force", action="store_true", help="run notebooks again although nothing changed")
     return parser

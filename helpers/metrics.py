@@ -98,9 +98,7 @@ def _references(answers: Sequence[str], no_answer: bool, normalize: Normalizer) 
     return [reference for reference in map(normalize, answers) if reference or not no_answer] or [""]
 
 
-def score(
-    examples: Sequence[Example], predictions: Sequence, *, no_answer: bool | None = None
-) -> Scores:
+def score(examples: Sequence[Example], predictions: Sequence, *, no_answer: bool | None = None) -> Scores:
     """Score predictions that stand in the order of ``examples``.
 
     ``no_answer`` as in `f1`; None means SQuAD 2.0's rules where any example is unanswerable. Questions on passages in

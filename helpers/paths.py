@@ -42,22 +42,22 @@ def public_name(place: str) -> str:
     return path.name if path.is_absolute() or ".." in path.parts else place
 
 
-def results(place: str) -> Path:
+def results(run_name: str) -> Path:
     """The folder of what runs leave, below HELPERS_RESULTS where that is set.
 
-    ``place`` is a preset's name, with other settings behind a "+" if there are any, here and below.
+    ``run_name`` is a preset's name, with other settings behind a "+" if there are any, here and below.
     """
-    return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / place
+    return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / run_name
 
 
-def record(place: str, artefact: str, suffix: str = "json") -> Path:
+def record(run_name: str, artefact: str, suffix: str = "json") -> Path:
     """The result record of an artefact such as ``imm/table1``, or its drawing: ``suffix`` is ``png`` or ``svg``."""
-    return results(place) / f"{artefact}.{suffix}"
+    return results(run_name) / f"{artefact}.{suffix}"
 
 
-def models(place: str) -> Path:
+def models(run_name: str) -> Path:
     """The folder of the cached trainings (not in git), whatever else differs from the preset."""
-    return results(place.partition("+")[0]) / "models"
+    return results(run_name.partition("+")[0]) / "models"
 
 
 def find_models(name: str) -> list[Path]:
@@ -71,11 +71,11 @@ def find_models(name: str) -> list[Path]:
     return list({folder.parent.name: folder for folder in folders}.values())
 
 
-def notebooks(place: str) -> Path:
+def notebooks(run_name: str) -> Path:
     """The folder of the executed notebooks."""
-    return results(place) / "notebooks"
+    return results(run_name) / "notebooks"
 
 
-def report(place: str) -> Path:
+def report(run_name: str) -> Path:
     """The one-page report."""
-    return results(place) / "report.html"
+    return results(run_name) / "report.html"

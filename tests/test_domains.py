@@ -13,7 +13,7 @@ from helpers import engine, extractive_qa, papers
 from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.notebooks import runner
-from helpers.notebooks.session import Session, preset_for
+from helpers.notebooks.session import Session, preset_for, with_settings
 from helpers.papers import shared, your_domains
 from helpers.papers.your_domains import comparison, tables
 from helpers.presets.load import load
@@ -50,7 +50,8 @@ def files(module_results):
 @pytest.fixture(scope="module")
 def preset(files):
     """The preset of notebook 19 for these files."""
-    return preset_for("19_your_domains", {"preset": str(files / "mine.toml"), "data_dir": str(files / "files")})
+    preset = preset_for("19_your_domains", str(files / "mine.toml"))
+    return with_settings(preset, {"data.folder": str(files / "files")})
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +97,8 @@ def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset
 
 def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
-    parameters = {"preset": "lab", "data_dir": preset.data.folder}
-    general = [preset_for("15_mtdnn_main", values).general for values in ({"preset": "lab"}, parameters)]
-    assert general[0] and not general[1]  # it is a file of lab's
+    lab = preset_for("15_mtdnn_main", "lab")
+    assert lab.general and not with_settings(lab, {"data.folder": preset.data.folder}).general  # it is a file of lab's
     assert tables.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 

@@ -9,7 +9,7 @@ from qa_files import write_many, write_narrativeqa
 from helpers.data.examples import DataError
 from helpers.data.folders import state_files, with_every_domain
 from helpers.data.load import label_names, load_domains
-from helpers.notebooks.session import preset_for
+from helpers.notebooks.session import preset_for, with_settings
 from helpers.presets.load import load
 from helpers.presets.schema import LONGEST_NAME, DataSettings, TasksSettings, TextsSettings
 from helpers.results.records import Score
@@ -38,10 +38,10 @@ def test_every_entry_is_a_domain(tmp_path, section):
 
 def test_labels_are_those_of_the_texts(tmp_path):
     write(tmp_path, "law.jsonl", "tax.train.jsonl", "tax.dev.jsonl")
-    preset = preset_for("10_hrkd_main", {"preset": "lab", "reviews_dir": str(tmp_path)})
+    preset = with_settings(preset_for("10_hrkd_main", "lab"), {"reviews.folder": str(tmp_path)})
     domains = load_domains(preset.reviews)
     assert label_names(preset.reviews) == ("no", "yes") and [len(domain.test) for domain in domains.values()] == [6, 60]
-    tasks = preset_for("13_mtdnn_kd_main", {"preset": "lab", "tasks_dir": str(tmp_path)}).tasks
+    tasks = with_settings(preset_for("13_mtdnn_kd_main", "lab"), {"tasks.folder": str(tmp_path)}).tasks
     assert {name: task.labels for name, task in load_domains(tasks).items()} == dict.fromkeys(domains, ("no", "yes"))
 
 

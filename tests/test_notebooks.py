@@ -29,8 +29,9 @@ from helpers.engine import TasksFailed
 from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.notebooks import runner
-from helpers.notebooks.session import ParameterError, key_of, parameters_of, place_of, preset_for
-from helpers.presets.load import NAMES, keys
+from helpers.notebooks import session as sessions
+from helpers.notebooks.session import ParameterError, parameters_of, preset_for, settle, with_settings
+from helpers.presets.load import NAMES, PresetError, keys, load
 from helpers.results import records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
@@ -206,6 +207,10 @@ def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, 
     assert [name for name, _ in kernel.executed] == ["99_report"]
 
 
+def is_start(node):
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "start"
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_form_and_what_is_named(path):
     cells = nbformat.read(path, as_version=4).cells
@@ -213,7 +218,12 @@ def test_form_and_what_is_named(path):
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
     code = [cell for cell in cells if cell.cell_type == "code"]
     assert code[0].metadata.tags == ["parameters"] and all("#" in line for line in code[0].source.splitlines())
-    assert f'start("{path.stem}", globals())' in code[1].source
+    (call,) = (node for node in ast.walk(ast.parse(code[1].source)) if is_start(node))
+    assert [ast.unparse(argument) for argument in call.args[:2]] == [repr(path.stem), "preset"]
+    parameters = parameters_of(path.stem)
+    rest = [name for name, parameter in parameters.items() if not parameter.key]
+    named = ["preset", *(argument.arg for argument in call.keywords)]
+    assert sorted(rest) == sorted([*named, "changes"] if call.args[2:] else named), "each sets something"
     for cell in code:
         assert not cell.outputs and cell.execution_count is None, "strip it: nbstripout --keep-id"
         assert len(cell.source.splitlines()) <= 30
@@ -243,7 +253,7 @@ def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
     assert all(len(line) <= WIDEST for line in "".join(diagram).splitlines())
 
 
-OWN = {"preset", "results", "shown", "methods", "keep"}  # that stand for no key of a preset
+OWN = {"preset", "results", "shown", "methods", "keep", "changes"}  # that stand for no key of a preset
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -253,7 +263,7 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
     parameters = parameters_of(path.stem)
     assert next(iter(parameters)) == "preset"
     for name, parameter in parameters.items():
-        if key := key_of(name, paper):
+        if key := parameter.key:
             kind = keys()[key]
             assert parameter.type == (kind.__name__ if isinstance(kind, type) else "str"), name
             assert parameter.default is None, name
@@ -264,16 +274,24 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
 @pytest.mark.parametrize(
     ("notebook", "name", "key"),
     [
+        ("07_a2d_ablation", "batch_size", "training.batch_size"),  # not RMR's own
         ("06_a2d_main", "members", "a2d.members"),
         ("13_mtdnn_kd_main", "members", "mtdnn_kd.members"),
         ("10_hrkd_main", "mnli_epochs", "hrkd.mnli_epochs"),
         ("02_imm_main", "data_dir", "data.folder"),
         ("10_hrkd_main", "mnli_train_size", "mnli.train_size"),
-        ("00_corpora", "sed", ""),
+        ("19_your_domains", "methods", ""),
     ],
 )
-def test_a_parameter_stands_for_a_key_of_the_paper_first(notebook, name, key):
-    assert key_of(name, papers.card_of(notebook)[0]) == key
+def test_what_a_parameter_sets_is_read_from_the_call_of_start(notebook, name, key):
+    assert parameters_of(notebook)[name].key == key
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_notebook_that_trains_has_rate_epochs_and_batch_size(path):
+    keys_of_parameters = {parameter.key for parameter in parameters_of(path.stem).values()}
+    settings = {"training.learning_rate", "training.epochs", "training.batch_size"}
+    assert keys_of_parameters & settings == (settings if papers.card_of(path.stem)[1].plans else set())
 
 
 def other_than(value, kind, key):
@@ -289,25 +307,24 @@ def test_a_parameter_that_is_given_is_used_or_refused(preset, tmp_path):
         (tmp_path / name).write_text("{}")
     used, refused = set(), set()
     for notebook in (path.stem for path in NOTEBOOKS):
-        paper, _ = papers.card_of(notebook)
-        default = preset_for(notebook, {"preset": preset})
+        default = preset_for(notebook, preset)
         code = [cell.source for cell in nbformat.read(paths.NOTEBOOKS / f"{notebook}.ipynb", 4).cells[2:]]
-        for name, (kind, _) in list(parameters_of(notebook).items())[1:]:
-            if not (key := key_of(name, paper)):
-                assert re.search(rf"\b{name}\b", "\n".join(code)), f"{notebook}: {name}"
+        for name, (kind, _, key) in list(parameters_of(notebook).items())[1:]:
+            if not key:
+                assert name == "changes" or re.search(rf"\b{name}\b", "\n".join(code)), f"{notebook}: {name}"
                 continue
             is_folder = key.endswith(".folder")
             value = str(tmp_path) if is_folder else other_than(attrgetter(key)(default), kind, key)
             section = attrgetter(key.rpartition(".")[0])(default) if is_folder else None
             try:
-                changed = preset_for(notebook, {"preset": preset, name: value})
+                changed, run_name = settle(notebook, preset, {key: value}, {})
             except ParameterError as error:
                 assert is_folder and section.source != "files", error
                 refused.add(name)
                 continue
             used.add(name)
             assert attrgetter(key)(changed) == value
-            assert place_of(notebook, {"preset": preset, name: value}).startswith(f"{preset}+{name}=")
+            assert run_name.startswith(f"{preset}+{key}=")
             if is_folder:
                 assert [*attrgetter(key.rpartition(".")[0])(changed).named.values()] == ["law.json", "tax.json"]
     folders = {"data_dir", "mnli_dir", "reviews_dir", "tasks_dir"}
@@ -317,9 +334,9 @@ def test_a_parameter_that_is_given_is_used_or_refused(preset, tmp_path):
 @pytest.mark.parametrize(("preset", "source"), [("smoke", "mini"), ("paper", "hub")])
 def test_a_folder_for_a_preset_that_reads_none_is_refused(preset, source, tmp_path):
     with pytest.raises(ParameterError) as error:
-        preset_for("10_hrkd_main", {"preset": preset, "reviews_dir": str(tmp_path)})
+        with_settings(preset_for("10_hrkd_main", preset), {"reviews.folder": str(tmp_path)})
     assert str(error.value) == (
-        f"10_hrkd_main: reviews_dir: preset {preset} reads no folder (its reviews.source is {source!r}); "
+        f"reviews.folder: preset {preset} reads no folder (its reviews.source is {source!r}); "
         'give preset lab, or a file of your own with source = "files" below [reviews]'
     )
 
@@ -374,14 +391,17 @@ def test_a_name_that_is_no_utf8_is_one_sentence_before_anything_is_trained(tmp_p
         runner.make_job("00_corpora", {"preset": "lab", "data_dir": f"{folder}/{os.fsdecode(name)}"})
 
 
-def started(change=str, notebook="02_imm_main", **parameters):
-    """What the first cells of a notebook define, changed as somebody may in Jupyter, or with injected parameters."""
+def started(change=str, notebook="02_imm_main", before=None, **parameters):
+    """What the first cells of a notebook define, changed as somebody may in Jupyter, or with injected parameters; in a
+    kernel that has the names of ``before``."""
     source = load_notebook_node(str(paths.NOTEBOOKS / f"{notebook}.ipynb"))
     cells = parameterize_notebook(source, parameters).cells if parameters else source.cells
-    names = {"In": ["", "%matplotlib inline"]}
-    for code in [change(cell.source) for cell in cells if cell.cell_type == "code"][: 2 + bool(parameters)]:
-        names["In"].append(code)
-        exec(code, names)
+    names = {**(before or {}), "In": ["", "%matplotlib inline"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "get_ipython", lambda: SimpleNamespace(user_ns=names))
+        for code in [change(cell.source) for cell in cells if cell.cell_type == "code"][: 2 + bool(parameters)]:
+            names["In"].append(code)
+            exec(code, names)
     return names
 
 
@@ -389,11 +409,14 @@ def started(change=str, notebook="02_imm_main", **parameters):
     ("parameters", "message"),
     [
         ({"sed": 3}, r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_"),
-        ({"seeds": True}, "seeds: expected int, found True"),
+        ({"seeds": True}, "^preset mini: seeds: expected a valid integer, found True"),
+        ({"kd_space": "gols"}, "imm.kd_space: expected 'gold', 'probabilities' or 'logits', found 'gols'"),
+        ({"changes": {"imm.kd_spase": "gold"}}, r"unknown parameter 'imm.kd_spase'; did you mean 'imm.kd_space'\?"),
+        ({"changes": {"data.folder": "gone"}}, "data.folder: expected a folder, found none at gone"),
     ],
 )
 def test_unknown_and_mistyped_parameters_are_refused(parameters, message):
-    with pytest.raises(ParameterError, match=message):
+    with pytest.raises((ParameterError, PresetError), match=message):
         started(**parameters)
 
 
@@ -410,14 +433,43 @@ def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, othe
         return source.replace(line, other, 1)
 
     with pytest.raises(ParameterError, match=message):
-        started(change)
+        started(change, before={"rounds": 3})  # of the cell as it was
+    if "roundz = 3" not in other:
+        with pytest.raises(NameError, match="name 'rounds' is not defined"):
+            started(change)
 
 
-def test_known_parameters_take_effect_and_a_number_stands_for_a_text():
-    names = started(preset="lab", seeds=1, train_size=7, data_dir=3)
-    session = names["session"]
+def test_known_parameters_take_effect_and_a_number_stands_for_a_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_examples(tmp_path / "3/law.json", mini.load_domain("news", train_size=80).train)
+    session = started(preset="lab", seeds=1, train_size=7, data_dir=3, changes={"training.warmup": 0})["session"]
     assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 200)
-    assert session.parameters["data_dir"] == names["data_dir"] == "3"
+    assert session.preset.data.folder == "3" and session.preset.training.warmup == 0
+    (job, _) = runner.select_jobs(["19"], {"preset": "mini", "methods": 3, "keep": 4})
+    assert (job.parameters["methods"], job.parameters["keep"]) == ("3", "4")
+
+
+def test_a_preset_is_loaded_once(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(sessions, "load", lambda *names: loaded.append(names) or load(*names))
+    started(seeds=2, kd_space="logits")
+    assert loaded == [("mini", "imm", "imm_main")]
+
+
+def test_any_key_of_the_preset_is_a_parameter_of_the_runner():
+    parameters = {"preset": "smoke", "rounds": 2, "training.learning_rate": 1e-4, "engine.processes": 2}
+    job, of_report = runner.select_jobs(["02"], parameters)
+    assert job.parameters["changes"] == {"training.learning_rate": 1e-4, "engine.processes": 2}
+    preset = job.preset
+    assert (preset.imm.rounds, preset.training.learning_rate, preset.engine.processes) == (2, 1e-4, 2)
+    assert job.run_name == of_report.run_name == "smoke+training.learning_rate=0.0001,imm.rounds=2"
+    session = started(**job.parameters)["session"]
+    assert (session.preset, session.run_name) == (preset, job.run_name)
+    (corpora, _) = runner.select_jobs(["00"], {"preset": "smoke", "encoder": "other"})  # which is no line there
+    assert corpora.preset.encoder == "other" and corpora.run_name == "smoke+encoder=other"
+    for name, meant in (("training.epoch", "training.epochs"), ("warmupp", "training.warmup"), ("sedes", "seeds")):
+        with pytest.raises(ParameterError, match=f"02_imm_main: unknown parameter '{name}'; did you mean '{meant}'"):
+            runner.select_jobs(["02"], {"preset": "smoke", name: 2})
 
 
 @pytest.mark.slow
@@ -445,9 +497,9 @@ CARD = Paper(
 )
 """
 TOY_CELLS = (
-    'preset: str = "smoke"  # its name\nseeds: int = None  # number of seeds',
+    'preset: str = "smoke"  # its name\nseeds: int = None  # number of seeds\nchanges: dict = {}  # other keys',
     "from helpers.notebooks.session import start\nfrom helpers.papers import toy\n\n"
-    'session = start("50_toy_main", globals())',
+    'session = start("50_toy_main", preset, {"seeds": seeds, **changes})',
     'session.save("toy/table1", **session.run(toy.table1(session.preset)))',
 )
 # The runner takes the notebook; its cells run here, as a kernel's start takes seconds.

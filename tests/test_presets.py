@@ -58,8 +58,8 @@ def test_a_wrong_key_is_one_clear_line(mine, old, new, message):
     ("overrides", "message"),
     [
         (
-            {"data.domains": {"law": "law", "med": "med"}},
-            "data: adversarial.domain is 'wikipedia', which is none of the domains law, med; correct it, or delete the "
+            {"data.domains": {"law": "law", "med": "med"}, "data.adversarial.domain": "tax"},
+            "data: adversarial.domain is 'tax', which is none of the domains law, med; correct it, or delete the "
             "section [data.adversarial]",
         ),
         (
@@ -74,7 +74,7 @@ def test_a_wrong_key_is_one_clear_line(mine, old, new, message):
 def test_domains_that_cannot_be_are_one_clear_line(overrides, message):
     with pytest.raises(PresetError) as error:
         load("lab", **overrides)
-    assert str(error.value).startswith(f"lab.toml: {message}")
+    assert str(error.value).startswith(f"preset lab: {message}")
 
 
 def test_an_unknown_name_lists_the_presets_and_a_name_that_is_taken_is_refused(mine):

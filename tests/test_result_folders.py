@@ -16,24 +16,29 @@ from helpers.papers.imm import tables
 from helpers.results import records, report
 
 
+def run_name_of(notebook, parameters):
+    """The name of the run of a notebook with other parameters; nothing is kept."""
+    return runner.make_job(notebook, {name: value for name, value in parameters.items() if name != "keep"}).run_name
+
+
 @pytest.mark.parametrize(
     ("notebook", "parameters", "folder"),
     [
         ("02_imm_main", {"preset": "mini", "seeds": None}, "mini"),
         ("02_imm_main", {"preset": "mini", "seeds": 1}, "mini"),  # which is its own number
         ("02_imm_main", {"preset": "mini", "seeds": 2}, "mini+seeds=2"),
-        ("06_a2d_main", {"preset": "mini", "seeds": 1, "rmr": False}, "mini+rmr=False"),
+        ("06_a2d_main", {"preset": "mini", "seeds": 1, "rmr": False}, "mini+a2d.rmr=False"),
         ("02_imm_main", {"preset": "mini", "encoder": "bert-base-uncased"}, "mini+encoder=bert-base-uncased"),
         ("02_imm_main", {"preset": "mini", "encoder": str(paths.ROOT / "data/mini")}, "mini"),  # its own encoder
         ("02_imm_main", {"preset": "lab", "encoder": "bert-base-uncased"}, "lab+encoder=bert-base-uncased"),
-        ("06_a2d_main", {"preset": "lab", "glove": "glove.txt"}, "lab+glove=glove.txt"),
+        ("06_a2d_main", {"preset": "lab", "glove": "glove.txt"}, "lab+mnemonic.glove=glove.txt"),
         ("10_hrkd_main", {"preset": "smoke", "keep": "there"}, "smoke"),
         ("19_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
-        ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+rounds=2,annealing=half"),
+        ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+imm.rounds=2,imm.annealing=half"),
     ],
 )
 def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, parameters, folder):
-    assert session.place_of(notebook, parameters) == folder
+    assert run_name_of(notebook, parameters) == folder
 
 
 @pytest.fixture
@@ -60,7 +65,7 @@ def test_results_elsewhere_leave_readme_alone(executed, tmp_path, monkeypatch):
 
 
 def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_their_folder(executed, tmp_path, capsys):
-    place, file = "mine+data_dir=files-0123ab", tmp_path / "mine.toml"
+    place, file = "mine+data.folder=files-0123ab", tmp_path / "mine.toml"
     file.write_text('name = "mine"\nextends = "smoke"\n')
     records.write(claimed().model_copy(update={"preset": place}))
     assert cli.main(["figures", "--preset", str(file)]) == 1
@@ -77,12 +82,12 @@ def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_t
 def test_the_report_shows_a_folder_of_results_and_no_other(results, place, tmp_path):
     for folder in ("../x", "mini/imm", "mini+seeds=2"):
         (results / folder).mkdir(parents=True, exist_ok=True)
-    assert session.place_of("99_report", {"preset": "mini", "results": "mini+seeds=2"}) == "mini+seeds=2"
+    assert session.settle("99_report", "mini", {}, {"results": "mini+seeds=2"})[1] == "mini+seeds=2"
     if not place:
-        assert session.place_of("99_report", {"preset": "mini", "results": place}) == "mini"
+        assert session.settle("99_report", "mini", {}, {"results": place})[1] == "mini"
         return
     with pytest.raises(ParameterError, match=r"expected a folder in .*, found no .*; give mini or mini\+seeds=2"):
-        session.place_of("99_report", {"preset": "mini", "results": place})
+        session.settle("99_report", "mini", {}, {"results": place})
 
 
 def test_notebooks_do_not_take_the_reports_folder(results):
@@ -91,7 +96,7 @@ def test_notebooks_do_not_take_the_reports_folder(results):
         with pytest.raises(ParameterError, match="unknown parameter 'results'"):
             runner.select_jobs(names, {"preset": "smoke", "results": "mini+seeds=2"})
     (job,) = runner.select_jobs(["99_report"], {"preset": "smoke", "results": "mini+seeds=2"})
-    assert (job.place, job.parameters["results"]) == ("mini+seeds=2", "mini+seeds=2")
+    assert (job.run_name, job.parameters["results"]) == ("mini+seeds=2", "mini+seeds=2")
 
 
 def save_headline(artefact):
@@ -100,7 +105,7 @@ def save_headline(artefact):
     scores = [*scores, *(("A", seed, 0.0) for seed in range(5))]
     scores = [records.Score(method=row, column="x", seed=seed, value=value) for row, seed, value in scores]
     claim = records.Claim(text="B beats A", above="B", below="A", primary=True)
-    preset = session.preset_for("02_imm_main", {"preset": "smoke"})
+    preset = session.preset_for("02_imm_main", "smoke")
     session.Session(preset, {}, "smoke").save(artefact, scores=scores, claims=[claim])
 
 
@@ -115,8 +120,8 @@ def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp
     assert len(drawn[0]) == 4 and drawn[0] == drawn[1]
 
 
-def place_of_lab(notebook="02_imm_main", **parameters):
-    return session.place_of(notebook, {"preset": "lab", **parameters})
+def run_name_of_lab(notebook="02_imm_main", **parameters):
+    return run_name_of(notebook, {"preset": "lab", **parameters})
 
 
 def test_two_encoders_of_one_name_have_two_folders_and_one_encoder_has_one(tmp_path, monkeypatch):
@@ -124,11 +129,11 @@ def test_two_encoders_of_one_name_have_two_folders_and_one_encoder_has_one(tmp_p
         (tmp_path / name / "encoder").mkdir(parents=True)
         (tmp_path / name / "encoder/config.json").write_text(f'{{"hidden_size": "{name}"}}')
     monkeypatch.chdir(tmp_path)
-    first, second = (place_of_lab(encoder=f"{name}/encoder") for name in ("x", "y"))
-    assert first != second and place_of_lab(encoder=str(tmp_path / "x/encoder")).startswith("lab+encoder=encoder-")
-    assert place_of_lab(encoder=str(tmp_path / "x/encoder"))[-6:] == first[-6:]
+    first, second = (run_name_of_lab(encoder=f"{name}/encoder") for name in ("x", "y"))
+    assert first != second and run_name_of_lab(encoder=str(tmp_path / "x/encoder")).startswith("lab+encoder=encoder-")
+    assert run_name_of_lab(encoder=str(tmp_path / "x/encoder"))[-6:] == first[-6:]
     shutil.copytree(tmp_path / "x", tmp_path / "z")
-    assert place_of_lab(encoder=str(tmp_path / "z/encoder")) == place_of_lab(encoder=str(tmp_path / "x/encoder"))
+    assert run_name_of_lab(encoder=str(tmp_path / "z/encoder")) == run_name_of_lab(encoder=str(tmp_path / "x/encoder"))
 
 
 def write_files(folder, **texts):
@@ -144,13 +149,15 @@ def write_files(folder, **texts):
 )
 def test_files_are_told_apart_by_their_content(tmp_path, notebook, parameter):
     first = write_files(tmp_path / "first/mine", law="1", tax="2")
-    place = place_of_lab(notebook, **{parameter: first})
-    assert place.startswith(f"lab+{parameter}=mine-") and len(place) < 40  # no folder of this machine
-    assert place == place_of_lab(notebook, **{parameter: write_files(tmp_path / "again/mine", law="1", tax="2")})
+    place = run_name_of_lab(notebook, **{parameter: first})
+    assert (
+        place.startswith(f"lab+{session.parameters_of(notebook)[parameter].key}=mine-") and len(place) < 40
+    )  # no folder of this machine
+    assert place == run_name_of_lab(notebook, **{parameter: write_files(tmp_path / "again/mine", law="1", tax="2")})
     others = {"law": "2", "tax": "1"}, {"law": "1", "tax": "2", "web": "3"}, {"law": "1", "taxes": "2"}
     for number, texts in enumerate(others):
         folder = write_files(tmp_path / f"{number}/mine", **texts)
-        assert place_of_lab(notebook, **{parameter: folder}) != place
+        assert run_name_of_lab(notebook, **{parameter: folder}) != place
 
 
 def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_path, monkeypatch):
@@ -159,15 +166,17 @@ def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_pa
         (tmp_path / name).mkdir()
         (tmp_path / name / "file.txt").write_text(name)
     for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "general")):
-        first, second = (place_of_lab(notebook, **{name: str(tmp_path / one / "file.txt")}) for one in ("one", "two"))
-        assert first != second and first.startswith(f"lab+{name}=file.txt-")
+        first, second = (
+            run_name_of_lab(notebook, **{name: str(tmp_path / one / "file.txt")}) for one in ("one", "two")
+        )
+        assert first != second and first.startswith(f"lab+{session.parameters_of(notebook)[name].key}=file.txt-")
 
 
 def test_values_that_a_folder_cannot_be_named_by_stay_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Mix").mkdir()  # no method is a folder
-    assert place_of_lab("19_your_domains", methods="Mix") == "lab+methods=Mix"
-    both, combined = (place_of_lab("19_your_domains", methods=text) for text in ("IMM A2D", "IMM+A2D"))
+    assert run_name_of_lab("19_your_domains", methods="Mix") == "lab+methods=Mix"
+    both, combined = (run_name_of_lab("19_your_domains", methods=text) for text in ("IMM A2D", "IMM+A2D"))
     assert both != combined and both.startswith("lab+methods=IMM-A2D-")
 
 
@@ -197,14 +206,14 @@ def test_a_copy_with_the_content_that_a_preset_states_is_the_presets_own(tmp_pat
 
     def place(**changes):
         (tmp_path / "mine.toml").write_text(COPIES.format(**stated | changes))
-        return session.place_of("00_corpora", {"preset": str(tmp_path / "mine.toml"), "data_dir": str(folder)})
+        return run_name_of("00_corpora", {"preset": str(tmp_path / "mine.toml"), "data_dir": str(folder)})
 
     assert place() == "mine"
     for name in ("law", "tax", "file"):
-        assert place(**{name: "0" * 16}).startswith("mine+data_dir=copy-")
+        assert place(**{name: "0" * 16}).startswith("mine+data.folder=copy-")
     (folder / "tax/more.json").write_text("4")
     session.content_of.cache_clear()
-    assert place().startswith("mine+data_dir=copy-")
+    assert place().startswith("mine+data.folder=copy-")
 
 
 LAB = {
@@ -219,35 +228,36 @@ LAB = {
 
 @pytest.mark.parametrize("notebook", LAB)
 @pytest.mark.parametrize("preset", ["lab", "lab-large"])
-def test_lab_is_itself_from_copies_of_its_corpora_and_encoder(notebook, preset, shared):
+def test_lab_is_itself_from_copies_of_its_corpora_and_encoder(notebook, preset, shared, tmp_path):
     parameters = {name: str(shared / place) for name, place in LAB[notebook].items()}
     parameters |= {"preset": preset, "encoder": str(shared / "models/all-MiniLM-L6-v2")}
-    assert session.place_of(notebook, parameters) == preset
+    assert run_name_of(notebook, parameters) == preset
+    folder = write_files(tmp_path / "data", law="1", tax="2")
     for name in LAB[notebook]:
-        other = parameters | {name: str(shared / "data")}
-        assert session.place_of(notebook, other).startswith(f"{preset}+{name}=data-")
+        other = parameters | {name: folder}
+        assert run_name_of(notebook, other).startswith(f"{preset}+{name.partition('_')[0]}.folder=data-")
 
 
 def test_long_differences_are_cut_and_stay_apart():
     parameters = {"preset": "smoke", "similarity": "uniform", "annealing": "constant", "multi_domain_start": "theta"}
-    first, second = (session.place_of("02_imm_main", {**parameters, "seeds": seeds}) for seeds in (3, 4))
+    first, second = (run_name_of("02_imm_main", {**parameters, "seeds": seeds}) for seeds in (3, 4))
     assert first != second and len(first) < 80
 
 
 def test_a_run_with_another_size_leaves_the_published_record_alone(results):
-    preset = session.preset_for("01_imm_similarity", {"preset": "smoke"})
+    preset = session.preset_for("01_imm_similarity", "smoke")
     first = session.Session(preset, {}, "smoke").save("imm/similarity", **tables.similarity(preset))
     published = [paths.record("smoke", first.artefact, end) for end in ("json", "png", "svg")]
     before = [path.read_bytes() for path in published]
     job, of_report = runner.select_jobs(["01_imm_similarity"], {"preset": "smoke", "train_size": 12})
     assert runner.execute(job, force=False).endswith(" s")
     assert [path.read_bytes() for path in published] == before
-    other = records.read(paths.record("smoke+train_size=12", "imm/similarity"))
-    assert other.preset == "smoke+train_size=12" and other.scores != first.scores
-    assert of_report.place == job.place == "smoke+train_size=12"
+    other = records.read(paths.record("smoke+data.train_size=12", "imm/similarity"))
+    assert other.preset == "smoke+data.train_size=12" and other.scores != first.scores
+    assert of_report.run_name == job.run_name == "smoke+data.train_size=12"
     executed = nbformat.read(paths.notebooks(other.preset) / "01_imm_similarity.ipynb", as_version=4)
     texts = [output.get("text", "") for cell in executed.cells for output in cell.get("outputs", [])]
-    assert "smoke+train_size=12, as these are not the preset's own settings" in "".join(texts)
+    assert "smoke+data.train_size=12, as these are not the preset's own settings" in "".join(texts)
     assert paths.models(other.preset) == paths.models("smoke")
 
 

@@ -8,7 +8,7 @@ from helpers import multitask
 from helpers.data.examples import Domain, Example
 from helpers.errors import EncoderError
 from helpers.notebooks import widgets
-from helpers.notebooks.session import parameters_of, start
+from helpers.notebooks.session import start
 from helpers.papers import corpora, hrkd, imm, mtdnn
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
@@ -44,10 +44,11 @@ def shown(monkeypatch):
 
 def test_trained_readers_are_those_that_plans_ask_for_and_that_are_done(models, monkeypatch, capsys):
     monkeypatch.setattr(widgets.papers, "ALL", [imm.CARD, hrkd.CARD, mtdnn.CARD])
-    assert [*widgets.trained_readers({"preset": "smoke"}, "news, seed 0")] == ["Single, news, seed 0"]
+    assert [*widgets.trained_readers("smoke", names="news, seed 0")] == ["Single, news, seed 0"]
     assert "02_imm_main: 1 of " in (printed := capsys.readouterr().out) and "15_mtdnn_main: 1 of " in printed
     assert "hrkd" not in printed  # which has no readers
-    assert widgets.trained_readers({"preset": "smoke"}, "seed 00") == {}
+    assert widgets.trained_readers("smoke", names="seed 00") == {}
+    assert widgets.trained_readers("smoke", {"training.epochs": 2.0}) == {}
 
 
 def test_readers_show_answers_and_where_they_see_them(models, shown):
@@ -111,7 +112,7 @@ def test_dollar_signs_of_texts_are_no_formulas(monkeypatch, capsys, results):
     domain = Domain("shop", [Example("1", text, text, ("$5",), (9, 11), "1")], [], [])
     assert corpora.show_example(domain).startswith('<p class="tex2jax_ignore mathjax_ignore">')
     with pd.option_context("display.html.use_mathjax", True):
-        start("17_playground", {name: value.default for name, value in parameters_of("17_playground").items()})
+        start("17_playground", "mini")
         assert "mathjax_ignore" in pd.DataFrame({"question": [text]})._repr_html_()
     pages = []
     monkeypatch.setattr(report, "display", lambda *parts: pages.extend(parts))

@@ -17,16 +17,10 @@ from helpers.data.folders import state_files
 from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import kernels
-from helpers.notebooks.session import (
-    ParameterError,
-    check,
-    notebook_names,
-    parameters_of,
-    settle,
-    unknown_parameter,
-)
+from helpers.notebooks.session import ParameterError, notebook_names, parameters_of, settle, unknown_parameter
 from helpers.papers.model_folders import is_kept
-from helpers.presets.schema import EXAMPLES, Drawn, Preset
+from helpers.presets.load import keys
+from helpers.presets.schema import Drawn, Preset
 from helpers.results import figures, records, report
 
 REPORT = "99_report"
@@ -37,15 +31,15 @@ QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not abou
 
 
 class Job(NamedTuple):
-    """A notebook to run, with its parameters, its preset, and the folder of its results."""
+    """A notebook to run, with its parameters, its preset, and the name of the run."""
 
     notebook: str
     parameters: dict[str, object]
     preset: Preset
-    place: str
+    run_name: str
 
     def __str__(self) -> str:
-        return f"{self.notebook} of {self.place}" if "+" in self.place else self.notebook
+        return f"{self.notebook} of {self.run_name}" if "+" in self.run_name else self.notebook
 
     @property
     def card(self) -> papers.Notebook:
@@ -55,17 +49,19 @@ class Job(NamedTuple):
     @property
     def output(self) -> Path:
         """The executed notebook."""
-        return paths.notebooks(self.place) / f"{self.notebook}.ipynb"
+        return paths.notebooks(self.run_name) / f"{self.notebook}.ipynb"
 
     @property
     def running(self) -> Path:
         """The folder, not in git, of unfinished notebooks and of the fingerprints of executed ones."""
-        return paths.models(self.place) / "running" / self.place
+        return paths.models(self.run_name) / "running" / self.run_name
 
     @property
     def folders(self) -> list[Drawn]:
-        """The sections whose folder is a parameter."""
-        return [getattr(self.preset, name) for name in EXAMPLES if self.parameters.get(f"{name}_dir")]
+        """The sections of the paper's examples that are in a folder."""
+        paper, _ = papers.card_of(self.notebook)
+        sections = [getattr(self.preset, name) for name in paper.examples] if paper else []
+        return [section for section in sections if section.folder]
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""
@@ -81,32 +77,41 @@ class Job(NamedTuple):
 
 
 def make_job(notebook: str, parameters: dict[str, object]) -> Job:
-    """Make the job of a notebook, with those of the parameters that it declares. Raises UserError."""
+    """Make the job of a notebook, with those of the parameters that it declares or that are keys. Raises UserError."""
     declared = parameters_of(notebook)
     values = {"preset": declared["preset"].default}
     values |= {name: value for name, value in parameters.items() if name in declared}
-    values = check(values, notebook)
-    return Job(notebook, values, *settle(notebook, values))
+    changes = {key: value for key, value in parameters.items() if key in keys() and key not in declared}
+    if changes and "changes" in declared:
+        values["changes"] = changes
+    settings, own = {}, {}
+    for name in [name for name in values if name not in ("preset", "changes")]:
+        if declared[name].key:
+            settings[declared[name].key] = values[name]
+        else:
+            values[name] = own[name] = str(values[name]) if type(values[name]) in (int, float) else values[name]
+    return Job(notebook, values, *settle(notebook, str(values["preset"]), settings | values.get("changes", {}), own))
 
 
 def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
-    """Make a job of each notebook (all, if none is named), and one of the report for each folder of results.
+    """Make a job of each notebook (all, if none is named), and one of the report for each run.
 
     Raises UserError, as for an unknown notebook, and for a parameter that none of them has or of the wrong type.
     """
     chosen = [match_notebook(Path(name).stem) for name in names] or notebook_names()
     chosen = [name for name in chosen if name != REPORT]
-    declaring = chosen or [REPORT]  # which is told its folder by the others' places, unless it runs alone
+    declaring = chosen or [REPORT]  # which is told its folder by the others' runs, unless it runs alone
     declared = dict.fromkeys(parameter for name in declaring for parameter in parameters_of(name))
-    if unknown := [name for name in parameters if name not in declared]:
+    known = [*declared, *keys()] if declared.pop("changes", "") is None else declared
+    if unknown := [name for name in parameters if name not in known]:
         raise unknown_parameter(declaring[0] if len(declaring) == 1 else "the notebooks", unknown[0], declared)
     jobs = [make_job(name, parameters) for name in chosen]
     check_kept_names(jobs)
-    places = {job.place: job for job in jobs or [make_job(REPORT, parameters)]}
-    for place, job in places.items():
+    runs = {job.run_name: job for job in jobs or [make_job(REPORT, parameters)]}
+    for run_name, job in runs.items():
         values = {"preset": job.parameters["preset"]}
-        values |= {} if place == job.preset.name else {"results": place}
-        jobs.append(Job(REPORT, values, job.preset, place))
+        values |= {} if run_name == job.preset.name else {"results": run_name}
+        jobs.append(Job(REPORT, values, job.preset, run_name))
     return jobs
 
 
@@ -138,7 +143,7 @@ def fingerprint_of(job: Job) -> str:
     paper, _ = papers.card_of(job.notebook)
     sources = [file for kind in ("py", "html", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
     code = [file_fingerprint(file) for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sources)]
-    files = [*paths.results(job.place).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
+    files = [*paths.results(job.run_name).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
     files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
     names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
     hrkd, others = job.preset.hrkd, [job.preset.general, job.preset.mtdnn.large, job.preset.mnemonic.glove]
@@ -178,7 +183,7 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
     failed = [name for name, text in outcomes.items() if text.startswith("FAILED")]
     for job in jobs:
         if job.notebook == REPORT and str(job) not in failed:
-            print(f"report: {os.path.relpath(paths.report(job.place))}")
+            print(f"report: {os.path.relpath(paths.report(job.run_name))}")
     if failed:
         print(f"{len(failed)} of {len(outcomes)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -209,12 +214,12 @@ def execute(job: Job, force: bool) -> str:
     try:
         for folder in (job.running, job.output.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        if job.notebook == REPORT and records.read_all(job.place):
-            figures.redraw(job.place)
+        if job.notebook == REPORT and records.read_all(job.run_name):
+            figures.redraw(job.run_name)
         execute_notebook(job.notebook, job.parameters, unfinished)
         os.replace(unfinished, job.output)
         if job.notebook == REPORT:
-            report.export(job.place, job.output)
+            report.export(job.run_name, job.output)
         write_whole(job.running / job.notebook, mark)
     except papermill.PapermillExecutionError as error:
         return f"FAILED: {error.ename}: {' '.join(error.evalue.split())[:400]} (see {os.path.relpath(unfinished)})"

@@ -6,8 +6,8 @@ import json
 import os
 import re
 import time
-from ast import AnnAssign, Assign, Name, literal_eval, parse, unparse
-from collections.abc import Iterable
+from ast import AnnAssign, Assign, Call, Dict, Name, literal_eval, parse, unparse, walk
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
+from IPython import get_ipython
 
 from helpers import engine, papers, paths
 from helpers.data.folders import find_source, with_every_domain
@@ -27,14 +28,13 @@ from helpers.extractive_qa import label_notes
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
-from helpers.presets.load import keys, load
+from helpers.presets.load import keys, load, nearest_key, override
 from helpers.presets.schema import EXAMPLES, Preset
 from helpers.results import figures, records
 
-MACHINE = ("data_dir", "mnli_dir", "reviews_dir", "tasks_dir", "encoder", "glove", "keep")  # no record says them
-SECTIONS = EXAMPLES[1:]  # whose keys have the section's name in parameters
-WITHOUT_EFFECT = ("preset", "results", "keep")  # parameters that change no number
-LONGEST = 66  # characters of a folder's name that say what differs
+WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
+Settings = Mapping[str, object]
+LONGEST = 66  # characters of a run's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
@@ -44,10 +44,11 @@ class ParameterError(UserError):
 
 
 class Parameter(NamedTuple):
-    """A notebook's parameter: its type as annotated, and its default."""
+    """A notebook's parameter: its type as annotated, its default, and the preset's key that it sets, if any."""
 
     type: str
     default: object
+    key: str
 
 
 def notebook_names() -> list[str]:
@@ -56,127 +57,108 @@ def notebook_names() -> list[str]:
 
 
 def parameters_of(notebook: str) -> dict[str, Parameter]:
-    """Read the parameters of a notebook from its cell tagged ``parameters``, all of them annotated literals.
+    """Read a notebook's parameters from its cell tagged ``parameters``, and their keys from its call of `start`.
 
-    Not with papermill, which takes seconds to import in every kernel.
+    Parameters are annotated literals, keys literals too. Not with papermill, which takes seconds to import.
     """
     cells = json.loads((paths.NOTEBOOKS / f"{notebook}.ipynb").read_text(encoding="utf-8"))["cells"]
-    (source,) = ("".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", []))
-    lines = parse(source).body
-    return {line.target.id: Parameter(unparse(line.annotation), literal_eval(line.value)) for line in lines}
-
-
-def check(values: dict[str, object], notebook: str) -> dict[str, object]:
-    """Return ``values`` in the order and the types that a notebook declares. Raises ParameterError.
-
-    A whole number may stand for a float, a number for a text, and None for what the preset says.
-    """
-    declared, checked = parameters_of(notebook), {}
-    if unknown := [name for name in values if name not in declared]:
-        raise unknown_parameter(notebook, unknown[0], declared)
-    for name in [name for name in declared if name in values]:
-        (kind, default), value = declared[name], values[name]
-        if (kind, type(value)) == ("float", int):
-            value = float(value)
-        elif kind == "str" and type(value) in (int, float):
-            value = str(value)
-        if type(value).__name__ != kind and not (value is None and default is None):
-            raise ParameterError(f"{notebook}: {name}: expected {kind}, found {value!r}")
-        checked[name] = value
-    return checked
+    sources, keys_by_name = ["".join(cell["source"]) for cell in cells], {}
+    for call in [node for source in sources if "= start(" in source for node in walk(parse(source))]:
+        if isinstance(call, Call) and unparse(call.func) == "start":
+            for table in [argument for argument in call.args if isinstance(argument, Dict)]:
+                pairs = zip(table.keys, table.values, strict=True)
+                keys_by_name |= {unparse(value): literal_eval(key) for key, value in pairs if key}
+    (tagged,) = (number for number, cell in enumerate(cells) if "parameters" in cell["metadata"].get("tags", []))
+    lines = {line.target.id: line for line in parse(sources[tagged]).body}
+    return {
+        name: Parameter(unparse(line.annotation), literal_eval(line.value), keys_by_name.get(name, ""))
+        for name, line in lines.items()
+    }
 
 
 def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> ParameterError:
     """Return the error about a parameter that is not among those ``declared``."""
-    near = get_close_matches(name, declared, 1)
-    meant = f"; did you mean {near[0]!r}?" if near else "."
-    return ParameterError(
-        f"{where}: unknown parameter {name!r}{meant} There is {', '.join(declared)}. Set anything else in a preset "
-        "file of your own, and give its path as the preset"
-    )
+    near = next(iter(get_close_matches(name, [*declared, *keys()], 1)), nearest_key(name))
+    meant = f"; did you mean {near!r}?" if near else "."
+    names = f"There is {', '.join(declared)}, and every key of a preset, such as training.warmup"
+    return ParameterError(f"{where}: unknown parameter {name!r}{meant} {names}")
 
 
-def key_of(parameter: str, paper: papers.Paper | None) -> str:
-    """Return the preset's key that a parameter stands for; "" for a notebook's own parameter.
-
-    It is the key's last part, with the section before it for texts and tasks; ``data_dir`` is the folder of [data].
-    A key of the paper's own sections comes before one of the sections that all papers read.
-    """
-    sections = paper.settings if paper else ()
-    foreign = {section for other in papers.ALL for section in other.settings} - {*sections, *SECTIONS}
-    matching = []
-    for key in keys():
-        section, _, last = key.rpartition(".")
-        name = "dir" if last == "folder" else last
-        full_name = f"{section}_{name}" if section in SECTIONS or name == "dir" else name
-        if parameter == full_name and section not in foreign:
-            matching.append(key)
-    return min(matching, key=lambda key: key.partition(".")[0] not in sections, default="")
-
-
-def preset_for(notebook: str, parameters: dict[str, object]) -> Preset:
-    """Load the preset that parameters ask for, with what it has for the notebook's paper and for the notebook alone.
-
-    A parameter that is None leaves the preset's value. In a folder that lacks its domains, every entry is one.
-    Raises PresetError, and ParameterError for a folder where the preset's texts are not from files.
-    """
+def preset_for(notebook: str, name: str) -> Preset:
+    """Load a preset with what it has for the notebook's paper and for the notebook alone. Raises PresetError."""
     paper, _ = papers.card_of(notebook)
-    topics = [paper.key, notebook.partition("_")[2]] if paper else []
-    named = {key_of(name, paper): value for name, value in parameters.items() if name != "preset" and value is not None}
-    preset = load(str(parameters["preset"]), *topics, **{key: value for key, value in named.items() if key})
-    changes: dict[str, object] = {}
-    for section in [section for section in EXAMPLES if parameters.get(f"{section}_dir")]:
-        settings = getattr(preset, section)
-        if settings.source != "files":
-            raise ParameterError(
-                f"{notebook}: {section}_dir: preset {preset.name} reads no folder (its {section}.source is "
-                f'{settings.source!r}); give preset lab, or a file of your own with source = "files" below [{section}]'
-            )
-        changes[section] = with_every_domain(settings)
-    if "general" not in named and changes.get("data", preset.data).domains != preset.data.domains:
-        changes["general"] = ""  # a file of the preset's own corpora
-    return preset.model_copy(update=changes)
+    return load(name, *([paper.key, notebook.partition("_")[2]] if paper else []))
 
 
-def settle(notebook: str, parameters: dict[str, object]) -> tuple[Preset, str]:
-    """Return the preset in force and the name of the folder of results, before anything is trained.
+def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
+    """Return a preset with other values by key; None leaves its own.
 
-    Raises UserError, also for a name that no record could hold and for a place where no model can be kept.
+    In a folder that lacks its domains, every entry is one. Raises PresetError, and ParameterError for a folder that is
+    not there, or where the preset's texts are not from files.
     """
-    preset, (paper, card) = preset_for(notebook, parameters), papers.card_of(notebook)
-    text = json.dumps([parameters, preset.model_dump()], ensure_ascii=False)
+    changed = override(preset, {key: value for key, value in settings.items() if value is not None})
+    updates: dict[str, object] = {}
+    for name in [name for name in EXAMPLES if settings.get(f"{name}.folder")]:
+        section = getattr(changed, name)
+        if not paths.find_folder(section.folder):
+            raise ParameterError(f"{name}.folder: expected a folder, found none at {section.folder}; correct the path")
+        if section.source != "files":
+            raise ParameterError(
+                f"{name}.folder: preset {preset.name} reads no folder (its {name}.source is {section.source!r}); "
+                f'give preset lab, or a file of your own with source = "files" below [{name}]'
+            )
+        updates[name] = with_every_domain(section)
+    if settings.get("general") is None and updates.get("data", preset.data).domains != preset.data.domains:
+        updates["general"] = ""  # a file of the preset's own corpora
+    return changed.model_copy(update=updates)
+
+
+def settle(notebook: str, name: str, settings: Settings, own: Settings) -> tuple[Preset, str]:
+    """Return the preset in force and the name of the run, before anything is trained.
+
+    ``settings`` are values by key, ``own`` the notebook's own parameters by name. Raises UserError, also for a text
+    that no record could hold and for a place where no model can be kept.
+    """
+    declared = parameters_of(notebook)
+    if unknown := [key for key in settings if key not in keys()]:
+        raise unknown_parameter(notebook, unknown[0], declared)
+    original, (paper, card) = preset_for(notebook, name), papers.card_of(notebook)
+    preset = with_settings(original, settings)
+    text = json.dumps([name, own, preset.model_dump()], ensure_ascii=False)
     if match := re.search('[^"]*[\ud800-\udfff][^"]*', text):  # a byte that Python could not decode
         problem = "is not UTF-8 here; rename it, or set PYTHONUTF8=1 if the locale has ASCII alone"
         raise ParameterError(f"{notebook}: {match[0]!a} {problem}")
-    if folder := parameters.get("keep"):
+    for parameter, value in own.items():
+        if not isinstance(value, str | None):
+            raise ParameterError(f"{notebook}: {parameter}: expected str, found {value!r}; put it in quotes")
+    if folder := own.get("keep"):
         names = [*card.keeps(preset)]
         if not names:
             raise ParameterError(f"{notebook}: keep: there is no model to keep without texts; give their folder too")
         check_keep(folder, names, [getattr(preset, section).folder for section in paper.examples])
-    return preset, place_of(notebook, parameters)
+    if results := own.get("results"):  # of the report alone
+        return preset, find_results(notebook, results)
+    given = [key for key in settings if settings[key] is not None]
+    others = [name for name in own if name not in WITHOUT_EFFECT and own[name] not in (None, declared[name].default)]
+    return preset, name_run(original, preset, given, {name: own[name] for name in others})
 
 
-def place_of(notebook: str, parameters: dict[str, object]) -> str:
-    """Name the folder of a notebook's results: the preset's, with what its parameters change behind a "+".
+def name_run(original: Preset, preset: Preset, given: list[str], others: Settings) -> str:
+    """Name a run by its preset, with the keys ``given`` that differ from the ``original`` and ``others`` behind a "+".
 
-    So "mini+seeds=1" is not taken for the preset's own results. What counts is content: a copy of the preset's own
-    encoder or files changes nothing, and two encoders, files or folders of one name have two places. Raises
-    ParameterError and PresetError.
+    So "mini+seeds=2" is not taken for the preset's own results. What counts is content: a copy of the preset's own
+    encoder or files changes nothing, and two encoders, files or folders of one name have two runs. Settings of the
+    engine change no result.
     """
-    values, changes = check(parameters, notebook), []
-    if values.get("results"):  # of the report alone
-        return find_results(notebook, values["results"])
-    preset, paper = preset_for(notebook, {"preset": parameters["preset"]}), papers.card_of(notebook)[0]
-    for name, value in values.items():
-        key = key_of(name, paper)
-        default = attrgetter(key)(preset) if key else parameters_of(notebook)[name].default
-        is_same = value in (None, default) or (key and is_copy(preset, key, value))
-        if name not in WITHOUT_EFFECT and not is_same:
-            changes.append(f"{name}={name_value(key, value)}")
-    text = ",".join(changes)
+    changes = []
+    for key in sorted(given, key=[*keys()].index):
+        value = attrgetter(key)(preset)
+        if not (key.startswith("engine.") or value == attrgetter(key)(original) or is_copy(original, key, value)):
+            changes.append(f"{key}={name_value(key, value)}")
+    text = ",".join([*changes, *(f"{name}={name_value(name, value)}" for name, value in others.items())])
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}-{fingerprint(text)[:DIGITS]}"
-    return f"{preset.name}+{text}" if text else preset.name
+    return f"{original.name}+{text}" if text else original.name
 
 
 def find_results(notebook: str, name: str) -> str:
@@ -202,7 +184,7 @@ def name_value(key: str, value: object) -> str:
 def is_copy(preset: Preset, key: str, value: object) -> bool:
     """Return whether the value of a key has the content of what the preset names, or that its ``copies`` state."""
     default = attrgetter(key)(preset)
-    if identify(key, value) == preset.copies.get(default, identify(key, default)):
+    if identify(key, value) == preset.copies.get(str(default), identify(key, default)):
         return True
     section, _, last = key.rpartition(".")
     folder = paths.find_folder(str(value)) if last == "folder" else None
@@ -250,11 +232,14 @@ def content_of(place: Path) -> str:
 
 @dataclass
 class Session:
-    """One run of one notebook: the preset in force, the parameters as given, and the folder of its results."""
+    """One run of one notebook: the preset in force, its settings by key as given, and the name of the run.
+
+    ``own`` are the notebook's own parameters."""
 
     preset: Preset
-    parameters: dict[str, object]
-    place: str
+    settings: Settings
+    run_name: str
+    own: Settings = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
     code: records.Code = field(default_factory=records.code)
 
@@ -270,7 +255,8 @@ class Session:
         """
         card = papers.artefact(artefact)
         (paper,) = (paper for paper in papers.ALL if paper.key == artefact.partition("/")[0])
-        parameters = {name: value for name, value in self.parameters.items() if name not in MACHINE}
+        given = {**self.settings, **self.own}
+        given = {key: value for key, value in given.items() if key != "keep" and not key.startswith("engine.")}
         seeds = sorted({score.seed for score in parts.get("scores", [])}) or [0]
         preset = self.preset.model_copy(update={**parts.pop("settings", {}), "seeds": len(seeds)})
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
@@ -282,10 +268,10 @@ class Session:
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.is_given else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
-        run = records.run_info(_public({**parameters, "preset": settings}), self.started, self.code, training_seconds)
-        record = records.Record(artefact=artefact, preset=self.place, run=run, **facts | parts)
+        run = records.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
+        record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         records.write(record)
-        figures.save(record, records.read_all(self.place, record.paper_key))
+        figures.save(record, records.read_all(self.run_name, record.paper_key))
         return record
 
 
@@ -306,36 +292,41 @@ def assigned_in(source: str, *kinds: type) -> list[str]:
     return [target.id for target in targets if isinstance(target, Name)]
 
 
-def start(notebook: str, namespace: dict[str, object]) -> Session:
-    """Check a notebook's parameters, seed torch and print the settings in force.
+def check_cells(notebook: str) -> None:
+    """Raise ParameterError for an unknown parameter in the cells that IPython ran, or one that their lines lack.
 
-    ``namespace`` is the notebook's ``globals()``. papermill injects unknown and mistyped parameters without a word, and
-    a line of the parameters cell may be misspelt, so they are looked for here. Raises ParameterError, and PresetError
-    for the preset itself.
+    papermill injects parameters that nobody declared without a word, and a line of the parameters cell may be misspelt.
     """
-    declared = parameters_of(notebook)
+    declared, shell = parameters_of(notebook), get_ipython()
     lines, injected = list(declared), []
-    for source in namespace.get("In", []):
+    for source in shell.user_ns.get("In", []) if shell else []:
         if source.startswith(INJECTED):
             injected = assigned_in(source, Assign)
         elif not declared.keys().isdisjoint(assigned_in(source, AnnAssign)):
             lines = assigned_in(source, Assign, AnnAssign)
-    names = dict.fromkeys([*declared, *lines, *injected])
-    values = check({name: namespace[name] for name in names if name in namespace}, notebook)
-    if missing := [name for name in declared if name not in values or name not in lines]:
-        kind, default = declared[missing[0]]
-        line = f"{missing[0]}: {kind} = {default!r}"
+    if unknown := [name for name in [*lines, *injected] if name not in declared]:
+        raise unknown_parameter(notebook, unknown[0], declared)
+    if missing := [name for name in declared if name not in lines]:
+        line = f"{missing[0]}: {declared[missing[0]].type} = {declared[missing[0]].default!r}"
         raise ParameterError(f"{notebook}: the parameters cell has no {missing[0]!r}; write there the line {line}")
-    preset, place = settle(notebook, values)
-    namespace.update(values)
+
+
+def start(notebook: str, preset: str, settings: Settings | None = None, **own: object) -> Session:
+    """Load a notebook's preset with other ``settings`` by key (None: as it is), seed torch and print what is in force.
+
+    ``own`` are parameters of the notebook alone, such as ``keep``. Raises UserError.
+    """
+    check_cells(notebook)
+    given = {key: value for key, value in (settings or {}).items() if value is not None}
+    in_force, run_name = settle(notebook, preset, given, own)
     torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     pd.set_option("display.html.use_mathjax", False)  # "$5 or $10" in a table of texts is no formula
-    changed = {name: value for name, value in values.items() if name != "preset" and value != declared[name].default}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    seeds = f", {preset.seeds} seed{'s' if preset.seeds > 1 else ''}" * ("seeds" in declared)
-    name, _, changes = place.partition("+")
-    print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in changed.items())]))
+    seeds = f", {in_force.seeds} seed{'s' if in_force.seeds > 1 else ''}" * ("seeds" in (settings or {}))
+    name, _, changes = run_name.partition("+")
+    shown = given | {name: value for name, value in own.items() if value}
+    print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in shown.items())]))
     if changes:
-        print(f"results: {os.path.relpath(paths.results(place))}, as these are not the preset's own settings")
-    return Session(preset, values, place)
+        print(f"results: {os.path.relpath(paths.results(run_name))}, as these are not the preset's own settings")
+    return Session(in_force, given, run_name, own)

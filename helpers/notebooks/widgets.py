@@ -16,7 +16,7 @@ from helpers.data.load import load
 from helpers.data.sets import question_set
 from helpers.errors import UserError
 from helpers.extractive_qa import Questions
-from helpers.notebooks.session import preset_for
+from helpers.notebooks.session import Settings, preset_for, with_settings
 from helpers.papers.a2d.case import answer_with_words, compare
 from helpers.presets.schema import Preset
 from helpers.results import figures
@@ -28,12 +28,15 @@ WORD = '<span style="background: rgba(1, 115, 178, {0:.2f})" title="{0:.3f}">{1}
 ROW = "<details><summary><b>{}</b> ({:.2f}), {}</summary>{}</details>"
 
 
-def trained_readers(parameters: dict[str, object], names: str = "") -> Readers:
-    """Print how many trainings of each notebook are done; return readers whose names hold all ``names`` (by commas)."""
+def trained_readers(preset: str, settings: Settings | None = None, names: str = "") -> Readers:
+    """Print how many trainings of each notebook are done with other ``settings`` of a preset by key.
+
+    Return the readers whose names hold all ``names`` (by commas).
+    """
     patterns, readers = [rf"\b{re.escape(name.strip())}\b" for name in names.split(",") if name.strip()], {}
     for card in (card for paper in papers.ALL if "data" in paper.examples for card in paper.notebooks if card.plans):
-        preset = preset_for(card.name, parameters)
-        schedule = engine.Schedule({} if card.left_out(preset) else card.make_plans(preset, parameters))
+        changed = with_settings(preset_for(card.name, preset), settings or {})
+        schedule = engine.Schedule({} if card.left_out(changed) else card.make_plans(changed, {}))
         trainings = trainings_of(*schedule.tasks.values())
         done = [training for training in trainings if training.is_done()]
         errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, UserError)]

@@ -1,6 +1,7 @@
 """Presets: TOML files read into strict models. An unknown key, a wrong type or a value out of range is an error."""
 
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -24,8 +25,7 @@ class PresetError(UserError):
 def load(preset: str, *topics: str, **overrides: object) -> Preset:
     """Load the preset of this name, or of this TOML file.
 
-    Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then ``overrides`` by key, such as
-    "training.epochs". Raises PresetError."""
+    Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then `override`. Raises PresetError."""
     path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
     if not path.is_file():
         raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
@@ -35,12 +35,27 @@ def load(preset: str, *topics: str, **overrides: object) -> Preset:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
         values = change(values, tables.get(topic, {}))
-    if "data.train_size" in overrides:  # a number of questions means that number, not a share of it
-        overrides = {"data.train_share": 1.0, **overrides}
+    loaded = validate(values, path.name)
+    return override(loaded, overrides) if overrides else loaded
+
+
+def override(preset: Preset, settings: Mapping[str, object]) -> Preset:
+    """Return a preset with other values by key, such as "training.epochs". A number may stand for a text.
+
+    Raises PresetError."""
+    texts = [key for key, kind in keys().items() if kind is str]
+    changes = {"data.train_share": 1.0} if "data.train_size" in settings else {}  # a number is no share of itself
+    for key, value in settings.items():
+        changes[key] = str(value) if key in texts and type(value) in (int, float) else value
+    values = flatten(preset.model_dump(exclude_unset=True))
+    return validate(change(values, flatten(changes)), f"preset {preset.name}")
+
+
+def validate(values: Values, source: str) -> Preset:
     try:
-        return Preset(**nest(values | flatten(overrides)))
+        return Preset(**nest(values))
     except pydantic.ValidationError as error:
-        raise PresetError(f"{path.name}: {explain(error)}") from None
+        raise PresetError(f"{source}: {explain(error)}") from None
 
 
 def keys() -> dict[str, object]:
@@ -105,6 +120,16 @@ def nest(values: Values) -> dict:
     return nested
 
 
+def nearest_key(name: str) -> str:
+    """Return the key whose last part is most like that of a name; "" where none is."""
+    section, _, last = name.rpartition(".")
+    # The first key of a last part wins, one of the same section over all others.
+    others = sorted(reversed(keys()), key=lambda other: other.startswith(f"{section}."))
+    keys_by_name = {other.rpartition(".")[2]: other for other in others}
+    near = get_close_matches(last, keys_by_name, 1, 0.75)
+    return keys_by_name[near[0]] if near else ""
+
+
 def explain(error: pydantic.ValidationError) -> str:
     """Say for each key what is wrong with it and how to correct it, on one line."""
     problems = []
@@ -112,12 +137,8 @@ def explain(error: pydantic.ValidationError) -> str:
         key = ".".join(str(part) for part in details["loc"] if part != "[key]")
         problem = details["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ")
         if details["type"] == "extra_forbidden":
-            section, _, last = key.rpartition(".")
-            # By last part. The first key of a name wins, one of the same section over all others.
-            others = sorted(reversed(keys()), key=lambda other: other.startswith(f"{section}."))
-            names = {other.rpartition(".")[2]: other for other in others}
-            near = get_close_matches(last, names, 1, 0.75)
-            problem = f"unknown key; did you mean {names[near[0]]}?" if near else "unknown key; delete it"
+            near = nearest_key(key)
+            problem = f"unknown key; did you mean {near}?" if near else "unknown key; delete it"
         elif details["type"] == "missing":
             problem = "the key is missing; add it"
         elif details["type"] != "value_error":  # such a message has its own words for the value
