@@ -50,7 +50,7 @@ def redraw(arguments: argparse.Namespace) -> int:
         choice = f"give --preset {' or '.join(map(repr, others))}" if others else "run its notebooks first"
         raise records.RecordError(f"no records of preset {run_name!r}; {choice}")
     if any(run_name in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ:
-        report.update_readme(papers.ALL)
+        report.update_readme(papers.list_papers())
     parameters = {"preset": preset} if preset in NAMES or run_name != preset else {"results": run_name}
     return runner.run([runner.REPORT], parameters, force=True)
 

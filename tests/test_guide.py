@@ -49,7 +49,7 @@ def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
 
 def test_a_paper_is_a_folder_and_a_line(install, results):
     card, tables = blocks("Add a paper")
-    paper = install("toy", card).CARD
+    paper = install("toy", card).PAPER
     install("toy.tables", tables)
     preset = load("smoke", paper.key)
     plans = paper.notebooks[0].make_plans(preset, {})
@@ -57,4 +57,4 @@ def test_a_paper_is_a_folder_and_a_line(install, results):
     scores = values["toy.tables:table1"]["scores"]
     assert {score.method for score in scores} == {"all steps", "half of the steps"}
     assert {score.column for score in scores} == set(preset.data.domains)
-    assert papers.ALL
+    assert papers.list_papers()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import are_alike, flip
+from helpers.teachers import LiveTeacher
 from safetensors.torch import save_file
 from torch.nn import functional
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertTokenizerFast, pipeline
@@ -28,7 +29,6 @@ from helpers.presets.papers import HrkdSettings
 from helpers.results.records import Record
 from helpers.sequences import collate, make_pairs
 from helpers.task import DamagedFile
-from helpers.teachers import LiveTeacher
 
 DOMAINS = ("books", "films", "kitchen")
 TEXTS = ["Ada was born in Millford.", "Bela lives there", "A river runs by the town and the school.", "No"]
@@ -356,7 +356,7 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
 def test_a_preset_without_texts_has_no_table():
     without = smoke().changed("mnli", source="files", folder="")
     assert run(tables.table2(without), without) == {} and tables.list_corpora(without) == ["reviews"]
-    main, few, _ = hrkd.CARD.notebooks
+    main, few, _ = hrkd.PAPER.notebooks
     assert main.left_out(without) == "" != few.left_out(without)
 
 

@@ -78,7 +78,7 @@ def test_smoke_gives_the_golden_records(smoke):
             (GOLDEN / name).write_text(json.dumps(facts, ensure_ascii=False) + "\n")
     files = sorted(GOLDEN.glob("*/*.json"))
     golden = {str(path.relative_to(GOLDEN)): without_words(json.loads(path.read_text())) for path in files}
-    declared = {f"{paper.key}/{artefact.name}.json" for paper in papers.ALL for artefact in paper.artefacts}
+    declared = {f"{paper.key}/{artefact.name}.json" for paper in papers.list_papers() for artefact in paper.artefacts}
     assert list(written) == list(golden) and set(golden) == declared
     for name, expected in golden.items():
         if expected.pop("processor") == written[name].pop("processor"):
@@ -237,7 +237,7 @@ def test_form_and_what_is_named(path):
 
 WITHOUT = ("08_a2d_attention", "19_your_domains")  # notebooks of a paper without a loss or rule of their own
 WIDEST = 90  # characters of a diagram, which a cell of JupyterLab shows unbroken in a window of 1280 pixels
-OF_PAPERS = [card.name for paper in papers.ALL[1:] for card in paper.notebooks if card.name not in WITHOUT]
+OF_PAPERS = [card.name for paper in papers.list_papers()[1:] for card in paper.notebooks if card.name not in WITHOUT]
 
 
 @pytest.mark.parametrize("name", OF_PAPERS)
@@ -258,7 +258,7 @@ OWN = {"preset", "results", "shown", "methods", "keep", "changes"}  # that stand
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(path):
-    paper, _ = papers.card_of(path.stem)
+    paper, _ = papers.find_paper(path.stem)
     assert paper is not None or path.stem == runner.REPORT
     parameters = parameters_of(path.stem)
     assert next(iter(parameters)) == "preset"
@@ -291,7 +291,7 @@ def test_what_a_parameter_sets_is_read_from_the_call_of_start(notebook, name, ke
 def test_every_notebook_that_trains_has_rate_epochs_and_batch_size(path):
     keys_of_parameters = {parameter.key for parameter in parameters_of(path.stem).values()}
     settings = {"training.learning_rate", "training.epochs", "training.batch_size"}
-    assert keys_of_parameters & settings == (settings if papers.card_of(path.stem)[1].plans else set())
+    assert keys_of_parameters & settings == (settings if papers.find_paper(path.stem)[1].plans else set())
 
 
 def other_than(value, kind, key):
@@ -481,14 +481,14 @@ def test_records_hold_no_path_of_this_machine(smoke):
 
 
 TOY = """
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers import Artefact, Notebook, Paper
 from helpers.results.records import Score
 
 def table1(preset):
     yield []
     return {"scores": [Score(method="A", column="x", seed=0, value=preset.data.train_size)]}
 
-CARD = Paper(
+PAPER = Paper(
     key="toy",
     title="Nobody 2031: a toy",
     reference="https://example.org/toy",
@@ -511,7 +511,7 @@ job, of_report = select_jobs(["50_toy_main"], {{"preset": "smoke"}})
 assert job.card.name == "50_toy_main" and of_report.notebook == "99_report"
 for source in {TOY_CELLS!r}:
     exec(source)
-print(report.page("smoke", papers.ALL).data)
+print(report.page("smoke", papers.list_papers()).data)
 """
 
 

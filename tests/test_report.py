@@ -183,7 +183,7 @@ def test_a_difference_of_two_tables_of_a_paper_counts_once():
 def update(monkeypatch, tmp_path, before):
     monkeypatch.setattr(report, "README", tmp_path / "README.md")
     report.README.write_text(before)
-    return report.update_readme(papers.ALL), report.README.read_text()
+    return report.update_readme(papers.list_papers()), report.README.read_text()
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
@@ -216,7 +216,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")
     assert ": HRKD]" not in after  # which has no record
     write(claimed(preset="lab-large"))
-    report.update_readme(papers.ALL)  # two presets of a world stand side by side
+    report.update_readme(papers.list_papers())  # two presets of a world stand side by side
     assert f" | lab-large: {lab}; lab: {lab} | {notebook} |" in report.README.read_text()
 
 
@@ -236,6 +236,6 @@ def test_a_stored_report_is_of_the_records_that_there_are(name):
 
 
 def test_the_papers_say_what_their_rows_are():
-    methods = {paper.key: paper.methods for paper in papers.ALL}
+    methods = {paper.key: paper.methods for paper in papers.list_papers()}
     assert methods["imm"]["Single"].startswith("one reader") and set(methods) >= {"a2d", "hrkd", "mtdnn_kd", "mtdnn"}
-    assert all(methods[paper.key] for paper in papers.ALL[1:])
+    assert all(methods[paper.key] for paper in papers.list_papers()[1:])

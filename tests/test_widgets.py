@@ -43,7 +43,7 @@ def shown(monkeypatch):
 
 
 def test_trained_readers_are_those_that_plans_ask_for_and_that_are_done(models, monkeypatch, capsys):
-    monkeypatch.setattr(widgets.papers, "ALL", [imm.CARD, hrkd.CARD, mtdnn.CARD])
+    monkeypatch.setattr(widgets.papers, "list_papers", lambda: [imm.PAPER, hrkd.PAPER, mtdnn.PAPER])
     assert [*widgets.trained_readers("smoke", names="news, seed 0")] == ["Single, news, seed 0"]
     assert "02_imm_main: 1 of " in (printed := capsys.readouterr().out) and "15_mtdnn_main: 1 of " in printed
     assert "hrkd" not in printed  # which has no readers

@@ -20,7 +20,7 @@ IMPORTED = ["ipykernel.kernelapp", "helpers.notebooks.session", "helpers.results
 
 def prepare() -> None:
     """Start the process that kernels and workers are forked from."""
-    plans = [plan for paper in papers.ALL for notebook in paper.notebooks for plan in notebook.plans]
+    plans = [plan for paper in papers.list_papers() for notebook in paper.notebooks for plan in notebook.plans]
     modules = {f"helpers.papers.{plan.partition(':')[0]}" for plan in plans}
     start_fork_server(*IMPORTED, *sorted(modules))
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it prints the traceback of a cell that Ctrl-C ended

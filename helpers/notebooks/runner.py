@@ -44,7 +44,7 @@ class Job(NamedTuple):
     @property
     def card(self) -> papers.Notebook:
         """What the notebook's paper declares of it."""
-        return papers.card_of(self.notebook)[1]
+        return papers.find_paper(self.notebook)[1]
 
     @property
     def output(self) -> Path:
@@ -59,7 +59,7 @@ class Job(NamedTuple):
     @property
     def folders(self) -> list[Drawn]:
         """The sections of the paper's examples that are in a folder."""
-        paper, _ = papers.card_of(self.notebook)
+        paper, _ = papers.find_paper(self.notebook)
         sections = [getattr(self.preset, name) for name in paper.examples] if paper else []
         return [section for section in sections if section.folder]
 
@@ -140,7 +140,7 @@ def fingerprint_of(job: Job) -> str:
 
     Files count by place, size and time, since reading them takes long; for the report records count too.
     """
-    paper, _ = papers.card_of(job.notebook)
+    paper, _ = papers.find_paper(job.notebook)
     sources = [file for kind in ("py", "html", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
     code = [file_fingerprint(file) for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sources)]
     files = [*paths.results(job.run_name).parent.glob("*/*/*.json")] if job.notebook == REPORT else []

@@ -86,7 +86,7 @@ def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> Paramet
 
 def preset_for(notebook: str, name: str) -> Preset:
     """Load a preset with what it has for the notebook's paper and for the notebook alone. Raises PresetError."""
-    paper, _ = papers.card_of(notebook)
+    paper, _ = papers.find_paper(notebook)
     return load(name, *([paper.key, notebook.partition("_")[2]] if paper else []))
 
 
@@ -122,7 +122,7 @@ def settle(notebook: str, name: str, settings: Settings, own: Settings) -> tuple
     declared = parameters_of(notebook)
     if unknown := [key for key in settings if key not in keys()]:
         raise unknown_parameter(notebook, unknown[0], declared)
-    original, (paper, card) = preset_for(notebook, name), papers.card_of(notebook)
+    original, (paper, card) = preset_for(notebook, name), papers.find_paper(notebook)
     preset = with_settings(original, settings)
     text = json.dumps([name, own, preset.model_dump()], ensure_ascii=False)
     if match := re.search('[^"]*[\ud800-\udfff][^"]*', text):  # a byte that Python could not decode
@@ -254,7 +254,7 @@ class Session:
         that the artefact was made with instead of the session's. Notes say what was left out as it is tested on.
         """
         card = papers.artefact(artefact)
-        (paper,) = (paper for paper in papers.ALL if paper.key == artefact.partition("/")[0])
+        (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
         given = {**self.settings, **self.own}
         given = {key: value for key, value in given.items() if key != "keep" and not key.startswith("engine.")}
         seeds = sorted({score.seed for score in parts.get("scores", [])}) or [0]

@@ -34,7 +34,9 @@ def trained_readers(preset: str, settings: Settings | None = None, names: str = 
     Return the readers whose names hold all ``names`` (by commas).
     """
     patterns, readers = [rf"\b{re.escape(name.strip())}\b" for name in names.split(",") if name.strip()], {}
-    for card in (card for paper in papers.ALL if "data" in paper.examples for card in paper.notebooks if card.plans):
+    for card in (
+        card for paper in papers.list_papers() if "data" in paper.examples for card in paper.notebooks if card.plans
+    ):
         changed = with_settings(preset_for(card.name, preset), settings or {})
         schedule = engine.Schedule({} if card.left_out(changed) else card.make_plans(changed, {}))
         trainings = trainings_of(*schedule.tasks.values())

@@ -1,29 +1,103 @@
-"""The papers, and the corpora beside them: each is declared by the card of a module. Another paper is one more name.
+"""The papers, and the corpora beside them. Each is a module that declares a `Paper`; another paper is one more name.
 
-The card of IMM stands in `your_domains`, which adds the notebook of somebody's own domains to it.
+Runner, session and report know papers by what they declare alone.
 """
 
 import tomllib
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pkgutil import resolve_name
 
 from helpers import paths
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.presets.schema import Preset
 from helpers.results.records import Printed
 
-ALL: list[Paper] = [
-    import_module(f"{__name__}.{name}").CARD for name in ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
-]
+# The paper of IMM stands in `your_domains`, which adds the notebook of somebody's own domains to it.
+NAMES = ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 
 
-def card_of(notebook: str) -> tuple[Paper | None, Notebook]:
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure: the name of its record, and what the record says of itself."""
+
+    name: str
+    title: str
+    kind: str = "table"
+    unit: str = "F1"
+    average: bool = True  # whether a mean over its columns means anything
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """One of a paper's notebooks, with the plans whose tasks it needs done.
+
+    A plan is named by its place below `helpers.papers`, such as "imm.tables:table1": a card imports no torch. It takes
+    the preset, and those of the notebook's parameters that ``takes`` names. ``left_out`` says why a
+    preset has nothing for it ("" where it has). One that ``shows_models`` depends on what others have trained. Where
+    its parameter ``keep`` is a folder, models go into its subfolders ``keeps``.
+    """
+
+    name: str
+    plans: tuple[str, ...] = ()
+    left_out: Callable[[Preset], str] = lambda preset: ""
+    shows_models: bool = False
+    takes: tuple[str, ...] = ()
+    keeps: Callable[[Preset], Iterable[str]] = lambda preset: ()
+
+    def make_plans(self, preset: Preset, parameters: Mapping[str, object]) -> dict[str, Generator]:
+        """Make the plans (`helpers.engine.Plan`) of all tasks that the notebook needs, by name."""
+        arguments = {name: parameters[name] for name in self.takes if name in parameters}
+        return {plan: resolve_name(f"helpers.papers.{plan}")(preset, **arguments) for plan in self.plans}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
+
+    ``claim`` is the paper's main claim in plain words, ``headlines`` are the artefacts that test it. README ranks
+    methods by the first of ``rankings`` that has a record. ``settings`` are the preset's sections for the paper's
+    methods (papers may share one), ``examples`` those with its examples.
+    """
+
+    key: str
+    title: str
+    reference: str = ""
+    claim: str = ""
+    headlines: tuple[str, ...] = ("table1",)
+    rankings: tuple[str, ...] = ()
+    artefacts: tuple[Artefact, ...] = ()
+    notebooks: tuple[Notebook, ...] = ()
+    settings: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ("data",)
+
+    @property
+    def name(self) -> str:
+        """The authors and the year."""
+        return self.title.partition(":")[0]
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """What the rows of its tables are, by name."""
+        return tomllib.loads((paths.PRESETS / "methods.toml").read_text(encoding="utf-8")).get(self.key, {})
+
+
+@cache
+def list_papers() -> list[Paper]:
+    """Import all papers."""
+    return [import_module(f"{__name__}.{name}").PAPER for name in NAMES]
+
+
+def find_paper(notebook: str) -> tuple[Paper | None, Notebook]:
     """Return the paper and the card of a notebook; no paper where none declares it, as for the report."""
-    declared = {card.name: (paper, card) for paper in ALL for card in paper.notebooks}
+    declared = {card.name: (paper, card) for paper in list_papers() for card in paper.notebooks}
     return declared.get(notebook, (None, Notebook(notebook)))
 
 
 def artefact(name: str) -> Artefact:
     """Return the card of an artefact such as ``imm/table1``. Raises KeyError for one that no paper declares."""
-    return {f"{paper.key}/{card.name}": card for paper in ALL for card in paper.artefacts}[name]
+    return {f"{paper.key}/{card.name}": card for paper in list_papers() for card in paper.artefacts}[name]
 
 
 def printed(artefact: str) -> list[Printed]:

@@ -10,7 +10,7 @@ from helpers.data.load import fingerprint, load_domains, mini_test_part
 from helpers.data.mini import world as mini
 from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.metrics import f1
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers import Artefact, Notebook, Paper
 from helpers.presets.schema import DataSettings
 
 BINS = 20
@@ -80,7 +80,7 @@ def guess_types(data: DataSettings) -> dict[str, float]:
     return guesses
 
 
-CARD = Paper(
+PAPER = Paper(
     key="corpora",
     title="The corpora",
     artefacts=(Artefact("overview", "Sizes, lengths and question words of the corpora", "profile", "questions"),),

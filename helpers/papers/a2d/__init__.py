@@ -4,12 +4,12 @@ An ensemble of readers with different seeds predicts all training questions once
 distributions, its mean attention and its most confusing answers (Eq. 1).
 """
 
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers import Artefact, Notebook, Paper
 
 ABSENT = "data.narrative names no free answers"
 FASTER = "times faster than its ensemble"
 
-CARD = Paper(
+PAPER = Paper(
     key="a2d",
     title="Hu et al. 2018: attention-guided answer distillation (A2D)",
     reference="https://doi.org/10.18653/v1/D18-1232",

@@ -1,6 +1,6 @@
 """HRKD: hierarchical relational knowledge distillation over several domains (Dong et al. 2021, EMNLP)."""
 
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers import Artefact, Notebook, Paper
 from helpers.presets.schema import Preset
 
 ABSENT = "the preset has no texts for it"
@@ -13,7 +13,7 @@ def list_corpora(preset: Preset) -> list[str]:
     return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
 
 
-CARD = Paper(
+PAPER = Paper(
     key="hrkd",
     title="Dong et al. 2021: hierarchical relational knowledge distillation (HRKD)",
     reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",

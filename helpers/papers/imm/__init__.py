@@ -1,10 +1,10 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020, IJCAI)."""
 
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers import Artefact, Notebook, Paper
 
 ABSENT = "the preset names no adversarial questions ([data.adversarial])"
 
-CARD = Paper(
+PAPER = Paper(
     key="imm",
     title="Liu et al. 2020: iterative multi-source mutual knowledge transfer (IMM)",
     reference="https://doi.org/10.24963/ijcai.2020/525",

@@ -1,7 +1,7 @@
 """MtDNN: a reader of SQuAD 2.0 that trains on other tasks as well (He 2019, "Multi-Task Deep Neural Networks for
 Generalized Text Understanding")."""
 
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers import Artefact, Notebook, Paper
 from helpers.presets.schema import Preset
 
 ABSENT = "the preset names no tasks besides questions"
@@ -12,7 +12,7 @@ def find_question_task(preset: Preset) -> str:
     return next(iter(preset.data.domains))
 
 
-CARD = Paper(
+PAPER = Paper(
     key="mtdnn",
     title="He 2019: MtDNN for SQuAD 2.0",
     claim="Training on other tasks too improves a reader of SQuAD 2.0",

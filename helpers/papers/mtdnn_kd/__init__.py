@@ -1,9 +1,9 @@
 """MT-DNN with knowledge distillation: ensembles of multi-task models teach one model (Liu et al. 2019)."""
 
-from helpers.papers.card import Artefact, Notebook, Paper
+from helpers.papers import Artefact, Notebook, Paper
 
 ABSENT = "the preset names no tasks"
-CARD = Paper(
+PAPER = Paper(
     key="mtdnn_kd",
     title="Liu et al. 2019: MT-DNN with knowledge distillation",
     reference="https://arxiv.org/abs/1904.09482",

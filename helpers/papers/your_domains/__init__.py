@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from helpers.papers import imm
-from helpers.papers.card import Notebook
+from helpers.papers import Notebook, imm
 
 NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
 
@@ -14,4 +13,4 @@ NOTEBOOK = Notebook(
     takes=("methods",),
     keeps=lambda preset: preset.data.domains,
 )
-CARD = replace(imm.CARD, notebooks=(*imm.CARD.notebooks, NOTEBOOK))
+PAPER = replace(imm.PAPER, notebooks=(*imm.PAPER.notebooks, NOTEBOOK))
