@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from helpers import decoding, metrics
 from helpers.batches import Batches, epochs_of, plan_steps
-from helpers.data.examples import DataError, Example
-from helpers.data.files import PARTS
+from helpers.data.examples import PARTS, DataError, Example
 from helpers.data.load import fingerprint, load
 from helpers.data.sets import may_be_unanswerable, question_set
 from helpers.decoding import Logits, Prediction

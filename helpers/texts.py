@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from helpers.batches import Batches, bucketed, per_domain, plan_steps, pooled
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, label_names, load_texts
+from helpers.data.load import fingerprint, label_names, load
 from helpers.extractive_qa import weighted_mean
 from helpers.loop import Batch, outputs
 from helpers.models.encoders import copy_head, load_encoder, load_tokenizer, save_encoder
@@ -36,7 +36,7 @@ def sequences_of(settings: TextsSettings, encoder: str, domain: str, part: str) 
 
     Besides ``label`` the sequences have a label ``domain``, the domain's number in the preset.
     """
-    texts, tokenizer = load_texts(settings)[domain], load_tokenizer(encoder)
+    texts, tokenizer = load(settings, domain), load_tokenizer(encoder)
     sequences = tokenise_part(make_pairs, texts, part, tokenizer, settings.max_length)
     return sequences.with_labels(domain=np.full(len(sequences), list(settings.domains).index(domain), np.int32))
 
@@ -137,7 +137,7 @@ class Classifier(Training):
 
         Raises DataError where that makes no step.
         """
-        sizes = [len(load_texts(self.texts)[name].train) for name in self.domains]
+        sizes = [len(load(self.texts, name).train) for name in self.domains]
         size, whole = self.training.batch_size, self.training.batch_size * len(sizes)
         steps = {
             "together": max(sizes) / size,
@@ -218,5 +218,5 @@ class Labels(Task):
 
     def hits(self, domain: str) -> list[float]:
         """Return 100 for each test text of a domain whose class is right, else 0."""
-        texts, classes = load_texts(self.classifier.texts)[domain].test, self.result()["classes"][domain]
+        texts, classes = load(self.classifier.texts, domain).test, self.result()["classes"][domain]
         return [100.0 * (number == text.label) for number, text in zip(classes, texts, strict=True)]

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from helpers import papers
-from helpers.data.load import label_names, load_texts
+from helpers.data.load import label_names, load_domains
 from helpers.engine import Plan
 from helpers.loop import training_device
 from helpers.papers import shared
@@ -88,7 +88,7 @@ def show_place(
     That is "positive", as in the paper's tables. Panels have in percent the weight of each domain by level, ours and
     the paper's, and the shares of the levels in each domain's graphs.
     """
-    names, domains = label_names(student.texts), load_texts(student.texts)
+    names, domains = label_names(student.texts), load_domains(student.texts)
     count_N = (labels_NxD == len(names) - 1).sum(1)
     place = int(np.abs(count_N - same).argmin())
     rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
