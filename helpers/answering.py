@@ -7,8 +7,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from helpers import extractive_qa, paths
-from helpers.data.examples import DataError, Example
-from helpers.data.files import check_text
+from helpers.data.examples import DataError, Example, check_text
 from helpers.errors import EncoderError
 from helpers.extractive_qa import Prediction, predict
 from helpers.loop import training_device

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from helpers import metrics
 from helpers.batches import Batches, epochs_of, plan_steps
-from helpers.data.examples import DataError, Example
-from helpers.data.files import PARTS
+from helpers.data.examples import PARTS, DataError, Example
 from helpers.data.load import fingerprint, load
 from helpers.data.sets import load_set, may_be_unanswerable
 from helpers.loop import Batch

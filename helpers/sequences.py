@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from helpers.data.examples import Choice, DataError, Domain, Example, Pair
-from helpers.data.files import is_blank
+from helpers.data.examples import Choice, DataError, Domain, Example, Pair, is_blank
 from helpers.errors import EncoderError
 
 CHUNK = 2000  # texts tokenised together: what the tokenizer returns is many times larger than its ids

@@ -9,6 +9,7 @@ from encoder_kinds import make_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from helpers import extractive_qa
 from helpers.data.examples import DataError, Example
 from helpers.data.questions import read_questions
 from helpers.extractive_qa import Logits, decode

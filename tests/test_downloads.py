@@ -19,7 +19,7 @@ from qa_files import question_of, write_examples
 from helpers import paths
 from helpers.data import downloads
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, load, load_texts
+from helpers.data.load import fingerprint, load, load_domains
 from helpers.data.mini import world as mini
 from helpers.data.sets import load_adversarial
 from helpers.presets.load import load as load_preset
@@ -184,7 +184,7 @@ def test_reviews_from_the_archive_of_their_authors(server):
         contents[inside] = "".join(bodies).encode()
     served = server.file("reviews.tar.gz", archive_of(contents), members=file.members)
     changed = {"amazon-reviews:texts": download.model_copy(update={"files": {name: served}})}
-    loaded = load_texts(PAPER.reviews.model_copy(update={"downloads": changed}))
+    loaded = load_domains(PAPER.reviews.model_copy(update={"downloads": changed}))
     assert [len(domain.train) for domain in loaded.values()] == [1631, 1621, 1615, 1613]
     assert server.requests == ["/reviews.tar.gz"]
 
@@ -290,7 +290,7 @@ def test_the_hubs_own_names_of_classes_decide(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", load_split)
     for labels in (["contradiction", "entailment", "neutral"], []):
-        domain = load_texts(TextsSettings(source="hub", domains={"all": "d:x"}, labels=labels))["all"]
+        domain = load_domains(TextsSettings(source="hub", domains={"all": "d:x"}, labels=labels))["all"]
         assert len(domain.test) == 30  # of this genre, with a label
         for pair in domain.train:
             number = int(pair.first.split()[1]) // 2 % 4 - 1

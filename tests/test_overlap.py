@@ -12,8 +12,7 @@ from task_files import LAYOUTS, SWAG, SWAG_ROW, write_choices, write_task
 from task_files import write as write_rows
 
 from helpers import metrics
-from helpers.data import downloads
-from helpers.data import load as loading
+from helpers.data import hub, questions, splits
 from helpers.data.examples import DataError
 from helpers.data.load import load, load_domains, state_overlaps
 from helpers.data.sets import question_set
@@ -165,9 +164,9 @@ def test_general_questions_are_no_test_questions_and_no_adversarial_ones_of_the_
 def test_files_are_read_once_for_all_draws_and_for_general_questions(tmp_path, monkeypatch):
     preset = general_preset(tmp_path, train_size=3)
     files, compared = [], []
-    read, leave_out = loading.read_questions, loading.leave_out
-    monkeypatch.setattr(loading, "read_questions", lambda path, *more: files.append(path.name) or read(path, *more))
-    monkeypatch.setattr(loading, "leave_out", lambda *more, **how: compared.append(more[0]) or leave_out(*more, **how))
+    read, leave_out = questions.read_questions, splits.leave_out
+    monkeypatch.setattr(questions, "read_questions", lambda path, *more: files.append(path.name) or read(path, *more))
+    monkeypatch.setattr(splits, "leave_out", lambda *more, **how: compared.append(more[0]) or leave_out(*more, **how))
     first, second = (load(preset.drawn(seed).data, "a") for seed in range(2))
     assert first.train != second.train and first.test == second.test
     load(name_general_reader(preset).preset.data, GENERAL)
@@ -305,13 +304,13 @@ def test_shards_with_equal_ids(tmp_path):
 
 
 def test_splits_of_the_hub_with_equal_ids(monkeypatch):
-    def load_hub(name, configuration, split, download):
+    def load_split(name, configuration, split, download):
         size = {"train": 30, "validation": 10}[split]
         answers = {"text": ["Ada"], "answer_start": [0]}
         rows = [{"id": str(n), "question": f"Who has {n}?", "context": f"Ada of {split} has {n}."} for n in range(size)]
         return [(f"row {n}", {**row, "answers": answers}) for n, row in enumerate(rows)]
 
-    monkeypatch.setattr(downloads, "load_hub", load_hub)
+    monkeypatch.setattr(hub, "load_split", load_split)
     domain = load(DataSettings(source="hub", domains={"a": "some/questions"}, valid_size=2), "a")
     assert domain.overlaps == [] and len(domain.train) + len(domain.valid) == 30
     examples = domain.train + domain.valid + domain.test

@@ -17,8 +17,6 @@ import pytest
 from qa_files import CONTEXT, mrqa_question, question, write_mrqa, write_narrativeqa, write_squad
 
 from helpers.data.examples import DataError
-from helpers.data.files import REJECTED as LEFT_BY_ANNOTATORS
-from helpers.data.files import find_parts
 from helpers.data.questions import (
     EMPTY,
     EXPECTED,
@@ -31,6 +29,8 @@ from helpers.data.questions import (
     locate,
     read_questions,
 )
+from helpers.data.rows import REJECTED as LEFT_BY_ANNOTATORS
+from helpers.data.rows import find_parts
 
 VIRUS = "The virus was found in bats. In 2003 the virus was found in civets; bats\nand civets carry it."
 

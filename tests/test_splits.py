@@ -10,10 +10,10 @@ import pytest
 from qa_files import question, write_many, write_narrativeqa, write_squad
 
 from helpers.data.examples import DataError
-from helpers.data.load import label_names, load, load_texts
+from helpers.data.load import label_names, load, load_domains
 from helpers.data.questions import read_questions
 from helpers.data.splits import draw_tenth, in_order, sample
-from helpers.data.texts import Labelled
+from helpers.data.texts import TextRecord
 from helpers.presets.schema import DataSettings, TextsSettings
 
 PARTS = ("train", "valid", "test")
@@ -143,7 +143,7 @@ def test_domains_of_questions_that_are_rejected(tmp_path):
 
 def records(*labels, texts=None):
     texts = texts or [f"text {number}" for number in range(len(labels))]
-    return [Labelled(str(n), text, None, label) for n, (text, label) in enumerate(zip(texts, labels, strict=True))]
+    return [TextRecord(str(n), text, None, label) for n, (text, label) in enumerate(zip(texts, labels, strict=True))]
 
 
 def rows(path, *pairs):
@@ -183,29 +183,29 @@ def test_equal_texts_stay_together_and_sizes_are_kept():
 
 def test_parts_of_texts(tmp_path):
     rows(tmp_path / "one.jsonl", *many(200))
-    domain = load_texts(texts_of(tmp_path, "one"))["one"]
+    domain = load_domains(texts_of(tmp_path, "one"))["one"]
     assert sizes(domain) == [162, 18, 20] and Counter(pair.label for pair in domain.test) == {0: 10, 1: 10}
     assert all(pair.label == int(pair.first.split()[1]) % 2 for pair in domain.train)
     rows(tmp_path / "two.train.jsonl", *many(105))
     rows(tmp_path / "two.dev_matched.jsonl", *many(60, "other"))
-    domain = load_texts(texts_of(tmp_path, "two"))["two"]
+    domain = load_domains(texts_of(tmp_path, "two"))["two"]
     assert sizes(domain) == [94, 11, 60] and values(domain.test, "first") == {t for t, _ in many(60, "other")}
     for part in PARTS:
         lines = [{"id": n % 40, "text": f"{part} {n}", "label": n % 2} for n in range(60)]
         (tmp_path / f"three.{part}.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    domain = load_texts(texts_of(tmp_path, "three"))["three"]
+    domain = load_domains(texts_of(tmp_path, "three"))["three"]
     names = [pair.id for part in parts_of(domain) for pair in part]
     assert sizes(domain) == [60] * 3 and len(set(names)) == 180 and {"0", "0.2", "0.3", "0.6"} <= set(names)
 
 
 def test_cuts_are_from_the_front_and_smaller_ones_are_subsets(tmp_path):
     rows(tmp_path / "news.jsonl", *many(1000))
-    whole = load_texts(texts_of(tmp_path, "news"))["news"]
+    whole = load_domains(texts_of(tmp_path, "news"))["news"]
     sized = texts_of(tmp_path, "news", train_size=200, train_share=0.3, valid_size=60, test_size=500)
-    cut = load_texts(sized)["news"]
+    cut = load_domains(sized)["news"]
     assert cut.train == whole.train[:60] and cut.valid == whole.valid[:60] and cut.test == whole.test
     for seed in range(5):  # the front has all labels
-        train = load_texts(texts_of(tmp_path, "news", seed=seed, train_share=0.02))["news"].train
+        train = load_domains(texts_of(tmp_path, "news", seed=seed, train_share=0.02))["news"].train
         assert len(train) == 16 and 3 <= sum(pair.label for pair in train) <= 13
 
 
@@ -214,9 +214,9 @@ def test_metakds_split_has_the_sizes_of_table_1(tmp_path):
         (tmp_path / domain).mkdir(exist_ok=True)
         body = "<review>\n<review_text>\n{}\n</review_text>\n</review>\n".format
         (tmp_path / domain / f"{label}.review").write_text("".join(body(f"{domain} {label} {n}") for n in range(1000)))
-    loaded = load_texts(texts_of(tmp_path, *REVIEWS, split="joint"))
+    loaded = load_domains(texts_of(tmp_path, *REVIEWS, split="joint"))
     assert {name: sizes(domain) for name, domain in loaded.items()} == TABLE_1
-    assert load_texts(texts_of(tmp_path, *REVIEWS, split="joint", seed=7)) == loaded
+    assert load_domains(texts_of(tmp_path, *REVIEWS, split="joint", seed=7)) == loaded
     place = {row: number for number, row in enumerate(np.random.RandomState(11111).permutation(8000))}
     for number, (name, domain) in enumerate(loaded.items()):
         kinds = {f"{name} positive": 2000 * number, f"{name} negative": 2000 * number + 1000}
@@ -230,7 +230,7 @@ def test_labels_are_those_to_train_on_sorted(tmp_path):
     rows(tmp_path / "a.jsonl", *many(100, labels=["z", "m"]))
     rows(tmp_path / "b.jsonl", *many(100, labels=["z", "a"]))
     settings = texts_of(tmp_path, "a", "b", labels=[])
-    assert label_names(settings) == ("a", "m", "z") and values(load_texts(settings)["a"].train, "label") == {1, 2}
+    assert label_names(settings) == ("a", "m", "z") and values(load_domains(settings)["a"].train, "label") == {1, 2}
     assert label_names(texts_of(tmp_path, "a", labels=["z", "m"])) == ("z", "m")
 
 
@@ -253,7 +253,7 @@ def test_domains_of_texts_that_are_rejected(tmp_path, files, settings, says):
     for name, lines in files.items():
         rows(tmp_path / name, *lines)
     with pytest.raises(DataError, match=re.escape(says)):
-        load_texts(texts_of(tmp_path, "a", **settings))
+        load_domains(texts_of(tmp_path, "a", **settings))
 
 
 def test_pairs_and_single_texts_do_not_go_together(tmp_path):
@@ -261,4 +261,4 @@ def test_pairs_and_single_texts_do_not_go_together(tmp_path):
     lines = [{"premise": f"word {n}", "hypothesis": "x", "label": n % 2} for n in range(40)]
     (tmp_path / "two.jsonl").write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(DataError, match="one, two: some have pairs of texts, others single texts"):
-        load_texts(texts_of(tmp_path, "one", "two"))
+        load_domains(texts_of(tmp_path, "one", "two"))

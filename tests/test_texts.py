@@ -9,8 +9,8 @@ from task_files import CODAH, LAYOUTS, PAIR, SWAG, SWAG_ROW, write_choices, writ
 from task_files import write as write_glue
 
 from helpers.data.examples import DataError
-from helpers.data.files import REJECTED
-from helpers.data.load import label_names, load, load_texts
+from helpers.data.load import label_names, load, load_domains
+from helpers.data.rows import REJECTED
 from helpers.data.texts import find_reviews, read_choices, read_glue, read_texts
 from helpers.presets.schema import TasksSettings, TextsSettings
 
@@ -300,13 +300,13 @@ def test_domains_count_rejected_rows_and_compare_their_labels(tmp_path):
     for name in ("a", "b"):
         write(tmp_path / f"{name}.jsonl", *rows, {"text": "no", "label": "?", "answer": "reject"})
     settings = TextsSettings(folder=str(tmp_path), domains={"x": "a.jsonl", "y": "b.jsonl"})
-    assert [domain.notes[0] for domain in load_texts(settings).values()] == [f"{n}.jsonl: 1 {REJECTED}" for n in "ab"]
+    assert [domain.notes[0] for domain in load_domains(settings).values()] == [f"{n}.jsonl: 1 {REJECTED}" for n in "ab"]
     tasks = TasksSettings(folder=str(tmp_path), tasks={"x": "a.jsonl"})
     assert load(tasks, "x").notes[0] == f"a.jsonl: 1 {REJECTED}" and load(tasks, "x").labels == ("+", "-")
     for name, labels in (("c", ("good", "bad")), ("d", ("Good", "bad"))):
         write(tmp_path / f"{name}.jsonl", *(row | {"label": labels[n % 2]} for n, row in enumerate(rows)))
     settings = TextsSettings(folder=str(tmp_path), domains={"x": "c.jsonl", "y": "d.jsonl"})
-    assert error_of(load_texts, settings).startswith("all domains: labels differ only by case ")
+    assert error_of(load_domains, settings).startswith("all domains: labels differ only by case ")
 
 
 def test_a_label_may_be_written_with_a_point_in_a_shard(tmp_path):
@@ -315,4 +315,4 @@ def test_a_label_may_be_written_with_a_point_in_a_shard(tmp_path):
         write(tmp_path / f"shop.{part}.csv", "text,label\n", *lines)
     settings = TextsSettings(folder=str(tmp_path), domains={"x": "shop"})
     assert label_names(settings) == ("0", "1")
-    assert all(pair.label == int(pair.first.split()[1]) % 2 for pair in load_texts(settings)["x"].test)
+    assert all(pair.label == int(pair.first.split()[1]) % 2 for pair in load_domains(settings)["x"].test)

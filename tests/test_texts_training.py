@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 from conftest import plan_of
+from helpers.texts import Classifier, Labels
 from qa_files import pairs
 from sklearn.metrics import accuracy_score
 
 from helpers import engine, texts
 from helpers.data.examples import DataError
-from helpers.data.load import load_texts
+from helpers.data.load import load_domains
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.presets.load import load
 from helpers.sequences import collate, make_pairs
-from helpers.texts import Classifier, Labels
 
 LN3 = math.log(3)
 DOMAINS = ("books", "films", "kitchen")
@@ -128,7 +128,7 @@ def test_labels_are_the_best_weights_and_sklearn_agrees_on_the_accuracy(results)
     task = Labels(preset=model.preset, label="classes", classifier=model)
     engine.run(plan_of(task), model.preset.engine)
     classes = task.result()["classes"]
-    domains, trained = load_texts(model.texts), model.load()
+    domains, trained = load_domains(model.texts), model.load()
     for name in DOMAINS:
         truth = [text.label for text in domains[name].test]
         assert np.mean(task.hits(name)) == pytest.approx(100 * accuracy_score(truth, classes[name]))

@@ -1,8 +1,7 @@
-"""Download corpora: their authors' files by URL, or datasets on the Hub. Check what arrives."""
+"""Download the files of corpora by URL, and check what arrives."""
 
 import gzip
 import lzma
-import re
 import sys
 import tarfile
 import zipfile
@@ -92,35 +91,3 @@ def check_rows(name: str, download: Download, split: str, rows: int) -> None:
     if download.rows.get(split) != rows:
         expected = f"{download.rows.get(split, 0):,} rows of {split!r}"
         raise DataError(f"{name}: expected {expected}, found {rows:,}; correct the source or its rows in the preset")
-
-
-def load_hub(name: str, configuration: str, split: str, download: Download | None) -> list[tuple[str, dict]]:
-    """Return the rows of a split of a dataset on the Hub, with names for class numbers. Raises DataError."""
-    import datasets  # here, because it takes a second to import
-
-    dataset, _, part = name.partition(":")
-    revision = download.revision if download else None
-    try:
-        rows = datasets.load_dataset(dataset, part or configuration or None, split=split, revision=revision)
-    except Exception as error:  # network, caches and files raise many types
-        cause = error
-        while cause.__cause__:  # the outer error often says no more than that something went wrong
-            cause = cause.__cause__
-        problem = " ".join(f"{type(cause).__name__}: {cause}".split())
-        raise DataError(
-            f"{name}, split {split!r}: cannot be loaded from the Hub: {problem:.300}; connect to the network, correct "
-            f"the name, log in with `hf auth login`, or delete its folders in {datasets.config.HF_DATASETS_CACHE}"
-        ) from error
-    if download:
-        check_rows(name, download, split, len(rows))
-        if sorted(rows.column_names) != sorted(download.columns):
-            raise DataError(f"{name}: expected the columns {download.columns}, found {rows.column_names}")
-        commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
-        if others := [commit for commit in commits if re.fullmatch("[0-9a-f]{40}", commit) and commit != revision]:
-            # Without a network `datasets` returns the revision in its cache, whichever was requested.
-            raise DataError(f"{name}: expected revision {revision}, found {others[0]}; connect to the network")
-    names = {column: feature.names for column, feature in rows.features.items() if hasattr(feature, "names")}
-    return [
-        (f"row {n}", row | {column: names[column][row[column]] for column in names if row[column] not in (None, -1)})
-        for n, row in enumerate(rows, 1)
-    ]

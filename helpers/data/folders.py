@@ -9,9 +9,9 @@ from pathlib import Path
 
 from helpers import paths
 from helpers.data.examples import DataError
-from helpers.data.files import PART_WORDS, SUFFIXES
-from helpers.data.load import find_folder, locate
+from helpers.data.files import find_folder, locate
 from helpers.data.questions import find_question_files
+from helpers.data.rows import PART_WORDS, SUFFIXES
 from helpers.presets.schema import LONGEST_NAME, DataSettings, Drawn, clean_name
 
 REVIEWS = ".review"  # ends the names of Amazon's files
@@ -103,9 +103,9 @@ def state_files(settings: Drawn) -> str:
 
     Raises DataError.
     """
-    if settings.source == "mini":
+    if settings.is_generated:
         return f"no files: the {settings.names} {_list(settings.named)} are generated"
-    if settings.source == "hub":
+    if settings.source != "files":
         return "\n".join(f"{name}: {source}" for name, source in settings.named.items())
     folder, lines, read = paths.find_folder(settings.folder), [], []
     for name, source in settings.named.items():

@@ -7,28 +7,25 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import lru_cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from helpers.data.examples import DataError, Example
-from helpers.data.files import (
+from helpers.data.examples import DataError, Example, QuestionRecord, digest, is_blank, make_unique
+from helpers.data.rows import (
     Row,
     Rows,
     Text,
-    digest,
     find_parts,
-    is_blank,
     leave_out_rejected,
     list_names,
-    make_unique,
     parse_each,
+    read_each,
     read_rows,
     read_table,
-    strip,
-    trim,
 )
 from helpers.errors import printable
 
@@ -45,12 +42,18 @@ OTHER = "questions are trained on a detected answer that is not among the answer
 _LETTER = r"[^\W\u2e80-\U0010ffff]"  # of a script with spaces between its words
 
 
-class FileRecord(NamedTuple):
-    """An example, the document that its passage belongs to, and its part where the file names one."""
+def trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the range of characters [start, end) of ``text`` without the blank ones at its ends."""
+    while start < end and is_blank(text[start]):
+        start += 1
+    while start < end and is_blank(text[end - 1]):
+        end -= 1
+    return start, end
 
-    example: Example
-    document: str
-    part: str = ""
+
+def strip(text: str) -> str:
+    """Return ``text`` without the blank characters at its ends."""
+    return text[slice(*trim(text, 0, len(text)))]
 
 
 def _to_text(identifier: object) -> object:
@@ -101,7 +104,7 @@ class Question(Row):
     is_impossible: Annotated[bool, Field(strict=False)] | Literal[""] | None = None  # a table has text
     title: object = None
 
-    def record(self, unanswerable: bool, taken: set[str], notes: Counter[str]) -> FileRecord:
+    def record(self, unanswerable: bool, taken: set[str], notes: Counter[str]) -> QuestionRecord:
         """Make its example, under an id that is not ``taken``. Count repairs in ``notes``. Raises DataError."""
         texts = [answer if isinstance(answer, str) else answer.text for answer in self.answers]
         if self.detected_answers is not None:
@@ -131,7 +134,7 @@ class Question(Row):
         variant = re.fullmatch(r"(.+?)-(?:high-conf-)?turk\d+", name)  # of an adversarial set
         group = variant[1] if variant else name
         example = Example(name, self.question, self.context, tuple(dict.fromkeys(texts)), span, group)
-        return FileRecord(example, self.title if isinstance(self.title, str) and self.title else self.context)
+        return QuestionRecord(example, self.title if isinstance(self.title, str) and self.title else self.context)
 
 
 def _locate_each(function: Callable, context: str, pairs: list[tuple], notes: Counter[str]) -> dict[tuple, tuple]:
@@ -201,7 +204,7 @@ def _bare(text: str) -> str:
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
 
 
-def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[FileRecord], list[str]]:
+def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[QuestionRecord], list[str]]:
     """Read a file of questions, or NarrativeQA's folder: return the records, and notes on repairs. Raises DataError.
 
     Only with ``unanswerable`` may questions have no answer.
@@ -212,7 +215,7 @@ def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[FileRec
     return parse_questions(rows, path, unanswerable)
 
 
-def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[FileRecord], list[str]]:
+def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[QuestionRecord], list[str]]:
     """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows."""
     rows, taken, notes, name = list(rows), set(), Counter(), printable(str(path).rpartition("/")[2])
     rejected = []
@@ -220,7 +223,7 @@ def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tup
         rows, rejected = leave_out_rejected(rows, name)
     has_ids = any(_id_of(row) not in (None, "") for _, row in rows)
 
-    def parse(_: str, row: dict) -> FileRecord:
+    def parse(_: str, row: dict) -> QuestionRecord:
         if "answer1" in row:
             return Story.model_validate(row).record(taken, notes)
         if has_ids and _id_of(row) in (None, ""):
@@ -346,12 +349,56 @@ class Story(Row):
     answer2: Text
     summary: Text
 
-    def record(self, taken: set[str], notes: Counter[str]) -> FileRecord:
+    def record(self, taken: set[str], notes: Counter[str]) -> QuestionRecord:
         answers = self.answer1, self.answer2
         name = make_unique(f"{self.document_id}-{digest(self.question, *answers)[:8]}", taken)
         span = closest_span(self.summary, answers)
         notes[UNPLACED] += span is None
-        return FileRecord(Example(name, self.question, self.summary, answers, span, name), self.document_id, self.set)
+        example = Example(name, self.question, self.summary, answers, span, name)
+        return QuestionRecord(example, self.document_id, self.set)
+
+
+def rename_taken(records: list[QuestionRecord], taken: set[str]) -> list[QuestionRecord]:
+    """Return the records of one file or split. An id that another one of the domain has already gets a number.
+
+    So does the original of variants. Adds the ids to those ``taken``.
+    """
+    names = {record.example.id: make_unique(record.example.id, taken) for record in records}
+    renamed = []
+    for record in records:
+        example = record.example
+        group = names.get(example.group, example.group)
+        renamed.append(record._replace(example=replace(example, id=names[example.id], group=group)))
+    return renamed
+
+
+def read_question_parts(path: Path, unanswerable: bool = False) -> tuple[dict[str, list[QuestionRecord]], list[str]]:
+    """Read the questions of a domain by part, with notes on repairs. Raises DataError."""
+    taken: set[str] = set()
+
+    def read_file(file: Path) -> tuple[list[QuestionRecord], list[str]]:
+        records, notes = read_questions(file, unanswerable)
+        return rename_taken(records, taken), notes
+
+    parts, notes = read_each(find_question_files(path), read_file)
+    named_parts = defaultdict(list)
+    for part, records in parts.items():
+        for record in records:
+            named_parts[record.part or part].append(record)
+    return dict(named_parts), notes
+
+
+@cache
+def read_adversarial_file(path: Path) -> list[Example]:
+    """Read a file of clean questions and their variants. Raises DataError."""
+    examples = [record.example for record in read_questions(path)[0]]
+    clean = sum(example.id == example.group for example in examples)
+    if clean in (0, len(examples)):
+        raise DataError(
+            f"{path}: expected clean questions and variants with ids such as <clean>-high-conf-turk0, found {clean} "
+            f"clean ones of {len(examples)}; correct [data.adversarial] in the preset"
+        )
+    return examples
 
 
 def find_question_files(path: Path) -> dict[str, list[Path]]:

@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 from functools import cache
-from itertools import chain, groupby
 
-from helpers.data import splits
-from helpers.data.examples import DataError, Example
-from helpers.data.files import PARTS
-from helpers.data.load import ADVERSARIAL, load, locate_adversarial, mini_test_part, read_adversarial
-from helpers.data.mini import world as mini
+from helpers.data.examples import PARTS, DataError, Example
+from helpers.data.load import load, source_of
+from helpers.data.splits import sample
 from helpers.files import fingerprint
-from helpers.presets.schema import EXAMPLES, DataSettings, Drawn, Preset
+from helpers.presets.schema import ADVERSARIAL, EXAMPLES, DataSettings, Drawn, Preset
 
 SETS = ("clean", *ADVERSARIAL)
 
@@ -26,21 +23,17 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
     settings = data.adversarial
     if settings is None:
         return {}
-    if data.source == "mini":
-        many = mini.make_adversarial(data.domains[settings.domain], **mini_test_part(data))
-        groups = [list(group) for _, group in groupby(many, key=lambda example: example.group)]
-        # One variant per question: the first of the first, the second of the second, so that all wordings occur.
-        pairs = [(clean, variants[number % len(variants)]) for number, (clean, *variants) in enumerate(groups)]
-        return dict(zip(SETS, ([clean for clean, _ in pairs], many, [*chain(*pairs)]), strict=True))
-    sets = {name: read_adversarial(path) for name, path in locate_adversarial(data).items()}
+    sets = source_of(data).read_adversarial(data)
     common = {example.group for example in sets["AddOneSent"]}
     clean = [example for example in sets["AddSent"] if example.id == example.group and example.group in common]
     if not clean:
         raise DataError(f"{settings.AddSent} and {settings.AddOneSent} have no question in common; correct the preset")
-    clean = splits.sample(clean, data.test_size or len(clean), data.seed)
+    clean = sample(clean, data.test_size or len(clean), data.seed)
     order = {example.group: number for number, example in enumerate(clean)}
     sets = {name: [example for example in examples if example.group in order] for name, examples in sets.items()}
-    return {"clean": clean} | {name: sorted(sets[name], key=lambda example: order[example.group]) for name in sets}
+    for examples in sets.values():
+        examples.sort(key=lambda example: order[example.group])
+    return {"clean": clean, **sets}
 
 
 def question_set_names(data: DataSettings) -> list[str]:

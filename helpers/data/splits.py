@@ -1,22 +1,29 @@
-"""Split what files leave together by hashes of the texts, in any order; `split_jointly` shuffles their rows."""
+"""Decide which example is in which part. Nothing that is trained on is tested on.
 
+What files leave together is split by hashes of the texts, in any order; `split_jointly` shuffles their rows. Whatever
+is a test example too, by its texts, is left out of the other parts.
+"""
+
+import unicodedata
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate, chain
 
-from helpers.data.examples import DataError, Example
-from helpers.data.files import PARTS, digest
-from helpers.data.questions import FileRecord
-from helpers.data.texts import Labelled, Parts
+from helpers.data.examples import PARTS, Choice, DataError, Example, QuestionRecord, TextRecord, digest, is_blank
 
 TEST_SHARE = 0.2  # of the questions of one file
 JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
+TextParts = dict[str, list[TextRecord]]
+Key = tuple[str, ...]  # digests of an example's texts
+Parts = Mapping[str, Sequence]  # of a domain or task: examples, or the records of files that hold them
 
 
 def split_off_test_questions(
-    name: str, parts: dict[str, list[FileRecord]], seed: int
-) -> tuple[dict[str, list[FileRecord]], list[str]]:
+    name: str, parts: dict[str, list[QuestionRecord]], seed: int
+) -> tuple[dict[str, list[QuestionRecord]], list[str]]:
     """Return the parts of a domain with a test part, without splitting a passage, and notes. Raises DataError.
 
     - One file: a fifth of its questions is test, the rest is train.
@@ -37,7 +44,7 @@ def split_off_test_questions(
 
 
 def split_off_valid_questions(
-    name: str, parts: dict[str, list[FileRecord]], seed: int, drawn_by: int, valid_size: int
+    name: str, parts: dict[str, list[QuestionRecord]], seed: int, drawn_by: int, valid_size: int
 ) -> tuple[dict[str, list[Example]], list[str]]:
     """Return all three parts of a domain in the order of hashes, and notes on what was done. Raises DataError.
 
@@ -56,8 +63,8 @@ def split_off_valid_questions(
 
 
 def split_by_passage(
-    name: str, records: list[FileRecord], size: float, seed: int, by_document: bool = False
-) -> tuple[list[FileRecord], list[FileRecord]]:
+    name: str, records: list[QuestionRecord], size: float, seed: int, by_document: bool = False
+) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
     """Return at least ``size`` questions in whole passages (or documents), and the rest. Raises DataError.
 
     Passages with variants of one question count as one, as do documents that share a passage.
@@ -97,7 +104,7 @@ def sample(examples: list[Example], size: int, seed: int) -> list[Example]:
     return [examples[position] for position in sorted(chosen)]
 
 
-def split_off_test_texts(name: str, parts: Parts, seed: int) -> tuple[Parts, list[str]]:
+def split_off_test_texts(name: str, parts: TextParts, seed: int) -> tuple[TextParts, list[str]]:
     """Return the parts of labelled texts with a test part, and notes: without parts a tenth, or else valid.
 
     Raises DataError.
@@ -114,7 +121,7 @@ def split_off_test_texts(name: str, parts: Parts, seed: int) -> tuple[Parts, lis
     return parts, notes
 
 
-def split_off_valid_texts(name: str, parts: Parts, seed: int, drawn_by: int) -> tuple[Parts, list[str]]:
+def split_off_valid_texts(name: str, parts: TextParts, seed: int, drawn_by: int) -> tuple[TextParts, list[str]]:
     """Return all three parts of labelled texts in the order of a hash, and notes: valid may be a tenth of train."""
     parts, notes = dict(parts), []
     if "valid" not in parts:
@@ -123,12 +130,12 @@ def split_off_valid_texts(name: str, parts: Parts, seed: int, drawn_by: int) -> 
     return {part: in_order(parts[part], seed) for part in PARTS}, notes
 
 
-def in_order(records: Sequence[Labelled], seed: int) -> list[Labelled]:
+def in_order(records: Sequence[TextRecord], seed: int) -> list[TextRecord]:
     """Return ``records`` in the order of a hash; that of `draw_tenth` would leave one label first."""
     return sorted(records, key=lambda record: digest("order", seed, record.first, record.second, record.id))
 
 
-def draw_tenth(records: Sequence[Labelled], seed: int) -> tuple[list[Labelled], list[Labelled]]:
+def draw_tenth(records: Sequence[TextRecord], seed: int) -> tuple[list[TextRecord], list[TextRecord]]:
     """Return a tenth, drawn by hash and stratified by label, and the rest. Equal texts stay together.
 
     Labels share the tenth by largest remainders, and one text of each stays in the rest where possible.
@@ -157,7 +164,7 @@ def draw_tenth(records: Sequence[Labelled], seed: int) -> tuple[list[Labelled], 
     return tenth, [record for number, group in enumerate(groups) if number not in taken for record in group]
 
 
-def split_jointly(domains: dict[str, Parts]) -> dict[str, Parts]:
+def split_jointly(domains: dict[str, TextParts]) -> dict[str, TextParts]:
     """Split all domains from one shuffled table: a tenth is test, a tenth of the rest valid, stratified by label.
 
     Amazon's four domains get the sizes of Dong et al. 2021, Table 1. Raises DataError.
@@ -182,3 +189,103 @@ def split_jointly(domains: dict[str, Parts]) -> dict[str, Parts]:
     train, valid = fold(train)
     parts = {"train": train, "valid": valid, "test": test}
     return {name: {p: [record for other, record in parts[p] if other == name] for p in PARTS} for name in domains}
+
+
+@dataclass
+class TestTexts:
+    """The test examples of a section by their texts, and the passages that test questions are about.
+
+    Each has the name of its domain, task or adversarial set.
+    """
+
+    names: dict[Key, str] = field(default_factory=dict)
+    passages: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, parts: Parts) -> None:
+        """Add the test part of a domain, of a task or of an adversarial set."""
+        for keys in identify(parts)["test"]:
+            for key in keys:
+                self.names.setdefault(key, name)
+                self.passages.setdefault(key[0], name)
+
+
+def identify(parts: Parts) -> dict[str, list[list[Key]]]:
+    """Return by part what tells each example from others whatever its case, white space, Unicode form and invisible
+    characters.
+
+    It is passage and question, one text, both texts of a pair, or a context with its endings in any order. A variant of
+    a question, with a misleading sentence in its passage, counts as its original too, where the parts have that.
+    """
+    examples = {part: list(map(_example_of, records)) for part, records in parts.items()}
+    originals = {e.id: e for of_part in examples.values() for e in of_part if isinstance(e, Example)}
+
+    def list_keys(example: object) -> list[Key]:
+        original = originals.get(getattr(example, "group", ""), example)
+        return [_key_of(example)] if original is example else [_key_of(example), _key_of(original)]
+
+    return {part: list(map(list_keys, of_part)) for part, of_part in examples.items()}
+
+
+def _key_of(example: object) -> Key:
+    if isinstance(example, Example):
+        texts = example.context, example.question
+    elif isinstance(example, Choice):
+        texts = example.context, *sorted(example.endings)
+    elif example.second is None:
+        texts = (example.first,)
+    elif isinstance(example.second, str):
+        texts = example.first, example.second
+    else:
+        texts = example.first, *sorted(example.second)
+    return tuple(map(_digest, texts))
+
+
+@lru_cache(maxsize=1 << 14)  # questions about one passage stand together
+def _digest(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text).casefold()
+    for character in filter(is_blank, set(text)):
+        text = text.replace(character, "")
+    return digest(unicodedata.normalize("NFKC", text))  # again, as case folding takes some Greek letters apart
+
+
+def leave_out(
+    name: str, parts: Parts, tests: TestTexts, *, passages: bool = False
+) -> tuple[dict[str, list], list[str]]:
+    """Return the parts of a domain or task without what is a test example too, and notes that count it.
+
+    The test part stays. Another question about the passage of a test question is counted, and with ``passages`` left
+    out too. Raises DataError where nothing is left to train or to validate on.
+    """
+    remaining, notes, keys = {}, [], identify(parts)
+    for part, records in parts.items():
+        remaining[part], tested, beside = [], [], []
+        for record, keys_of_one in zip(records, keys[part], strict=True):
+            same = [tests.names[key] for key in keys_of_one if key in tests.names]
+            about = [tests.passages[passage] for passage, *_ in keys_of_one if passage in tests.passages]
+            tested_by = same or (about if passages else [])
+            if part == "test" or not tested_by:
+                remaining[part].append(record)
+                beside += about[:1]
+            else:
+                tested.append(tested_by[0])
+        is_question = any(isinstance(_example_of(record), Example) for record in records[:1])
+        noun = "questions" if is_question else "texts"
+        if tested:
+            size = f"{len(tested):,} of {len(records):,} {noun} of {part}"
+            reason = f"are about passages of test {noun}" if passages else f"are test {noun} too"
+            notes.append(f"{name}: {size} {reason} ({_list(tested)}) and are left out")
+        if tested and not remaining[part] and part in PARTS:
+            raise DataError(f"{notes[-1]}; give others for {part}, or for test")
+        if beside and is_question and part != "test":
+            size = f"{len(beside):,} of {len(remaining[part]):,} {noun} of {part}"
+            share = f"{len(beside) / len(remaining[part]):.0%}"
+            notes.append(f"{name}: {size} ({share}) are about passages of other test questions ({_list(beside)})")
+    return remaining, notes
+
+
+def _example_of(record: object) -> object:
+    return getattr(record, "example", record)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(names))

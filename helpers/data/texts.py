@@ -1,24 +1,21 @@
 """Read labelled texts and choices: rows of any table, GLUE, SWAG, CODAH, MultiNLI and Amazon reviews."""
 
 import re
-import unicodedata
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from helpers.data.examples import DataError
-from helpers.data.files import (
+from helpers.data.examples import DataError, TextRecord, check_labels, check_text, digest, list_trained_labels
+from helpers.data.rows import (
     Rows,
-    check_text,
-    digest,
     find_parts,
-    is_blank,
     leave_out_rejected,
     list_names,
     name_if_too_large,
     parse_each,
     read_bytes,
+    read_each,
     read_rows,
     read_table,
 )
@@ -60,19 +57,12 @@ GLUE = {
     "RTE": GlueTask("rte", _ENTAILMENT),
     "WNLI": GlueTask("wnli", _ENTAILMENT[::-1]),
 }
-
-
-class Labelled(NamedTuple):
-    """A text, a pair, or a context with its endings; ``label`` is a name, a score, the right ending's number, or ""."""
-
-    id: str
-    first: str
-    second: str | tuple[str, ...] | None
-    label: str
+FORMATS = (*GLUE, *CHOICES, "texts")  # of tasks
+CONFIGURATIONS = {task.configuration: form for form, task in GLUE.items()} | {"regular": "swag"}  # on the Hub
 
 
 Names = Sequence[str]
-Parts = dict[str, list[Labelled]]  # train, valid, test and unlabelled; "all" where nothing names a part
+Parts = dict[str, list[TextRecord]]  # train, valid, test and unlabelled; "all" where nothing names a part
 
 
 def read_texts(path: Path, labels: Names = (), genre: str = "") -> tuple[Parts, list[str]]:
@@ -81,17 +71,34 @@ def read_texts(path: Path, labels: Names = (), genre: str = "") -> tuple[Parts, 
     Rows without an agreed label are left out, and with ``genre`` those of other genres. So are rows that annotators
     rejected, which the notes count. Raises DataError.
     """
-    of_genre, parts, notes = f" (genre {genre})" if genre else "", defaultdict(list), []
     if reviews := find_reviews(path):
-        return {"all": [text for file in reviews for text in parse_texts(_read_reviews(file), file, labels)]}, notes
-    for part, files in find_parts(path).items():
-        for file in files:
-            rows, rejected = leave_out_rejected(read_rows(file), file.name)
-            notes += rejected
-            parts[part] += parse_texts(rows, f"{file}{of_genre}", labels, genre=genre)
+        by_label = [parse_texts(_read_reviews(file), file, labels) for file in reviews]
+        return {"all": [*chain(*by_label)]}, []
+    of_genre = f" (genre {genre})" if genre else ""
+
+    def read_file(file: Path) -> tuple[list[TextRecord], list[str]]:
+        rows, notes = leave_out_rejected(read_rows(file), file.name)
+        return parse_texts(rows, f"{file}{of_genre}", labels, genre=genre), notes
+
+    parts, notes = read_each(find_parts(path), read_file)
     if not labels:
         check_labels({text.label for of_part in parts.values() for text in of_part}, path)
-    return dict(parts), notes
+    return parts, notes
+
+
+def read_task(path: Path, form: str) -> tuple[Parts, list[str]]:
+    """Read a task that is in one of `FORMATS`, by part, with notes. Raises DataError."""
+    if form == "texts":
+        return read_texts(path)
+    return (read_glue if form in GLUE else read_choices)(path, form), []
+
+
+def describe_task(form: str, parts: Parts) -> dict[str, object]:
+    """Return the kind, the labels and the metrics of a task in one of `FORMATS`. Raises DataError."""
+    if task := GLUE.get(form):
+        return {"kind": "labels" if task.labels else "score", "labels": task.labels, "metrics": task.metrics}
+    labels = list_trained_labels([parts]) if form == "texts" else ()
+    return {"kind": "labels" if labels else "choices", "labels": labels, "metrics": ("accuracy",)}
 
 
 def read_glue(folder: Path, name: str) -> Parts:
@@ -109,7 +116,7 @@ def read_glue(folder: Path, name: str) -> Parts:
     return parts
 
 
-def parse_glue(rows: Rows, place: object, task: GlueTask, label: str = "") -> list[Labelled]:
+def parse_glue(rows: Rows, place: object, task: GlueTask, label: str = "") -> list[TextRecord]:
     """Return the texts of a task of GLUE, unlabelled unless the column ``label`` is named. Raises DataError."""
     if task.configuration == "qqp":  # some of its official rows are broken (huggingface/datasets, issue 277)
         rows = [(where, row) for where, row in rows if isinstance(row, dict) and row["question1"] and row["question2"]]
@@ -131,14 +138,14 @@ def read_choices(folder: Path, name: str) -> Parts:
     return {part: parse_choices(read_table(file, **style), file) for part, file in files.items()}
 
 
-def parse_choices(rows: Rows, place: object) -> list[Labelled]:
+def parse_choices(rows: Rows, place: object) -> list[TextRecord]:
     """Return the context and the endings of each row but those labelled -1. Raises DataError."""
 
-    def parse(_: str, row: dict) -> Labelled | None:
+    def parse(_: str, row: dict) -> TextRecord | None:
         context, *endings = (_get_text(row, name) for name in CODAH[1:6])
         if (number := str(row.get("label"))) not in ("-1", "0", "1", "2", "3"):
             raise DataError(f"expected the number of the right ending in 'label', 0 to 3, found {number!r:.40}")
-        return None if number == "-1" else Labelled(digest(context, *endings)[:16], context, tuple(endings), number)
+        return None if number == "-1" else TextRecord(digest(context, *endings)[:16], context, tuple(endings), number)
 
     return parse_each(parse, rows, place)
 
@@ -154,13 +161,13 @@ def _get_text(row: dict, name: str) -> str:
 
 def parse_texts(
     rows: Rows, place: object, labels: Names | None = (), *, columns: Names = LABELS, ids: Names = IDS, genre: str = ""
-) -> list[Labelled]:
+) -> list[TextRecord]:
     """Return the texts of rows, each with the label in the first of ``columns`` that it has. Raises DataError.
 
     A label is one of ``labels``, by name or class number, any name if there are none, or a score if these are None.
     """
 
-    def parse(_: str, row: dict) -> Labelled | None:
+    def parse(_: str, row: dict) -> TextRecord | None:
         if not isinstance(row, dict):
             raise DataError(f"expected an object with a text and a label, found {row!r:.80}")
         if genre and genre not in (row.get(name) for name in GENRES):
@@ -177,7 +184,7 @@ def parse_texts(
         if label is None:
             return None
         name = next((str(row[name]).strip() for name in ids if type(row.get(name)) in (str, int)), "")
-        return Labelled(name or digest(*texts)[:16], texts[0], texts[1] if len(texts) > 1 else None, label)
+        return TextRecord(name or digest(*texts)[:16], texts[0], texts[1] if len(texts) > 1 else None, label)
 
     return parse_each(parse, rows, place)
 
@@ -206,19 +213,6 @@ def _parse_label(value: object, column: str, labels: Names | None) -> str | None
     if number.isdecimal() and number.isascii() and int(number) < len(numbered) and not are_numbers:
         return numbered[int(number)]
     raise DataError(f"the label {text!r:.60} is none of {', '.join(labels)}; correct it, or name it in labels")
-
-
-def check_labels(labels: Iterable[str], place: object) -> None:
-    """Raise DataError where labels look alike: where they differ by case or by white space or invisible characters."""
-    alike = defaultdict(list)
-    for label in sorted(labels):
-        text = unicodedata.normalize("NFC", label).casefold()
-        visible = "".join(character for character in text if character.isspace() or not is_blank(character))
-        alike[" ".join(visible.split())].append(label)
-    groups = [", ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
-    if groups:
-        problem = f"labels differ only by case or characters that do not show: {' and '.join(groups)}"
-        raise DataError(f"{place}: {problem}; write them alike, or rename those that mean something else")
 
 
 def _parse_score(value: object) -> str:

@@ -6,8 +6,7 @@ from html import escape
 import numpy as np
 
 from helpers.data.examples import Domain
-from helpers.data.load import fingerprint, load_domains, mini_test_part
-from helpers.data.mini import world as mini
+from helpers.data.load import fingerprint, load_domains, source_of
 from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.metrics import f1
 from helpers.papers import Artefact, Notebook, Paper
@@ -67,15 +66,15 @@ def show_example(domain: Domain) -> str:
 
 
 def guess_types(data: DataSettings) -> dict[str, float]:
-    """Return the expected F1 (0-100) on each miniature domain's test set of a random value of the right type.
+    """Return the expected F1 (0-100) on each domain's test set of a random value of the right type.
 
-    Empty for other data, and without stories, whose answers are free: there the types are not known.
+    Empty for data that are not generated, and without stories, whose answers are free: there the types are not known.
     """
     guesses = {}
-    for name, domain in data.domains.items() if data.source == "mini" else ():
-        if domain != mini.STORIES:
-            questions = mini.list_candidates(domain, **mini_test_part(data))
-            scores = [np.mean([f1(value, (answer,)) for value in values]) for answer, values in questions]
+    for name in data.domains if data.is_generated else ():
+        questions = source_of(data).list_candidates(data, name)
+        scores = [np.mean([f1(value, (answer,)) for value in values]) for answer, values in questions]
+        if scores:
             guesses[name] = float(100 * np.mean(scores))
     return guesses
 

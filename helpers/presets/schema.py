@@ -14,6 +14,7 @@ from helpers.presets.papers import Settings, Share
 
 EXAMPLES = ("data", "mnli", "reviews", "tasks")  # the sections that name examples
 GENERAL = "general"  # the domain of questions that readers learn before all others
+ADVERSARIAL = ("AddSent", "AddOneSent")  # sets of adversarial questions
 LONGEST_NAME = 80  # bytes of a domain's name: it is part of the names of folders
 
 
@@ -42,7 +43,8 @@ def _domain_name(name: str) -> str:
     return name  # it names a folder
 
 
-Source = Literal["mini", "files", "hub"]
+Source = Literal["mini", "files", "hub"]  # where examples come from, a module of helpers/data each
+GENERATED = {"mini"}  # sources that generate all parts for each draw, and their own adversarial questions
 DomainName = Annotated[str, pydantic.AfterValidator(_domain_name)]
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]  # in the folder of downloads
 
@@ -73,9 +75,9 @@ class Download(Settings):
 class Drawn(Settings):
     """Examples, and the seed that draws them. Sizes count examples; 0 takes all there are.
 
-    Of the miniature world all parts are drawn. Of files and of the Hub's datasets nothing is drawn without a
-    ``train_size``. With one the training part is drawn, and so is a validation part that is sampled or taken from the
-    training part. Their test parts never change."""
+    Each seed has its own data. What is generated is drawn as a whole. Of files and of the Hub's datasets nothing is
+    drawn without a ``train_size``. With one the training part is drawn, and so is a validation part that is sampled or
+    taken from the training part. Their test parts never change."""
 
     names: ClassVar[str] = "domains"  # the key that names them
     is_required: ClassVar[bool] = False
@@ -86,6 +88,10 @@ class Drawn(Settings):
     train_size: NonNegativeInt = 0
     valid_size: NonNegativeInt = 0
     test_size: NonNegativeInt = 0
+
+    @property
+    def is_generated(self) -> bool:
+        return self.source in GENERATED
 
     @property
     def drawn_by(self) -> int:
@@ -106,11 +112,15 @@ class Drawn(Settings):
 class AdversarialSettings(Settings):
     """Adversarial questions for the readers of one domain, as files below the data's folder or downloads by name.
 
-    The miniature world has its own."""
+    Those that are generated need neither."""
 
     domain: str
     AddSent: str = ""
     AddOneSent: str = ""
+
+    @property
+    def places(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in ADVERSARIAL}
 
 
 class DataSettings(Drawn):
@@ -135,7 +145,7 @@ class DataSettings(Drawn):
         if adversarial and adversarial.domain not in self.domains:
             problem = f"adversarial.domain is {adversarial.domain!r}, {none_of}"
             raise ValueError(f"{problem}; correct it, or delete the section [data.adversarial]")
-        if adversarial and self.source != "mini" and not (adversarial.AddSent and adversarial.AddOneSent):
+        if adversarial and not self.is_generated and not all(adversarial.places.values()):
             raise ValueError("adversarial needs both AddSent and AddOneSent; give both, or delete the section")
         if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - {*self.domains, GENERAL}):
             raise ValueError(f"unanswerable lists {min(unknown)!r}, {none_of}")
@@ -249,7 +259,7 @@ class Preset(Settings):
         preset = self
         for name in EXAMPLES:
             section = getattr(self, name)
-            if section.source == "mini" or section.train_size:
+            if section.is_generated or section.train_size:
                 preset = preset.changed(name, draw=section.draw + seed)
         return preset
 

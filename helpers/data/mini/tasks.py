@@ -11,8 +11,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from helpers.data.examples import Choice, DataError, Domain, Pair, TaskData
-from helpers.data.files import ALL_PARTS, PARTS
+from helpers.data.examples import ALL_PARTS, PARTS, Choice, DataError, Domain, Pair, TaskData
 from helpers.data.mini import world
 from helpers.data.mini.world import RELATIONS, STYLES, Relation, Rng, Statement, Table, draw, pick, pools, relations_of
 

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from helpers.data.examples import DataError, Domain, Example
-from helpers.data.files import PARTS
+from helpers.data.examples import PARTS, DataError, Domain, Example
 from helpers.data.questions import closest_span
 
 TYPES = ("person", "company", "town")  # of subjects
