@@ -9,9 +9,10 @@ import torch
 
 from helpers import engine
 from helpers.data.examples import Example
-from helpers.extractive_qa import Logits, budget, distributions, windows_of
+from helpers.extractive_qa import count_steps, distributions, likelihood, windows_of
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
+from helpers.outputs import Logits, predict
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm, ensemble, losses, tables
 from helpers.papers.a2d.mnemonic import NEVER
@@ -70,7 +71,10 @@ def test_joint_loss_by_hand():
     }
     stored = BATCH | {name: value.half() for name, value in BATCH.items() if name in ("teacher_start", "teacher_end")}
     for batch in (BATCH, stored):
-        terms = {name: float(term) for name, term in losses.joint_loss(OUTPUT, batch, weights, 2.0).items()}
+        terms = {
+            name: float(term)
+            for name, term in losses.joint_loss(OUTPUT, batch, weights=weights, temperature=2.0).items()
+        }
         assert terms == pytest.approx(expected, rel=1e-6 if batch is BATCH else 1e-3)
 
 
@@ -82,7 +86,7 @@ def test_smoothed_labels_are_divided_among_the_tokens_that_may_be_answers():
     batch |= {"attention_mask": torch.ones(1, 4), "segment_ids": torch.tensor([[0, 1, 2, 2]])}
     # Start: 1/4, 1/4, 1/2 with labels of 1/10, 1/10, 8/10. End: 1/3 each.
     expected = 0.2 * math.log(4) + 0.8 * math.log(2) + LN3
-    assert losses.smoothed_likelihood(output, batch, 0.3).item() == pytest.approx(expected)
+    assert losses.smoothed_loss(output, batch, smoothing=0.3)["CE"].item() == pytest.approx(expected)
 
 
 WORDS = "ada met bela in delta".split()
@@ -112,13 +116,9 @@ def probabilities(windows, *sides):
 SPREAD = {"ada": 0.1, "bela": 0.6, "delta": 0.3}, {"bela": 0.6, "delta": 0.4}
 
 
-def task(**changes):
-    fields = {"members": (), "temperature": 1.0, "top_k": 4, **changes}
-    return ensemble.EnsembleOutputs(preset=small(), label="", **fields)
-
-
 def confusing(windows, *sides, top_k=4):
-    return [values.tolist() for values in task(top_k=top_k).confusing_answers(windows, probabilities(windows, *sides))]
+    found = ensemble.confusing_answers(small(), windows, probabilities(windows, *sides), top_k)
+    return [values.tolist() for values in found]
 
 
 def test_the_surest_answer_that_shares_no_word_is_the_confusing_one():
@@ -139,13 +139,14 @@ def test_every_window_has_its_own_and_one_without_the_answer_has_none():
 def outputs(monkeypatch, windows, temperature, *members):
     """What an ensemble knows whose members have these probabilities and attention, and shifts of their logits."""
 
-    def read(model, windows, precision):
-        sides, attention, shift = members[model]
+    def read(model, windows, precision, attention):
+        sides, value, shift = members[model]
         logits = (np.log(np.maximum(side, 1e-30)) + shift for side in probabilities(windows, sides))
-        return Logits(*logits), np.full(5, attention, np.float32)
+        return Logits(*logits, np.full(5, value, np.float32))
 
-    monkeypatch.setattr(ensemble, "predict_with_attention", read)
-    return task(members=members, temperature=temperature).ask(range(len(members)), windows)
+    monkeypatch.setattr(ensemble, "predict", read)
+    number = len(members)
+    return ensemble.join_outputs(small(), range(number), windows, number, temperature, top_k=4)
 
 
 def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch):
@@ -174,65 +175,82 @@ def test_the_temperature_softens_what_is_stored_and_not_the_confidence(monkeypat
     assert outputs(monkeypatch, windows, 2.0, softened, (delta, 1.0, 0.0))["confusing_start"].tolist() == [3]
 
 
+def terms_of(reader):
+    """The terms of Eq. 1 by which a reader trains, with their weights."""
+    return reader.loss.keywords["weights"]
+
+
+def steps_of(reader):
+    return reader.data.steps(reader.preset, reader.optim)
+
+
+def outputs_of(student):
+    (outputs,) = student.teacher.outputs
+    return outputs
+
+
 def test_the_rows_of_table_5():
     preset = small(**{"mnemonic.epochs": 4.0})
-    students = algorithm.name_students(preset, "RMR", 0, ROWS)
-    stored = students["RMR + A2D"].ensemble
-    assert [member.seed for member in stored.members] == [100, 200]
-    assert all(member.terms == {"CE": 1.0} and member.ensemble is None for member in stored.members)
-    assert list(students) == ["RMR + A2D", *ROWS[1:]]
+    students = algorithm.student_trainings(preset, "RMR", 0, ROWS)
+    stored, members = outputs_of(students["A2D"]), algorithm.members_of(students["A2D"])
+    assert [member.seed for member in members] == [100, 200]
+    assert all(member.loss is likelihood and member.teacher is None for member in members)
+    assert tuple(students) == ROWS
     weights = {"CE": 1.0, "KD": 4.0, "ANS": 0.3, "ATT": 0.1}
     for student, left_out in zip(students.values(), algorithm.ABLATIONS.values(), strict=True):
-        assert student.terms == {name: weight for name, weight in weights.items() if name != left_out}
-        assert student.ensemble is stored and student.seed == 0 and student.selected_by == ("encyclopedia",)
+        assert terms_of(student) == {name: weight for name, weight in weights.items() if name != left_out}
+        assert outputs_of(student) is stored and student.seed == 0 and student.data.selected_by == ("encyclopedia",)
     # The attention alone, half of the time, and then the rest; or the rest with as many steps as others have in all.
-    whole = budget(stored.members[0].preset, ["encyclopedia"], 4.0)
+    whole = count_steps(preset, ["encyclopedia"], members[0].optim)
     staged, longer = students[algorithm.STAGED], students[algorithm.STAGED_WHOLE]
-    assert staged.start is longer.start and staged.start.terms == {"ATT": 0.1} and staged.start.selected_by == ()
-    assert [one.steps() for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
-    assert {one.steps() for one in (*stored.members, *students.values())} == {whole, whole - whole // 2}
-    assert "BERT, - Vanilla KD" in algorithm.name_students(preset, "BERT", 0, ROWS)
+    assert (
+        staged.start is longer.start and terms_of(staged.start) == {"ATT": 0.1} and staged.start.data.selected_by == ()
+    )
+    assert [steps_of(one) for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
+    assert {steps_of(one) for one in (*members, *students.values())} == {whole, whole - whole // 2}
+    assert algorithm.name_student("BERT", "- Vanilla KD") == "BERT, - Vanilla KD"
+    assert [algorithm.name_student("RMR", row) for row in ROWS[:2]] == ["RMR + A2D", "- Vanilla KD"]
 
 
 def test_a_weight_of_zero_is_no_term():
     preset = small(**{"a2d.answer_weight": 0.0, "a2d.attention_weight": 0.0})
-    students = algorithm.name_students(preset, "RMR", 0, ROWS)
-    assert all(set(student.terms) <= {"CE", "KD"} for student in students.values())
-    assert students["RMR + A2D"].key == students["- ATT"].key == students["- ANS"].key
-    assert students[algorithm.STAGED].start.terms == {"ATT": 1.0}  # by itself it needs no weight
+    students = algorithm.student_trainings(preset, "RMR", 0, ROWS)
+    assert all(set(terms_of(student)) <= {"CE", "KD"} for student in students.values())
+    assert students["A2D"].key == students["- ATT"].key == students["- ANS"].key
+    assert terms_of(students[algorithm.STAGED].start) == {"ATT": 1.0}  # by itself it needs no weight
 
 
 def test_a_row_averages_over_the_students_of_an_ensemble():
     models = algorithm.name_rows(small(), ["RMR"], each=3)
     students = [readers[0] for row, _, _, readers in models if row == "RMR + A2D"]
-    assert len({one.key for one in students}) == 3 and len({one.ensemble.key for one in students}) == 1
-    assert students[0].key == algorithm.name_students(small(), "RMR", 0)["RMR + A2D"].key
-    seeds = {one.seed for one in (*students, *students[0].ensemble.members)}
-    assert len(seeds) == 3 + len(students[0].ensemble.members)
+    assert len({one.key for one in students}) == 3 and len({outputs_of(one).key for one in students}) == 1
+    assert students[0].key == algorithm.student_trainings(small(), "RMR", 0)["A2D"].key
+    members = algorithm.members_of(students[0])
+    assert len({one.seed for one in (*students, *members)}) == 3 + len(members)
 
 
 def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
-    (student,) = algorithm.name_students(preset, "RMR", 0).values()
-    member = student.ensemble.members[0]
+    (student,) = algorithm.student_trainings(preset, "RMR", 0).values()
+    member = algorithm.members_of(student)[0]
     readers = {point: reader for point, _, _, (reader,) in algorithm.name_controls(preset, "RMR")}
     assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
-    whole = member.steps()
-    assert {times: reader.steps() for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
+    whole = steps_of(member)
+    assert {times: steps_of(reader) for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
     # At 1 they are the tables' own readers, so nothing is trained twice.
     assert readers["RMR", 1.0].key == member.key
     assert readers["RMR + A2D", 1.0].key == student.key
     alone, smoothed = readers["RMR + one teacher", 2.0], readers["RMR, smoothed labels", 2.0]
-    assert [one.key for one in alone.ensemble.members] == [member.key] and "KD" in alone.terms
-    assert smoothed.smoothing == 0.1 and smoothed.ensemble is None and smoothed.terms == {"CE": 1.0}
+    assert [one.key for one in algorithm.members_of(alone)] == [member.key] and "KD" in terms_of(alone)
+    assert smoothed.loss.keywords == {"smoothing": 0.1} and smoothed.teacher is None
     assert {reader.seed for (line, _), reader in readers.items() if line != "RMR"} == {0}
     assert len({reader.key for reader in readers.values()}) == len(readers)
 
 
 def test_keys_follow_what_a_training_depends_on(tmp_path):
     def keys(kind="RMR", preset=None, **changes):
-        (student,) = algorithm.name_students(preset or small(**changes), kind, 0).values()
-        return student.ensemble.members[0].key, student.ensemble.key, student.key
+        (student,) = algorithm.student_trainings(preset or small(**changes), kind, 0).values()
+        return algorithm.members_of(student)[0].key, outputs_of(student).key, student.key
 
     member, stored, student = keys()
     for changes in ({"a2d.temperature": 3.0}, {"a2d.members": 3}, {"a2d.top_k": 2}):
@@ -257,13 +275,13 @@ def test_keys_follow_what_a_training_depends_on(tmp_path):
 def trained(module_results):
     """All rows of Table 5 for RMR, trained once for this module."""
     torch.set_num_threads(1)
-    students = algorithm.name_students(small(), "RMR", 0, ROWS)
+    students = algorithm.student_trainings(small(), "RMR", 0, ROWS)
     engine.run((wave for wave in [students.values()]), small().engine)
     return students
 
 
 def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
-    staged, other = trained[algorithm.STAGED], trained["RMR + A2D"]
+    staged, other = trained[algorithm.STAGED], trained["A2D"]
     plan = [*staged.start.batches().plan, *staged.batches().plan]
     assert [index.tolist() for index in plan] == [index.tolist() for index in other.batches().plan]
     assert staged.start.result()["validation"] == []  # nothing to select by
@@ -271,19 +289,18 @@ def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
 
 
 def test_what_is_stored_is_what_the_members_say_and_a_batch_has_it(trained):
-    student = trained["RMR + A2D"]
-    stored, batches = student.ensemble, student.batches()
+    student = trained["A2D"]
+    stored, batches, members = outputs_of(student), student.batches(), algorithm.members_of(student)
     windows, (teacher,) = windows_of(stored.preset, ["encyclopedia"], "train"), batches.teachers
     positions = torch.from_numpy(batches.sequences.labels["teacher_confusing_start"])
     assert stored.result()["confused"] == int((positions > 0).sum())
     expected = 0
-    for member in stored.members:
-        model = keep_attention(member.load())
-        logits, attention = ensemble.predict_with_attention(model, windows, "fp32")
-        expected = expected + distributions(windows, logits, 2.0)[0] / len(stored.members)
+    for member in members:
+        logits = predict(keep_attention(member.load()), windows, "fp32", attention=True)
+        expected = expected + distributions(windows, logits, 2.0)[0] / len(members)
     assert np.allclose(teacher.of_tokens["start"].float(), expected, atol=1e-3)
     lengths = np.repeat(windows.first_count_W, windows.count_W)  # each passage token's attention adds up to 1
-    assert np.allclose(np.add.reduceat(attention, np.cumsum(lengths) - lengths), 1, atol=1e-4)
+    assert np.allclose(np.add.reduceat(logits.attention, np.cumsum(lengths) - lengths), 1, atol=1e-4)
     batch = batches.at(0)
     assert torch.equal(batch["teacher_confusing_start"], positions[batch["window"]])
     assert set(trained["- ANS"].loss(OUTPUT, BATCH, 0.0)) == {"CE", "KD", "ATT"}

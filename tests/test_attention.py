@@ -13,7 +13,7 @@ from helpers.models.attention import keep_attention
 from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.papers.a2d.mnemonic import make_reader
 from helpers.sequences import Row, Template, Windows, collate, make_windows, text_positions
-from helpers.teachers import StoredTeacher
+from helpers.training import StoredTeacher
 
 
 @pytest.fixture(scope="module")

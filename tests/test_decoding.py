@@ -1,6 +1,7 @@
 """Decoding: small cases worked by hand, and agreement with a plain loop."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from encoder_kinds import make_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from helpers import extractive_qa
+from helpers import extractive_qa, outputs
 from helpers.data.examples import DataError, Example
 from helpers.data.questions import read_questions
-from helpers.extractive_qa import Logits, decode
+from helpers.extractive_qa import decode
 from helpers.models.encoders import load_tokenizer
+from helpers.outputs import Logits
 from helpers.sequences import Windows, make_windows
 
 WORDS = "who was when here ann bob met in rome on may day and then they left".split()
@@ -215,10 +217,15 @@ def test_logits_that_are_no_numbers(tokenizer, bad, side):
         decode(windows, Logits(*flats))
 
 
-def test_collect_takes_padded_batches_in_any_order(two):
+def test_logits_are_collected_from_padded_batches_in_any_order(two, monkeypatch):
     padded = torch.arange(20.0).reshape(2, 10)
-    batches = [(np.array([1]), padded[1:].bfloat16(), padded[1:] + 100), (np.array([0]), padded[:1], padded[:1] + 100)]
-    logits = Logits.collect(two, batches)
+    sides = {1: (padded[1:].bfloat16(), padded[1:] + 100), 0: (padded[:1], padded[:1] + 100)}
+    batches = [
+        (np.array([row]), {}, SimpleNamespace(start_logits=start, end_logits=end))
+        for row, (start, end) in sides.items()
+    ]
+    monkeypatch.setattr(outputs, "outputs", lambda *arguments, **settings: batches)
+    logits = outputs.predict(None, two)
     assert logits.start.tolist() == [*range(7), *range(10, 17)]
     assert logits.end.tolist() == [value + 100 for value in logits.start]
     assert logits.start.dtype == np.float32

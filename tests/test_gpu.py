@@ -11,7 +11,7 @@ from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.papers.imm.algorithm import Reader
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import make_windows
-from helpers.teachers import StoredTeacher
+from helpers.training import StoredTeacher
 
 pytestmark = pytest.mark.gpu
 SETTINGS = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=1.0, precision="bf16", evaluations=1)

@@ -8,13 +8,15 @@ import torch
 from conftest import waves_of
 
 from helpers.engine import run
-from helpers.extractive_qa import Answers, budget
+from helpers.extractive_qa import Questions, answer_questions, count_steps, likelihood
+from helpers.outputs import Outputs
 from helpers.papers import shared
 from helpers.papers.imm import algorithm, tables
-from helpers.papers.imm.algorithm import Reader, algorithm1, train_baselines
+from helpers.papers.imm.algorithm import algorithm1, train_baselines
+from helpers.papers.imm.losses import taught_loss
 from helpers.papers.imm.similarity import tfidf_weights
 from helpers.presets.load import load
-from helpers.training import trainings_of
+from helpers.training import Training, trainings_of
 
 NAMES = ("encyclopedia", "news", "search")
 
@@ -22,7 +24,7 @@ NAMES = ("encyclopedia", "news", "search")
 @pytest.fixture
 def preset(results, monkeypatch):
     """One seed, whose readers need no training: they are better in every round."""
-    monkeypatch.setattr(Reader, "best", property(lambda self: float(self.label.partition("round ")[2][:1] or 0)))
+    monkeypatch.setattr(Training, "best", property(lambda self: float(self.label.partition("round ")[2][:1] or 0)))
     return load("smoke", "imm", seeds=1)
 
 
@@ -37,7 +39,17 @@ def rows_of(preset):
 def by_name(monkeypatch, scores, other):
     """Let readers score by a part of their name."""
     best = property(lambda self: float(next((scores[name] for name in scores if name in self.label), other)))
-    monkeypatch.setattr(Reader, "best", best)
+    monkeypatch.setattr(Training, "best", best)
+
+
+def teachers_of(reader):
+    """The readers that teach another, by domain."""
+    logits = reader.teacher.logits if reader.teacher else {}
+    return {domain: next(iter(outputs.models.values()))[0] for domain, outputs in logits.items()}
+
+
+def steps_of(reader):
+    return reader.data.steps(reader.preset, reader.optim)
 
 
 def keys_of(readers):
@@ -50,14 +62,16 @@ def test_a_round_of_algorithm_1(preset):
     for old, new in zip(history.theta, history.new, strict=False):
         for i, theta in new.items():
             phi, others = theta.start, tuple(j for j in NAMES if j != i)
-            assert phi.domains == others and phi.start is None and phi.selected_by == ()
-            assert {j: t.reader.key for j, t in phi.teachers.items()} == {j: old[j].key for j in others}
-            assert set(phi.weights) == set(others) and math.isclose(sum(phi.weights.values()), 1, abs_tol=1e-5)
-            assert theta.domains == theta.selected_by == (i,) and theta.weights == {}
-            assert {j: t.reader.key for j, t in theta.teachers.items()} == {i: old[i].key}
-            assert [t.domain for t in phi.teachers.values()] == list(others)
+            assert phi.data.names == others and phi.start is None and phi.data.selected_by == ()
+            assert keys_of(teachers_of(phi)) == {j: old[j].key for j in others}
+            weights = phi.data.weights
+            assert set(weights) == set(others) and math.isclose(sum(weights.values()), 1, abs_tol=1e-5)
+            assert theta.data.names == theta.data.selected_by == (i,) and theta.data.weights == {}
+            assert keys_of(teachers_of(theta)) == {i: old[i].key}
+            assert [outputs.sets for outputs in phi.teacher.logits.values()] == [[f"train/{j}"] for j in others]
     for i, single in history.theta[0].items():
-        assert single.domains == single.selected_by == (i,) and single.teachers == {} and single.start is None
+        assert single.data == Questions((i,), (i,)) and single.teacher is single.start is None
+        assert single.loss is likelihood
 
 
 def test_the_better_reader_stays_and_it_stops_when_none_improves(monkeypatch, preset):
@@ -78,20 +92,20 @@ def test_what_the_switches_change(preset):
         return theta.start, theta
 
     phi, _ = first()
-    assert first(similarity="uniform")[0].weights == {"news": 1.0, "search": 1.0}
-    assert first(similarity="equal")[0].weights == {"news": 0.5, "search": 0.5}
+    assert first(similarity="uniform")[0].data.weights == {"news": 1.0, "search": 1.0}
+    assert first(similarity="equal")[0].data.weights == {"news": 0.5, "search": 0.5}
     untaught, _ = first(teach_multi_domain=False)
-    assert untaught.teachers == {} and untaught.weights == phi.weights and untaught.matched == "gold"
+    assert untaught.teacher is None and untaught.data.weights == phi.data.weights
+    assert phi.loss.keywords == {"divergence": "gold", "annealing": "linear"}
     same, untaught = first(teach_target=False)
-    assert untaught.teachers == {} and same.key == phi.key == untaught.start.key
-    assert first(kd_space="logits")[0].matched == "logits" and first(annealing="constant")[1].annealing == "constant"
-    assert (
-        first(multi_domain_start="theta")[0].start.key == algorithm.name_single_readers(preset, 0)["encyclopedia"].key
-    )
+    assert untaught.teacher is None and same.key == phi.key == untaught.start.key
+    assert first(kd_space="logits")[0].loss.keywords["divergence"] == "logits"
+    assert first(annealing="constant")[1].loss.keywords["annealing"] == "constant"
+    assert first(multi_domain_start="theta")[0].start.key == algorithm.single_readers(preset, 0)["encyclopedia"].key
     near, _ = first(sources=1)
     weights = tfidf_weights(preset.data)["encyclopedia"]
-    assert near.domains == (max(weights, key=weights.get),) and list(near.teachers) == list(near.domains)
-    assert near.weights[near.domains[0]] == pytest.approx(1.0, abs=1e-5)
+    assert near.data.names == (max(weights, key=weights.get),) == tuple(teachers_of(near))
+    assert near.data.weights[near.data.names[0]] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_one_domain_cannot_learn_from_others(results):
@@ -105,28 +119,30 @@ def test_the_rows_of_table_1(preset):
     assert tuple(methods) == algorithm.METHODS[:-1]
     row, near = {name: readers["news"] for name, readers in methods.items()}, tfidf_weights(preset.data)["news"]
     nearest = max(near, key=near.get)
-    assert row["Mix"].domains == NAMES == row["Mix"].selected_by and row["Mix"].start is None
-    assert row["FT"].start.key == row["MFT"].start.key and row["FT"].start.domains == ("encyclopedia", "search")
-    assert row["FT"].domains == ("news",) and row["MFT"].domains == NAMES
-    assert set(row["MS-MFT"].domains) == {"news", nearest} and row["MS-FT"].start.domains == (nearest,)
+    names = {name: reader.data.names for name, reader in row.items()}
+    assert names["Mix"] == NAMES == row["Mix"].data.selected_by and row["Mix"].start is None
+    assert row["FT"].start.key == row["MFT"].start.key and row["FT"].start.data.names == ("encyclopedia", "search")
+    assert names["FT"] == ("news",) and names["MFT"] == NAMES
+    assert set(names["MS-MFT"]) == {"news", nearest} and row["MS-FT"].start.data.names == (nearest,)
     unified = row["BAM"].start
-    assert unified.domains == NAMES == tuple(unified.teachers) and unified.weights == {} == row["BAM"].teachers
-    assert all(reader.selected_by in (("news",), NAMES) for reader in row.values())
+    assert unified.data.names == NAMES == tuple(teachers_of(unified))
+    assert unified.data.weights == {} and row["BAM"].teacher is None
+    assert all(reader.data.selected_by in (("news",), NAMES) for reader in row.values())
 
 
 def test_steps_by_epochs_or_the_same_for_all(preset):
-    epochs, history = preset.training.epochs, rounds_of(preset)
+    history, optim = rounds_of(preset), preset.training
     theta = history.new[0]["news"]
-    assert history.theta[0]["news"].steps() == theta.steps() == budget(preset, ["news"], epochs)
-    assert theta.start.steps() == budget(preset, ["encyclopedia", "search"], epochs)
+    assert steps_of(history.theta[0]["news"]) == steps_of(theta) == count_steps(preset, ["news"], optim)
+    assert steps_of(theta.start) == count_steps(preset, ["encyclopedia", "search"], optim)
     equal = algorithm.with_equal_steps(preset)
     for reader in [*(readers["news"] for readers in rows_of(equal).values()), rounds_of(equal).new[0]["news"]]:
         steps, stage = 0, reader
         while stage:
-            steps, stage = steps + stage.steps(), stage.start
-        assert abs(steps - budget(equal, NAMES, epochs)) <= 1
+            steps, stage = steps + steps_of(stage), stage.start
+        assert abs(steps - count_steps(equal, NAMES, optim)) <= 1
     with pytest.raises(ValueError, match="make 1 step for 2 stages"):
-        rounds_of(equal.changed("training", epochs=0.01)).new[0]["news"].steps()
+        steps_of(rounds_of(equal.changed("training", epochs=0.01)).new[0]["news"])
 
 
 def test_the_same_training_has_one_key_under_any_name(preset):
@@ -135,13 +151,13 @@ def test_the_same_training_has_one_key_under_any_name(preset):
     assert keys_of(longer.theta[1]) == keys_of(once.theta[1]) != keys_of(longer.theta[2])
     assert rounds_of(preset, seed=1).theta[1]["news"].key != once.theta[1]["news"].key
     orders = rounds_of(preset, 2, new_order=False)
-    assert {reader.order for theta in orders.theta for reader in theta.values()} == {0}
-    assert [longer.new[k]["news"].order for k in range(3)] == [0, 1, 2]
+    assert {reader.data.order for theta in orders.theta for reader in theta.values()} == {0}
+    assert [longer.new[k]["news"].data.order for k in range(3)] == [0, 1, 2]
 
 
 def test_only_what_a_training_reads_is_in_its_key(results):
     def key(**overrides):
-        return algorithm.name_single_readers(load("smoke", "imm", **overrides), 0)["news"].key
+        return algorithm.single_readers(load("smoke", "imm", **overrides), 0)["news"].key
 
     same = key()
     assert {key(**{"engine.threads": 2}), key(**{"imm.rounds": 2}), key(**{"data.test_size": 20})} == {same}
@@ -149,20 +165,19 @@ def test_only_what_a_training_reads_is_in_its_key(results):
     changes = ({"training.epochs": 2.0}, {"windows.stride": 16}, {"data.train_size": 20}, {"data.valid_size": 20})
     assert len({same, key(random_layers=2), *(key(**change) for change in changes)}) == 6
     small, large = (load("smoke", "imm", **{"data.test_size": size}) for size in (12, 20))
-    single = algorithm.name_single_readers(small, 0)["news"]
-    answers = [Answers(preset=p, label="", readers=(single,), sets=("test/news",)).key for p in (small, large)]
-    assert answers[0] != answers[1]
+    single = algorithm.single_readers(small, 0)["news"]
+    asked = {"label": "", "models": {"test/news": (single,)}, "compute": answer_questions}
+    assert Outputs(preset=small, **asked).key != Outputs(preset=large, **asked).key
 
 
-def loss_of(matched, progress, weight=None, annealing="linear"):
+def loss_of(divergence, progress, weight=None, annealing="linear"):
     """Two positions, all probabilities chosen: student 0.5 and 0.5, teacher 0.8 and 0.2 at the gold first position."""
     student = SimpleNamespace(start_logits=torch.zeros(1, 2), end_logits=torch.zeros(1, 2))
     teacher = torch.tensor([[0.8, 0.2]]).log()
     zero = torch.zeros(1, dtype=torch.long)
     batch = {"start": zero, "end": zero, "attention_mask": torch.ones(1, 2), "teacher_start": teacher}
     batch |= {"teacher_end": teacher} | ({} if weight is None else {"weight": torch.tensor([weight])})
-    parts = {"seed": 0, "domains": (), "teachers": {"news": None}, "matched": matched, "annealing": annealing}
-    terms = Reader(preset=None, label="", **parts).loss(student, batch, progress)
+    terms = taught_loss(student, batch, progress, divergence=divergence, annealing=annealing)
     return {name: round(float(term), 4) for name, term in terms.items()}
 
 
@@ -228,7 +243,7 @@ def test_trained_readers_learn_from_stored_logits(results):
     batch = theta.batches().at(0)
     assert batch["teacher_start"].shape == batch["input_ids"].shape and "weight" not in batch
     batch = theta.start.batches().at(0)
-    weights = list(theta.start.weights.values())
+    weights = list(theta.start.data.weights.values())
     assert all(min(abs(weight - value) for value in weights) < 1e-6 for weight in batch["weight"].tolist())
     costs = shared.tabulate_costs(models)
     assert costs.loc["Single", "trainings"] == 3 and costs.loc["IMM", "trainings"] == 9

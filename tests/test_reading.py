@@ -11,10 +11,22 @@ from helpers import engine, extractive_qa, load_reader
 from helpers.data.examples import DataError, Domain, Example
 from helpers.data.sets import question_set
 from helpers.errors import EncoderError
-from helpers.extractive_qa import Answers, GoldProbability, Logits, Reader, TeacherLogits, joint_logits, windows_of
+from helpers.extractive_qa import (
+    Questions,
+    Reader,
+    answer_questions,
+    average_gold_probability,
+    count_steps,
+    ensemble_log_probs,
+    likelihood,
+    store_logits,
+    windows_of,
+)
 from helpers.models.encoders import load_encoder
+from helpers.outputs import Logits, Outputs
 from helpers.presets.load import load
 from helpers.task import DamagedFile
+from helpers.training import Training
 
 
 @pytest.fixture
@@ -22,13 +34,18 @@ def preset(results):
     return load("smoke", "imm", seeds=1)
 
 
-def reader(preset, *domains, **parts):
-    return Reader(preset=preset, label="r", seed=0, domains=domains, **parts)
+def reader(preset, *domains, **fields):
+    facts = {"preset": preset, "label": "r", "seed": 0, "model": Reader(), "data": Questions(domains, **fields)}
+    return Training(**facts, optim=preset.training, loss=likelihood)
+
+
+def steps_of(training):
+    return training.data.steps(training.preset, training.optim)
 
 
 def untrained(monkeypatch):
     """Let readers load as new ones."""
-    monkeypatch.setattr(Reader, "load", lambda self: load_encoder("data/mini", seed=0, random_layers=1).eval())
+    monkeypatch.setattr(Training, "load", lambda self: load_encoder("data/mini", seed=0, random_layers=1).eval())
 
 
 def test_gold_probability_by_hand(preset, monkeypatch):
@@ -45,7 +62,9 @@ def test_gold_probability_by_hand(preset, monkeypatch):
 
     monkeypatch.setattr(extractive_qa, "predict", predict)
     untrained(monkeypatch)
-    probability = GoldProbability(preset=preset, label="p", reader=reader(preset, "news"), domain="news").work()
+    models = dict.fromkeys(("train/news", "valid/news"), (reader(preset, "news"),))
+    probability = Outputs(preset=preset, label="p", models=models, compute=average_gold_probability)
+    probability, _ = average_gold_probability(probability)
     expected = np.mean(3 / (lengths[answered] + 2) + 7 / (lengths[answered] + 6)) / 2
     assert probability["train"] == pytest.approx(expected, rel=1e-5)
     valid = windows_of(preset, ["news"], "valid")
@@ -79,28 +98,29 @@ def test_what_labels_lose_is_counted_and_said(results, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == notes
 
 
-def test_joint_logits_by_hand():
+def test_joint_distributions_by_hand():
     """The mean of distributions, window by window: a reader with larger logits weighs no more."""
     windows = SimpleNamespace(lengths_W=np.array([2, 1]), offsets_W=np.array([0, 2]))
     one = Logits(np.float32([np.log(3), 0, 7]), np.float32([0, 0, -7]))  # 3/4 1/4, 1; 1/2 1/2, 1
     other = Logits(np.float32([100, 100 + np.log(4), 0]), np.float32([0, 200, 0]))  # 1/5 4/5, 1; 0 1, 1
-    joint = joint_logits(windows, [one, other])
+    joint = ensemble_log_probs(windows, [one, other])
     assert np.exp(joint.start).tolist() == pytest.approx([(3 / 4 + 1 / 5) / 2, (1 / 4 + 4 / 5) / 2, 1], rel=1e-5)
     assert np.exp(joint.end).tolist() == pytest.approx([1 / 4, 3 / 4, 1], rel=1e-5)
-    assert np.isfinite(joint_logits(windows, [other]).end).all()
+    assert np.isfinite(ensemble_log_probs(windows, [other]).end).all()
 
 
 def test_steps_follow_the_budget_and_its_stages(preset, monkeypatch):
     alone, staged = reader(preset, "news"), reader(preset, "news", stages=2)
-    assert staged.steps() == alone.steps() // 2 == len(staged.batches())
-    assert reader(preset, "search", budget=("news",)).steps() == alone.steps()
+    assert steps_of(staged) == steps_of(alone) // 2 == len(staged.batches())
+    assert steps_of(reader(preset, "search", budget=("news",))) == steps_of(alone)
     with pytest.raises(DataError, match=r"make 1 step for 2 stages; raise training\.epochs"):
-        reader(preset.changed("training", epochs=0.01), "news", stages=2).steps()
+        steps_of(reader(preset.changed("training", epochs=0.01), "news", stages=2))
     sizes = {"news": (8, 10), "search": (2, 3)}  # questions and windows
     monkeypatch.setattr(extractive_qa, "load", lambda data, name: SimpleNamespace(train=range(sizes[name][0])))
     monkeypatch.setattr(extractive_qa, "windows_of", lambda preset, names, part: range(sizes[names[0]][1]))
     repeated = 2 * (10 + 3 * 4) / preset.training.batch_size  # the small domain four times
-    assert extractive_qa.budget(preset, ["news", "search"], 2.0) == round(repeated)
+    optim = preset.training.model_copy(update={"epochs": 2.0})
+    assert count_steps(preset, ["news", "search"], optim) == round(repeated)
 
 
 def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
@@ -111,8 +131,9 @@ def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
         return [SimpleNamespace(text=f"{example.question} {len(list(models))}") for example in windows.examples]
 
     monkeypatch.setattr(extractive_qa, "answer", answer)
-    task = Answers(preset=preset, label="a", readers=(), sets=("test", "test/news", "valid/news"))
-    answers = task.work()["answers"]
+    models = dict.fromkeys(("test", "test/news", "valid/news"), ())
+    task = Outputs(preset=preset, label="a", models=models, compute=answer_questions)
+    answers = answer_questions(task)[0]["answers"]
     examples = {name: question_set(preset.data, name) for name in task.sets}
     assert answers == {name: [f"{example.question} 0" for example in part] for name, part in examples.items()}
     distinct = {(example.question, example.context) for part in examples.values() for example in part}
@@ -121,13 +142,14 @@ def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
 
 def test_damaged_teacher_logits_are_named(preset, monkeypatch):
     untrained(monkeypatch)
-    task = TeacherLogits(preset=preset, label="t", reader=reader(preset, "news"), domain="news")
+    models = {"train/news": (reader(preset, "news"),)}
+    task = Outputs(preset=preset, label="t", models=models, compute=store_logits)
     task.do()
     tokens = int(windows_of(preset, ["news"], "train").lengths_W.sum())
-    assert [(len(flat), flat.dtype) for flat in task.logits().values()] == [(tokens, torch.float16)] * 2
-    flip(task.folder / "logits.safetensors")
-    with pytest.raises(DamagedFile, match=r"logits\.safetensors: not as it was written; delete .* and run again"):
-        task.logits()
+    assert [(len(flat), flat.dtype) for flat in task.tensors().values()] == [(tokens, torch.float16)] * 2
+    flip(task.folder / "outputs.safetensors")
+    with pytest.raises(DamagedFile, match=r"outputs\.safetensors: not as it was written; delete .* and run again"):
+        task.tensors()
 
 
 def test_what_is_no_trained_reader_is_refused():

@@ -4,10 +4,10 @@ import torch
 
 from helpers.batches import Batches
 from helpers.data.mini import world
-from helpers.extractive_qa import predict
 from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.outputs import predict
 from helpers.sequences import make_windows
-from helpers.teachers import LiveTeacher, StoredTeacher
+from helpers.training import LiveTeacher, StoredTeacher
 
 PLAN = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
 

@@ -7,7 +7,8 @@ from qa_files import question_of, write_examples, write_squad
 from helpers import engine, load_reader
 from helpers.data.load import load_domains
 from helpers.data.mini import world as mini
-from helpers.extractive_qa import Answers
+from helpers.extractive_qa import answer_questions
+from helpers.outputs import Outputs
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load
 
@@ -49,10 +50,11 @@ def test_they_stay_where_the_preset_says_so(preset):
 
 def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, preset):
     settings = preset(["law"])
-    readers, sets = algorithm.name_single_readers(settings, 0), ("test", "test/law", "test/news")
-    answers = Answers(preset=settings, label="answers", readers=(readers["law"],), sets=sets)
+    readers, sets = algorithm.single_readers(settings, 0), ("test", "test/law", "test/news")
+    models = dict.fromkeys(sets, (readers["law"],))
+    answers = Outputs(preset=settings, label="answers", models=models, compute=answer_questions)
     engine.run(plan_of(*readers.values(), answers), settings.engine)
-    texts = answers.texts()
+    texts = answers.result()["answers"]
     assert all(texts["test/news"])  # where every question has an answer, there is one
     assert texts["test"] == texts["test/law"] + texts["test/news"]
     question = load_domains(settings.data)["law"].test[0]
@@ -65,7 +67,7 @@ def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, 
 
 def test_the_setting_is_part_of_the_keys_of_what_depends_on_it(preset):
     some, everywhere = preset(["law"]), preset(True)
-    before, after = algorithm.name_single_readers(some, 0), algorithm.name_single_readers(everywhere, 0)
+    before, after = algorithm.single_readers(some, 0), algorithm.single_readers(everywhere, 0)
     assert before["law"].key == after["law"].key and before["news"].key != after["news"].key
-    keys = [Answers(preset=p, label="", readers=(before["law"],), sets=("test/news",)).key for p in (some, everywhere)]
-    assert keys[0] != keys[1]
+    asked = {"label": "", "models": {"test/news": (before["law"],)}, "compute": answer_questions}
+    assert Outputs(preset=some, **asked).key != Outputs(preset=everywhere, **asked).key

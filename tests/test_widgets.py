@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from record_files import claimed
 
-from helpers import multitask
+from helpers import classification
 from helpers.data.examples import Domain, Example
 from helpers.errors import EncoderError
 from helpers.notebooks import widgets
@@ -22,8 +22,8 @@ PASSAGE = "Ann Lee leads <Gamma>. Bob leads Delta, and Cora leads Omega. " * 6  
 def models(module_results):
     """A reader, and a model of questions, labels and choices, by name."""
     preset, tasks = load("smoke", "imm", "imm_main").drawn(0), load("smoke", "mtdnn", "mtdnn_main").drawn(0)
-    several = mtdnn_algorithm.name_reader(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
-    trainings = [imm_algorithm.name_single_readers(preset, 0)["news"], several]
+    several = mtdnn_algorithm.reader_training(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
+    trainings = [imm_algorithm.single_readers(preset, 0)["news"], several]
     for training in trainings:
         training.do()
     return {name: reader for one in trainings for name, reader in widgets.readers_of(one).items()}
@@ -66,10 +66,9 @@ def test_a_model_of_several_tasks_gives_no_answer_above_the_threshold_of_its_val
     models, shown, monkeypatch, limit, answers
 ):
     name, (several, task) = next((name, reader) for name, reader in models.items() if reader[1])
-    chosen = multitask.threshold(
-        several.preset, task, multitask.predict(several.preset, several.load(task), task, "valid")
-    )
-    assert widgets.null_threshold(several, task) == several.null_threshold(task) == chosen
+    spans = classification.predict_task(several.preset, several.load(task), task, "valid")
+    chosen = classification.threshold(several.preset, task, spans)
+    assert widgets.null_threshold(several, task) == classification.choose_null_threshold(several, task) == chosen
     monkeypatch.setattr(widgets, "null_threshold", lambda reader, task: limit if task else 0.0)
     widgets.show({name: (several, task)}, Example("q", "Who leads <Gamma>?", PASSAGE, ("Ann Lee",), (0, 7), "q"))
     assert shown[0].data.count("<b>no answer</b>") == answers
