@@ -9,7 +9,7 @@ from conftest import waves_of
 from qa_files import write_examples
 
 import helpers
-from helpers import engine, extractive_qa, papers
+from helpers import engine, papers
 from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.notebooks import runner
@@ -18,7 +18,9 @@ from helpers.papers import shared, your_domains
 from helpers.papers.your_domains import comparison, tables
 from helpers.presets.load import load
 from helpers.results.records import Record
+from helpers.training import Training
 
+ENSEMBLE, DISTILLED, COMBINED = (comparison.METHODS[word].row for word in ("Ensemble", "A2D", "IMM+A2D"))
 MINE = """
 extends = "smoke"
 name = "mine"
@@ -65,10 +67,10 @@ def trained(preset, files):
 
 
 def test_methods_are_selected_by_name():
-    assert comparison.select_methods("") == [*comparison.METHODS.values()]
+    assert comparison.select_methods("") == [*comparison.METHODS]
     assert comparison.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
-    assert comparison.select_methods("IMM+A2D") == ["Single", "IMM", comparison.COMBINED]
-    assert comparison.select_methods("Ensemble") == ["Single", comparison.ENSEMBLE]
+    assert comparison.select_methods("IMM+A2D") == ["Single", "IMM", "IMM+A2D"]
+    assert comparison.select_methods("Ensemble") == ["Single", "Ensemble"]
     with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
         comparison.select_methods("MIX IMM")
 
@@ -80,7 +82,7 @@ def make_job(files, **parameters):
 
 def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files):
     schedule = engine.Schedule({"": make_job(files, methods="Mix").plan()})
-    labels = {task.label for task in schedule.tasks.values() if isinstance(task, extractive_qa.Reader)}
+    labels = {task.label for task in schedule.tasks.values() if isinstance(task, Training)}
     assert labels == {"Single, my-news, seed 0", "Single, trivia, seed 0", "Mix, seed 0"}
     every = engine.Schedule({"": make_job(files).plan()})
     assert schedule.tasks.keys() < every.tasks.keys() and any("BAM" in task.label for task in every.tasks.values())
@@ -91,7 +93,7 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
     two = preset.model_copy(update={"other_seeds": 0}), preset.model_copy(update={"other_seeds": 1})
     without, with_control = (engine.Schedule(your_domains.NOTEBOOK.make_plans(one, {"methods": "Mix"})) for one in two)
-    assert without.outcomes == {1: {}} and with_control.outcomes == {}
+    assert without.outcomes == {"your_domains.tables:side_by_side_equal": {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
 
 
@@ -104,33 +106,32 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
 
 def test_all_readers_start_from_one_of_general_questions(trained):
     models, _ = trained
-    of_rows = [
-        models.by_row[row][0]["trivia"][0].preset for row in ("Single", comparison.ENSEMBLE, comparison.DISTILLED)
-    ]
+    of_rows = [models.by_row[row][0]["trivia"][0].preset for row in ("Single", ENSEMBLE, DISTILLED)]
     assert len({(preset.encoder, preset.random_layers) for preset in of_rows}) == 1
     assert of_rows[0].encoder.endswith("/model") and of_rows[0].random_layers == 0
 
 
 def test_the_combined_reader_is_taught_by_each_domains_own_reader_of_imm(trained):
     models, record = trained
-    (student,) = models.by_row[comparison.COMBINED][0]["trivia"]
+    (student,) = models.by_row[COMBINED][0]["trivia"]
     readers = models.by_row["IMM"][0]
-    assert student.domains == ("my-news", "trivia") and "ANS" in student.terms
-    assert [outputs.members for outputs in student.by_domain] == [readers["my-news"], readers["trivia"]]
+    assert student.data.names == ("my-news", "trivia") and "ANS" in student.loss.keywords["weights"]
+    outputs = [of_domain.models for of_domain in student.teacher.outputs]
+    assert outputs == [{f"train/{name}": readers[name]} for name in ("my-news", "trivia")]
     cost = Record.model_construct(**tables.cost(models, record))
     steps = {score.method: score.value for score in cost.scores if score.metric == tables.STEPS}
-    assert steps["Single"] <= steps["Mix"] < steps[comparison.ENSEMBLE] < steps[comparison.DISTILLED]
-    assert steps["IMM"] < steps[comparison.COMBINED] and comparison.BEST not in steps
+    assert steps["Single"] <= steps["Mix"] < steps[ENSEMBLE] < steps[DISTILLED]
+    assert steps["IMM"] < steps[COMBINED] and comparison.BEST not in steps
 
 
 def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained, monkeypatch):
     models, record = trained
-    rows = ["Single", "Mix", "IMM", comparison.ENSEMBLE, comparison.DISTILLED, comparison.COMBINED, comparison.BEST]
+    rows = ["Single", "Mix", "IMM", ENSEMBLE, DISTILLED, COMBINED, comparison.BEST]
     assert record.rows == rows
     assert set(record.payload["best"]) == {"my-news", "trivia"}
     monkeypatch.setattr(papers.shared, "answer_sets", lambda preset, cells: iter(()))
-    f1 = {"Single": (20.0, 60.0), "Mix": (50.0, 10.0), "IMM": (30.0, 30.0), comparison.DISTILLED: (40.0, 40.0)}
-    f1[comparison.COMBINED] = (0.0, 0.0)
+    f1 = {"Single": (20.0, 60.0), "Mix": (50.0, 10.0), "IMM": (30.0, 30.0), DISTILLED: (40.0, 40.0)}
+    f1[COMBINED] = (0.0, 0.0)
     by_cell = {(row, name, 0): of[n] for row, of in f1.items() for n, name in enumerate(("my-news", "trivia"))}
     monkeypatch.setattr(papers.shared, "average_f1", lambda *_: by_cell)
     best = engine.run(comparison.choose_on_validation(models), models.preset.engine)
@@ -171,8 +172,8 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
 
     monkeypatch.setattr(comparison.imm_algorithm, "train_methods", untrained)
     (_, wave), models = waves_of(comparison.train_readers(preset, comparison.select_methods("Ensemble A2D")))
-    assert list(models.by_row) == [comparison.ENSEMBLE, comparison.DISTILLED] and len(wave) == 2 * 2 * 3
+    assert list(models.by_row) == [ENSEMBLE, DISTILLED] and len(wave) == 2 * 2 * 3
     for row, _, seed, members in models:
         assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row
-    for methods in (["Single"], ["Single", comparison.ENSEMBLE]):
-        assert list(waves_of(comparison.train_readers(preset, methods))[1].by_row) == methods[1:]
+    for methods, rows in ((["Single"], []), (["Single", "Ensemble"], [ENSEMBLE])):
+        assert list(waves_of(comparison.train_readers(preset, methods))[1].by_row) == rows

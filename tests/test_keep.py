@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from helpers.errors import UserError
-from helpers.papers import model_folders, shared
-from helpers.papers.model_folders import check_keep, is_kept
-from helpers.papers.shared import Models, keep_models
+from helpers.papers import model_folders
+from helpers.papers.model_folders import check_keep, choose_best, is_kept, keep_models
+from helpers.papers.shared import Models
 from helpers.results.records import Score
 
 RECORD = SimpleNamespace(
@@ -49,7 +49,7 @@ def test_a_domain_s_best_seed_is_that_with_its_own_best_score_of_the_weights_tha
     models = Models(None)
     for seed, model in enumerate((first, second)):
         models.add("Mix", seed, {"law": model, "tax": model})
-    assert shared.choose_best(models, "Mix") == {"law": ("Mix", first), "tax": ("Mix", second)}
+    assert choose_best(models, "Mix") == {"law": ("Mix", first), "tax": ("Mix", second)}
 
 
 def test_a_kept_model_is_a_copy_with_a_readme(trained, tmp_path):

@@ -19,7 +19,7 @@ from helpers.data.sets import question_set
 from helpers.data.splits import sample
 from helpers.errors import UserError
 from helpers.notebooks.session import Session
-from helpers.papers.shared import name_general_reader, start_from_general
+from helpers.papers.shared import general_reader, start_from_general
 from helpers.presets import load as presets
 from helpers.presets.schema import GENERAL, AdversarialSettings, DataSettings, TasksSettings, TextsSettings
 from helpers.results.records import Score
@@ -150,7 +150,7 @@ def general_preset(folder, **more):
 
 def test_general_questions_are_no_test_questions_and_no_adversarial_ones_of_the_preset(tmp_path):
     preset = general_preset(tmp_path)
-    reader = name_general_reader(preset)
+    reader = general_reader(preset)
     general = load(reader.preset.data, GENERAL)
     used = {example.question for example in general.train + general.valid}
     assert not used & {"Who has 101?", "Who has 102?", "Who has 20?", "103?", "21?"} and len(general.train) > 15
@@ -169,7 +169,7 @@ def test_files_are_read_once_for_all_draws_and_for_general_questions(tmp_path, m
     monkeypatch.setattr(splits, "leave_out", lambda *more, **how: compared.append(more[0]) or leave_out(*more, **how))
     first, second = (load(preset.drawn(seed).data, "a") for seed in range(2))
     assert first.train != second.train and first.test == second.test
-    load(name_general_reader(preset).preset.data, GENERAL)
+    load(general_reader(preset).preset.data, GENERAL)
     assert sorted(files) == ["general.json", "many.json", "one.json", "test.json", "train.json"]
     assert compared == ["a", GENERAL]
 
