@@ -24,9 +24,10 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from helpers import extractive_qa, metrics, texts
+from helpers import extractive_qa, metrics
 from helpers.answering import load_reader
 from helpers.batches import Batches
+from helpers.classification import label_loss
 from helpers.data.examples import Choice, Pair
 from helpers.data.mini import world
 from helpers.errors import EncoderError
@@ -44,7 +45,8 @@ from helpers.models.encoders import (
     longest_input,
     save_encoder,
 )
-from helpers.models.multihead import HEADS_FILE, Head, load_multitask, new_multitask
+from helpers.models.multihead import HEADS_FILE, Head, load_multihead, new_multihead
+from helpers.outputs import predict
 from helpers.papers.hrkd.tinybert import check_pair, load_student
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import Template, collate, make_choices, make_pairs, make_windows
@@ -180,7 +182,7 @@ def test_it_learns_and_answers_and_transformers_alone_loads_it(encoders, kind, q
     inputs = tokenizer(questions[0].question, questions[0].context, max_length=96, truncation="only_second")
     with torch.no_grad():
         output = alone(**{name: torch.as_tensor([values]) for name, values in inputs.items()})
-    logits = extractive_qa.predict(load_saved(tmp_path / "model"), windows, precision="fp32")
+    logits = predict(load_saved(tmp_path / "model"), windows, precision="fp32")
     length = windows.lengths_W[0]
     assert np.allclose(logits.start[:length], output.start_logits[0].numpy(), atol=1e-5)
     assert np.allclose(logits.end[:length], output.end_logits[0].numpy(), atol=1e-5)
@@ -227,10 +229,10 @@ def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_p
     ):
         sequences = make(examples, tokenizer, 32)
         model = load_encoder(place, head, seed=0, classes=outputs, max_length=32)
-        before, after = learn(model, sequences, texts.loss)
+        before, after = learn(model, sequences, label_loss)
         assert after < before, head
         save_encoder(model, tokenizer, tmp_path / f"{head}{outputs}")
-        predictions = texts.predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
+        predictions = predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
         assert predictions.shape == shape and np.isfinite(predictions).all()
         assert len(shape) == 1 or np.allclose(predictions.sum(1), 1, atol=1e-5)
         assert all(np.isfinite(list(metrics.label_scores(examples, predictions).values())))
@@ -303,12 +305,12 @@ def test_a_tokenizer_that_does_not_mark_the_beginning_is_refused(encoders, tmp_p
 def test_an_encoder_on_the_hub_has_the_revision_after_its_name(monkeypatch):
     calls = []
 
-    def from_pretrained(**arguments):
+    def get_config_dict(**arguments):
         calls.append(arguments)
         raise OSError("no network")
 
     name, revision = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
-    monkeypatch.setattr(pretrained.AutoConfig, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(pretrained.PreTrainedConfig, "get_config_dict", get_config_dict)
     with pytest.raises(EncoderError, match="no network"):
         load_encoder(f"{name}@{revision}", seed=0)
     assert calls[0]["pretrained_model_name_or_path"] == name and calls[0]["revision"] == revision
@@ -376,7 +378,7 @@ def test_only_a_head_may_be_new(copy, fault):
     with pytest.raises(EncoderError, match="its weights do not fit"):
         load_student("", place, 1, seed=0)
     with pytest.raises(EncoderError, match="its weights do not fit"):
-        new_multitask(place, {"a": Head("labels")}, seed=0)
+        new_multihead(place, {"a": Head("labels")}, seed=0)
     assert load_encoder(place, seed=0, random_layers=1).config.num_hidden_layers == 1
 
 
@@ -428,20 +430,20 @@ def test_a_trained_model_has_every_weight(copy, tmp_path):
 )
 def test_a_model_of_several_tasks_has_every_weight(tmp_path, file, lacking, message):
     heads = {"a": Head("spans"), "b": Head("labels", 3)}
-    model = new_multitask("data/mini", heads, seed=1)
+    model = new_multihead("data/mini", heads, seed=1)
     model.config.update({"heads": {task: head._asdict() for task, head in heads.items()}})
     save_encoder(model, load_tokenizer("data/mini"), tmp_path)
-    again = load_multitask(tmp_path, heads)
+    again = load_multihead(tmp_path, heads)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
     weights = without(lacking)(load_file(tmp_path / file))
     save_file(weights, tmp_path / file, {"format": "pt"})
     with pytest.raises(EncoderError, match=message):
-        load_multitask(tmp_path, heads)
+        load_multihead(tmp_path, heads)
 
 
 def test_what_is_no_model_of_several_tasks_is_refused():
     with pytest.raises(EncoderError, match="has no heads of several tasks; train one first"):
-        load_multitask(MINI, ["a"])
+        load_multihead(MINI, ["a"])
 
 
 class Foreign:
@@ -527,7 +529,7 @@ def test_code_that_comes_with_an_encoder_is_never_run(copy, tmp_path, monkeypatc
         lambda: load_saved(place),
         lambda: load_reader(place),
         lambda: check_pair("", str(place)),
-        lambda: load_multitask(place, ["a"]),
+        lambda: load_multihead(place, ["a"]),
     ):
         with pytest.raises(EncoderError, match="it needs program code that comes with it, which is never run; use one"):
             load()

@@ -14,6 +14,7 @@ from helpers.batches import Batches, epochs_of, per_domain, plan_steps
 from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer
+from helpers.outputs import predict
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import make_windows
 
@@ -281,7 +282,7 @@ def test_a_training_without_a_bar_is_silent(windows, monkeypatch, capsys):
 
 def test_prediction_refuses_a_model_in_training_mode(windows):
     with pytest.raises(ValueError, match="evaluation mode"):
-        extractive_qa.predict(reader().train(), windows)
+        predict(reader().train(), windows)
 
 
 def train_long(checkpoint=None, minutes=5.0):
@@ -291,7 +292,7 @@ def train_long(checkpoint=None, minutes=5.0):
     settings = SETTINGS.model_copy(update={"checkpoint_minutes": minutes})
 
     def validate(model):
-        return float(extractive_qa.predict(model.eval(), windows, precision="fp32").start.sum()), {}
+        return float(predict(model.eval(), windows, precision="fp32").start.sum()), {}
 
     plan, loss = batches(windows, epochs=12.0), extractive_qa.likelihood
     return loop.fit(reader(), plan, loss, settings, seed=1, validate=validate, checkpoint=checkpoint).history
