@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from helpers import classification, engine
 from helpers.classification import Classifier, DomainTexts, label_loss, predict_examples, read_predictions
 from helpers.data.examples import DataError
-from helpers.data.load import load_texts
+from helpers.data.load import load_domains
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.models.multihead import MultiHead
 from helpers.outputs import Outputs, predict
@@ -150,7 +150,7 @@ def test_labels_are_the_best_weights_and_sklearn_agrees_on_the_accuracy(results)
     task = classes_of(model)
     engine.run(plan_of(task), model.preset.engine)
     classes = {name: values.argmax(1) for name, values in read_predictions(task).items()}
-    domains, trained = load_texts(model.preset.reviews), model.load()
+    domains, trained = load_domains(model.preset.reviews), model.load()
     for name in DOMAINS:
         truth = [text.label for text in domains[name].test]
         assert np.mean(score_hits("reviews", name, task)) == pytest.approx(100 * accuracy_score(truth, classes[name]))
