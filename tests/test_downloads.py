@@ -17,7 +17,7 @@ import pytest
 from qa_files import question_of, write_examples
 
 from helpers import paths
-from helpers.data import downloads
+from helpers.data import downloads, hub
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint, load, load_domains
 from helpers.data.mini import world as mini
@@ -307,10 +307,10 @@ def test_another_revision_from_the_cache_is_rejected(monkeypatch, tmp_path):
         rows = datasets.Dataset.from_file(str(place))
         monkeypatch.setattr(datasets, "load_dataset", lambda *_, rows=rows, **__: rows)
         if commit == REVISION:
-            assert len(downloads.load_hub("own/d", "", "train", pinned({"train": 1}))) == 1
+            assert len(hub.load_split("own/d", "", "train", pinned({"train": 1}))) == 1
         else:
             with pytest.raises(DataError, match=f"expected revision {REVISION}, found {commit}; connect"):
-                downloads.load_hub("own/d", "", "train", pinned({"train": 1}))
+                hub.load_split("own/d", "", "train", pinned({"train": 1}))
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_whatever_the_hub_raises_is_one_line_with_the_name_and_what_to_do(monkey
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     says = rf"^own/d, split 'train': cannot be loaded from the Hub: {says}.*; connect"
     with pytest.raises(DataError, match=says) as raised:
-        downloads.load_hub("own/d", "c", "train", None)
+        hub.load_split("own/d", "c", "train", None)
     assert "\n" not in str(raised.value)
 
 
