@@ -35,7 +35,7 @@ def look(preset):
     for domain in DOMAINS:
         texts = (answers[row, domain, 0][1][0] for row in ROWS)
         before, after = (scores[row, domain, 0].f1 for row in ROWS)
-        examples = question_set(preset.drawn(0).data, f"test/{domain}")
+        examples = question_set(preset.for_seed(0).data, f"test/{domain}")
         for gain, example, old, new in zip(after - before, examples, *texts, strict=True):
             changes.append((gain, -len(example.context), domain, example, old, new))
     *_, domain, example, old, new = max(changes, key=lambda change: change[:2])

@@ -75,7 +75,7 @@ def hrkd_facts(preset):
 
 def mtdnn_kd_facts(preset):
     """Does the multi-task phase hold, is it worth it, and do ensembles know more than one model?"""
-    rows = yield {seed: mtdnn_kd_algorithm.distil(preset.drawn(seed), seed) for seed in range(preset.seeds)}
+    rows = yield {seed: mtdnn_kd_algorithm.distil(preset.for_seed(seed), seed) for seed in range(preset.seeds)}
     taught, facts = mtdnn_kd_algorithm.list_taught(preset), {}
     for seed, of_rows in rows.items():
         first = next(iter(of_rows[mtdnn_kd_algorithm.MTDNN].values()))[0].start

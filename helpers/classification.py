@@ -46,7 +46,7 @@ from helpers.models.multihead import (
     set_dropout,
 )
 from helpers.outputs import Outputs, predict
-from helpers.presets.schema import Drawn, Preset, TextsSettings, TrainingSettings
+from helpers.presets.schema import DatasetSettings, Preset, TextsSettings, TrainingSettings
 from helpers.sequences import Sequences, make_choices, make_pairs, tokenise_part
 from helpers.task import Task
 from helpers.training import Model, Training
@@ -123,7 +123,7 @@ def task_sequences(preset: Preset, task: str, split: str) -> Sequences:
 
 
 @cache
-def tokenise_split(settings: Drawn, encoder: str, name: str, split: str) -> Sequences:
+def tokenise_split(settings: DatasetSettings, encoder: str, name: str, split: str) -> Sequences:
     """Tokenise one split of a domain of texts, or of a task of texts or choices, once per process.
 
     Besides ``label`` the sequences of a domain have a label ``domain``, the domain's number in the preset.

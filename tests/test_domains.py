@@ -174,6 +174,6 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
     (_, wave), models = waves_of(comparison.train_readers(preset, comparison.select_methods("Ensemble A2D")))
     assert list(models.by_row) == [ENSEMBLE, DISTILLED] and len(wave) == 2 * 2 * 3
     for row, _, seed, members in models:
-        assert {reader.preset.data.draw for reader in members} == {preset.drawn(seed).data.draw}, row
+        assert {reader.preset.data.draw for reader in members} == {preset.for_seed(seed).data.draw}, row
     for methods, rows in ((["Single"], []), (["Single", "Ensemble"], [ENSEMBLE])):
         assert list(waves_of(comparison.train_readers(preset, methods))[1].by_row) == rows

@@ -20,7 +20,7 @@ SMOKE = load("smoke")
 
 def differing(preset, section):
     """Which parts of a section's first domain another draw changes; none changes its size."""
-    drawn = [getattr(preset.drawn(seed), section) for seed in (0, 1)]
+    drawn = [getattr(preset.for_seed(seed), section) for seed in (0, 1)]
     first, second = (load_examples(settings, next(iter(settings.named))) for settings in drawn)
     for part in PARTS:
         assert len(getattr(first, part)) == len(getattr(second, part)) > 0
@@ -53,13 +53,13 @@ def files(folder, **sizes):
 def test_all_of_the_miniature_world_is_drawn():
     for section in ("data", "reviews", "mnli", "tasks"):
         assert differing(SMOKE, section) == list(PARTS)
-    sets = [load_adversarial(SMOKE.drawn(seed).data)["AddSent"] for seed in (0, 1)]
+    sets = [load_adversarial(SMOKE.for_seed(seed).data)["AddSent"] for seed in (0, 1)]
     assert len(sets[0]) == len(sets[1]) and sets[0] != sets[1]
 
 
 def test_draws_are_numbered_from_the_first_seed():
-    assert SMOKE.drawn(0) == SMOKE and SMOKE.drawn(2).data.draw == 2
-    assert SMOKE.changed("data", draw=40).drawn(2).data.draw == 42
+    assert SMOKE.for_seed(0) == SMOKE and SMOKE.for_seed(2).data.draw == 2
+    assert SMOKE.changed("data", draw=40).for_seed(2).data.draw == 42
 
 
 def test_of_files_the_test_part_stays_and_nothing_is_drawn_where_all_is_trained_on(folder):
@@ -67,7 +67,7 @@ def test_of_files_the_test_part_stays_and_nothing_is_drawn_where_all_is_trained_
     for section in ("data", "reviews", "tasks"):
         assert differing(cut, section) == ["train", "valid"]
     assert differing(cut.changed("reviews", split="joint"), "reviews") == ["train"]  # this split never changes
-    assert files(folder).drawn(1) == files(folder)
+    assert files(folder).for_seed(1) == files(folder)
 
 
 def test_a_draw_has_a_name(folder):

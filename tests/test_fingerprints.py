@@ -69,7 +69,7 @@ def drawn_presets(name: str) -> Iterator[tuple[str, object]]:
     for paper in PAPERS[name]:
         topics = ("hrkd", paper) if paper == "hrkd_fewshot" else (paper,)
         preset = presets.load(name, *topics, **changes)
-        yield paper, preset.drawn(SEEDS[name])
+        yield paper, preset.for_seed(SEEDS[name])
 
 
 def fingerprints(name: str) -> dict[str, dict[str, str]]:

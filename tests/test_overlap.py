@@ -167,7 +167,7 @@ def test_files_are_read_once_for_all_draws_and_for_general_questions(tmp_path, m
     read, leave_out = questions.read_questions, splits.leave_out
     monkeypatch.setattr(questions, "read_questions", lambda path, *more: files.append(path.name) or read(path, *more))
     monkeypatch.setattr(splits, "leave_out", lambda *more, **how: compared.append(more[0]) or leave_out(*more, **how))
-    first, second = (load(preset.drawn(seed).data, "a") for seed in range(2))
+    first, second = (load(preset.for_seed(seed).data, "a") for seed in range(2))
     assert first.train != second.train and first.test == second.test
     load(general_reader(preset).preset.data, GENERAL)
     assert sorted(files) == ["general.json", "many.json", "one.json", "test.json", "train.json"]

@@ -127,7 +127,7 @@ def test_lab_large_is_lab_with_all_questions_or_more():
 def test_presets_that_share_trainings_train_the_first_seeds_once(results):
     def readers(name):
         preset = load(name, "imm")
-        plans = {seed: algorithm.train_baselines(preset.drawn(seed), seed) for seed in range(2)}
+        plans = {seed: algorithm.train_baselines(preset.for_seed(seed), seed) for seed in range(2)}
         return {task.folder for task in trainings_of(*engine.Schedule(plans).tasks.values())}
 
     mini = readers("mini")

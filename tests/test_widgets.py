@@ -21,7 +21,7 @@ PASSAGE = "Ann Lee leads <Gamma>. Bob leads Delta, and Cora leads Omega. " * 6  
 @pytest.fixture(scope="module")
 def models(module_results):
     """A reader, and a model of questions, labels and choices, by name."""
-    preset, tasks = load("smoke", "imm", "imm_main").drawn(0), load("smoke", "mtdnn", "mtdnn_main").drawn(0)
+    preset, tasks = load("smoke", "imm", "imm_main").for_seed(0), load("smoke", "mtdnn", "mtdnn_main").for_seed(0)
     several = mtdnn_algorithm.reader_training(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
     trainings = [imm_algorithm.single_readers(preset, 0)["news"], several]
     for training in trainings:

@@ -8,12 +8,12 @@ from helpers.data import downloads
 from helpers.data.examples import DataError, Example, Records
 from helpers.data.questions import read_adversarial_file, read_question_parts
 from helpers.data.texts import FORMATS, describe_task, read_task, read_texts
-from helpers.presets.schema import DataSettings, Drawn, TasksSettings, TextsSettings
+from helpers.presets.schema import DatasetSettings, DataSettings, TasksSettings, TextsSettings
 
 read_questions = cache(read_question_parts)  # a section with a further domain, such as "general", reads the same files
 
 
-def read(settings: Drawn, name: str) -> Records:
+def read(settings: DatasetSettings, name: str) -> Records:
     """Read a domain or task of a section, whose place is below its folder. Raises DataError."""
     place = settings.named[name]
     if isinstance(settings, DataSettings):
@@ -42,7 +42,7 @@ def read_adversarial(data: DataSettings, *, must_exist: bool = True) -> dict[str
     return {name: read_adversarial_file(file) for name, file in files.items() if must_exist or file.exists()}
 
 
-def find_folder(settings: Drawn) -> Path:
+def find_folder(settings: DatasetSettings) -> Path:
     """Return the folder of a section's files. Raises DataError."""
     if folder := paths.find_folder(settings.folder):
         return folder
@@ -52,7 +52,7 @@ def find_folder(settings: Drawn) -> Path:
     )
 
 
-def locate(settings: Drawn, place: str) -> Path:
+def locate(settings: DatasetSettings, place: str) -> Path:
     """Return the place of a domain's or task's files: below the section's folder, or in the download of that name.
 
     Downloads what a section without a folder names. Raises DataError.

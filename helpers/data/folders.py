@@ -12,7 +12,7 @@ from helpers.data.examples import DataError
 from helpers.data.files import find_folder, locate
 from helpers.data.questions import find_question_files
 from helpers.data.rows import PART_WORDS, SUFFIXES
-from helpers.presets.schema import LONGEST_NAME, DataSettings, Drawn, clean_name
+from helpers.presets.schema import LONGEST_NAME, DatasetSettings, DataSettings, clean_name
 
 REVIEWS = ".review"  # ends the names of Amazon's files
 WEIGHTS = (".safetensors", ".bin", ".pt")  # of a saved model
@@ -20,7 +20,7 @@ LISTED = 8  # names that a text lists
 PART = rf"[\W_](?:{'|'.join(PART_WORDS)})(?![^\W_]).*|\.(?:positive|negative)\{REVIEWS}"  # behind a domain's name
 
 
-def with_every_domain(settings: Drawn) -> Drawn:
+def with_every_domain(settings: DatasetSettings) -> DatasetSettings:
     """Return a section with every file and subfolder of its folder as a domain or task, unless its own are there.
 
     Its own count if all are there (questions: a user's folder may have a "news" too) or any (texts, tasks).
@@ -98,7 +98,7 @@ def find_source(folder: Path, source: str) -> Path:
     return next((place for place in places if place.exists()), places[0])
 
 
-def state_files(settings: Drawn) -> str:
+def state_files(settings: DatasetSettings) -> str:
     """State the files that each domain or task of a section is read from, a line each, and what is passed over.
 
     Raises DataError.
@@ -120,7 +120,7 @@ def state_files(settings: Drawn) -> str:
     return "\n".join(lines)
 
 
-def _list_files(settings: Drawn, source: str) -> list[Path]:
+def _list_files(settings: DatasetSettings, source: str) -> list[Path]:
     if isinstance(settings, DataSettings):
         return [*chain(*find_question_files(locate(settings, source)).values())]
     place = find_source(find_folder(settings), source)

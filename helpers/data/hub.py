@@ -10,10 +10,10 @@ from helpers.data.questions import parse_questions, read_adversarial_file, renam
 from helpers.data.rows import leave_out_rejected, read_each
 from helpers.data.texts import CONFIGURATIONS, GLUE, LABELS, describe_task, parse_choices, parse_glue, parse_texts
 from helpers.data.texts import read_texts as read_text_files
-from helpers.presets.schema import DataSettings, Download, Drawn, TasksSettings, TextsSettings
+from helpers.presets.schema import DatasetSettings, DataSettings, Download, TasksSettings, TextsSettings
 
 
-def read(settings: Drawn, name: str) -> Records:
+def read(settings: DatasetSettings, name: str) -> Records:
     """Read a domain or task of a section: a dataset on the Hub, or what the preset downloads. Raises DataError."""
     if isinstance(settings, DataSettings):
         return _read_questions(settings, name)

@@ -24,13 +24,13 @@ from helpers.data.examples import (
     make_unique,
 )
 from helpers.files import fingerprint as hash_texts
-from helpers.presets.schema import GENERAL, DataSettings, Drawn, Preset, TasksSettings, TextsSettings
+from helpers.presets.schema import GENERAL, DatasetSettings, DataSettings, Preset, TasksSettings, TextsSettings
 
 Parts = dict[str, list]
 
 
 @cache
-def load(settings: Drawn, name: str) -> Domain:
+def load(settings: DatasetSettings, name: str) -> Domain:
     """Return a domain, or a task, of a preset's section. Raises DataError."""
     labels = label_names(settings) if isinstance(settings, TextsSettings) else ()
     whole = _before_drawing(settings)
@@ -55,12 +55,12 @@ def load(settings: Drawn, name: str) -> Domain:
     return kind(name=name, **parts, **facts, notes=notes, overlaps=overlaps)
 
 
-def load_domains(settings: Drawn) -> dict[str, Domain]:
+def load_domains(settings: DatasetSettings) -> dict[str, Domain]:
     """Return all domains, or tasks, of a preset's section, in its order. Raises DataError."""
     return {name: load(settings, name) for name in settings.named}
 
 
-def source_of(settings: Drawn) -> ModuleType:
+def source_of(settings: DatasetSettings) -> ModuleType:
     """Import the source of a section: the module of that name.
 
     Its ``read(settings, name)`` returns the `Records` of a domain or task, its ``read_adversarial(settings)`` the
@@ -70,18 +70,18 @@ def source_of(settings: Drawn) -> ModuleType:
     return import_module(f"helpers.data.{settings.source}")
 
 
-def _before_drawing(settings: Drawn) -> Drawn:
+def _before_drawing(settings: DatasetSettings) -> DatasetSettings:
     # What files and the Hub have is read once for all draws. What is generated is drawn as a whole.
     return settings if settings.is_generated else settings.model_copy(update={"draw": 0})
 
 
 @cache
-def _read(settings: Drawn, name: str) -> Records:
+def _read(settings: DatasetSettings, name: str) -> Records:
     return source_of(settings).read(settings, name)
 
 
 @cache
-def _split_off_test(settings: Drawn, name: str) -> Records:
+def _split_off_test(settings: DatasetSettings, name: str) -> Records:
     # Returns records with a test part. They have no valid part where their source names none.
     records = _read(settings, name)
     if settings.is_generated:
@@ -111,7 +111,7 @@ def _read_text_parts(settings: TextsSettings) -> dict[str, Parts]:
 
 
 @cache
-def _leave_out_tested(settings: Drawn, name: str) -> tuple[Parts, list[str]]:
+def _leave_out_tested(settings: DatasetSettings, name: str) -> tuple[Parts, list[str]]:
     # Returns the parts of a domain or task without what is tested on, and notes, once for all draws.
     parts = _split_off_test(settings, name).parts
     # What all readers learn first is about other passages than all tests.
@@ -119,7 +119,7 @@ def _leave_out_tested(settings: Drawn, name: str) -> tuple[Parts, list[str]]:
 
 
 @cache
-def _test_texts(settings: Drawn) -> splits.TestTexts:
+def _test_texts(settings: DatasetSettings) -> splits.TestTexts:
     # Collects the test examples of all domains or tasks of a section, however many of them are used.
     tests = splits.TestTexts()
     for name in settings.named:
@@ -192,7 +192,7 @@ def label_names(settings: TextsSettings) -> tuple[str, ...]:
     return tuple(settings.labels) or list_trained_labels(_read_text_parts(_before_drawing(settings)).values())
 
 
-def state_overlaps(settings: Drawn) -> list[str]:
+def state_overlaps(settings: DatasetSettings) -> list[str]:
     """State what was left out of training as it is tested on, and passages in common. Raises DataError."""
     return [note for domain in load_domains(settings).values() for note in domain.overlaps]
 
@@ -210,7 +210,7 @@ def narrative(data: DataSettings) -> DataSettings:
 
 
 @cache
-def fingerprint(settings: Drawn, name: str, *parts: str) -> str:
+def fingerprint(settings: DatasetSettings, name: str, *parts: str) -> str:
     """Identify the exact examples of some parts (default: train, valid, test) of a domain or task, for cache keys."""
     domain, content = load(settings, name), hashlib.sha256()
     for part in parts or PARTS:
@@ -223,7 +223,7 @@ def fingerprint(settings: Drawn, name: str, *parts: str) -> str:
 
 def draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> dict[str, str]:
     """Identify the examples of some sections that each seed uses, by seed; empty if all seeds share them."""
-    presets = {seed: preset.drawn(seed) for seed in seeds}
+    presets = {seed: preset.for_seed(seed) for seed in seeds}
     drawn = [s for s in sections if any(getattr(of_seed, s) != getattr(preset, s) for of_seed in presets.values())]
     identified = {}
     for seed, of_seed in presets.items() if drawn else ():

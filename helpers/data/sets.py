@@ -7,7 +7,7 @@ from helpers.data.examples import PARTS, DataError, Example
 from helpers.data.load import load, source_of
 from helpers.data.splits import sample
 from helpers.files import fingerprint
-from helpers.presets.schema import ADVERSARIAL, EXAMPLES, DataSettings, Drawn, Preset
+from helpers.presets.schema import ADVERSARIAL, EXAMPLES, DatasetSettings, DataSettings, Preset
 
 SETS = ("clean", *ADVERSARIAL)
 
@@ -82,7 +82,7 @@ def load_set(preset: Preset, name: str) -> list:
     return _load_set(getattr(preset, section_of(name)), name)
 
 
-def _load_set(settings: Drawn, name: str) -> list:
+def _load_set(settings: DatasetSettings, name: str) -> list:
     section = section_of(name)
     if section == "data" and not name.startswith("train/"):
         return question_set(settings, name)
@@ -96,7 +96,7 @@ def identify_set(preset: Preset, name: str) -> str:
 
 
 @cache
-def _identify_set(settings: Drawn, name: str) -> str:
+def _identify_set(settings: DatasetSettings, name: str) -> str:
     is_asked = section_of(name) == "data" and not name.startswith("train/")
     allowed = may_be_unanswerable(settings, name) if is_asked else []
     examples = _load_set(settings, name)

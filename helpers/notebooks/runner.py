@@ -20,7 +20,7 @@ from helpers.notebooks import kernels
 from helpers.notebooks.session import ParameterError, notebook_names, parameters_of, settle, unknown_parameter
 from helpers.papers.model_folders import is_kept
 from helpers.presets.load import keys
-from helpers.presets.schema import Drawn, Preset
+from helpers.presets.schema import DatasetSettings, Preset
 from helpers.results import figures, records, report
 
 REPORT = "99_report"
@@ -57,7 +57,7 @@ class Job(NamedTuple):
         return paths.models(self.run_name) / "running" / self.run_name
 
     @property
-    def folders(self) -> list[Drawn]:
+    def folders(self) -> list[DatasetSettings]:
         """The sections of the paper's examples that are in a folder."""
         paper, _ = papers.find_paper(self.notebook)
         sections = [getattr(self.preset, name) for name in paper.examples] if paper else []

@@ -262,7 +262,7 @@ class Session:
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": draws(preset, paper.examples, seeds), "paper": papers.printed(artefact)}
-        drawn, more = preset.drawn(min(seeds)), []
+        drawn, more = preset.for_seed(min(seeds)), []
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             more += label_notes(drawn)
         for section in [getattr(drawn, name) for name in paper.examples]:

@@ -155,7 +155,7 @@ def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, toget
         readers, _ = cells[group[0]]
         is_joint = together or len(readers) > 1
         outputs = Outputs(
-            preset=preset.drawn(seed),
+            preset=preset.for_seed(seed),
             label=f"answers of {', '.join(reader.label for reader in readers)}",
             models=dict.fromkeys((cells[cell][1] for cell in group), readers),
             compute=partial(answer_questions, together=True) if is_joint else answer_questions,
@@ -169,7 +169,7 @@ def score_cells(preset: Preset, answers: AnswersByCell) -> dict[Cell, metrics.Sc
     """Score each question of each cell, averaged over its readers; see `metrics.adversarial_scores`."""
     cells = {}
     for cell, (name, by_reader) in answers.items():
-        examples = question_set(preset.drawn(cell[2]).data, name)
+        examples = question_set(preset.for_seed(cell[2]).data, name)
         scores = [metrics.adversarial_scores(examples, metrics.score(examples, of_reader)) for of_reader in by_reader]
         em, f1 = np.mean([score.em for score in scores], axis=0), np.mean([score.f1 for score in scores], axis=0)
         cells[cell] = metrics.Scores(em, f1)
@@ -204,7 +204,7 @@ def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
     cells = {(row, domain, 0): (members, f"test/{domain}") for domain, members in models.by_row[row][0].items()}
     lines = []
     for (_, domain, _), (name, (answers,)) in (yield from answer_sets(models.preset, cells)).items():
-        for example, text in zip(question_set(models.preset.drawn(0).data, name)[:number], answers, strict=False):
+        for example, text in zip(question_set(models.preset.for_seed(0).data, name)[:number], answers, strict=False):
             expected = " / ".join(example.answers) or "no answer"
             lines.append({"domain": domain, "question": example.question, "answer": text, "expected": expected})
     return pd.DataFrame(lines)

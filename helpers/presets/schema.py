@@ -72,7 +72,7 @@ class Download(Settings):
         return self
 
 
-class Drawn(Settings):
+class DatasetSettings(Settings):
     """Examples, and the seed that draws them. Sizes count examples; 0 takes all there are.
 
     Each seed has its own data. What is generated is drawn as a whole. Of files and of the Hub's datasets nothing is
@@ -123,7 +123,7 @@ class AdversarialSettings(Settings):
         return {name: getattr(self, name) for name in ADVERSARIAL}
 
 
-class DataSettings(Drawn):
+class DataSettings(DatasetSettings):
     """Questions about passages, by domain."""
 
     is_required: ClassVar[bool] = True
@@ -152,7 +152,7 @@ class DataSettings(Drawn):
         return self
 
 
-class TextsSettings(Drawn):
+class TextsSettings(DatasetSettings):
     """Texts, or pairs of them, with a label, by domain."""
 
     source: Source = "files"
@@ -164,7 +164,7 @@ class TextsSettings(Drawn):
     max_length: int = Field(128, ge=8)  # tokens of a text or pair
 
 
-class TasksSettings(Drawn):
+class TasksSettings(DatasetSettings):
     """The tasks of a multi-task model, but for questions about passages: those are in [data]."""
 
     names: ClassVar[str] = "tasks"
@@ -254,8 +254,8 @@ class Preset(Settings):
     def models(self) -> Path:
         return paths.models(self.trainings or self.name)
 
-    def drawn(self, seed: int) -> Self:
-        """Return the preset of one seed: its draw is ``seed`` further on where examples are drawn (see `Drawn`)."""
+    def for_seed(self, seed: int) -> Self:
+        """Return the preset of one seed: where examples are drawn (`DatasetSettings`), ``seed`` is added to the draw."""
         preset = self
         for name in EXAMPLES:
             section = getattr(self, name)

@@ -8,10 +8,10 @@ from itertools import groupby
 
 from helpers.data.examples import ALL_PARTS, PARTS, DataError, Example, Records
 from helpers.data.mini import tasks, world
-from helpers.presets.schema import DataSettings, Drawn, TextsSettings
+from helpers.presets.schema import DatasetSettings, DataSettings, TextsSettings
 
 
-def read(settings: Drawn, name: str) -> Records:
+def read(settings: DatasetSettings, name: str) -> Records:
     """Generate all parts of a domain or task of a section. Raises DataError."""
     source = settings.named[name]
     sizes = {f"{part}_size": getattr(settings, f"{part}_size") for part in PARTS}

@@ -98,7 +98,7 @@ def ensemble_outputs(preset: Preset, label: str, members: tuple[Training, ...], 
 
 def student_trainings(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Training]:
     """Return the trainings of section 3.4 for one seed: a student by row, for each of some `ABLATIONS`."""
-    preset, numbers = preset.drawn(seed), range(1, preset.a2d.members + 1)
+    preset, numbers = preset.for_seed(seed), range(1, preset.a2d.members + 1)
     members = tuple(reader_training(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers)  # step 1
     outputs = ensemble_outputs(preset, f"{kind}, outputs of the members, seed {seed}", members)  # steps 2 and 3
     train = partial(reader_training, preset, kind, seed, teacher=EnsembleTargets((outputs,)))  # step 4

@@ -132,7 +132,7 @@ def table4(preset: Preset) -> Plan:
     yield [reader for *_, readers in models for reader in readers]
     for kind, seed in product(list_kinds(preset), range(preset.seeds)):
         readers = {row: models.by_row[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
-        questions = question_set(preset.drawn(seed).data, "test")
+        questions = question_set(preset.for_seed(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
         windows, work = extractive_qa.windows_over(preset, questions), {}
         for row, members in readers.items():
@@ -192,7 +192,7 @@ def steps(preset: Preset) -> Plan:
 
 def load_questions(preset: Preset) -> list[Example]:
     """Return the questions of Figure 3: adversarial ones whose passage was changed, or else those of the test part."""
-    questions = question_set(preset.drawn(0).data, "AddSent" if preset.data.adversarial else "test")
+    questions = question_set(preset.for_seed(0).data, "AddSent" if preset.data.adversarial else "test")
     return [example for example in questions if example.id != example.group] or questions
 
 
@@ -220,7 +220,7 @@ def score_free_answers(preset: Preset, answers: shared.AnswersByCell) -> dict:
     """
     scores = []
     for (row, _, seed), (name, by_reader) in answers.items():
-        references = [example.answers for example in question_set(preset.drawn(seed).data, name)]
+        references = [example.answers for example in question_set(preset.for_seed(seed).data, name)]
         measured = [metrics.free_answers(of_reader, references) for of_reader in by_reader]
         for key, column in FREE.items():
             metric, value = LENGTH if key == "length" else None, float(np.mean([each[key] for each in measured]))
@@ -242,7 +242,7 @@ def score_by_type(preset: Preset, answers: shared.AnswersByCell) -> dict:
     f1, sizes = {}, {}
     for (row, column, seed), scores in shared.score_cells(preset, answers).items():
         name, _ = answers[row, column, seed]
-        questions = {example.group: example.question for example in question_set(preset.drawn(seed).data, name)}
+        questions = {example.group: example.question for example in question_set(preset.for_seed(seed).data, name)}
         for kind, numbers in by_type(questions.values()).items():
             f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)
     counts = {kind: [sizes.get((kind, seed), 0) for seed in range(preset.seeds)] for kind in QUESTION_TYPES}

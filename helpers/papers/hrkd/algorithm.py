@@ -287,6 +287,6 @@ def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     models, others = Models(preset), min(preset.seeds, preset.other_seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
-            models.add(row, seed, model_trainings(preset.drawn(seed), corpus, seed, row))
+            models.add(row, seed, model_trainings(preset.for_seed(seed), corpus, seed, row))
     yield [model for *_, (model,) in models]
     return models

@@ -132,7 +132,7 @@ def compression(preset: Preset) -> Plan:
     models, accuracy = (yield from algorithm.train(preset, "reviews", (HRKD, OURS))), tables.average_accuracies(parts)
     for seed in range(preset.seeds):
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
-        texts = pair[HRKD].data.sequences(preset.drawn(seed), "test")
+        texts = pair[HRKD].data.sequences(preset.for_seed(seed), "test")
         texts = texts.select(np.linspace(0, len(texts) - 1, min(64, len(texts))).astype(int))
         files = {row: model.saved().glob("*.safetensors") for row, model in pair.items()}
         loaded = {row: model.load() for row, model in pair.items()}

@@ -215,7 +215,7 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
     """Train variants of IMM and ``earlier`` methods with every seed. A variant needs its rejected readers too."""
     start = yield from shared.start_from_general(preset)
     notes, preset = shared.state_general(preset), start
-    drawn = {seed: preset.drawn(seed) for seed in range(preset.seeds)}
+    drawn = {seed: preset.for_seed(seed) for seed in range(preset.seeds)}
     runs = {
         (row, seed): algorithm1(drawn[seed], seed, settings, rounds)
         for row, settings in variants.items()

@@ -70,7 +70,7 @@ def row_trainings(preset: Preset, larger: Preset | None, seed: int) -> dict[str,
     beside = group_tasks(preset)
 
     def row(name: str, weight: float = preset.mtdnn.weight, preset: Preset = preset) -> Training:
-        return reader_training(preset.drawn(seed), seed, name, beside[name], weight)
+        return reader_training(preset.for_seed(seed), seed, name, beside[name], weight)
 
     table1 = {name_row(weight): row(BOTH, weight) for weight in list_weights(preset)}
     table2 = {name: row(name) for name in beside}
