@@ -255,7 +255,7 @@ class Preset(Settings):
         return paths.models(self.trainings or self.name)
 
     def for_seed(self, seed: int) -> Self:
-        """Return the preset of one seed: where examples are drawn (`DatasetSettings`), ``seed`` is added to the draw."""
+        """Return the preset of one seed, which is added to the draw of what is drawn (see `DatasetSettings`)."""
         preset = self
         for name in EXAMPLES:
             section = getattr(self, name)
