@@ -15,16 +15,27 @@ from transformers import (
     AutoTokenizer,
 )
 
-from helpers import multitask
+from helpers import classification
 from helpers.answering import load_reader
+from helpers.classification import (
+    MultiTaskModel,
+    SpanPrediction,
+    Tasks,
+    plan_epochs,
+    predictions_of,
+    read_predictions,
+    save_task,
+    task_loss,
+    task_sequences,
+)
 from helpers.data.examples import Choice, DataError, Example
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
-from helpers.models.multihead import Head, load_multitask, new_multitask, set_dropout
-from helpers.multitask import MultiTaskTraining, Predictions, Reply, plan_epochs, sequences_of
+from helpers.models.multihead import Head, load_multihead, new_multihead, set_dropout
 from helpers.presets.load import load
 from helpers.sequences import Sequences, collate, make_choices
 from helpers.task import with_needs
+from helpers.training import Training
 
 WORDS = ["Ada", "Bela", "Gamma", "Delta"]
 EXAMPLES = [
@@ -50,15 +61,15 @@ def test_the_endings_of_an_example_stay_together():
 def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):
     preset = load("smoke", "mtdnn")
     questions = [Example("a", "?", "Ada led.", ("Ada",), (0, 3), "a"), Example("b", "?", "Ada led.", (), None, "b")]
-    monkeypatch.setattr(multitask, "examples_of", lambda preset, task, part: questions)
-    replies = [Reply("Ada", -2.0), Reply("Ada", -1.0)]
-    assert multitask.threshold(preset, "encyclopedia", replies) == -2.0
-    assert multitask.answers_above(replies, -2.0) == ["Ada", ""]
-    scores = multitask.score(preset, "encyclopedia", "valid", replies)
-    assert scores == {"em": 100.0, "f1": 100.0} and multitask.main_score(scores) == 100.0
-    assert multitask.main_score({"accuracy": 50.0, "f1": 70.0}) == 60.0
+    monkeypatch.setattr(classification, "examples_of", lambda preset, task, split: questions)
+    spans = [SpanPrediction("Ada", -2.0), SpanPrediction("Ada", -1.0)]
+    assert classification.threshold(preset, "encyclopedia", spans) == -2.0
+    assert classification.answers_above(spans, -2.0) == ["Ada", ""]
+    scores = classification.score(preset, "encyclopedia", "valid", spans)
+    assert scores == {"em": 100.0, "f1": 100.0} and classification.main_score(scores) == 100.0
+    assert classification.main_score({"accuracy": 50.0, "f1": 70.0}) == 60.0
     answerable = preset.changed("data", unanswerable=False)
-    assert multitask.threshold(answerable, "encyclopedia", replies) == math.inf
+    assert classification.threshold(answerable, "encyclopedia", spans) == math.inf
 
 
 def do(tasks):
@@ -66,10 +77,11 @@ def do(tasks):
         task.do()
 
 
-def training(preset, *tasks, **parts) -> MultiTaskTraining:
-    dropout = {"dropout": 0.1, "head_dropout": dict.fromkeys(tasks, 0.1)}
-    common = {"seed": 0, "tasks": tasks, "selected_by": tasks, **dropout}
-    return MultiTaskTraining(preset=preset, label="x", **common, **parts)
+def training(preset, *tasks, fresh=False, start=None, **changes) -> Training:
+    model = MultiTaskModel(dropout=0.1, head_dropout=dict.fromkeys(tasks, 0.1), fresh=fresh)
+    optim = preset.training.model_copy(update=changes)
+    parts = {"model": model, "data": Tasks(tasks, tasks), "optim": optim, "loss": task_loss, "start": start}
+    return Training(preset=preset, label="x", seed=0, **parts)
 
 
 def test_an_epoch_has_all_batches_of_all_tasks_and_may_end_early():
@@ -77,7 +89,7 @@ def test_an_epoch_has_all_batches_of_all_tasks_and_may_end_early():
     epoch = training(preset, "CoLA", "RTE").batches().plan
     for task in ("CoLA", "RTE"):
         rows = np.concatenate([rows for name, rows in epoch if name == task])
-        assert sorted(rows) == list(range(len(sequences_of(preset, task, "train"))))
+        assert sorted(rows) == list(range(len(task_sequences(preset, task, "train"))))
     epochs = [[0] * 10, [0] * 20, [0] * 30]
     assert [len(plan_epochs(iter(epochs), n)) for n in (1.0, 1.49, 2.0, 0.25, 0.01)] == [10, 20, 30, 2, 1]
 
@@ -92,8 +104,8 @@ def test_a_key_depends_on_windows_where_a_task_is_questions():
     assert keys(**{"answers.max_tokens": 9})[1] != questions != keys(**{"data.unanswerable": False})[1]
     assert keys(**{"data.test_size": 5, "tasks.test_size": 5}) == [cola, questions]
     assert keys(**{"tasks.max_length": 60})[0] != cola
-    changed = training(load("smoke", "mtdnn"), "CoLA", changes={"learning_rate": 1e-5})
-    assert changed.training.learning_rate == 1e-5 and changed.key != cola
+    changed = training(load("smoke", "mtdnn"), "CoLA", learning_rate=1e-5)
+    assert changed.optim.learning_rate == 1e-5 and changed.key != cola
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +121,14 @@ def several(module_results):
 
 def test_predictions_of_several_models_are_their_mean(several):
     first, second = several
-    preset = first.preset
-    alone, other, both = (
-        Predictions(preset=preset, label="p", models={"CoLA": models}) for models in ((first,), (second,), several)
-    )
-    questions = Predictions(preset=preset, label="p", models={"encyclopedia": (first,), "CoLA": (first,)})
+    alone, other, both = (predictions_of({"CoLA": models}, "test", "p") for models in ((first,), (second,), several))
+    questions = predictions_of({"encyclopedia": (first,), "CoLA": (first,)}, "test", "p")
     do([alone, other, both, questions])
-    values = [predictions.values()["CoLA"] for predictions in (alone, other, both)]
+    values = [read_predictions(predictions)["CoLA"] for predictions in (alone, other, both)]
     assert np.allclose((values[0] + values[1]) / 2, values[2]) and np.allclose(values[2].sum(1), 1, atol=1e-5)
-    assert list(questions.values()) == ["encyclopedia", "CoLA"]
+    assert list(read_predictions(questions)) == ["encyclopedia", "CoLA"]
     assert np.mean([*first.best_scores().values()]) == pytest.approx(first.best)
-    assert all(isinstance(reply, Reply) for reply in questions.values()["encyclopedia"])
+    assert all(isinstance(span, SpanPrediction) for span in read_predictions(questions)["encyclopedia"])
 
 
 AUTO = {"encyclopedia": AutoModelForQuestionAnswering, "SWAG": AutoModelForMultipleChoice}
@@ -134,8 +143,8 @@ def logits_of(model, inputs):
 def test_a_task_by_itself_is_loaded_by_transformers_alone(several, tmp_path):
     first, _ = several
     configs = {}
-    for task in first.tasks:
-        first.save_task(task, folder := tmp_path / task, -np.inf)
+    for task in first.data.names:
+        save_task(first, task, folder := tmp_path / task, -np.inf)
         auto = AUTO.get(task, AutoModelForSequenceClassification)
         saved, report = auto.from_pretrained(folder, output_loading_info=True)
         assert not report["missing_keys"] and not report["unexpected_keys"]
@@ -154,26 +163,24 @@ def test_a_task_by_itself_is_loaded_by_transformers_alone(several, tmp_path):
 
 def test_tasks_share_the_encoder_and_fresh_heads_are_new(several):
     first, _ = several
-    model = load_multitask(first.saved(), first.tasks)
-    assert set(model.tasks) == set(first.tasks)
+    model = load_multihead(first.saved(), first.data.names)
+    assert set(model.tasks) == set(first.data.names)
     assert all(part.base_model is model.shared for part in model.tasks.values())
-    begun, fresh = (
-        dataclasses.replace(training(first.preset, "CoLA"), start=first, fresh=new).initial() for new in (False, True)
-    )
+    begun, fresh = (training(first.preset, "CoLA", start=first, fresh=new).build() for new in (False, True))
     name = "embeddings.word_embeddings.weight"
     assert torch.equal(model.shared.state_dict()[name], fresh.shared.state_dict()[name])
     assert torch.equal(model.tasks["CoLA"].classifier.weight, begun.tasks["CoLA"].classifier.weight)
     assert not torch.equal(model.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
-    same = new_multitask(str(first.saved()), {"CoLA": Head("labels", 2)}, seed=0)
+    same = new_multihead(str(first.saved()), {"CoLA": Head("labels", 2)}, seed=0)
     assert torch.equal(same.tasks["CoLA"].classifier.weight, fresh.tasks["CoLA"].classifier.weight)
-    heads = new_multitask("data/mini", dict.fromkeys("ab", Head("labels", 2)), seed=0, random_layers=1).tasks
+    heads = new_multihead("data/mini", dict.fromkeys("ab", Head("labels", 2)), seed=0, random_layers=1).tasks
     assert not torch.equal(heads["a"].classifier.weight, heads["b"].classifier.weight)  # each begins by itself
     with pytest.raises(EncoderError, match="has no task MRPC; it has "):
-        load_multitask(first.saved(), ["MRPC"])
+        load_multihead(first.saved(), ["MRPC"])
 
 
 def test_dropout_of_encoder_and_heads(several):
-    model = load_multitask(several[0].saved(), several[0].tasks)
+    model = load_multihead(several[0].saved(), several[0].data.names)
     set_dropout(model, 0.25, {"encyclopedia": 0.1, "CoLA": 0.5, "SWAG": 0.1, "STS-B": 0.2})
     assert {module.p for module in model.shared.modules() if isinstance(module, nn.Dropout)} == {0.25}
     assert (model.tasks["CoLA"].dropout.p, model.tasks["STS-B"].dropout.p) == (0.5, 0.2)
