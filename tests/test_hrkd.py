@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import are_alike, flip
+from helpers.teachers import LiveTeacher
 from safetensors.torch import save_file
 from torch.nn import functional
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertTokenizerFast, pipeline
@@ -28,7 +29,6 @@ from helpers.presets.papers import HrkdSettings
 from helpers.results.records import Record
 from helpers.sequences import collate, make_pairs
 from helpers.task import DamagedFile
-from helpers.teachers import LiveTeacher
 
 DOMAINS = ("books", "films", "kitchen")
 TEXTS = ["Ada was born in Millford.", "Bela lives there", "A river runs by the town and the school.", "No"]

@@ -8,12 +8,12 @@ import torch
 
 from helpers import engine
 from helpers.answering import load_reader
+from helpers.classification import SpanPrediction, task_sequences
 from helpers.data.examples import Example
 from helpers.data.load import load as load_data
-from helpers.multitask import Reply, sequences_of
 from helpers.papers import shared
 from helpers.papers.mtdnn import algorithm, tables
-from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, Replies, name_reader
+from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, Answered, reader_training
 from helpers.papers.mtdnn.tables import classify_change
 from helpers.presets.load import load
 from helpers.results.records import Record
@@ -30,21 +30,25 @@ def run(plan):
 
 
 def test_rows_share_readers():
-    rows = algorithm.name_rows(smoke(), smoke(), 0)
+    rows = algorithm.row_trainings(smoke(), smoke(), 0)
     assert list(rows) == ROWS and len({model.key for model in rows.values()}) == 5
     assert rows["QA(0.8)+MCC+SC"].key == rows[BOTH].key
-    assert rows[CHOICES].tasks == ("encyclopedia", "SWAG") and rows[SENTENCES].tasks == ("encyclopedia", "CoLA")
+    assert rows[CHOICES].data.names == ("encyclopedia", "SWAG") and rows[SENTENCES].data.names == (
+        "encyclopedia",
+        "CoLA",
+    )
     assert rows[f"{QA}, larger"].key == rows[QA].key  # the larger encoder of preset smoke is its encoder
-    larger = algorithm.name_rows(smoke(), smoke(encoder="data/mini/large"), 0)
+    larger = algorithm.row_trainings(smoke(), smoke(encoder="data/mini/large"), 0)
     assert larger[QA].key == rows[QA].key != larger[f"{QA}, larger"].key
-    assert algorithm.name_rows(smoke(seeds=2), None, 1)[QA].key != rows[QA].key
+    assert algorithm.row_trainings(smoke(seeds=2), None, 1)[QA].key != rows[QA].key
 
 
 def test_the_other_tasks_share_the_rest_alike():
-    both = name_reader(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
-    assert both.weights == pytest.approx({"encyclopedia": 0.8, "SWAG": 0.1, "CoLA": 0.1})
-    assert both.selected_by == ("encyclopedia",) and both.head_dropout == dict.fromkeys(both.tasks, both.dropout)
-    assert name_reader(smoke(), 0, QA, [], 0.8).weights == {"encyclopedia": 1.0}
+    both = reader_training(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
+    assert both.data.probs == pytest.approx({"encyclopedia": 0.8, "SWAG": 0.1, "CoLA": 0.1})
+    assert both.data.selected_by == ("encyclopedia",)
+    assert both.model.head_dropout == dict.fromkeys(both.data.names, both.model.dropout)
+    assert reader_training(smoke(), 0, QA, [], 0.8).data.probs == {"encyclopedia": 1.0}
 
 
 def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
@@ -54,27 +58,27 @@ def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
 
 
 def test_an_epoch_ends_with_the_questions():
-    both, alone = (name_reader(smoke(), 0, QA, beside, 0.5).batches() for beside in (["SWAG"], []))
+    both, alone = (reader_training(smoke(), 0, QA, beside, 0.5).batches() for beside in (["SWAG"], []))
     turns = [task for task, _ in both.plan]
     assert turns.count("encyclopedia") == len(alone) < len(turns) and turns[-1] == "encyclopedia"
     for batches in (both, alone):
         windows = np.concatenate([rows for task, rows in batches.plan if task == "encyclopedia"])
-        assert sorted(windows) == list(range(len(sequences_of(smoke(), "encyclopedia", "train"))))
+        assert sorted(windows) == list(range(len(task_sequences(smoke(), "encyclopedia", "train"))))
     of_questions = [rows.tolist() for task, rows in both.plan if task == "encyclopedia"]
     assert of_questions == [rows.tolist() for _, rows in alone.plan]  # in the same order
 
 
 def test_encoders_that_read_other_questions_first(results):
     preset = smoke(seeds=2, **{"general": "news", "general_size": 16, "general_epochs": 2.0})
-    first = shared.name_general_reader(preset)
-    assert len(load_data(first.preset.data, "general").train) == 16 and first.preset.training.epochs == 2
+    first = shared.general_reader(preset)
+    assert len(load_data(first.preset.data, "general").train) == 16 and first.optim.epochs == 2
     assert not first.preset.data.may_be_unanswerable("general")
-    mixed = shared.name_general_reader(preset.changed("data", unanswerable=["general"]))
+    mixed = shared.general_reader(preset.changed("data", unanswerable=["general"]))
     assert mixed.preset.data.may_be_unanswerable("general")
     started = run(shared.start_from_general(preset))
-    model = algorithm.name_rows(started, None, 1)[QA].initial()
+    model = algorithm.row_trainings(started, None, 1)[QA].build()
     name = "embeddings.word_embeddings.weight"
-    encoder, pretrained = model.shared.state_dict()[name], first.initial().base_model.state_dict()[name]
+    encoder, pretrained = model.shared.state_dict()[name], first.build().base_model.state_dict()[name]
     learned = first.load().base_model.state_dict()[name].cpu()
     assert torch.equal(encoder, learned) and not torch.equal(encoder, pretrained)
     assert tables.make_notes(preset)[0].startswith("every encoder first learned 16 questions of news: ")
@@ -119,7 +123,7 @@ def test_changes_are_counted_and_shown(monkeypatch):
 
     def plan(preset):
         gaps = {QA: 1.0, CHOICES: -1.0, SENTENCES: -1.0, BOTH: -1.0}  # of these, QA alone never answers
-        tested = {(row, 0): Replies(examples, [Reply("Rome", gap)] * 10, 0.0) for row, gap in gaps.items()}
+        tested = {(row, 0): Answered(examples, [SpanPrediction("Rome", gap)] * 10, 0.0) for row, gap in gaps.items()}
         return SimpleNamespace(by_row=gaps), tested
         yield
 

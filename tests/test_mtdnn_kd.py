@@ -1,16 +1,19 @@
 """MT-DNN with distillation: losses by hand, who starts from whom and who teaches, small runs beyond the notebooks."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from conftest import waves_of
 
 from helpers import engine
-from helpers.multitask import MultiTaskTraining, Predictions, examples_of
+from helpers.classification import examples_of, predictions_of, read_predictions
 from helpers.papers import shared
 from helpers.papers.mtdnn_kd import algorithm, losses, tables
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, SOFT_ALONE, STUDENT, UNLABELLED
 from helpers.presets.load import load
+from helpers.training import Training
 
 TASKS = ["CoLA", "STS-B", "MNLI", "QQP", "RTE", "QNLI"]
 TAUGHT = ["MNLI", "QQP", "RTE", "QNLI"]
@@ -27,17 +30,22 @@ def run(plan):
 @pytest.mark.parametrize("soft", [0.0, 0.5, 1.0])
 def test_the_loss_of_labels_and_soft_targets_by_hand(soft):
     logits, targets = torch.tensor([[0.0, 0.0], [np.log(3), 0.0]]).float(), torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    terms = losses.student_loss(torch.tensor(0.7), logits, torch.tensor([1, 1]), targets, soft)
-    assert terms["label"].item() == pytest.approx((1 - soft) * 0.7)
+    batch = {"label": torch.tensor([1, 1]), "teacher_targets": targets}
+    terms = losses.student_loss(SimpleNamespace(logits=logits), batch, kd_weight=soft)
+    assert terms["label"].item() == pytest.approx((1 - soft) * (np.log(2) + np.log(4)) / 2)
     assert terms["soft"].item() == pytest.approx(soft * (np.log(2) + np.log(4 / 3)) / 2)
 
 
 def test_soft_targets_of_texts_without_a_label_and_of_scores_by_hand():
     logits, targets = torch.tensor([[np.log(3), 0.0]] * 2).float(), torch.tensor([[1.0, 0.0]] * 2)
-    terms = losses.student_loss(torch.tensor(0.0), logits, torch.tensor([0, -100]), targets, 0.25)
+    batch = {"label": torch.tensor([0, -100]), "teacher_targets": targets}
+    terms = losses.student_loss(SimpleNamespace(logits=logits), batch, kd_weight=0.25)
+    assert terms["label"].item() == pytest.approx(0.75 * np.log(4 / 3) / 2)
     assert terms["soft"].item() == pytest.approx((0.25 + 1) * np.log(4 / 3) / 2)
-    scores, label = torch.tensor([[2.0], [2.0]]), torch.tensor([1.0, np.nan])
-    terms = losses.student_loss(torch.tensor(0.0), scores, label, torch.tensor([3.0, 5.0]), 0.5)
+    scores = SimpleNamespace(logits=torch.tensor([[2.0], [2.0]]))
+    batch = {"label": torch.tensor([1.0, np.nan]), "teacher_targets": torch.tensor([3.0, 5.0])}
+    terms = losses.student_loss(scores, batch, kd_weight=0.5)
+    assert terms["label"].item() == pytest.approx(0.5 * 1 / 2)
     assert terms["soft"].item() == pytest.approx((0.5 * 1 + 9) / 2)
 
 
@@ -45,29 +53,33 @@ def test_soft_targets_of_texts_without_a_label_and_of_scores_by_hand():
 def third_is_best(monkeypatch):
     """As if every model were trained, the third best, then the first."""
     scores = {0: 60.0, 1: 50.0, 2: 70.0}
-    monkeypatch.setattr(MultiTaskTraining, "best_scores", lambda self: dict.fromkeys(TASKS, scores[self.seed % 3]))
+    monkeypatch.setattr(Training, "best_scores", lambda self: dict.fromkeys(TASKS, scores[self.seed % 3]))
 
 
 def test_who_starts_from_whom_and_who_teaches(third_is_best):
     (models, last), rows = waves_of(algorithm.distil(smoke(), 0))
     assert list(rows) == [SINGLE, MTDNN, STUDENT, SOFT_ALONE, UNLABELLED, ENSEMBLE]
-    assert len(last) == 5 * 6 + 6 * 2 and all(model.tasks == tuple(TASKS) for model in models)
-    assert [model.dropout for model in models] == [0.1, 0.2, 0.3] and len({model.seed for model in models}) == 3
+    assert len(last) == 5 * 6 + 6 * 2 and all(model.data.names == tuple(TASKS) for model in models)
+    assert [model.model.dropout for model in models] == [0.1, 0.2, 0.3] and len({model.seed for model in models}) == 3
 
     members = rows[ENSEMBLE]["RTE"]
-    assert [member.start for member in members] == [models[2], models[0]] and all(member.fresh for member in members)
-    assert [member.dropout for member in members] == [0.3, 0.1]
-    assert all(model.start is models[0] and not model.fresh for (model,) in rows[MTDNN].values())
+    assert [member.start for member in members] == [models[2], models[0]] and all(
+        member.model.fresh for member in members
+    )
+    assert [member.model.dropout for member in members] == [0.3, 0.1]
+    assert all(model.start is models[0] and not model.model.fresh for (model,) in rows[MTDNN].values())
     assert all(model.start is None and model.seed == models[0].seed for (model,) in rows[SINGLE].values())
 
     student = rows[STUDENT]["RTE"][0].start
     assert {model.start.key for (model,) in rows[STUDENT].values()} == {student.key}
-    assert student.teachers["train"].models == {task: rows[ENSEMBLE][task] for task in TAUGHT}
-    assert (student.seed, student.dropout, student.start) == (models[0].seed, models[0].dropout, None)
+    models_of = student.teacher.outputs["train"].models
+    assert models_of == {f"tasks/train/{task}": rows[ENSEMBLE][task] for task in TAUGHT}
+    assert (student.seed, student.model.dropout, student.start) == (models[0].seed, models[0].model.dropout, None)
     alone, unlabelled = rows[SOFT_ALONE]["RTE"][0].start, rows[UNLABELLED]["RTE"][0].start
-    assert (student.soft, alone.soft, unlabelled.soft) == (0.5, 1.0, 0.5)
-    assert unlabelled.parts("RTE") == ["train", "unlabelled"] and unlabelled.parts("CoLA") == ["train"]
-    assert student.parts("RTE") == ["train"] and len({student.key, alone.key, unlabelled.key, models[0].key}) == 4
+    assert [each.loss.keywords["kd_weight"] for each in (student, alone, unlabelled)] == [0.5, 1.0, 0.5]
+    assert unlabelled.data.splits == dict.fromkeys(TAUGHT, ("train", "unlabelled"))  # of the others train alone
+    assert student.data.splits == dict.fromkeys(TAUGHT, ("train",))
+    assert len({student.key, alone.key, unlabelled.key, models[0].key}) == 4
 
 
 def test_epochs_and_learning_rates(third_is_best):
@@ -76,17 +88,17 @@ def test_epochs_and_learning_rates(third_is_best):
     (single,), (tuned,) = rows[SINGLE]["RTE"], rows[MTDNN]["RTE"]
     # 16 texts of each of six tasks, in batches of 8
     assert [len(model.batches()) for model in (models[0], single, tuned)] == [6 * 2, 2 * (1 + 2) + 1, 2 * 2 + 1]
-    rates = [model.training.learning_rate for model in (models[0], single, tuned)]
+    rates = [model.optim.learning_rate for model in (models[0], single, tuned)]
     assert rates == [preset.training.learning_rate, preset.training.learning_rate, 1e-5]
     expected = dict.fromkeys(TASKS, 0.1) | {"MNLI": 0.3, "CoLA": 0.05}
-    assert models[0].head_dropout == expected and rows[SINGLE]["MNLI"][0].head_dropout == {"MNLI": 0.3}
+    assert models[0].model.head_dropout == expected and rows[SINGLE]["MNLI"][0].model.head_dropout == {"MNLI": 0.3}
 
 
 def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
     scores = {0: {"MNLI": 50, "RTE": 60, "CoLA": 0}, 1: {"MNLI": 40, "RTE": 80, "CoLA": 0}}
     scores[2] = {"MNLI": 40, "RTE": 40, "CoLA": 99}
-    monkeypatch.setattr(MultiTaskTraining, "best_scores", lambda self: scores[self.seed])
-    models = [algorithm.name_mt_dnn(smoke(), 0, number) for number in range(3)]
+    monkeypatch.setattr(Training, "best_scores", lambda self: scores[self.seed])
+    models = [algorithm.mt_dnn_training(smoke(), 0, number) for number in range(3)]
     assert [model.seed for model in algorithm.rank(models, ["MNLI", "RTE"])] == [1, 0, 2]
     assert algorithm.list_choosers(smoke(**{"mtdnn_kd.chosen_by": ["SST-2"]})) == TASKS
 
@@ -105,7 +117,7 @@ def models(module_results):
 
 def test_soft_targets_are_the_mean_of_the_members(models):
     members = models.by_row[ENSEMBLE][0]["MNLI"]
-    alone = [Predictions(preset=m.preset, label="p", models={"MNLI": (m,)}, part="train") for m in members]
+    alone = [predictions_of({"MNLI": (member,)}, "train", "p") for member in members]
     for predictions in alone:
         predictions.do()
     student = models.by_row[STUDENT][0]["MNLI"][0].start
@@ -113,7 +125,7 @@ def test_soft_targets_are_the_mean_of_the_members(models):
     steps = {task: next(n for n in range(len(batches)) if batches.plan[n][0] == task) for task in ("MNLI", "CoLA")}
     batch = batches.at(steps["MNLI"])
     rows = batch["window"].numpy()
-    expected = np.mean([predictions.values()["MNLI"][rows] for predictions in alone], axis=0)
+    expected = np.mean([read_predictions(predictions)["MNLI"][rows] for predictions in alone], axis=0)
     assert np.allclose(batch["teacher_targets"].cpu().numpy(), expected, atol=1e-6)
     assert "teacher_targets" not in batches.at(steps["CoLA"])
     more = models.by_row[UNLABELLED][0]["MNLI"][0].start.batches()
@@ -128,8 +140,8 @@ def test_a_row_needs_its_teachers(models):
 
 
 def test_a_score_is_the_mean_of_the_metrics_of_a_task(models):
-    predictions = run(shared.predict_part(models, rows=[MTDNN]))[MTDNN, 0]
-    classes = predictions.values()["QQP"].argmax(1)
+    predictions = run(tables.predict_rows(models, [MTDNN]))[MTDNN, 0]
+    classes = read_predictions(predictions)["QQP"].argmax(1)
     labels = np.array([text.label for text in examples_of(models.preset, "QQP", "test")])
     both = 2 * ((classes == 1) & (labels == 1)).sum()
     f1 = both / max(1, (classes == 1).sum() + (labels == 1).sum())
