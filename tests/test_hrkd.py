@@ -7,28 +7,30 @@ import numpy as np
 import pytest
 import torch
 from conftest import are_alike, flip
-from helpers.teachers import LiveTeacher
 from safetensors.torch import save_file
 from torch.nn import functional
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertTokenizerFast, pipeline
 
-from helpers import engine, texts
+from helpers import engine
+from helpers.classification import save_domain
 from helpers.data.examples import Pair
 from helpers.errors import EncoderError
 from helpers.loop import forward
 from helpers.models.attention import keep_scores
-from helpers.models.encoders import copy_head, load_encoder, load_tokenizer
-from helpers.papers import hrkd, shared
+from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.models.multihead import MultiHead, copy_domain
+from helpers.papers import hrkd, model_folders
 from helpers.papers.hrkd import algorithm, losses, ratios, tables
 from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS
 from helpers.papers.hrkd.meta_kd import instance_weights
 from helpers.papers.hrkd.relations import Relations
-from helpers.papers.hrkd.tinybert import Distilled, check_pair, keep_layers, load_student, match_layers
+from helpers.papers.hrkd.tinybert import TinyBertStudent, check_pair, keep_layers, load_student, match_layers
 from helpers.presets.load import load
 from helpers.presets.papers import HrkdSettings
 from helpers.results.records import Record
 from helpers.sequences import collate, make_pairs
 from helpers.task import DamagedFile
+from helpers.training import LiveTeacher, Training
 
 DOMAINS = ("books", "films", "kitchen")
 TEXTS = ["Ada was born in Millford.", "Bela lives there", "A river runs by the town and the school.", "No"]
@@ -40,7 +42,7 @@ def smoke(**changes):
 
 def name(preset, row):
     """The model of the first domain of reviews."""
-    return next(iter(algorithm.name_models(preset, "reviews", 0, row).values()))
+    return next(iter(algorithm.model_trainings(preset, "reviews", 0, row).values()))
 
 
 def run(plan, preset):
@@ -58,14 +60,21 @@ def encoder(classes=4, **settings):
     return load_encoder("data/mini", "labels", **{"seed": 0, "classes": classes, **settings})
 
 
+def of_two_domains(model):
+    """A classifier with a head of two classes for each of two domains."""
+    return MultiHead({"reviews": model}, DOMAINS[:2])
+
+
 def with_outputs(teacher, inputs, precision="fp32"):
-    """A batch with the teacher's outputs."""
+    """A batch with the outputs of a teacher of two domains."""
     fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
-    return inputs | LiveTeacher(teacher.eval(), fields, {"output_hidden_states": True}, precision)(inputs)
+    live = LiveTeacher(of_two_domains(teacher).eval(), fields, {"output_hidden_states": True}, precision)
+    return inputs | live(inputs)
 
 
-def loss(output, inputs, classes=2, domains=2, **settings):
-    return losses.distillation_loss(output, inputs, classes=classes, domains=domains, hrkd=HrkdSettings(**settings))
+def loss(output, inputs, **settings):
+    settings = HrkdSettings(**settings).model_dump(include={"gamma", "temperature", "padding"})
+    return losses.distillation_loss(output, inputs, domains=2, **settings)
 
 
 def test_distances_by_hand():
@@ -124,14 +133,15 @@ def test_ratios_weight_levels_and_domains():
 
 def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy():
     inputs = with_outputs(keep_scores(encoder()), batch())
-    output = forward(Distilled(encoder(), 128, 2), inputs, "fp32")
-    terms, classes = loss(output, inputs), texts.head_logits(output.logits, inputs["domain"], 2).softmax(-1)
+    output = forward(TinyBertStudent(of_two_domains(encoder()), 128, 2), inputs, "fp32")
+    terms, classes = loss(output, inputs), output.logits.softmax(-1)
+    assert classes.shape == (4, 2)
     assert terms.pop("prediction").item() == pytest.approx(-(classes * classes.log()).sum(-1).mean().item(), abs=1e-5)
     assert [term.item() for term in terms.values()] == pytest.approx([0] * 3, abs=1e-4)
 
 
 def test_padding_changes_no_loss_unless_it_counts():
-    inputs, student = batch(), Distilled(keep_layers(encoder(), 3), 128, 2).eval()
+    inputs, student = batch(), TinyBertStudent(of_two_domains(keep_layers(encoder(), 3)), 128, 2).eval()
     longer = {key: functional.pad(values, (0, 8)) if values.dim() == 2 else values for key, values in inputs.items()}
     teacher = keep_scores(encoder(seed=1))
     with torch.no_grad():
@@ -149,7 +159,7 @@ def test_a_student_learns_in_bfloat16_too():
     inputs = with_outputs(keep_scores(encoder()), batch(), "bf16")
     relations = Relations(2, 2, 48, heads=1, graph_width=4)
     student = load_student("data/mini/student", "data/mini", 1, seed=0, classes=4, random_layers=1)
-    learner = Distilled(student, 128, 2, relations=relations)
+    learner = TinyBertStudent(of_two_domains(student), 128, 2, relations=relations)
     output = forward(learner, inputs, "bf16")
     assert output.ratios.dtype == torch.float32
     sum(loss(output, inputs).values()).backward()
@@ -178,7 +188,8 @@ def test_relations_are_trained_steer_and_read_projected_levels_where_switches_sa
     for trained, steer, projected in ((True, True, False), (True, False, True), (False, True, True)):
         switches = {"trained": trained, "steer": steer, "projected": projected}
         relations = Relations(4, 2, 128 if projected else 48, heads=1, graph_width=4, residual=True, **switches)
-        learner = Distilled(load_student("data/mini/student", "data/mini", 3, seed=0, classes=4), 128, 2)
+        student = load_student("data/mini/student", "data/mini", 3, seed=0, classes=4)
+        learner = TinyBertStudent(of_two_domains(student), 128, 2)
         learner.relations = relations
         (forward(learner, batch(), "fp32").ratios * torch.arange(2)).sum().backward()
         gradients = [p.grad for p in learner.student.parameters() if p.grad is not None]
@@ -217,16 +228,16 @@ def test_pairs_that_cannot_learn_are_refused_before_anything_is_trained(tmp_path
 
 def test_rows_are_the_paper_s_and_a_student_alone():
     preset = smoke()
-    rows = {row: algorithm.name_models(preset, "reviews", 0, row) for row in ROWS}
+    rows = {row: algorithm.model_trainings(preset, "reviews", 0, row) for row in ROWS}
     assert len(ROWS) == 15
     for row, models in rows.items():
         one_per_domain = row in (SINGLE, *STUDENTS)
         expected = [(domain,) for domain in DOMAINS] if one_per_domain else [DOMAINS] * 3
-        assert [model.domains for model in models.values()] == expected
+        assert [model.data.names for model in models.values()] == expected
     for row in (*STUDENTS, PLAIN, OURS):
         teachers = rows[row.partition(" → ")[0]]
-        assert all(model.teacher.key == teachers[domain].key for domain, model in rows[row].items())
-    assert not any(hasattr(model, "teacher") for model in rows[ALONE].values())
+        assert all(model.teacher.model.key == teachers[domain].key for domain, model in rows[row].items())
+    assert not any(model.teacher for model in rows[ALONE].values())
     keys = {model.key for models in rows.values() for model in models.values()}
     assert len(keys) == 3 + 4 + 4 * 3 + 5 + 1  # single, other teachers, their students, HRKD-teacher's five, alone
 
@@ -248,7 +259,7 @@ def test_keys_name_what_weights_depend_on():
     assert key("HRKD") == key(OURS) and key("- Domain Rel.") == key(PLAIN)
     assert len({key(row) for row in (PLAIN, algorithm.AGAIN, *algorithm.RELATIONS)}) == 11
     another = name(smoke(), algorithm.AGAIN)
-    assert another.seed == 100 and another.teacher.key == name(smoke(), PLAIN).teacher.key
+    assert another.seed == 100 and another.teacher.model.key == name(smoke(), PLAIN).teacher.model.key
 
 
 def test_rows_that_no_claim_compares_can_have_fewer_seeds():
@@ -258,9 +269,14 @@ def test_rows_that_no_claim_compares_can_have_fewer_seeds():
     assert {seed for row, seed in wave if row in (STUDENTS[0], OURS, ALONE, HRKD)} == {0, 1, 2}
 
 
+def wrap_new(training):
+    """A new student, as its training wraps it for a teacher of width 128."""
+    return training.model.wrap(training, algorithm.SmallClassifier.build(training.model, training), 128)
+
+
 def test_projections_begin_alike_with_relations_and_without():
     preset = smoke(**{"hrkd.reviews_student": "data/mini/student"})
-    learners = [student.wrap_student(student.initial(), 128) for student in (name(preset, PLAIN), name(preset, OURS))]
+    learners = [wrap_new(name(preset, row)) for row in (PLAIN, OURS)]
     assert len(learners[0].projections) == 2 and learners[0].relations is None is not learners[1].relations
     for one, other in zip(*(learner.projections for learner in learners), strict=True):
         assert torch.equal(one.weight, other.weight)
@@ -279,13 +295,15 @@ def model_of(trained, row):
 def test_a_saved_student_gives_the_same_logits_through_transformers_alone(trained):
     student = model_of(trained, OURS)
     theirs = AutoModelForSequenceClassification.from_pretrained(student.saved()).eval()
-    inputs = collate(student.sequences("test", "films"), np.arange(8))
+    inputs = collate(student.data.sequences(student.preset, "test", "films"), np.arange(8))
     arguments = {key: inputs[key] for key in ("input_ids", "attention_mask", "token_type_ids")}
     with torch.inference_mode():
-        logits, one_head = theirs(**arguments).logits, copy_head(theirs, "films")(**arguments).logits
-        ours = student.load()(**arguments).logits
+        one = copy_domain(MultiHead({"reviews": theirs}, theirs.config.heads), "films")
+        logits, one_head = theirs(**arguments).logits, one(**arguments).logits
+        ours = student.load().single(**arguments).logits
+        of_domain = student.load()(domain=inputs["domain"], **arguments).logits
     assert are_alike(logits, ours) and logits.shape == (8, 6)
-    assert torch.allclose(one_head, texts.head_logits(ours, inputs["domain"], 2))
+    assert torch.allclose(one_head, of_domain) and are_alike(of_domain, ours[:, 2:4])
     assert theirs.config.id2label[2] == "films negative" and theirs.config.heads == list(DOMAINS)
 
 
@@ -301,22 +319,22 @@ def test_ratios_are_traced_and_relations_stored(trained):
 
 def test_stored_relations_that_lack_a_weight_are_not_drawn_at_random(tmp_path, monkeypatch):
     student, file = name(smoke(), OURS), tmp_path / "learner.safetensors"
-    learner = student.wrap_student(student.initial(), 128)
-    monkeypatch.setattr(algorithm.Student, "load", lambda self: learner.student)
-    monkeypatch.setattr(texts.Classifier, "load", lambda self: learner.student)
-    monkeypatch.setattr(algorithm.Student, "file", lambda self, name: file)
+    learner = wrap_new(student)
+    monkeypatch.setattr(Training, "load", lambda self: learner.student)
+    monkeypatch.setattr(Training, "saved", lambda self: "data/mini")  # the teacher's, for its width
+    monkeypatch.setattr(Training, "file", lambda self, name: file)
     weights = {name: each for name, each in learner.state_dict().items() if not name.startswith("student.")}
     save_file(weights, file)
-    assert torch.equal(student.load_distilled().relations.first, learner.relations.first)
+    assert torch.equal(algorithm.load_distilled(student).relations.first, learner.relations.first)
     del weights["relations.second"]
     save_file(weights, file)
     with pytest.raises(RuntimeError, match=r"Missing key\(s\).*relations\.second"):
-        student.load_distilled()
+        algorithm.load_distilled(student)
 
 
 def test_damage_beside_a_model_is_noticed(trained):
-    ours, lesson = model_of(trained, OURS), model_of(trained, STUDENTS[3]).lesson
-    reads = {"learner": lambda: ratios.compute_ratios(ours), "view": lesson, "weights": lesson}
+    ours, of_meta = model_of(trained, OURS), model_of(trained, STUDENTS[3])
+    reads = {"learner": lambda: ratios.compute_ratios(ours), "view": of_meta.build}
     for name, read in reads.items():
         flip(path := model_of(trained, OURS if name == "learner" else META).folder / f"{name}.safetensors")
         with pytest.raises(DamagedFile, match=name):
@@ -326,13 +344,12 @@ def test_damage_beside_a_model_is_noticed(trained):
 
 def test_meta_kd_weights_texts_and_compares_views(trained):
     student = model_of(trained, STUDENTS[3])
-    learner, batches, meta_loss = student.lesson()
-    inputs = batches.at(0)
-    weights = student.teacher.text_weights()["films"]
+    learner, inputs = student.build(), student.batches().at(0)
+    weights = algorithm.weigh_texts(student.preset, student.teacher.model.data)["films"]
     assert torch.allclose(inputs["weight"], torch.from_numpy(weights)[inputs["window"]])
-    terms = meta_loss(forward(learner.eval(), inputs, "fp32"), inputs)
+    terms = student.loss(forward(learner.eval(), inputs, "fp32"), inputs)
     assert set(terms) == {"embedding", "attention", "hidden", "view", "prediction"} and terms["view"].item() > 0
-    plain = model_of(trained, STUDENTS[0]).lesson()[1].at(0)
+    plain = model_of(trained, STUDENTS[0]).batches().at(0)
     assert "weight" not in plain and "teacher_view" not in plain
 
 
@@ -340,7 +357,7 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
     scores = run(tables.table3(smoke()), smoke())["scores"]
     record = Record.model_construct(title="Table 3", unit="accuracy", notes=["a note"], scores=scores)
     students = {domain: (OURS, model) for domain, (model,) in trained.by_row[OURS][0].items()}
-    shared.keep_models(students, str(tmp_path), record, "load('FOLDER')", texts.Classifier.save_head)
+    model_folders.keep_models(students, str(tmp_path), record, "load('FOLDER')", save_domain)
     for domain, (_, student) in students.items():
         (guess,) = pipeline("text-classification", str(tmp_path / domain))("a fine story")
         assert guess["label"] in ("negative", "positive")
@@ -349,13 +366,13 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
         readme = (tmp_path / domain / "README.md").read_text()
         for text in (intro, f"| {value:.1f} |", "- a note", f"load('{tmp_path / domain}')"):
             assert text in readme
-    shared.keep_models({"all": students["films"]}, str(tmp_path), record, "")
+    model_folders.keep_models({"all": students["films"]}, str(tmp_path), record, "")
     assert AutoModelForSequenceClassification.from_pretrained(tmp_path / "all").config.num_labels == 6
 
 
 def test_a_preset_without_texts_has_no_table():
     without = smoke().changed("mnli", source="files", folder="")
-    assert run(tables.table2(without), without) == {} and tables.list_corpora(without) == ["reviews"]
+    assert run(tables.table2(without), without) == {} and hrkd.list_corpora(without) == ["reviews"]
     main, few, _ = hrkd.CARD.notebooks
     assert main.left_out(without) == "" != few.left_out(without)
 
