@@ -13,6 +13,7 @@ import numpy as np
 from helpers import engine
 from helpers.papers.a2d import algorithm
 from helpers.presets.load import load
+from helpers.training import Training
 
 TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0), (0.1,)
 SEED, DRAWS = 1, 3
@@ -20,12 +21,12 @@ SEED, DRAWS = 1, 3
 
 def main() -> None:
     preset = load("mini", "a2d", **{"data.seed": SEED, "seeds": DRAWS, "trainings": "regimes"})
-    students: dict[tuple, list[algorithm.Reader]] = {}
+    students: dict[tuple, list[Training]] = {}
     for weights in itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS):
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
         changed, (kind, *_) = preset.changed("a2d", **changes), algorithm.list_kinds(preset)
         students[weights] = [
-            algorithm.name_students(changed, kind, seed)[f"{kind} + A2D"] for seed in range(preset.seeds)
+            algorithm.student_trainings(changed, kind, seed)[f"{kind} + A2D"] for seed in range(preset.seeds)
         ]
     engine.run((wave for wave in [list(itertools.chain(*students.values()))]), preset.engine)
     scores = {weights: [student.best for student in trained] for weights, trained in students.items()}

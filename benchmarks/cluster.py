@@ -29,7 +29,7 @@ def trained(settings: EngineSettings, changes: dict[str, object], seeds: int) ->
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HELPERS_RESULTS"] = folder
         preset = load("smoke", "imm", **{"data.domains": DOMAINS, **changes})
-        readers = [reader for seed in range(seeds) for reader in algorithm.name_single_readers(preset, seed).values()]
+        readers = [reader for seed in range(seeds) for reader in algorithm.single_readers(preset, seed).values()]
         begun = time.perf_counter()
         engine.run((wave for wave in [readers]), settings)
         return time.perf_counter() - begun

@@ -13,15 +13,16 @@ from dataclasses import replace
 from statistics import mean
 
 from helpers import engine
-from helpers.multitask import main_score, score
+from helpers.classification import main_score, read_predictions, score
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm as a2d_algorithm
 from helpers.papers.a2d import tables as a2d_tables
 from helpers.papers.hrkd import algorithm as hrkd_algorithm
-from helpers.papers.hrkd import tables as hrkd_tables
+from helpers.papers.hrkd import list_corpora
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
 from helpers.papers.mtdnn_kd import algorithm as mtdnn_kd_algorithm
+from helpers.papers.mtdnn_kd import tables as mtdnn_kd_tables
 from helpers.presets.load import load
 
 SEED, DRAWS = 1, 3  # draws 1 to 3; those of runs begin at `data.seed` of preset mini
@@ -50,13 +51,13 @@ def a2d_facts(preset):
     kind, *_ = a2d_algorithm.list_kinds(preset)
     models = shared.Models(preset)
     for seed in range(preset.seeds):
-        (student,) = a2d_algorithm.name_students(preset, kind, seed).values()
-        members = student.ensemble.members
+        (student,) = a2d_algorithm.student_trainings(preset, kind, seed).values()
+        members = a2d_algorithm.members_of(student)
         models.add("one", seed, {one.label: one for one in members})
         models.add("ensemble", seed, {a2d_algorithm.ALL: members})
-        models.add(
-            "twice the steps", seed, {a2d_algorithm.ALL: replace(members[0], times=2.0, label=f"twice, seed {seed}")}
-        )
+        data = replace(members[0].data, times=2.0)
+        twice = replace(members[0], data=data, label=f"twice, seed {seed}")
+        models.add("twice the steps", seed, {a2d_algorithm.ALL: twice})
     f1 = shared.average_f1(preset, (yield from a2d_tables.answer_columns(models, ("Dev", "clean", "AddSent"))))
     table = {(row, column): [f1[row, column, s] for s in range(preset.seeds)] for row, column, _ in f1}
     return {f"{row}, {column}": values for (row, column), values in table.items()}
@@ -65,7 +66,7 @@ def a2d_facts(preset):
 def hrkd_facts(preset):
     """Does a student learn anything without a teacher, does its teacher know more, and does it learn that?"""
     rows, facts = (hrkd_algorithm.HRKD, hrkd_algorithm.MIX, hrkd_algorithm.ALONE, hrkd_algorithm.PLAIN), {}
-    corpora = hrkd_tables.list_corpora(preset)
+    corpora = list_corpora(preset)
     values = yield {corpus: hrkd_algorithm.train(preset, corpus, rows) for corpus in corpora}
     for corpus in corpora:
         for row, seeds in values[corpus].by_row.items():
@@ -86,10 +87,10 @@ def mtdnn_kd_facts(preset):
     for seed, of_rows in rows.items():
         for row in (mtdnn_kd_algorithm.MTDNN, mtdnn_kd_algorithm.ENSEMBLE):
             models.add(row, seed, {task: of_rows[row][task] for task in taught})
-    for (row, seed), predicted in (yield from shared.predict_part(models, "valid")).items():
-        scores = [
-            main_score(score(predicted.preset, task, "valid", values)) for task, values in predicted.values().items()
-        ]
+    outputs = yield from mtdnn_kd_tables.predict_rows(models, models.by_row, "valid")
+    for (row, seed), predicted in outputs.items():
+        values = read_predictions(predicted)
+        scores = [main_score(score(predicted.preset, task, "valid", of_task)) for task, of_task in values.items()]
         facts[f"{row}, taught tasks, draw {seed}"] = mean(scores)
     return facts
 
@@ -98,13 +99,13 @@ def mtdnn_facts(preset):
     """How many batches do the other tasks get, and how good are questions alone?"""
     models = shared.Models(preset)
     for seed in range(preset.seeds):
-        rows = mtdnn_algorithm.name_rows(preset, None, seed)
+        rows = mtdnn_algorithm.row_trainings(preset, None, seed)
         for row in (mtdnn_algorithm.QA, mtdnn_algorithm.BOTH):
             models.add(row, seed, {"": rows[row]})
     yield [model for *_, (model,) in models]
     model = models.first(mtdnn_algorithm.BOTH, 0)
     turns = [task for task, _ in model.batches().plan]
-    facts = {f"batches of {task}": turns.count(task) for task in model.tasks}
+    facts = {f"batches of {task}": turns.count(task) for task in model.data.names}
     for row, seeds in models.by_row.items():
         facts[row] = [of[""][0].best for of in seeds.values()]
     return facts

@@ -19,13 +19,12 @@ from helpers.loop import forward
 from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.models.multihead import MultiHead, copy_domain
-from helpers.papers import hrkd
+from helpers.papers import hrkd, model_folders
 from helpers.papers.hrkd import algorithm, losses, ratios, tables
 from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS
 from helpers.papers.hrkd.meta_kd import instance_weights
 from helpers.papers.hrkd.relations import Relations
 from helpers.papers.hrkd.tinybert import TinyBertStudent, check_pair, keep_layers, load_student, match_layers
-from helpers.papers.model_folders import keep_models
 from helpers.presets.load import load
 from helpers.presets.papers import HrkdSettings
 from helpers.results.records import Record
@@ -61,25 +60,21 @@ def encoder(classes=4, **settings):
     return load_encoder("data/mini", "labels", **{"seed": 0, "classes": classes, **settings})
 
 
-def heads(model, domains=("a", "b")):
-    """The model with a head of two classes for each domain."""
-    return MultiHead({"texts": model}, domains)
-
-
-def teaching(model):
-    """The model with two heads, which keeps its scores."""
-    return heads(keep_scores(model))
+def of_two_domains(model):
+    """A classifier with a head of two classes for each of two domains."""
+    return MultiHead({"reviews": model}, DOMAINS[:2])
 
 
 def with_outputs(teacher, inputs, precision="fp32"):
-    """A batch with the outputs of a teacher that keeps its scores."""
+    """A batch with the outputs of a teacher of two domains."""
     fields = {"levels": "hidden_states", "attention": "attentions_kept", "logits": "logits"}
-    return inputs | LiveTeacher(teacher.eval(), fields, {"output_hidden_states": True}, precision)(inputs)
+    live = LiveTeacher(of_two_domains(teacher).eval(), fields, {"output_hidden_states": True}, precision)
+    return inputs | live(inputs)
 
 
-def loss(output, inputs, domains=2, **changes):
-    settings = HrkdSettings(**changes).model_dump(include={"gamma", "temperature", "padding"})
-    return losses.distillation_loss(output, inputs, domains=domains, **settings)
+def loss(output, inputs, **settings):
+    settings = HrkdSettings(**settings).model_dump(include={"gamma", "temperature", "padding"})
+    return losses.distillation_loss(output, inputs, domains=2, **settings)
 
 
 def test_distances_by_hand():
@@ -137,8 +132,8 @@ def test_ratios_weight_levels_and_domains():
 
 
 def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy():
-    inputs = with_outputs(teaching(encoder()), batch())
-    output = forward(TinyBertStudent(heads(encoder()), 128, 2), inputs, "fp32")
+    inputs = with_outputs(keep_scores(encoder()), batch())
+    output = forward(TinyBertStudent(of_two_domains(encoder()), 128, 2), inputs, "fp32")
     terms, classes = loss(output, inputs), output.logits.softmax(-1)
     assert classes.shape == (4, 2)
     assert terms.pop("prediction").item() == pytest.approx(-(classes * classes.log()).sum(-1).mean().item(), abs=1e-5)
@@ -146,13 +141,12 @@ def test_a_student_equal_to_its_teacher_has_no_loss_but_its_own_entropy():
 
 
 def test_padding_changes_no_loss_unless_it_counts():
-    inputs, student = batch(), TinyBertStudent(heads(keep_layers(encoder(), 3)), 128, 2).eval()
+    inputs, student = batch(), TinyBertStudent(of_two_domains(keep_layers(encoder(), 3)), 128, 2).eval()
     longer = {key: functional.pad(values, (0, 8)) if values.dim() == 2 else values for key, values in inputs.items()}
-    teacher = encoder(seed=1)
+    teacher = keep_scores(encoder(seed=1))
     with torch.no_grad():
         teacher.bert.encoder.layer[0].attention.self.key.weight.mul_(2)
         teacher.bert.embeddings.word_embeddings.weight.mul_(1.5)
-    teacher = teaching(teacher)
     both = [with_outputs(teacher, each) for each in (inputs, longer)]
     pairs = [(forward(student, each, "fp32"), each) for each in both]
     terms, padded = ({name: t.item() for name, t in loss(*pair, padding=False).items()} for pair in pairs)
@@ -162,10 +156,10 @@ def test_padding_changes_no_loss_unless_it_counts():
 
 
 def test_a_student_learns_in_bfloat16_too():
-    inputs = with_outputs(teaching(encoder()), batch(), "bf16")
+    inputs = with_outputs(keep_scores(encoder()), batch(), "bf16")
     relations = Relations(2, 2, 48, heads=1, graph_width=4)
     student = load_student("data/mini/student", "data/mini", 1, seed=0, classes=4, random_layers=1)
-    learner = TinyBertStudent(heads(student), 128, 2, relations=relations)
+    learner = TinyBertStudent(of_two_domains(student), 128, 2, relations=relations)
     output = forward(learner, inputs, "bf16")
     assert output.ratios.dtype == torch.float32
     sum(loss(output, inputs).values()).backward()
@@ -194,8 +188,9 @@ def test_relations_are_trained_steer_and_read_projected_levels_where_switches_sa
     for trained, steer, projected in ((True, True, False), (True, False, True), (False, True, True)):
         switches = {"trained": trained, "steer": steer, "projected": projected}
         relations = Relations(4, 2, 128 if projected else 48, heads=1, graph_width=4, residual=True, **switches)
-        student = heads(load_student("data/mini/student", "data/mini", 3, seed=0, classes=4))
-        learner = TinyBertStudent(student, 128, 2, relations=relations)
+        student = load_student("data/mini/student", "data/mini", 3, seed=0, classes=4)
+        learner = TinyBertStudent(of_two_domains(student), 128, 2)
+        learner.relations = relations
         (forward(learner, batch(), "fp32").ratios * torch.arange(2)).sum().backward()
         gradients = [p.grad for p in learner.student.parameters() if p.grad is not None]
         assert (relations.first.grad is not None) == trained and any(g.any() for g in gradients) == steer
@@ -274,10 +269,14 @@ def test_rows_that_no_claim_compares_can_have_fewer_seeds():
     assert {seed for row, seed in wave if row in (STUDENTS[0], OURS, ALONE, HRKD)} == {0, 1, 2}
 
 
+def wrap_new(training):
+    """A new student, as its training wraps it for a teacher of width 128."""
+    return training.model.wrap(training, algorithm.SmallClassifier.build(training.model, training), 128)
+
+
 def test_projections_begin_alike_with_relations_and_without():
     preset = smoke(**{"hrkd.reviews_student": "data/mini/student"})
-    students = name(preset, PLAIN), name(preset, OURS)
-    learners = [one.model.wrap(one, algorithm.SmallClassifier.build(one.model, one), 128) for one in students]
+    learners = [wrap_new(name(preset, row)) for row in (PLAIN, OURS)]
     assert len(learners[0].projections) == 2 and learners[0].relations is None is not learners[1].relations
     for one, other in zip(*(learner.projections for learner in learners), strict=True):
         assert torch.equal(one.weight, other.weight)
@@ -299,10 +298,12 @@ def test_a_saved_student_gives_the_same_logits_through_transformers_alone(traine
     inputs = collate(student.data.sequences(student.preset, "test", "films"), np.arange(8))
     arguments = {key: inputs[key] for key in ("input_ids", "attention_mask", "token_type_ids")}
     with torch.inference_mode():
-        logits, ours = theirs(**arguments).logits, student.load()
-        one_head = copy_domain(ours, "films")(**arguments).logits
-        assert are_alike(logits, ours.single(**arguments).logits) and logits.shape == (8, 6)
-        assert torch.allclose(one_head, ours(**arguments, domain=inputs["domain"]).logits)
+        one = copy_domain(MultiHead({"reviews": theirs}, theirs.config.heads), "films")
+        logits, one_head = theirs(**arguments).logits, one(**arguments).logits
+        ours = student.load().single(**arguments).logits
+        of_domain = student.load()(domain=inputs["domain"], **arguments).logits
+    assert are_alike(logits, ours) and logits.shape == (8, 6)
+    assert torch.allclose(one_head, of_domain) and are_alike(of_domain, ours[:, 2:4])
     assert theirs.config.id2label[2] == "films negative" and theirs.config.heads == list(DOMAINS)
 
 
@@ -318,9 +319,9 @@ def test_ratios_are_traced_and_relations_stored(trained):
 
 def test_stored_relations_that_lack_a_weight_are_not_drawn_at_random(tmp_path, monkeypatch):
     student, file = name(smoke(), OURS), tmp_path / "learner.safetensors"
-    learner = student.model.wrap(student, algorithm.SmallClassifier.build(student.model, student), 128)
+    learner = wrap_new(student)
     monkeypatch.setattr(Training, "load", lambda self: learner.student)
-    monkeypatch.setattr(Training, "saved", lambda self: "data/mini")  # whose width is 128
+    monkeypatch.setattr(Training, "saved", lambda self: "data/mini")  # the teacher's, for its width
     monkeypatch.setattr(Training, "file", lambda self, name: file)
     weights = {name: each for name, each in learner.state_dict().items() if not name.startswith("student.")}
     save_file(weights, file)
@@ -332,8 +333,8 @@ def test_stored_relations_that_lack_a_weight_are_not_drawn_at_random(tmp_path, m
 
 
 def test_damage_beside_a_model_is_noticed(trained):
-    ours, student = model_of(trained, OURS), model_of(trained, STUDENTS[3])
-    reads = {"learner": lambda: ratios.compute_ratios(ours), "view": student.build}
+    ours, of_meta = model_of(trained, OURS), model_of(trained, STUDENTS[3])
+    reads = {"learner": lambda: ratios.compute_ratios(ours), "view": of_meta.build}
     for name, read in reads.items():
         flip(path := model_of(trained, OURS if name == "learner" else META).folder / f"{name}.safetensors")
         with pytest.raises(DamagedFile, match=name):
@@ -344,8 +345,7 @@ def test_damage_beside_a_model_is_noticed(trained):
 def test_meta_kd_weights_texts_and_compares_views(trained):
     student = model_of(trained, STUDENTS[3])
     learner, inputs = student.build(), student.batches().at(0)
-    teacher = student.teacher.model
-    weights = algorithm.weigh_texts(teacher.preset, teacher.data)["films"]
+    weights = algorithm.weigh_texts(student.preset, student.teacher.model.data)["films"]
     assert torch.allclose(inputs["weight"], torch.from_numpy(weights)[inputs["window"]])
     terms = student.loss(forward(learner.eval(), inputs, "fp32"), inputs)
     assert set(terms) == {"embedding", "attention", "hidden", "view", "prediction"} and terms["view"].item() > 0
@@ -357,7 +357,7 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
     scores = run(tables.table3(smoke()), smoke())["scores"]
     record = Record.model_construct(title="Table 3", unit="accuracy", notes=["a note"], scores=scores)
     students = {domain: (OURS, model) for domain, (model,) in trained.by_row[OURS][0].items()}
-    keep_models(students, str(tmp_path), record, "load('FOLDER')", save_domain)
+    model_folders.keep_models(students, str(tmp_path), record, "load('FOLDER')", save_domain)
     for domain, (_, student) in students.items():
         (guess,) = pipeline("text-classification", str(tmp_path / domain))("a fine story")
         assert guess["label"] in ("negative", "positive")
@@ -366,14 +366,14 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
         readme = (tmp_path / domain / "README.md").read_text()
         for text in (intro, f"| {value:.1f} |", "- a note", f"load('{tmp_path / domain}')"):
             assert text in readme
-    keep_models({"all": students["films"]}, str(tmp_path), record, "")
+    model_folders.keep_models({"all": students["films"]}, str(tmp_path), record, "")
     assert AutoModelForSequenceClassification.from_pretrained(tmp_path / "all").config.num_labels == 6
 
 
 def test_a_preset_without_texts_has_no_table():
     without = smoke().changed("mnli", source="files", folder="")
-    assert run(tables.table2(without), without) == {} and tables.list_corpora(without) == ["reviews"]
-    main, few, _ = hrkd.PAPER.notebooks
+    assert run(tables.table2(without), without) == {} and hrkd.list_corpora(without) == ["reviews"]
+    main, few, _ = hrkd.CARD.notebooks
     assert main.left_out(without) == "" != few.left_out(without)
 
 

@@ -27,11 +27,11 @@ from helpers.loop import Batch, fit, forward, training_device
 from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.papers.hrkd.losses import level_distance, score_distance
-from helpers.papers.hrkd.tinybert import Distilled, match_layers
+from helpers.papers.hrkd.tinybert import TinyBertStudent, match_layers
 from helpers.presets.schema import TrainingSettings
 from helpers.results import records
 from helpers.sequences import make_windows
-from helpers.teachers import LiveTeacher
+from helpers.training import LiveTeacher
 
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
 CONFIG |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -167,7 +167,7 @@ def pretrain(which: str, folder: Path, base: Path, steps: int, seed: int = 0) ->
     torch.manual_seed(seed)
     config = BertConfig(**sizes | {"initializer_range": SPREAD})
     if which == "student":
-        model = Distilled(BertModel(config, add_pooling_layer=False), small.config.hidden_size, 1)
+        model = TinyBertStudent(BertModel(config, add_pooling_layer=False), small.config.hidden_size, 1)
         encoder, loss = model.student, level_losses
         fields = {"levels": "hidden_states", "attention": "attentions_kept"}
         small = keep_scores(small).to(training_device()).eval()

@@ -34,8 +34,8 @@ class Relations(nn.Module):
     ``residual`` adds each node's own features to its sum (as Veličković et al. 2018 do elsewhere).
 
     ``released_init`` draws the weights as the released code does (`draw_as_released`). They are trained only with
-    ``trained``. `Distilled` reads two more: whether prototypes are ``projected`` to the teacher's width, and whether
-    the ratios' gradient may ``steer`` the student through them.
+    ``trained``. `TinyBertStudent` reads two more: whether prototypes are ``projected`` to the teacher's width, and
+    whether the ratios' gradient may ``steer`` the student through them.
     """
 
     def __init__(

@@ -18,15 +18,15 @@ from helpers.papers.hrkd.relations import prototypes
 class TinyBertStudent(nn.Module):
     """A student with a linear map per level to its teacher's ``width``, where its own differs (W of Eqs. 1, 4).
 
-    ``relations`` are `Relations`, `RandomRatios` or None, ``view`` is a teacher's frozen `DomainView` or None. With
-    ``padding`` padded tokens count in the prototypes.
+    ``student`` is a classifier of one task, or an encoder alone. ``relations`` are `Relations`, `RandomRatios` or None,
+    ``view`` is a teacher's frozen `DomainView` or None. With ``padding`` padded tokens count in the prototypes.
     """
 
-    def __init__(self, student: MultiHead, width: int, domains: int, *, relations=None, view=None, padding=False):
+    def __init__(self, student: nn.Module, width: int, domains: int, *, relations=None, view=None, padding=False):
         super().__init__()
         self.student, self.domains, self.relations, self.view = student, domains, relations, view
         self.padding = padding
-        keep_scores(student.single)
+        keep_scores(student.single if isinstance(student, MultiHead) else student)
         narrow, levels = student.config.hidden_size, student.config.num_hidden_layers + 1
         maps = 0 if narrow == width else levels
         self.projections = nn.ModuleList(nn.Linear(narrow, width, bias=False) for _ in range(maps))
@@ -38,7 +38,7 @@ class TinyBertStudent(nn.Module):
     def forward(self, domain: Tensor, **inputs: Tensor):
         """Return the student's output with ``levels`` (M+1 of B×L×width, projected), ``ratios`` (V×D; all 1/D without
         relations), and ``domain_view`` (B×width) where it has a view."""
-        domains = {"domain": domain} if "domain" in self.student.inputs else {}
+        domains = {"domain": domain} if "domain" in inputs_of(self.student) else {}
         output = self.student(**domains, **inputs, output_hidden_states=True)
         output.levels, mask_BxL = self.project(output.hidden_states), inputs["attention_mask"]
         output.ratios = torch.full((len(output.levels), self.domains), 1 / self.domains, device=domain.device)
