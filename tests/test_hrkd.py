@@ -373,7 +373,7 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
 def test_a_preset_without_texts_has_no_table():
     without = smoke().changed("mnli", source="files", folder="")
     assert run(tables.table2(without), without) == {} and hrkd.list_corpora(without) == ["reviews"]
-    main, few, _ = hrkd.CARD.notebooks
+    main, few, _ = hrkd.PAPER.notebooks
     assert main.left_out(without) == "" != few.left_out(without)
 
 
