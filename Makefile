@@ -61,10 +61,10 @@ lint: $(STAMP)
 	$(VENV)/bin/nbstripout --keep-id --verify notebooks/*.ipynb
 
 # Resolve the newest versions that fit pyproject.toml, with torch as pinned, into a new lock for all of Python 3.11
-# (soupsieve 3.0.2 and later want 3.11.5).
+# (soupsieve 3.0.2 and later want 3.11.5; jsonschema 4.25 and later take 2 seconds to import, which nbformat does).
 lock:
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet torch==2.13.0 setuptools "soupsieve<3.0.2" --editable ".[dev]"
+	.venv-lock/bin/python -m pip install --quiet torch==2.13.0 setuptools "soupsieve<3.0.2" "jsonschema<4.25" --editable ".[dev]"
 	echo "# Every package that the project and its tests use, pinned (Python 3.11, Linux; written by: make lock)." > $@.new
 	.venv-lock/bin/python -m pip freeze --all --exclude-editable | grep -v "^pip==" | sed "s/+cpu//" >> $@.new
 	mv $@.new requirements.lock

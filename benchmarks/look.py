@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 from helpers import engine
-from helpers.data.sets import question_set
+from helpers.data.load import question_set
 from helpers.papers import shared
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load

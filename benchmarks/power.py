@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from helpers.results import records
+from helpers import records
 from helpers.results.stats import ALPHA, SEEDS, judge
 
 POWER = 0.8

@@ -38,10 +38,10 @@ def check_notebooks() -> None:
 def redraw(arguments: argparse.Namespace) -> int:
     """Redraw the figures and the report of a preset, or of one folder of results; return the exit status."""
     check_notebooks()
-    from helpers import papers, paths
+    from helpers import papers, paths, records
     from helpers.notebooks import runner
     from helpers.presets.load import NAMES, load
-    from helpers.results import records, report
+    from helpers.results import report
 
     preset = arguments.preset or "mini"
     run_name = load(preset).name if preset.endswith(".toml") else preset

@@ -1,5 +1,6 @@
 """A trained reader that answers questions, loaded in one line."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def load_reader(model: Path | str) -> TrainedReader:
     The name of a training in results/ does as well, or the beginning of it if no other begins so. Raises EncoderError
     where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions about passages.
     """
-    folders = paths.find_models(str(model))
+    folders = find_models(str(model))
     if len(folders) > 1:
         shown = ", ".join(str(folder.parent.relative_to(paths.results(""))) for folder in folders[:3])
         problem = f"{len(folders)} trainings begin with {str(model)!r}, such as {shown}"
@@ -110,3 +111,14 @@ def load_reader(model: Path | str) -> TrainedReader:
         windows = getattr(trained.config, "windows", None) or {}
         check_inputs(trained, place, windows.get("max_length", 0))
         return TrainedReader(trained, tokenizer)
+
+
+def find_models(name: str) -> list[Path]:
+    """List the models whose training's name begins so, as with ``Reader-news-seed0``; none for a path.
+
+    Presets may share a training, which counts once.
+    """
+    if paths.find_folder(name) or not re.fullmatch(r"[A-Z][\w.-]+", name):
+        return []
+    folders = sorted(paths.results("").glob(f"*/models/{name}*/model"))
+    return list({folder.parent.name: folder for folder in folders}.values())

@@ -23,8 +23,7 @@ from transformers import AutoTokenizer
 from helpers import metrics
 from helpers.batches import Batches, Turn, bucketed, per_domain, plan_steps, pooled, weighted
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, label_names, load
-from helpers.data.sets import section_of
+from helpers.data.load import fingerprint, label_names, load, section_of
 from helpers.extractive_qa import (
     answer,
     labels_of,
@@ -111,7 +110,7 @@ def examples_of(preset: Preset, task: str, split: str) -> list:
 
 
 def name_set(preset: Preset, task: str, split: str) -> str:
-    """Name the set of a task's examples, such as "tasks/test/RTE" (`helpers.data.sets.load_set`)."""
+    """Name the set of a task's examples, such as "tasks/test/RTE" (`helpers.data.load.load_set`)."""
     return f"{split}/{task}" if is_reading(preset, task) else f"tasks/{split}/{task}"
 
 

@@ -160,11 +160,17 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
             if hidden and time.monotonic() - reported > REPORTED:
                 reported, number = time.monotonic(), len(schedule.tasks)
                 print(f"{number - len(schedule.pending)} of {number} tasks done", file=sys.stderr, flush=True)
+    if failed:
+        return dict.fromkeys(plans, _sum_up(failed, schedule)) | schedule.outcomes
+    return schedule.outcomes
+
+
+def _sum_up(failed: dict[str, Exception], schedule: Schedule) -> TasksFailed:
     lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
     lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]
     if others := [task.label for key, task in schedule.pending.items() if key not in failed]:
         lines.append(f"not begun, as a need failed: {'; '.join(others)}")
-    return dict.fromkeys(plans, TasksFailed("\n".join(lines))) | schedule.outcomes
+    return TasksFailed("\n".join(lines))
 
 
 def set_total(bar: tqdm, total: int) -> None:

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from helpers import metrics
 from helpers.batches import Batches, epochs_of, plan_steps
 from helpers.data.examples import PARTS, DataError, Example
-from helpers.data.load import fingerprint, load
-from helpers.data.sets import load_set, may_be_unanswerable
+from helpers.data.load import fingerprint, load, load_set, may_be_unanswerable
 from helpers.loop import Batch
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from helpers.data.sets import identify_set, section_of
+from helpers.data.load import identify_set, section_of
 from helpers.loop import outputs
 from helpers.sequences import Sequences
 from helpers.task import Task
@@ -72,7 +72,7 @@ def _collect_logits(windows: Sequences, batches, attention: bool) -> Logits:
 class Outputs(Task):
     """What trained models give for sets of examples; no part of a training, so other examples retrain nothing.
 
-    ``models`` has the models that are asked by set (`helpers.data.sets.load_set`); several of a set are an ensemble.
+    ``models`` has the models that are asked by set (`helpers.data.load.load_set`); several of a set are an ensemble.
     ``compute`` takes these outputs, and options where it is a partial function. It returns the result as JSON has it,
     and tensors by name, which are stored beside it.
     """

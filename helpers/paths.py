@@ -1,7 +1,6 @@
 """Every path, once. Nothing else in the package spells out where a file lies."""
 
 import os
-import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -58,17 +57,6 @@ def record(run_name: str, artefact: str, suffix: str = "json") -> Path:
 def models(run_name: str) -> Path:
     """The folder of the cached trainings (not in git), whatever else differs from the preset."""
     return results(run_name.partition("+")[0]) / "models"
-
-
-def find_models(name: str) -> list[Path]:
-    """The folders of trained models whose training's name begins so, as with ``Reader-news-seed0``; none for a path.
-
-    Presets may share a training, which counts once.
-    """
-    if find_folder(name) or not re.fullmatch(r"[A-Z][\w.-]+", name):
-        return []
-    folders = sorted(results("").glob(f"*/models/{name}*/model"))
-    return list({folder.parent.name: folder for folder in folders}.values())
 
 
 def notebooks(run_name: str) -> Path:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.batches import Batches
-from helpers.loop import Batch, Loss, fit, forward, training_device
+from helpers.loop import Batch, Loss, fit, training_device
 from helpers.models.encoders import encoder_fingerprint, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import Preset, TrainingSettings
 from helpers.sequences import Sequences, upload
@@ -221,24 +221,3 @@ def pad_tables(flat: Tensor, rows_W: np.ndarray, columns_W: np.ndarray, index: n
     is_real = (row < rows) & (column < columns)
     place = np.where(is_real, start + row * columns + column, 0)
     return torch.where(torch.from_numpy(is_real), flat[torch.from_numpy(place)], 0)
-
-
-@dataclass
-class LiveTeacher:
-    """A model that computes its outputs for every batch, because they are too large to store, such as hidden states.
-
-    ``fields`` maps names in the batch, without "teacher_", to fields of the model's output. ``arguments`` go to the
-    model. Raises ValueError where it is in training mode.
-    """
-
-    model: nn.Module
-    fields: Mapping[str, str]
-    arguments: Mapping[str, object] = field(default_factory=dict)
-    precision: str = "auto"
-
-    @torch.no_grad()  # not inference mode: a loss may have to keep the outputs for its gradient
-    def __call__(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
-        if any(module.training for module in self.model.modules()):
-            raise ValueError("a teacher is in training mode, so its dropout is on: call eval() on it")
-        output = forward(self.model, batch, self.precision, **self.arguments)
-        return {f"teacher_{name}": getattr(output, source) for name, source in self.fields.items()}

@@ -5,7 +5,7 @@ import re
 from operator import attrgetter
 from types import SimpleNamespace
 
-from helpers.results.records import Record
+from helpers.records import Record
 
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that differ from run to run
 DOMAINS = ["news", "stories", "web"]

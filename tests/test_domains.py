@@ -17,7 +17,7 @@ from helpers.notebooks.session import Session, preset_for, with_settings
 from helpers.papers import shared, your_domains
 from helpers.papers.your_domains import comparison, tables
 from helpers.presets.load import load
-from helpers.results.records import Record
+from helpers.records import Record
 from helpers.training import Training
 
 ENSEMBLE, DISTILLED, COMBINED = (comparison.METHODS[word].row for word in ("Ensemble", "A2D", "IMM+A2D"))

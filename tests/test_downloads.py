@@ -19,9 +19,8 @@ from qa_files import question_of, write_examples
 from helpers import paths
 from helpers.data import downloads, hub
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, load, load_domains
+from helpers.data.load import fingerprint, load, load_adversarial, load_domains
 from helpers.data.mini import world as mini
-from helpers.data.sets import load_adversarial
 from helpers.presets.load import load as load_preset
 from helpers.presets.schema import DataSettings, Download, File, TextsSettings
 

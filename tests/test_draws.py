@@ -5,10 +5,9 @@ import json
 import pytest
 from qa_files import write_examples
 
-from helpers.data.load import draws
+from helpers.data.load import draws, load_adversarial
 from helpers.data.load import load as load_examples
 from helpers.data.mini import world as mini
-from helpers.data.sets import load_adversarial
 from helpers.presets.load import load
 from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 

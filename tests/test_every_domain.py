@@ -12,7 +12,7 @@ from helpers.data.load import label_names, load_domains
 from helpers.notebooks.session import preset_for, with_settings
 from helpers.presets.load import load
 from helpers.presets.schema import LONGEST_NAME, DataSettings, TasksSettings, TextsSettings
-from helpers.results.records import Score
+from helpers.records import Score
 
 
 def write(folder, *names):

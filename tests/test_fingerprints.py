@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.data.examples import Choice, Pair
-from helpers.data.load import load
-from helpers.data.sets import SETS, question_set
+from helpers.data.load import SETS, load, question_set
 from helpers.models.encoders import load_tokenizer
 from helpers.presets import load as presets
 from helpers.sequences import make_choices, make_pairs, make_windows

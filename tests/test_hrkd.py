@@ -16,21 +16,27 @@ from helpers.classification import save_domain
 from helpers.data.examples import Pair
 from helpers.errors import EncoderError
 from helpers.loop import forward
-from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.models.multihead import MultiHead, copy_domain
 from helpers.papers import hrkd, model_folders
 from helpers.papers.hrkd import algorithm, losses, ratios, tables
-from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS
+from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS, LiveTeacher
 from helpers.papers.hrkd.meta_kd import instance_weights
 from helpers.papers.hrkd.relations import Relations
-from helpers.papers.hrkd.tinybert import TinyBertStudent, check_pair, keep_layers, load_student, match_layers
+from helpers.papers.hrkd.tinybert import (
+    TinyBertStudent,
+    check_pair,
+    keep_layers,
+    keep_scores,
+    load_student,
+    match_layers,
+)
 from helpers.presets.load import load
-from helpers.presets.papers import HrkdSettings
-from helpers.results.records import Record
+from helpers.presets.schema import HrkdSettings
+from helpers.records import Record
 from helpers.sequences import collate, make_pairs
 from helpers.task import DamagedFile
-from helpers.training import LiveTeacher, Training
+from helpers.training import Training
 
 DOMAINS = ("books", "films", "kitchen")
 TEXTS = ["Ada was born in Millford.", "Bela lives there", "A river runs by the town and the school.", "No"]

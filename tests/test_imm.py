@@ -12,9 +12,8 @@ from helpers.extractive_qa import Questions, answer_questions, count_steps, like
 from helpers.outputs import Outputs
 from helpers.papers import shared
 from helpers.papers.imm import algorithm, tables
-from helpers.papers.imm.algorithm import algorithm1, train_baselines
+from helpers.papers.imm.algorithm import algorithm1, tfidf_weights, train_baselines
 from helpers.papers.imm.losses import taught_loss
-from helpers.papers.imm.similarity import tfidf_weights
 from helpers.presets.load import load
 from helpers.training import Training, trainings_of
 

@@ -10,7 +10,7 @@ from helpers.errors import UserError
 from helpers.papers import model_folders
 from helpers.papers.model_folders import check_keep, choose_best, is_kept, keep_models
 from helpers.papers.shared import Models
-from helpers.results.records import Score
+from helpers.records import Score
 
 RECORD = SimpleNamespace(
     scores=[Score(method="Mix", column=name, seed=0, value=50.0) for name in ("law", "tax")], unit="F1", notes=[]

@@ -20,7 +20,7 @@ LAYERS = (
     ("metrics",),
     ("task", "engine", "cluster", "loop", "training", "outputs"),
     ("extractive_qa", "answering", "classification"),
-    ("results",),
+    ("records", "results"),
     ("papers",),
     ("notebooks",),
     ("__main__", "__init__"),

@@ -16,7 +16,7 @@ from helpers.papers.mtdnn import algorithm, tables
 from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, Answered, reader_training
 from helpers.papers.mtdnn.tables import classify_change
 from helpers.presets.load import load
-from helpers.results.records import Record
+from helpers.records import Record
 
 ROWS = ["QA(0.5)+MCC+SC", "QA(0.8)+MCC+SC", QA, CHOICES, SENTENCES, BOTH, f"{QA}, larger", f"{BOTH}, larger"]
 

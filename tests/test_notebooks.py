@@ -23,7 +23,7 @@ from qa_files import write_examples
 from record_files import contradictions, repeated
 
 from helpers import __main__ as cli
-from helpers import papers, paths
+from helpers import papers, paths, records
 from helpers.data.mini import world as mini
 from helpers.engine import TasksFailed
 from helpers.errors import UserError
@@ -32,7 +32,6 @@ from helpers.notebooks import runner
 from helpers.notebooks import session as sessions
 from helpers.notebooks.session import ParameterError, parameters_of, preset_for, settle, with_settings
 from helpers.presets.load import NAMES, PresetError, keys, load
-from helpers.results import records
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 GOLDEN = Path(__file__).parent / "golden"
@@ -482,7 +481,7 @@ def test_records_hold_no_path_of_this_machine(smoke):
 
 TOY = """
 from helpers.papers import Artefact, Notebook, Paper
-from helpers.results.records import Score
+from helpers.records import Score
 
 def table1(preset):
     yield []
@@ -513,6 +512,20 @@ for source in {TOY_CELLS!r}:
     exec(source)
 print(report.page("smoke", papers.list_papers()).data)
 """
+
+
+@pytest.mark.slow
+def test_the_way_from_a_cell_to_a_record_is_short(smoke, tmp_path):
+    shutil.copytree(smoke, tmp_path / "smoke", ignore=shutil.ignore_patterns("notebooks"))
+    environment = {**os.environ, "HELPERS_RESULTS": str(tmp_path), "PYTHONPATH": str(paths.ROOT)}
+    program = [sys.executable, str(paths.ROOT / "benchmarks/structure.py")]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    facts = json.loads(done.stdout.partition("\n")[2])  # behind what the session prints
+    assert facts["loaded"] <= 28 and facts["lines"] <= 5_050
+    assert len(facts["run"]) <= 22
+    for key, functions in facts["stations"].items():
+        assert len(functions) <= 10, f"{key}: {functions}"
+    assert len(facts["repeated"]) <= 58
 
 
 @pytest.mark.slow

@@ -14,15 +14,14 @@ from task_files import write as write_rows
 from helpers import metrics
 from helpers.data import hub, questions, splits
 from helpers.data.examples import DataError
-from helpers.data.load import load, load_domains, state_overlaps
-from helpers.data.sets import question_set
+from helpers.data.load import load, load_domains, question_set, state_overlaps
 from helpers.data.splits import sample
 from helpers.errors import UserError
 from helpers.notebooks.session import Session
 from helpers.papers.shared import general_reader, start_from_general
 from helpers.presets import load as presets
 from helpers.presets.schema import GENERAL, AdversarialSettings, DataSettings, TasksSettings, TextsSettings
-from helpers.results.records import Score
+from helpers.records import Score
 
 CAFÉ = "Ada lived in the Café Łódź."
 ASKED = "Who lived in the Café?"

@@ -9,7 +9,7 @@ import torch
 from helpers import paths
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.papers.hrkd.tinybert import check_pair
-from helpers.results.records import Run
+from helpers.records import Run
 
 SIZES = {"student": (136752, 1_000_000), "large": (1007872, 3_000_000)}  # parameters, bytes of the folder
 

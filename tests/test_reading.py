@@ -9,7 +9,7 @@ from conftest import flip, plan_of
 
 from helpers import engine, extractive_qa, load_reader
 from helpers.data.examples import DataError, Domain, Example
-from helpers.data.sets import question_set
+from helpers.data.load import question_set
 from helpers.errors import EncoderError
 from helpers.extractive_qa import (
     Questions,

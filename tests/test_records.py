@@ -13,13 +13,12 @@ from pydantic import ValidationError
 from record_files import claimed, contradictions, every_kind, record
 from safetensors import SafetensorError
 
-from helpers import files, paths
+from helpers import files, paths, records
 from helpers.notebooks.session import Session
 from helpers.papers import printed
 from helpers.presets.load import load
 from helpers.presets.schema import Preset
-from helpers.results import records
-from helpers.results.records import RecordError, Score, make_scores, read, read_all, write
+from helpers.records import RecordError, Score, make_scores, read, read_all, write
 
 pytestmark = pytest.mark.usefixtures("results")
 

@@ -11,8 +11,8 @@ from record_files import claimed, every_kind, record
 
 from helpers import papers, paths
 from helpers.errors import UserError
+from helpers.records import write
 from helpers.results import report, stats
-from helpers.results.records import write
 
 README = paths.ROOT / "README.md"
 

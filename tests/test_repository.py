@@ -8,10 +8,10 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from helpers import __main__ as cli
-from helpers import paths
+from helpers import paths, records
 from helpers.notebooks.runner import COPIES, REPORT
 from helpers.presets.load import keys
-from helpers.results import records, report
+from helpers.results import report
 
 ROOT = paths.ROOT
 DOCUMENTS = [

@@ -9,11 +9,12 @@ import pytest
 from record_files import claimed
 
 from helpers import __main__ as cli
-from helpers import paths
+from helpers import papers, paths, records
 from helpers.notebooks import runner, session
 from helpers.notebooks.session import ParameterError
 from helpers.papers.imm import tables
-from helpers.results import records, report
+from helpers.presets.load import load
+from helpers.results import figures, report
 
 
 def run_name_of(notebook, parameters):
@@ -47,6 +48,8 @@ def executed(results, monkeypatch):
     saves = {}
 
     def execute(name, parameters, output):
+        if name == runner.REPORT:
+            report.page(parameters.get("results") or load(parameters["preset"]).name, papers.list_papers())
         saves.get(name, lambda: None)()
         output.write_text("{}")
 
@@ -247,6 +250,7 @@ def test_long_differences_are_cut_and_stay_apart():
 def test_a_run_with_another_size_leaves_the_published_record_alone(results):
     preset = session.preset_for("01_imm_similarity", "smoke")
     first = session.Session(preset, {}, "smoke").save("imm/similarity", **tables.similarity(preset))
+    figures.save(first)
     published = [paths.record("smoke", first.artefact, end) for end in ("json", "png", "svg")]
     before = [path.read_bytes() for path in published]
     job, of_report = runner.select_jobs(["01_imm_similarity"], {"preset": "smoke", "train_size": 12})

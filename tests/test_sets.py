@@ -8,8 +8,14 @@ import pytest
 from qa_files import question, write_squad
 
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, load_domains
-from helpers.data.sets import load_adversarial, may_be_unanswerable, question_set, question_set_names
+from helpers.data.load import (
+    fingerprint,
+    load_adversarial,
+    load_domains,
+    may_be_unanswerable,
+    question_set,
+    question_set_names,
+)
 from helpers.presets.load import load as load_preset
 from helpers.presets.schema import AdversarialSettings, DataSettings
 

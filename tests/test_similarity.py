@@ -5,7 +5,7 @@ import pytest
 
 from helpers.data.examples import DataError
 from helpers.data.questions import read_questions
-from helpers.papers.imm.similarity import nearest, question_similarity
+from helpers.papers.imm.algorithm import nearest, question_similarity
 
 
 def test_worked_by_hand():

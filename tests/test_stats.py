@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from record_files import record
 
-from helpers.results import records, stats
-from helpers.results.records import Claim, Printed
+from helpers import records
+from helpers.records import Claim, Printed
+from helpers.results import stats
 from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED
 
 T4 = 2.776445  # the t quantile of a 95 % interval with 4 degrees of freedom

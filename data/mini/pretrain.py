@@ -18,7 +18,7 @@ from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from transformers import BertConfig, BertForQuestionAnswering, BertModel, BertTokenizerFast
 
-from helpers import paths
+from helpers import paths, records
 from helpers.batches import Batches
 from helpers.data.examples import Example
 from helpers.data.mini import world
@@ -29,7 +29,6 @@ from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.papers.hrkd.losses import level_distance, score_distance
 from helpers.papers.hrkd.tinybert import TinyBertStudent, match_layers
 from helpers.presets.schema import TrainingSettings
-from helpers.results import records
 from helpers.sequences import make_windows
 from helpers.training import LiveTeacher
 

@@ -96,23 +96,6 @@ def passage_to_question(weights_BxLxL: Tensor, segment_ids: Tensor) -> Tensor:
     return block / block.sum(-1, keepdim=True).clamp_min(1e-9)
 
 
-def keep_scores(model: nn.Module) -> nn.Module:
-    """Let the output of ``model`` have ``attentions_kept``, per layer the scores of its attention before the softmax.
-
-    They are as `attend` stores them. Raises EncoderError where they cannot be read.
-    """
-    layers = attention_layers(model, every=True)
-
-    def hand_over(model: nn.Module, _: tuple, output) -> None:
-        output.attentions_kept = tuple(vars(layer).pop("stored") for layer in layers)
-
-    model.set_attn_implementation(NAME)
-    for layer in layers:
-        layer.stores = "scores"
-    model.register_forward_hook(hand_over)
-    return model
-
-
 def attention_layers(model: nn.Module, every: bool = False) -> list[nn.Module]:
     """Return the layers that see the whole sequence, first to last. Raises EncoderError where none of them (or not
     ``every`` layer) computes its attention by transformers' exchangeable function."""

@@ -248,18 +248,6 @@ def vocabulary_fingerprint(encoder: str) -> str:
     return fingerprint(*sorted(pieces, key=pieces.get))
 
 
-def name_labels(model: nn.Module, labels: list[str]) -> None:
-    """Call a classifier's outputs by their labels."""
-    model.config.id2label = dict(enumerate(labels))
-    model.config.label2id = {label: number for number, label in enumerate(labels)}
-
-
-def linear_layers(model: nn.Module) -> list[nn.Linear]:
-    """Return the linear layers of a model's head, in order."""
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    return [layer for name, layer in layers.items() if not is_of_encoder(model, name)]
-
-
 def is_of_encoder(model: nn.Module, name: str) -> bool:
     """Return whether the module or tensor of this name lies in the model's encoder, not in its head."""
     return name.startswith(f"{model.base_model_prefix}.")

@@ -16,11 +16,9 @@ from helpers.models.encoders import (
     check_weights,
     inputs_of,
     is_of_encoder,
-    linear_layers,
     load_config,
     load_encoder,
     loading,
-    name_labels,
 )
 
 HEADS_FILE = "heads.safetensors"
@@ -166,3 +164,15 @@ def copy_domain(model: MultiHead, domain: str) -> nn.Module:
     name_labels(single, [name.removeprefix(domain).strip() for name in names[rows]])
     single.config.update({"heads": [domain], "problem_type": "single_label_classification"})
     return single
+
+
+def name_labels(model: nn.Module, labels: list[str]) -> None:
+    """Call a classifier's outputs by their labels."""
+    model.config.id2label = dict(enumerate(labels))
+    model.config.label2id = {label: number for number, label in enumerate(labels)}
+
+
+def linear_layers(model: nn.Module) -> list[nn.Linear]:
+    """Return the linear layers of a model's head, in order."""
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    return [layer for name, layer in layers.items() if not is_of_encoder(model, name)]

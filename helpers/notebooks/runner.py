@@ -21,7 +21,7 @@ from helpers.notebooks.session import ParameterError, notebook_names, parameters
 from helpers.papers.model_folders import is_kept
 from helpers.presets.load import keys
 from helpers.presets.schema import DatasetSettings, Preset
-from helpers.results import figures, records, report
+from helpers.results import report
 
 REPORT = "99_report"
 UNCHANGED = "done before"
@@ -204,7 +204,7 @@ def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
 def execute(job: Job, force: bool) -> str:
     """Execute one notebook unless it is done and return what came of it.
 
-    The report is exported, and all figures drawn before it: a verdict depends on all records of its paper.
+    The report, which draws all figures anew, is exported.
     """
     if not force and job.is_done():
         return UNCHANGED
@@ -214,8 +214,6 @@ def execute(job: Job, force: bool) -> str:
     try:
         for folder in (job.running, job.output.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        if job.notebook == REPORT and records.read_all(job.run_name):
-            figures.redraw(job.run_name)
         execute_notebook(job.notebook, job.parameters, unfinished)
         os.replace(unfinished, job.output)
         if job.notebook == REPORT:

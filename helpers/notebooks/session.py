@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from IPython import get_ipython
 
-from helpers import engine, papers, paths
+from helpers import engine, papers, paths, records
 from helpers.data.folders import find_source, with_every_domain
 from helpers.data.load import draws, state_overlaps
 from helpers.errors import UserError
@@ -30,7 +30,6 @@ from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load, nearest_key, override
 from helpers.presets.schema import EXAMPLES, Preset
-from helpers.results import figures, records
 
 WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
 Settings = Mapping[str, object]
@@ -248,7 +247,7 @@ class Session:
         return engine.run(plan, self.preset.engine)
 
     def save(self, artefact: str, *, training_seconds: float | None = None, **parts) -> records.Record:
-        """Write the record of ``artefact`` and its figure, and return the record.
+        """Write the record of ``artefact`` and return it.
 
         Title, unit and kind are the card's unless ``parts`` have others. Its ``settings`` are the fields of the preset
         that the artefact was made with instead of the session's. Notes say what was left out as it is tested on.
@@ -271,7 +270,6 @@ class Session:
         run = records.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         records.write(record)
-        figures.save(record, records.read_all(self.run_name, record.paper_key))
         return record
 
 

@@ -12,8 +12,7 @@ from IPython.display import HTML, display
 from helpers import engine, papers
 from helpers.classification import Tasks, choose_null_threshold, is_reading
 from helpers.data.examples import Example
-from helpers.data.load import load
-from helpers.data.sets import question_set
+from helpers.data.load import load, question_set
 from helpers.errors import UserError
 from helpers.extractive_qa import Questions
 from helpers.notebooks.session import Settings, preset_for, with_settings

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 
 from helpers import paths
 from helpers.presets.schema import Preset
-from helpers.results.records import Printed
+from helpers.records import Printed
 
 # The paper of IMM stands in `your_domains`, which adds the notebook of somebody's own domains to it.
 NAMES = ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")

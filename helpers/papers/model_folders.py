@@ -15,7 +15,7 @@ from helpers.errors import UserError
 from helpers.files import file_fingerprint, write_whole
 from helpers.papers.shared import Models
 from helpers.paths import public_name
-from helpers.results.records import Record
+from helpers.records import Record
 from helpers.training import Training
 
 FILE_LIST = "kept.json"  # in a model's folder: its files with fingerprints of their content

@@ -8,16 +8,14 @@ from timeit import timeit
 import numpy as np
 import pandas as pd
 
-from helpers import metrics, paths
-from helpers.data.load import load, load_domains
-from helpers.data.sets import question_set
+from helpers import metrics, paths, records
+from helpers.data.load import load, load_domains, question_set
 from helpers.errors import UserError
 from helpers.extractive_qa import Questions, Reader, answer_questions, average_gold_probability, likelihood
 from helpers.outputs import Outputs
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
-from helpers.results import records
-from helpers.results.records import Cell, Claim, Score
+from helpers.records import Cell, Claim, Score
 from helpers.task import Plan, Task
 from helpers.training import Training, trainings_of
 

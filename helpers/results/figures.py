@@ -3,9 +3,8 @@
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -20,8 +19,8 @@ from PIL import Image
 
 from helpers import paths
 from helpers.files import write_whole
-from helpers.results import records, stats
-from helpers.results.records import Record
+from helpers.records import Record
+from helpers.results import stats
 from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED, Estimate, Verdict
 
 WIDTH = 9.0  # inches, of a notebook page
@@ -81,24 +80,12 @@ def draw(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | 
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
-def save(record: Record, stored: Iterable[Record] = ()) -> list[Path]:
-    """Draw a record as PNG and SVG beside its file and return the paths; none where it has no figure.
-
-    It is judged together with its paper's records that are ``stored``.
-    """
-    if (figure := draw(record, stats.judge(record, stored))) is None:
-        return []
-    files = [paths.record(record.preset, record.artefact, suffix) for suffix in ("png", "svg")]
-    for path in files:
-        write_whole(path, content(figure, path.suffix[1:]))
-    return files
-
-
-def redraw(preset: str) -> list[Path]:
-    """Draw all records of a preset and return the paths written. Raises RecordError where there are no records."""
-    if not (stored := records.read_all(preset)):
-        raise records.RecordError(f"no records of preset {preset!r}; run its notebooks first")
-    return [path for record in stored for path in save(record, stored)]
+def save(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
+    """Draw a record, as `draw` does, and store the figure as PNG and SVG beside the record's file."""
+    figure = draw(record, verdicts)
+    for suffix in ("png", "svg") if figure else ():
+        write_whole(paths.record(record.preset, record.artefact, suffix), content(figure, suffix))
+    return figure
 
 
 def content(figure: Figure, suffix: str) -> bytes:

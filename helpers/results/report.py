@@ -19,13 +19,12 @@ from typing import Any
 import jinja2
 import pandas as pd
 from IPython.display import HTML, display
-from matplotlib.figure import Figure
 
-from helpers import paths
+from helpers import paths, records
 from helpers.errors import UserError
 from helpers.files import write_whole
-from helpers.results import figures, records, stats
-from helpers.results.records import Record
+from helpers.records import Record
+from helpers.results import figures, stats
 from helpers.results.stats import Verdict
 
 Judged = tuple[Record, list[Verdict]]
@@ -156,11 +155,12 @@ def add_caption(table: str, text: str) -> str:
 
 
 def show(record: Record) -> None:
-    """Display a record in a notebook: its figure, its claims, and its tables."""
+    """Display a record in a notebook: its claims, its tables, and its figure, which is stored beside the record."""
     verdicts = stats.judge(record, records.read_all(record.preset, record.paper_key))
+    figure = figures.save(record, verdicts)
     html = TEMPLATE.section(record, verdicts, "")
     page = HTML(f'<div class="results tex2jax_ignore mathjax_ignore">{html}</div>')
-    display(*(part for part in (figures.draw(record, verdicts), page) if part))
+    display(*(part for part in (figure, page) if part))
 
 
 def show_study(*artefacts: str) -> None:
@@ -171,7 +171,7 @@ def show_study(*artefacts: str) -> None:
 
 
 def page(preset: str, papers: Sequence[Any]) -> HTML:
-    """Return the report of a preset for a notebook's cell: what was found, and all results."""
+    """Return the report of a preset for a notebook's cell: what was found all results, their figures redrawn."""
     stored = records.read_all(preset)
     same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else ("", [])
     sections = [(paper, judge_all(selected)) for paper in papers if (selected := select(stored, paper))]
@@ -437,17 +437,19 @@ def count(judged: Iterable[Judged]) -> str:
     return tally(pairs) if pairs else ""
 
 
-def encode(figure: Figure | None) -> str:
-    """Return a figure as a PNG in base 64, to stand inside a page; empty for none."""
-    return base64.b64encode(figures.content(figure, "png")).decode() if figure else ""
+def draw(record: Record, verdicts: Sequence[Verdict]) -> str:
+    """Draw a record anew and return its figure as a PNG in base 64, to stand inside a page; empty for none."""
+    if not figures.save(record, verdicts):
+        return ""
+    return base64.b64encode(paths.record(record.preset, record.artefact, "png").read_bytes()).decode()
 
 
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS, "draw": figures.draw}
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS}
     | {
         function.__name__: function
-        for function in (anchor, copies, describe, tables, contents, count, encode, headlines, summarise)
+        for function in (anchor, copies, describe, tables, contents, count, draw, headlines, summarise)
     }
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from helpers.results.records import Claim, Record
+from helpers.records import Claim, Record
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 AVERAGE = "AVE."

@@ -7,11 +7,10 @@ from itertools import product
 
 import numpy as np
 
-from helpers import extractive_qa, metrics
+from helpers import extractive_qa, metrics, records
 from helpers.data.examples import Example
-from helpers.data.load import narrative
+from helpers.data.load import narrative, question_set, question_set_names
 from helpers.data.question_types import QUESTION_TYPES, by_type
-from helpers.data.sets import question_set, question_set_names
 from helpers.papers import shared
 from helpers.papers.a2d import FASTER, case
 from helpers.papers.a2d.algorithm import (
@@ -28,8 +27,7 @@ from helpers.papers.a2d.algorithm import (
 )
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
-from helpers.results import records
-from helpers.results.records import Claim, Score
+from helpers.records import Claim, Score
 from helpers.task import Plan
 
 ADVERSARIAL = ("clean", "AddSent", "AddOneSent")  # columns, and the sets of questions that stand in them

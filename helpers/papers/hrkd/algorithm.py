@@ -1,28 +1,27 @@
 """The trainings of teachers and students (Dong et al. 2021, sections 2 and 3)."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
 from helpers.batches import Batches
 from helpers.classification import Classifier, DomainTexts
-from helpers.loop import outputs, training_device
-from helpers.models.attention import keep_scores
+from helpers.loop import Batch, forward, outputs, training_device
 from helpers.models.encoders import encoder_fingerprint, load_config, load_encoder
 from helpers.papers.hrkd.losses import distillation_loss, meta_teacher_loss
 from helpers.papers.hrkd.meta_kd import DomainView, WithDomainView, instance_weights, mean_tokens
 from helpers.papers.hrkd.relations import RandomRatios, Relations
-from helpers.papers.hrkd.tinybert import TinyBertStudent, check_pair, load_student
+from helpers.papers.hrkd.tinybert import TinyBertStudent, check_pair, keep_scores, load_student
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset, TrainingSettings
 from helpers.task import Plan
-from helpers.training import LiveTeacher, Training
+from helpers.training import Training
 
 
 def student_setting(preset: Preset, corpus: str, name: str) -> Any:
@@ -162,6 +161,27 @@ def load_distilled(training: Training) -> TinyBertStudent:
     trained = {f"student.{name}": weight for name, weight in learner.student.state_dict().items()}
     learner.load_state_dict(trained | load_file(training.file("learner.safetensors")))
     return learner.to(training_device()).eval()
+
+
+@dataclass
+class LiveTeacher:
+    """A model that computes its outputs for every batch, because they are too large to store, such as hidden states.
+
+    ``fields`` maps names in the batch, without "teacher_", to fields of the model's output. ``arguments`` go to the
+    model. Raises ValueError where it is in training mode.
+    """
+
+    model: nn.Module
+    fields: Mapping[str, str]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    precision: str = "auto"
+
+    @torch.no_grad()  # not inference mode: a loss may have to keep the outputs for its gradient
+    def __call__(self, batch: Batch) -> dict[str, Tensor | tuple[Tensor, ...]]:
+        if any(module.training for module in self.model.modules()):
+            raise ValueError("a teacher is in training mode, so its dropout is on: call eval() on it")
+        output = forward(self.model, batch, self.precision, **self.arguments)
+        return {f"teacher_{name}": getattr(output, source) for name, source in self.fields.items()}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from helpers.papers.hrkd import CORPORA, algorithm, tables
 from helpers.papers.hrkd.algorithm import HRKD, OURS, RELATIONS, load_distilled
 from helpers.papers.hrkd.meta_kd import mean_tokens
 from helpers.presets.schema import Preset
-from helpers.results.records import Claim, Score
+from helpers.records import Claim, Score
 from helpers.task import Plan
 from helpers.training import Training
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import pandas as pd
 
+from helpers import records
 from helpers.classification import predict_examples, read_predictions
 from helpers.data.load import label_names, load
 from helpers.outputs import Outputs
@@ -29,8 +30,7 @@ from helpers.papers.hrkd.algorithm import (
 )
 from helpers.paths import public_name
 from helpers.presets.schema import Preset
-from helpers.results import records
-from helpers.results.records import Claim, Score
+from helpers.records import Claim, Score
 from helpers.task import Plan
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 
 from helpers.errors import EncoderError
-from helpers.models.attention import attention_layers, keep_scores
+from helpers.models.attention import NAME, attention_layers
 from helpers.models.encoders import inputs_of, load_config, load_encoder, load_tokenizer, loading
 from helpers.models.multihead import MultiHead
 from helpers.papers.hrkd.relations import prototypes
@@ -101,4 +101,21 @@ def keep_layers(model: nn.Module, number: int) -> nn.Module:
     ((parent, name, stack),) = stacks
     setattr(parent, name, nn.ModuleList([stack[layer - 1] for layer in match_layers(number, layers)]))
     model.config.num_hidden_layers = number
+    return model
+
+
+def keep_scores(model: nn.Module) -> nn.Module:
+    """Let the output of ``model`` have ``attentions_kept``, per layer the scores of its attention before the softmax.
+
+    They are as `attend` stores them. Raises EncoderError where they cannot be read.
+    """
+    layers = attention_layers(model, every=True)
+
+    def hand_over(model: nn.Module, _: tuple, output) -> None:
+        output.attentions_kept = tuple(vars(layer).pop("stored") for layer in layers)
+
+    model.set_attn_implementation(NAME)
+    for layer in layers:
+        layer.stores = "scores"
+    model.register_forward_hook(hand_over)
     return model

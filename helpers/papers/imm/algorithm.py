@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from helpers.batches import Batches
+from helpers.data.examples import DataError
+from helpers.data.load import training_questions
 from helpers.extractive_qa import SIDES, Questions, Reader, likelihood, store_logits
 from helpers.outputs import Outputs
 from helpers.papers import shared
 from helpers.papers.imm.losses import taught_loss
-from helpers.papers.imm.similarity import nearest, similarities, tfidf_weights
 from helpers.papers.shared import Models
-from helpers.presets.papers import ImmSettings
-from helpers.presets.schema import Preset
+from helpers.presets.schema import DataSettings, ImmSettings, Preset
 from helpers.task import Plan
 from helpers.training import StoredTeacher, Training
 
@@ -81,6 +82,80 @@ def teacher_logits(preset: Preset, reader: Training, domain: str) -> Outputs:
 def single_readers(preset: Preset, seed: int) -> Readers:
     """Return theta^(0): a reader of each domain, trained on it alone, in one stage."""
     return {i: reader_training(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
+
+
+# --- the similarity of domains by their questions (section 4, step 1) -----------------------------------------------
+
+
+def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cosines of the domains' questions, one document of TF-IDF each, and the paper's weights from them.
+
+    Both arrays are N × N, in the order of the mapping. Row i of the weights is row i of the cosines divided by its sum
+    over j ≠ i, with 0 on the diagonal; where no word is shared, all others weigh 1 / (N - 1). Raises DataError.
+    """
+    count = len(questions_by_domain)
+    if count < 2:
+        listing = ", ".join(questions_by_domain) or "none"
+        raise DataError(
+            f"similarity needs at least 2 domains, found {listing}; give two files or more: notebooks 01 to 05 and 19 "
+            "compare readers of several domains, and 06_a2d_main reads one"
+        )
+    vectors, _ = _vectorise(questions_by_domain)
+    cosines = np.clip(vectors @ vectors.T, 0.0, 1.0)
+    off_diagonal = 1 - np.eye(count)
+    others = cosines * off_diagonal
+    sums = others.sum(axis=1, keepdims=True)
+    return cosines, np.divide(others, sums, out=off_diagonal / (count - 1), where=sums > 0)
+
+
+def nearest(weights: dict[str, float], number: int) -> dict[str, float]:
+    """Return the ``number`` largest weights (0: all), in their order, scaled to the sum of all."""
+    if not 0 < number < len(weights):
+        return weights
+    largest = sorted(weights, key=weights.get, reverse=True)[:number]
+    scale = sum(weights.values()) / (sum(weights[name] for name in largest) or 1.0)
+    return {name: scale * weight for name, weight in weights.items() if name in largest}
+
+
+def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> dict[str, dict[str, str]]:
+    """Return for every two domains the words that add most to their cosine, most first."""
+    vectors, words = _vectorise(questions_by_domain)
+    rows = dict(zip(questions_by_domain, vectors, strict=True))
+
+    def shared(first: str, second: str) -> str:
+        products = rows[first] * rows[second] * (first != second)
+        best = np.argsort(-products, kind="stable")[:number]
+        return ", ".join(words[k] for k in best if products[k] > 0)
+
+    return {first: {second: shared(first, second) for second in rows} for first in rows}
+
+
+def _vectorise(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # here, because it takes a second to import
+
+    vectorizer = TfidfVectorizer()
+    words = vectorizer.build_analyzer()
+    for domain, questions in questions_by_domain.items():
+        if not any(words(question) for question in questions):
+            raise DataError(f"domain {domain}: no word in its {len(questions)} questions; is its training part empty?")
+    documents = ["\n".join(questions) for questions in questions_by_domain.values()]
+    return vectorizer.fit_transform(documents).toarray(), vectorizer.get_feature_names_out()
+
+
+@cache
+def tfidf_weights(data: DataSettings) -> dict[str, dict[str, float]]:
+    """Compute s_ij by target i and source j from the TF-IDF of the training questions. Raises DataError."""
+    names, (_, s) = list(data.domains), question_similarity(training_questions(data))
+    # Rounded, as they are part of keys and another machine may add them up in another order.
+    return {i: {j: round(float(s[a, b]), 6) for b, j in enumerate(names) if a != b} for a, i in enumerate(names)}
+
+
+def similarities(data: DataSettings, method: str) -> dict[str, dict[str, float]]:
+    """Return s_ij: from TF-IDF as in the paper, 1 ("uniform", -SIMI), or 1/(N - 1) ("equal")."""
+    s = tfidf_weights(data)
+    if method == "tf-idf":
+        return s
+    return {i: {j: 1.0 if method == "uniform" else round(1 / len(row), 6) for j in row} for i, row in s.items()}
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------------------------
@@ -198,21 +273,18 @@ CONTROLS = {
 Histories = dict[tuple[str, int], Rounds]  # by row and seed
 
 
-def train_methods(preset: Preset, rounds: int, rows: Sequence[str] = METHODS) -> Plan:
-    """Train rows of Table 1 with every seed. Returns their `Models`, and the `Histories` of IMM."""
-    return (yield from train(preset, {"IMM": preset.imm} if "IMM" in rows else {}, rounds, rows))
+def train_methods(
+    preset: Preset,
+    rounds: int,
+    rows: Sequence[str] = METHODS,
+    variants: Mapping[str, ImmSettings] | None = None,
+) -> Plan:
+    """Train ``rows`` of Table 1 with every seed, and ``variants`` of IMM, by default IMM where it is among the rows.
 
-
-def train_ablations(preset: Preset) -> Plan:
-    """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
-    preset = preset.changed("imm", kd_space="gold")  # each row settings something of IMM with Eqs. 5 and 9
-    rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.other_seeds else {})
-    variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
-    return (yield from train(preset, variants, preset.imm.ablation_rounds))
-
-
-def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earlier: Sequence[str] = ()) -> Plan:
-    """Train variants of IMM and ``earlier`` methods with every seed. A variant needs its rejected readers too."""
+    Returns the `Models`, and the `Histories` of the variants, which need their rejected readers too.
+    """
+    if variants is None:
+        variants = {"IMM": preset.imm} if "IMM" in rows else {}
     start = yield from shared.start_from_general(preset)
     notes, preset = shared.state_general(preset), start
     drawn = {seed: preset.for_seed(seed) for seed in range(preset.seeds)}
@@ -221,7 +293,7 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
         for row, settings in variants.items()
         for seed in drawn
     }
-    values = yield runs | {seed: train_baselines(drawn[seed], seed, earlier) for seed in drawn}
+    values = yield runs | {seed: train_baselines(drawn[seed], seed, rows) for seed in drawn}
     models, histories = Models(preset, notes), {name: values[name] for name in runs}
     for seed in drawn:
         for row, readers in values[seed].items():
@@ -229,6 +301,14 @@ def train(preset: Preset, variants: Mapping[str, ImmSettings], rounds: int, earl
     for (row, seed), history in histories.items():
         models.add(row, seed, history.theta[-1], [new for readers in history.new for new in readers.values()])
     return models, histories
+
+
+def train_ablations(preset: Preset) -> Plan:
+    """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
+    preset = preset.changed("imm", kd_space="gold")  # each row changes something of IMM with Eqs. 5 and 9
+    rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.other_seeds else {})
+    variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
+    return (yield from train_methods(preset, preset.imm.ablation_rounds, (), variants))
 
 
 def with_equal_steps(preset: Preset) -> Preset:

@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from helpers.data.load import training_questions
-from helpers.data.sets import load_adversarial
+from helpers.data.load import load_adversarial, training_questions
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
     LEFT_OUT,
@@ -15,15 +14,14 @@ from helpers.papers.imm.algorithm import (
     UNTAUGHT,
     VARIANTS,
     Histories,
-    train,
+    question_similarity,
     train_ablations,
     train_methods,
     with_equal_steps,
 )
-from helpers.papers.imm.similarity import question_similarity
 from helpers.papers.shared import Models
 from helpers.presets.schema import DataSettings, Preset
-from helpers.results.records import Claim, Score
+from helpers.records import Claim, Score
 from helpers.task import Plan
 
 HEADLINES = ("BAM", UNTAUGHT)  # the best earlier method of Table 1; Table 3's row without distillation
@@ -114,7 +112,7 @@ def figure3(preset: Preset) -> Plan:
     curve, names, few = preset.imm.curve, list(preset.data.domains), min(PRINTED_ROUNDS, preset.imm.curve)
     shown = ("IMM", UNTAUGHT) if preset.other_seeds else ("IMM",)
     variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in shown}
-    models, histories = yield from train(preset, variants, curve, METHODS)
+    models, histories = yield from train_methods(preset, curve, METHODS, variants)
     readers = {
         (row, seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
         for (row, seed), rounds in histories.items()

@@ -21,7 +21,7 @@ from helpers.papers.mtdnn.algorithm import (
     test_readers,
 )
 from helpers.presets.schema import Preset
-from helpers.results.records import Claim, Number, Record, Score
+from helpers.records import Claim, Number, Record, Score
 from helpers.task import Plan
 
 

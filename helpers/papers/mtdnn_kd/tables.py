@@ -19,7 +19,7 @@ from helpers.papers.mtdnn_kd.algorithm import (
 )
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
-from helpers.results.records import Claim, Score
+from helpers.records import Claim, Score
 from helpers.task import Plan
 
 NOT_PRINTED = "WNLI"  # a task that the paper's Table 3 leaves out

@@ -14,7 +14,7 @@ from helpers.papers.your_domains.comparison import (
     train_readers,
 )
 from helpers.presets.schema import Preset
-from helpers.results.records import Record
+from helpers.records import Record
 from helpers.task import Plan
 
 FEWEST = 100  # questions to train or test on; with fewer, a score says little
