@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from traceback import walk_stack
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "helpers"
 LISTING = (
-    "import sys, helpers.papers.imm.tables; print(*(sys.modules[m].__file__ for m in sys.modules if 'helpers' in m))"
+    "import sys, helpers.papers.imm.tables; print(*(m.__file__ for n, m in sys.modules.items() if n[:7] == 'helpers'))"
 )
 NAME = re.compile(r"^(?:def|class) ([A-Za-z]\w*)|^([A-Za-z]\w*)(?:: .+)? = ", re.M)  # of a module's top level
 # Names that mean the same in each of their modules: a paper's card and tables, and what every source of data has.
@@ -21,8 +22,7 @@ LOAD, SOURCE = "data/load.py:load", "data/mini/__init__.py:read"
 
 def list_loaded() -> list[Path]:
     """List the modules that importing IMM's tables loads."""
-    listing = subprocess.run([sys.executable, "-c", LISTING], cwd=ROOT, capture_output=True, text=True, check=True)
-    return list(map(Path, listing.stdout.split()))
+    return list(map(Path, subprocess.check_output([sys.executable, "-c", LISTING], cwd=ROOT, text=True).split()))
 
 
 def follow() -> tuple[set[str], dict[str, list[str]]]:
@@ -40,10 +40,7 @@ def follow() -> tuple[set[str], dict[str, list[str]]]:
         if event == "call" and (name := name_of(frame)):
             modules.add(name.partition(":")[0])
             if name in (PRESET, TRAINING, SOURCE) and name not in stations:
-                waiting, stations[name] = plan, []
-                while frame:
-                    stations[name].insert(0, name_of(frame))
-                    frame = frame.f_back
+                waiting, stations[name] = plan, [name_of(each) for each, _ in walk_stack(frame)][::-1]
                 while name == TRAINING and waiting:  # a plan that waits for others is not open, but handed the value on
                     stations[name].append(name_of(waiting.gi_frame))
                     waiting = waiting.gi_yieldfrom
