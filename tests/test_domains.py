@@ -16,7 +16,7 @@ from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for, with_settings
 from helpers.papers import shared, your_domains
 from helpers.papers.your_domains import comparison, tables
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.records import Record
 from helpers.training import Training
 
@@ -140,7 +140,7 @@ def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained,
 
 def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path, capsys):
     models, record = trained
-    tables.keep(models, record, str(tmp_path / "kept"))
+    tables.keep_best_readers(models, record, str(tmp_path / "kept"))
     for name, row in record.payload["best"].items():
         folder = tmp_path / "kept" / name
         readme = (folder / "README.md").read_text()
@@ -157,14 +157,14 @@ def test_a_notebook_is_not_done_where_a_model_that_it_kept_is_gone(trained, file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     assert make_job(files).card is job.card and not job.is_done()
-    tables.keep(*trained, str(tmp_path / "kept"))
+    tables.keep_best_readers(*trained, str(tmp_path / "kept"))
     assert job.is_done()
     shutil.rmtree(tmp_path / "kept/trivia")
     assert not job.is_done()
 
 
 def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
-    preset = load("smoke", "imm", seeds=2, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+    preset = load_preset("smoke", "imm", seeds=2, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
 
     def untrained(*_):
         yield []

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import engine, papers, paths
 from helpers.papers.your_domains import comparison
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 
 GUIDE = (paths.ROOT / "docs/guide.md").read_text(encoding="utf-8")
 
@@ -40,7 +40,7 @@ def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
     install("smoothing", module)
     monkeypatch.setattr(comparison, "METHODS", dict(comparison.METHODS))
     exec(line, vars(comparison))
-    preset = load("smoke", "imm")
+    preset = load_preset("smoke", "imm")
     models = engine.run(comparison.train_readers(preset, comparison.select_methods("Mix Smoothed")), preset.engine)
     assert list(models.by_row) == ["Single", "Mix", "Mix, smoothed labels"]
     mix, smoothed = (models.first(row, 0) for row in ("Mix", "Mix, smoothed labels"))
@@ -51,7 +51,7 @@ def test_a_paper_is_a_folder_and_a_line(install, results):
     card, tables = blocks("Add a paper")
     paper = install("toy", card).PAPER
     install("toy.tables", tables)
-    preset = load("smoke", paper.key)
+    preset = load_preset("smoke", paper.key)
     plans = paper.notebooks[0].make_plans(preset, {})
     values = engine.carry_out(plans, preset.engine)
     scores = values["toy.tables:table1"]["scores"]

@@ -129,7 +129,7 @@ CELL = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_engine import *
-preset, others = load("smoke"), {others!r}
+preset, others = load_preset("smoke"), {others!r}
 tasks = [Step(preset=preset, label=n, name=n, seconds=2.0 if n > "a" else 0.0) for n in "a" + others]
 """
 

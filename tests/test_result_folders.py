@@ -13,7 +13,7 @@ from helpers import papers, paths, records
 from helpers.notebooks import runner, session
 from helpers.notebooks.session import ParameterError
 from helpers.papers.imm import tables
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.results import figures, report
 
 
@@ -49,7 +49,7 @@ def executed(results, monkeypatch):
 
     def execute(name, parameters, output):
         if name == runner.REPORT:
-            report.page(parameters.get("results") or load(parameters["preset"]).name, papers.list_papers())
+            report.page(parameters.get("results") or load_preset(parameters["preset"]).name, papers.list_papers())
         saves.get(name, lambda: None)()
         output.write_text("{}")
 
@@ -118,7 +118,7 @@ def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp
     drawn = []
     for names in ([*artefacts], [*reversed(artefacts)]):
         monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / names[0]))
-        assert runner.run(names, {"preset": "smoke"}) == 0
+        assert runner.run_notebooks(names, {"preset": "smoke"}) == 0
         drawn.append({file.name: file.read_bytes() for file in paths.results("smoke").glob("imm/*.[ps]*g")})
     assert len(drawn[0]) == 4 and drawn[0] == drawn[1]
 

@@ -224,10 +224,10 @@ def theta_training(
 
 # --- Baselines (section 5.2) ----------------------------------------------------------------------------------------
 
-METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
+TABLE1_ROWS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
 
 
-def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
+def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = TABLE1_ROWS) -> Plan:
     """Train rows of Table 1 other than IMM. Returns each method's reader of each domain."""
     names, single, s = list(preset.data.domains), single_readers(preset, seed), tfidf_weights(preset.data)
     mix = reader_training(preset, seed, "Mix", names, names, stages=1)
@@ -276,7 +276,7 @@ Histories = dict[tuple[str, int], Rounds]  # by row and seed
 def train_methods(
     preset: Preset,
     rounds: int,
-    rows: Sequence[str] = METHODS,
+    rows: Sequence[str] = TABLE1_ROWS,
     variants: Mapping[str, ImmSettings] | None = None,
 ) -> Plan:
     """Train ``rows`` of Table 1 with every seed, and ``variants`` of IMM, by default IMM where it is among the rows.

@@ -10,7 +10,7 @@ from helpers.data.load import load_adversarial, training_questions
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
     LEFT_OUT,
-    METHODS,
+    TABLE1_ROWS,
     UNTAUGHT,
     VARIANTS,
     Histories,
@@ -55,7 +55,9 @@ def table1_equal(preset: Preset) -> Plan:
         return {}
     models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.rounds)
     parts = yield from f1_table(models, preset.imm.rounds)
-    claims = [beats(row, preset.imm.rounds, control=True, beside=row in HEADLINES) for row in ("Mix", "FT", "BAM")]
+    claims = [
+        state_imm_better(row, preset.imm.rounds, control=True, beside=row in HEADLINES) for row in ("Mix", "FT", "BAM")
+    ]
     return {**parts, "claims": claims}
 
 
@@ -71,17 +73,19 @@ def f1_table(models: Models, rounds: int) -> Plan:
     for row, _, _, (model,) in models:
         keys.setdefault(row, []).append(model.key)
     on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.rounds else ""
-    compared = [row for row in keys if row in (*METHODS, *VARIANTS) and keys[row] != keys["IMM"]]
+    compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
     return {
         **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
         "baselines": list(keys)[:1],
-        "claims": [beats(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared],
+        "claims": [
+            state_imm_better(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared
+        ],
         "notes": make_notes(models, rounds),
         "settings": {"imm": models.preset.imm},
     }
 
 
-def beats(row: str, rounds: int, on: str = "", **parts) -> Claim:
+def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
     """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
     parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
@@ -112,7 +116,7 @@ def figure3(preset: Preset) -> Plan:
     curve, names, few = preset.imm.curve, list(preset.data.domains), min(PRINTED_ROUNDS, preset.imm.curve)
     shown = ("IMM", UNTAUGHT) if preset.other_seeds else ("IMM",)
     variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in shown}
-    models, histories = yield from train_methods(preset, curve, METHODS, variants)
+    models, histories = yield from train_methods(preset, curve, TABLE1_ROWS, variants)
     readers = {
         (row, seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
         for (row, seed), rounds in histories.items()
@@ -156,7 +160,9 @@ def table2(preset: Preset) -> Plan:
     adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.rounds
     sets = {name: name for name in ("clean", *attacks)}
     parts = yield from shared.answer_table(models, lambda domain: sets if domain == adversarial else {})
-    claims = [beats("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks]
+    claims = [
+        state_imm_better("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks
+    ]
     more = {"above": "IMM", "below": "Single", "than": ["IMM", "Single"], "than_columns": ["clean"]}
     text = "IMM gains more over Single on {} than on clean questions"
     claims += [Claim(text=text.format(name), columns=[name], **more) for name in attacks]

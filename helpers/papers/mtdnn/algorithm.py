@@ -26,7 +26,9 @@ QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple 
 LARGER = ", larger"  # behind the rows of Table 3
 
 
-def reader_training(preset: Preset, seed: int, label: str, beside: list[str], question_prob: float) -> Training:
+def multitask_reader_training(
+    preset: Preset, seed: int, label: str, beside: list[str], question_prob: float
+) -> Training:
     """Return a reader whose batches are questions with probability ``question_prob``, else of a task of ``beside``.
 
     It is selected by its questions, the first of its tasks.
@@ -70,7 +72,7 @@ def row_trainings(preset: Preset, larger: Preset | None, seed: int) -> dict[str,
     beside = group_tasks(preset)
 
     def row(name: str, weight: float = preset.mtdnn.weight, preset: Preset = preset) -> Training:
-        return reader_training(preset.for_seed(seed), seed, name, beside[name], weight)
+        return multitask_reader_training(preset.for_seed(seed), seed, name, beside[name], weight)
 
     table1 = {name_row(weight): row(BOTH, weight) for weight in list_weights(preset)}
     table2 = {name: row(name) for name in beside}

@@ -102,7 +102,7 @@ def distil(preset: Preset, seed: int) -> Plan:
     yield models
 
     # The best on validation, each fine-tuned on a task with a new head, are its ensemble
-    members = rank(models, list_choosers(preset))[: settings.members]
+    members = rank_models(models, list_choosers(preset))[: settings.members]
     ensembles = {task: tuple(tuning_training(ENSEMBLE, task, model, fresh=True) for model in members) for task in tasks}
 
     # The ensembles of some tasks teach students by their soft targets (Eqs. 3, 4)
@@ -125,7 +125,7 @@ def distil(preset: Preset, seed: int) -> Plan:
     return rows
 
 
-def rank(models: Sequence[Training], tasks: Sequence[str]) -> list[Training]:
+def rank_models(models: Sequence[Training], tasks: Sequence[str]) -> list[Training]:
     """Sort trained models by their validation scores on some tasks, best first; of equal ones the earlier is first."""
     return sorted(models, key=lambda model: -sum(model.best_scores()[task] for task in tasks))
 

@@ -79,7 +79,7 @@ def state_sizes(preset: Preset) -> list[str]:
     return [*notes, f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else notes
 
 
-def keep(models: Models, record: Record, folder: str) -> None:
+def keep_best_readers(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
     best = record.payload["best"]
     readers = {name: (best[name], reader) for name, reader in choose_readers(models, best).items()}
