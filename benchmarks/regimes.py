@@ -1,6 +1,6 @@
 """Facts about a miniature regime that no headline compares, on draws that no run has (docs/regimes.md).
 
-    python benchmarks/regimes.py imm training.epochs=2.0 general_size=1500
+    python benchmarks/regimes.py imm training.epochs=2.0 warmup_size=1500
 
 prints one line of JSON: the settings that differ from preset mini, and the facts. Scores are of validation questions
 and texts, but for those on adversarial questions, whose clean questions are the test part of these draws.

@@ -59,7 +59,7 @@ def preset(files):
 @pytest.fixture(scope="module")
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
-    preset = preset.model_copy(update={"general": str(files / "general.json")})
+    preset = preset.model_copy(update={"warmup_data": str(files / "general.json")})
     methods = comparison.select_methods("Mix IMM+A2D Ensemble A2D")
     models = engine.run(comparison.train_readers(preset, methods), preset.engine)
     parts = engine.run(tables.table(models), preset.engine)
@@ -91,7 +91,7 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 
 
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
-    two = preset.model_copy(update={"other_seeds": 0}), preset.model_copy(update={"other_seeds": 1})
+    two = preset.model_copy(update={"control_seeds": 0}), preset.model_copy(update={"control_seeds": 1})
     without, with_control = (engine.Schedule(your_domains.NOTEBOOK.make_plans(one, {"methods": "Mix"})) for one in two)
     assert without.outcomes == {"your_domains.tables:side_by_side_equal": {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
@@ -100,7 +100,8 @@ def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset
 def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
     lab = preset_for("15_mtdnn_main", "lab")
-    assert lab.general and not with_settings(lab, {"data.folder": preset.data.folder}).general  # it is a file of lab's
+    changed = with_settings(lab, {"data.folder": preset.data.folder})
+    assert lab.warmup_data and not changed.warmup_data  # it is a file of lab's
     assert tables.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 

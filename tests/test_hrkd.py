@@ -269,7 +269,7 @@ def test_keys_name_what_weights_depend_on():
 
 
 def test_rows_that_no_claim_compares_can_have_fewer_seeds():
-    plan = algorithm.train(smoke(seeds=3, **{"other_seeds": 1}), "mnli")
+    plan = algorithm.train(smoke(seeds=3, **{"control_seeds": 1}), "mnli")
     wave = [(task.label.partition(",")[0], task.seed) for task in next(plan)]
     assert {seed for row, seed in wave if row in (STUDENTS[1], SINGLE)} == {0}
     assert {seed for row, seed in wave if row in (STUDENTS[0], OURS, ALONE, HRKD)} == {0, 1, 2}

@@ -69,7 +69,7 @@ def test_an_epoch_ends_with_the_questions():
 
 
 def test_encoders_that_read_other_questions_first(results):
-    preset = smoke(seeds=2, **{"general": "news", "general_size": 16, "general_epochs": 2.0})
+    preset = smoke(seeds=2, **{"warmup_data": "news", "warmup_size": 16, "warmup_epochs": 2.0})
     first = shared.general_reader(preset)
     assert len(load_data(first.preset.data, "general").train) == 16 and first.optim.epochs == 2
     assert not first.preset.data.may_be_unanswerable("general")

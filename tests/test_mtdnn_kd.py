@@ -103,7 +103,7 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
 
 
 def test_rows_of_a_seed():
-    fewer = smoke(**{"seeds": 2, "other_seeds": 1})
+    fewer = smoke(**{"seeds": 2, "control_seeds": 1})
     assert list(algorithm.choose_students(fewer, 1)) == [STUDENT]
     assert list(algorithm.choose_students(smoke(**{"tasks.unlabelled_size": 0}), 0)) == [STUDENT, SOFT_ALONE]
     assert algorithm.choose_students(smoke(**{"mtdnn_kd.taught": []}), 0) == {}

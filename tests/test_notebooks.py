@@ -154,7 +154,7 @@ def question_files(folder):
 
 def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kernel, tmp_path, capsys):
     files = [tmp_path / "general.json", tmp_path / "files/news/all.json"]
-    parameters = question_files(tmp_path) | {"general": str(files[0])}
+    parameters = question_files(tmp_path) | {"warmup_data": str(files[0])}
     for _ in range(2):
         assert runner.run_notebooks(["19_your_domains"], dict(parameters)) == 0
     printed = capsys.readouterr().out
@@ -199,7 +199,7 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
 
 
 def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, capsys):
-    (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\nother_seeds = 0\n[data]\nnarrative = ""\n')
+    (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\ncontrol_seeds = 0\n[data]\nnarrative = ""\n')
     assert runner.run_notebooks(["09_a2d_narrativeqa", "19_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
     printed = capsys.readouterr().out
     assert "09_a2d_narrativeqa: left out, as " in printed and "19_your_domains: left out, as the preset has" in printed
@@ -409,8 +409,11 @@ def started(change=str, notebook="02_imm_main", before=None, **parameters):
     [
         ({"sed": 3}, r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_"),
         ({"seeds": True}, "^preset mini: seeds: expected a valid integer, found True"),
-        ({"kd_space": "gols"}, "imm.kd_space: expected 'gold', 'probabilities' or 'logits', found 'gols'"),
-        ({"changes": {"imm.kd_spase": "gold"}}, r"unknown parameter 'imm.kd_spase'; did you mean 'imm.kd_space'\?"),
+        ({"divergence": "gols"}, "imm.divergence: expected 'gold', 'probabilities' or 'logits', found 'gols'"),
+        (
+            {"changes": {"imm.divergense": "gold"}},
+            r"unknown parameter 'imm.divergense'; did you mean 'imm.divergence'\?",
+        ),
         ({"changes": {"data.folder": "gone"}}, "data.folder: expected a folder, found none at gone"),
     ],
 )
@@ -422,9 +425,17 @@ def test_unknown_and_mistyped_parameters_are_refused(parameters, message):
 @pytest.mark.parametrize(
     ("line", "other", "message"),
     [
-        ("rounds: int", "roundz: int", r"02_imm_main: unknown parameter 'roundz'; did you mean 'rounds'\?"),
-        ("rounds: int = None", "rounds: int = None; roundz = 3", "unknown parameter 'roundz'"),
-        ("rounds: int = None", "", "the parameters cell has no 'rounds'; write there the line rounds: int = None"),
+        (
+            "max_rounds: int",
+            "max_roundz: int",
+            r"02_imm_main: unknown parameter 'max_roundz'; did you mean 'max_rounds'\?",
+        ),
+        ("max_rounds: int = None", "max_rounds: int = None; roundz = 3", "unknown parameter 'roundz'"),
+        (
+            "max_rounds: int = None",
+            "",
+            "the parameters cell has no 'max_rounds'; write there the line max_rounds: int = None",
+        ),
     ],
 )
 def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, other, message):
@@ -432,9 +443,9 @@ def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, othe
         return source.replace(line, other, 1)
 
     with pytest.raises(ParameterError, match=message):
-        started(change, before={"rounds": 3})  # of the cell as it was
+        started(change, before={"max_rounds": 3})  # of the cell as it was
     if "roundz = 3" not in other:
-        with pytest.raises(NameError, match="name 'rounds' is not defined"):
+        with pytest.raises(NameError, match="name 'max_rounds' is not defined"):
             started(change)
 
 
@@ -451,17 +462,17 @@ def test_known_parameters_take_effect_and_a_number_stands_for_a_text(tmp_path, m
 def test_a_preset_is_loaded_once(monkeypatch):
     loaded = []
     monkeypatch.setattr(sessions, "load_preset", lambda *names: loaded.append(names) or load_preset(*names))
-    started(seeds=2, kd_space="logits")
+    started(seeds=2, divergence="logits")
     assert loaded == [("mini", "imm", "imm_main")]
 
 
 def test_any_key_of_the_preset_is_a_parameter_of_the_runner():
-    parameters = {"preset": "smoke", "rounds": 2, "training.learning_rate": 1e-4, "engine.processes": 2}
+    parameters = {"preset": "smoke", "max_rounds": 2, "training.learning_rate": 1e-4, "engine.processes": 2}
     job, of_report = runner.select_jobs(["02"], parameters)
     assert job.parameters["changes"] == {"training.learning_rate": 1e-4, "engine.processes": 2}
     preset = job.preset
-    assert (preset.imm.rounds, preset.training.learning_rate, preset.engine.processes) == (2, 1e-4, 2)
-    assert job.run_name == of_report.run_name == "smoke+training.learning_rate=0.0001,imm.rounds=2"
+    assert (preset.imm.max_rounds, preset.training.learning_rate, preset.engine.processes) == (2, 1e-4, 2)
+    assert job.run_name == of_report.run_name == "smoke+training.learning_rate=0.0001,imm.max_rounds=2"
     session = started(**job.parameters)["session"]
     assert (session.preset, session.run_name) == (preset, job.run_name)
     (corpora, _) = runner.select_jobs(["00"], {"preset": "smoke", "encoder": "other"})  # which is no line there

@@ -144,7 +144,7 @@ def general_preset(folder, **more):
     write(folder, files)
     adversarial = AdversarialSettings(domain="a", AddSent="many.json", AddOneSent="one.json")
     data = data_of(folder, "a", adversarial=adversarial, test_size=2, **more)
-    return presets.load_preset("smoke").model_copy(update={"data": data, "general": "general.json"})
+    return presets.load_preset("smoke").model_copy(update={"data": data, "warmup_data": "general.json"})
 
 
 def test_general_questions_are_no_test_questions_and_no_adversarial_ones_of_the_preset(tmp_path):

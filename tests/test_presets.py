@@ -93,10 +93,13 @@ def test_overrides_and_all_questions_win():
 
 
 def test_a_file_extends_a_shipped_preset(mine):
-    text = 'name = "mine"\nextends = "mini"\nseeds = 7\n[imm]\nrounds = 2\n[data]\nvalid_size = 30\n[data.domains]\n'
+    text = (
+        'name = "mine"\nextends = "mini"\nseeds = 7\n[imm]\nmax_rounds = 2\n[data]\nvalid_size = 30\n[data.domains]\n'
+    )
     path = mine(text + 'news = "news"\n[papers.a2d]\n"training.epochs" = 9.0\n[papers.mine]\nseeds = 1\n')
     mini, extended = load_preset("mini"), load_preset(path)
-    assert (extended.seeds, extended.imm.rounds, extended.imm.curve) == (7, 2, mini.imm.curve)
+    assert (extended.seeds, extended.imm.max_rounds) == (7, 2)
+    assert extended.imm.figure3_max_rounds == mini.imm.figure3_max_rounds
     assert extended.data.domains == {"news": "news"} and extended.data.adversarial is None
     assert (extended.training, extended.encoder) == (mini.training, mini.encoder)
     a2d = load_preset(path, "a2d")

@@ -35,7 +35,11 @@ def run_name_of(notebook, parameters):
         ("06_a2d_main", {"preset": "lab", "glove": "glove.txt"}, "lab+mnemonic.glove=glove.txt"),
         ("10_hrkd_main", {"preset": "smoke", "keep": "there"}, "smoke"),
         ("19_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
-        ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+imm.rounds=2,imm.annealing=half"),
+        (
+            "02_imm_main",
+            {"preset": "smoke", "max_rounds": 2, "annealing": "half"},
+            "smoke+imm.max_rounds=2,imm.annealing=half",
+        ),
     ],
 )
 def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, parameters, folder):
@@ -168,7 +172,7 @@ def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_pa
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file.txt").write_text(name)
-    for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "general")):
+    for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "warmup_data")):
         first, second = (
             run_name_of_lab(notebook, **{name: str(tmp_path / one / "file.txt")}) for one in ("one", "two")
         )
@@ -186,7 +190,7 @@ def test_values_that_a_folder_cannot_be_named_by_stay_apart(tmp_path, monkeypatc
 COPIES = """
 name = "mine"
 extends = "lab"
-general = "law/all.json"
+warmup_data = "law/all.json"
 [data]
 narrative = ""
 [data.domains]

@@ -25,7 +25,9 @@ def models(module_results):
         load_preset("smoke", "imm", "imm_main").for_seed(0),
         load_preset("smoke", "mtdnn", "mtdnn_main").for_seed(0),
     )
-    several = mtdnn_algorithm.multitask_reader_training(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
+    several = mtdnn_algorithm.multitask_reader_training(
+        tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.question_prob
+    )
     trainings = [imm_algorithm.single_readers(preset, 0)["news"], several]
     for training in trainings:
         training.do()

@@ -107,8 +107,8 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
                 f'give preset lab, or a file of your own with source = "files" below [{name}]'
             )
         updates[name] = with_every_domain(section)
-    if settings.get("general") is None and updates.get("data", preset.data).domains != preset.data.domains:
-        updates["general"] = ""  # a file of the preset's own corpora
+    if settings.get("warmup_data") is None and updates.get("data", preset.data).domains != preset.data.domains:
+        updates["warmup_data"] = ""  # a file of the preset's own corpora
     return changed.model_copy(update=updates)
 
 
@@ -196,7 +196,7 @@ def sources_of(preset: Preset, section: str) -> list[str]:
     settings = getattr(preset, section)
     sources = [*settings.named.values()]
     if section == "data":
-        sources += [preset.general, settings.narrative]
+        sources += [preset.warmup_data, settings.narrative]
         sources += [settings.adversarial.AddSent, settings.adversarial.AddOneSent] if settings.adversarial else []
     return [source for source in sources if source]
 

@@ -159,15 +159,15 @@ def name_controls(preset: Preset, kind: Kind) -> Models:
 
 
 def list_kinds(preset: Preset) -> list[Kind]:
-    """List the kinds of readers: RMR, and BERT as a control unless ``other_seeds`` is 0; BERT without RMR."""
+    """List the kinds of readers: RMR, and BERT as a control unless ``control_seeds`` is 0; BERT without RMR."""
     if not preset.a2d.rmr:
         return ["BERT"]
-    return ["RMR", "BERT"] if preset.other_seeds else ["RMR"]
+    return ["RMR", "BERT"] if preset.control_seeds else ["RMR"]
 
 
 def list_ablations(preset: Preset) -> list[str]:
-    """List the rows of Table 5, without the control where ``other_seeds`` is 0."""
-    return [row for row in ABLATIONS if row != STAGED_WHOLE or preset.other_seeds]
+    """List the rows of Table 5, without the control where ``control_seeds`` is 0."""
+    return [row for row in ABLATIONS if row != STAGED_WHOLE or preset.control_seeds]
 
 
 def name_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",), each: int = 1) -> Models:

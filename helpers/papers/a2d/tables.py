@@ -175,11 +175,11 @@ def figure4(preset: Preset) -> Plan:
 def steps(preset: Preset) -> Plan:
     """Make curves of F1 by steps (not in the paper), on all columns but Dev, which selects.
 
-    There are none without ``a2d.lengths`` or where ``other_seeds`` is 0.
+    There are none without ``a2d.lengths`` or where ``control_seeds`` is 0.
     """
-    if not (preset.a2d.lengths and preset.other_seeds):
+    if not (preset.a2d.lengths and preset.control_seeds):
         return {}
-    preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.other_seeds)})
+    preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})
     kind, *_ = list_kinds(preset)
     models = name_controls(preset, kind)
     f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))

@@ -304,7 +304,7 @@ def student_optim(preset: Preset, corpus: str) -> TrainingSettings:
 def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Train rows of Tables 2 to 4 on a corpus ("mnli" or "reviews") with every seed. Returns their `Models`."""
     check_pair(student_setting(preset, corpus, "student"), preset.encoder)
-    models, others = Models(preset), min(preset.seeds, preset.other_seeds)
+    models, others = Models(preset), min(preset.seeds, preset.control_seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
             models.add(row, seed, model_trainings(preset.for_seed(seed), corpus, seed, row))

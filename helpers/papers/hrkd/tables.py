@@ -100,7 +100,7 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
         Claim(text=f"HRKD {WRITTEN} is better than {PLAIN}", above=WRITTEN, below=PLAIN, **ours),
         shared.state_better(OURS, ALONE, control=True),
     ]
-    rows = [row for row in ROWS if row not in CONTROL_ROWS or preset.other_seeds]
+    rows = [row for row in ROWS if row not in CONTROL_ROWS or preset.control_seeds]
     return {
         **(yield from compute_accuracies(preset, corpus, rows)),
         "baselines": [row for row in (PLAIN, ALONE) if row in rows],

@@ -16,7 +16,7 @@ from helpers.papers.mtdnn.algorithm import (
     QA,
     Answered,
     group_tasks,
-    list_weights,
+    list_probs,
     name_row,
     test_readers,
 )
@@ -54,20 +54,20 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
 
 def table1(preset: Preset) -> Plan:
     """Make Table 1: questions drawn more or less often, and questions alone."""
-    weight, least = preset.mtdnn.weight, list_weights(preset)[0]
-    others = [(f"{least:g}", name_row(least))] * (weight > least) + [("all", ALONE)]
-    text = f"taking {weight:g} of the batches from the questions is better than"
+    prob, least = preset.mtdnn.question_prob, list_probs(preset)[0]
+    others = [(f"{least:g}", name_row(least))] * (prob > least) + [("all", ALONE)]
+    text = f"taking {prob:g} of the batches from the questions is better than"
     claims = [
-        Claim(text=f"{text} {name}", above=name_row(weight), below=row, columns=[ALL_QUESTIONS], primary=number == 0)
+        Claim(text=f"{text} {name}", above=name_row(prob), below=row, columns=[ALL_QUESTIONS], primary=number == 0)
         for number, (name, row) in enumerate(others)
     ]
-    rows = {name_row(weight): name_row(weight) for weight in list_weights(preset)} | {ALONE: QA}
+    rows = {name_row(prob): name_row(prob) for prob in list_probs(preset)} | {ALONE: QA}
     return (yield from make_table(preset, rows, claims, ALONE))
 
 
 def figure3(preset: Preset, table: Record) -> dict:
     """Make Figure 3 of the record of Table 1: scores by the probability of questions."""
-    probs = {name_row(prob): prob for prob in list_weights(preset)} | {ALONE: 1.0}
+    probs = {name_row(prob): prob for prob in list_probs(preset)} | {ALONE: 1.0}
 
     def point(number: Number) -> Number:
         return number.model_copy(update={"method": number.metric, "metric": None, "x": probs[number.method]})

@@ -145,11 +145,11 @@ def choose_students(preset: Preset, seed: int) -> dict[str, tuple[list[str], flo
     if not list_taught(preset):
         return {}
     settings = preset.mtdnn_kd
-    rows = {STUDENT: (["train"], settings.soft)}
-    if seed < preset.other_seeds:
+    rows = {STUDENT: (["train"], settings.kd_weight)}
+    if seed < preset.control_seeds:
         rows[SOFT_ALONE] = (["train"], 1.0)
         if any(examples_of(preset, task, "unlabelled") for task in list_taught(preset)):
-            rows[UNLABELLED] = (["train", "unlabelled"], settings.soft)
+            rows[UNLABELLED] = (["train", "unlabelled"], settings.kd_weight)
     return rows
 
 

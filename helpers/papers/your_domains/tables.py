@@ -49,8 +49,8 @@ def side_by_side(preset: Preset, methods: str = "") -> Plan:
 
 
 def side_by_side_equal(preset: Preset, methods: str = "") -> Plan:
-    """Do the same with as many steps for every method, a control; nothing where ``other_seeds`` is 0."""
-    if not preset.other_seeds:
+    """Do the same with as many steps for every method, a control; nothing where ``control_seeds`` is 0."""
+    if not preset.control_seeds:
         return {}
     return (yield from side_by_side(imm_algorithm.with_equal_steps(preset), methods))
 
