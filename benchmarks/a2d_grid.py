@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers import engine
 from helpers.papers.a2d import algorithm
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.training import Training
 
 TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0), (0.1,)
@@ -20,7 +20,7 @@ SEED, DRAWS = 1, 3
 
 
 def main() -> None:
-    preset = load("mini", "a2d", **{"data.seed": SEED, "seeds": DRAWS, "trainings": "regimes"})
+    preset = load_preset("mini", "a2d", **{"data.seed": SEED, "seeds": DRAWS, "trainings": "regimes"})
     students: dict[tuple, list[Training]] = {}
     for weights in itertools.product(TEMPERATURES, ANSWER_WEIGHTS, ATTENTION_WEIGHTS):
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))

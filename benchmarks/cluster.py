@@ -17,7 +17,7 @@ from statistics import median
 
 from helpers import engine
 from helpers.papers.imm import algorithm
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.presets.schema import EngineSettings
 
 MEMORY = 80_000_000  # bytes of a node's store
@@ -28,7 +28,7 @@ def trained(settings: EngineSettings, changes: dict[str, object], seeds: int) ->
     """Seconds that a reader of each domain takes for so many seeds, with what lies between them."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HELPERS_RESULTS"] = folder
-        preset = load("smoke", "imm", **{"data.domains": DOMAINS, **changes})
+        preset = load_preset("smoke", "imm", **{"data.domains": DOMAINS, **changes})
         readers = [reader for seed in range(seeds) for reader in algorithm.single_readers(preset, seed).values()]
         begun = time.perf_counter()
         engine.run((wave for wave in [readers]), settings)

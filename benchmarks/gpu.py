@@ -34,7 +34,7 @@ from helpers.models import attention
 from helpers.models.attention import quicken
 from helpers.models.encoders import load_tokenizer
 from helpers.presets.schema import TrainingSettings
-from helpers.sequences import Row, Template, Windows, make_windows
+from helpers.sequences import Template, TokenRow, Windows, make_windows
 
 VOCABULARY = 30522
 SIZES = {  # layers, width, heads, inner width
@@ -87,7 +87,7 @@ def random_windows(lengths: np.ndarray, seed: int) -> Windows:
     number, passages = len(lengths), lengths - QUESTION - 3
     firsts, seconds = ([rng.integers(1000, VOCABULARY, n) for n in sizes] for sizes in ([QUESTION] * number, passages))
     starts = (QUESTION + 2 + rng.random(number) * passages).astype(np.int32)
-    rows = [Row(first, second) for first, second in zip(firsts, seconds, strict=True)]
+    rows = [TokenRow(first, second) for first, second in zip(firsts, seconds, strict=True)]
     return Windows(
         examples=[], template=TEMPLATE, rows=rows, example_W=np.arange(number, dtype=np.int32),
         labels={"start": starts, "end": starts},

@@ -11,7 +11,7 @@ from helpers import engine
 from helpers.data.load import question_set
 from helpers.papers import shared
 from helpers.papers.imm import algorithm
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.results.report import write_into_readme
 
 DOMAINS = ("encyclopedia", "trivia", "search")
@@ -54,7 +54,7 @@ def look(preset):
 def main(*options: str) -> None:
     """Train, print, and write README if told so."""
     changes = {"data.domains": {name: name for name in DOMAINS}, "data.test_size": 200}
-    preset = load("mini", "imm", **changes)
+    preset = load_preset("mini", "imm", **changes)
     text = "\n".join(engine.run(look(preset), preset.engine)) + "\n"
     print(text, end="")
     if "--readme" in options:

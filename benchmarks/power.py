@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from helpers import records
-from helpers.results.stats import ALPHA, SEEDS, judge
+from helpers.results.stats import ALPHA, VERDICT_SEEDS, judge
 
 POWER = 0.8
 
@@ -32,7 +32,7 @@ def main(preset: str, *seeds: str) -> None:
     for record in stored:
         for verdict in judge(record, stored):
             values = verdict.estimate.values
-            if verdict.claim.primary and not verdict.is_repeated and len(values) >= SEEDS:
+            if verdict.claim.primary and not verdict.is_repeated and len(values) >= VERDICT_SEEDS:
                 unit, deviation = record.by_metric()[0].unit, float(np.std(values, ddof=1))
                 differences = " | ".join(f"{smallest_difference(deviation, int(number)):.1f}" for number in seeds)
                 print(f"| {record.label}: {verdict.claim.text} | {unit} | {deviation:.1f} | {differences} |")

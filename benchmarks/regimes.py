@@ -1,6 +1,6 @@
 """Facts about a miniature regime that no headline compares, on draws that no run has (docs/regimes.md).
 
-    python benchmarks/regimes.py imm training.epochs=2.0 general_size=1500
+    python benchmarks/regimes.py imm training.epochs=2.0 warmup_size=1500
 
 prints one line of JSON: the settings that differ from preset mini, and the facts. Scores are of validation questions
 and texts, but for those on adversarial questions, whose clean questions are the test part of these draws.
@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import mean
 
 from helpers import engine
-from helpers.classification import main_score, read_predictions, score
+from helpers.classification import main_score, read_predictions, score_task
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm as a2d_algorithm
 from helpers.papers.a2d import tables as a2d_tables
@@ -23,7 +23,7 @@ from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
 from helpers.papers.mtdnn_kd import algorithm as mtdnn_kd_algorithm
 from helpers.papers.mtdnn_kd import tables as mtdnn_kd_tables
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 
 SEED, DRAWS = 1, 3  # draws 1 to 3; those of runs begin at `data.seed` of preset mini
 SECTIONS = ("data", "mnli", "reviews", "tasks")
@@ -54,10 +54,10 @@ def a2d_facts(preset):
         (student,) = a2d_algorithm.student_trainings(preset, kind, seed).values()
         members = a2d_algorithm.members_of(student)
         models.add("one", seed, {one.label: one for one in members})
-        models.add("ensemble", seed, {a2d_algorithm.ALL: members})
+        models.add("ensemble", seed, {a2d_algorithm.ALL_DOMAINS: members})
         data = replace(members[0].data, times=2.0)
         twice = replace(members[0], data=data, label=f"twice, seed {seed}")
-        models.add("twice the steps", seed, {a2d_algorithm.ALL: twice})
+        models.add("twice the steps", seed, {a2d_algorithm.ALL_DOMAINS: twice})
     f1 = shared.average_f1(preset, (yield from a2d_tables.answer_columns(models, ("Dev", "clean", "AddSent"))))
     table = {(row, column): [f1[row, column, s] for s in range(preset.seeds)] for row, column, _ in f1}
     return {f"{row}, {column}": values for (row, column), values in table.items()}
@@ -90,7 +90,7 @@ def mtdnn_kd_facts(preset):
     outputs = yield from mtdnn_kd_tables.predict_rows(models, models.by_row, "valid")
     for (row, seed), predicted in outputs.items():
         values = read_predictions(predicted)
-        scores = [main_score(score(predicted.preset, task, "valid", of_task)) for task, of_task in values.items()]
+        scores = [main_score(score_task(predicted.preset, task, "valid", of_task)) for task, of_task in values.items()]
         facts[f"{row}, taught tasks, draw {seed}"] = mean(scores)
     return facts
 
@@ -119,7 +119,7 @@ def main(paper: str, *settings: str) -> None:
     changes = dict(setting.split("=", 1) for setting in settings)
     changes = {key: literal_eval(value) for key, value in changes.items()}
     draws = {f"{section}.seed": SEED for section in SECTIONS}
-    preset = load("mini", paper, **{"seeds": DRAWS, "trainings": "regimes", **draws, **changes})
+    preset = load_preset("mini", paper, **{"seeds": DRAWS, "trainings": "regimes", **draws, **changes})
     facts = engine.run(FACTS[paper](preset), preset.engine)
     rounded = json.loads(json.dumps(facts), parse_float=lambda text: round(float(text), 2))
     print(json.dumps({"paper": paper, "settings": changes, "facts": rounded}), flush=True)

@@ -53,7 +53,7 @@ def follow() -> tuple[set[str], dict[str, list[str]]]:
     finally:
         sys.setprofile(None)
     stations[SOURCE] = stations[SOURCE][stations[SOURCE].index(LOAD) :]
-    ends = {"imm.kd_space": TRAINING, "training.learning_rate": TRAINING, "data.folder": SOURCE}
+    ends = {"imm.divergence": TRAINING, "training.learning_rate": TRAINING, "data.folder": SOURCE}
     return modules, {key: list(filter(None, stations[PRESET] + stations[end])) for key, end in ends.items()}
 
 

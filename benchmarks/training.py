@@ -27,7 +27,7 @@ from transformers import AutoModelForQuestionAnswering, PrinterCallback, Trainer
 from helpers import extractive_qa
 from helpers.batches import Batches, length_buckets
 from helpers.loop import fit, training_device
-from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, locate
+from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, loading_arguments
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import Windows, collate, make_windows
 
@@ -70,7 +70,7 @@ def held_out_loss(model: torch.nn.Module, windows: Windows) -> float:
 def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: int) -> tuple[float, torch.nn.Module]:
     """Seconds of one epoch with Trainer, and the trained reader."""
     torch.manual_seed(seed)
-    model = AutoModelForQuestionAnswering.from_pretrained(**locate(encoder), dtype=torch.float32)
+    model = AutoModelForQuestionAnswering.from_pretrained(**loading_arguments(encoder), dtype=torch.float32)
     best = {} if padded else {"bf16": True, "train_sampling_strategy": "group_by_length"}
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(

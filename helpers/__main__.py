@@ -12,7 +12,7 @@ from helpers.errors import UserError
 # Each command imports what it needs, because torch and transformers take seconds to import.
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Execute notebooks, or list what they have trained; return the exit status."""
     parameters = {name: as_value(text) for name, text in arguments.p}
     if "preset" in parameters:
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list:
         return runner.list_tasks(arguments.notebooks, parameters)
-    return runner.run(arguments.notebooks, parameters, force=arguments.force)
+    return runner.run_notebooks(arguments.notebooks, parameters, force=arguments.force)
 
 
 def check_notebooks() -> None:
@@ -40,19 +40,19 @@ def redraw(arguments: argparse.Namespace) -> int:
     check_notebooks()
     from helpers import papers, paths, records
     from helpers.notebooks import runner
-    from helpers.presets.load import NAMES, load
+    from helpers.presets.load import PRESET_NAMES, load_preset
     from helpers.results import report
 
     preset = arguments.preset or "mini"
-    run_name = load(preset).name if preset.endswith(".toml") else preset
+    run_name = load_preset(preset).name if preset.endswith(".toml") else preset
     if not records.read_all(run_name):
         others = sorted(folder.name for folder in paths.results("").glob(f"{glob.escape(run_name)}+*"))
         choice = f"give --preset {' or '.join(map(repr, others))}" if others else "run its notebooks first"
         raise records.RecordError(f"no records of preset {run_name!r}; {choice}")
     if any(run_name in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ:
         report.update_readme(papers.list_papers())
-    parameters = {"preset": preset} if preset in NAMES or run_name != preset else {"results": run_name}
-    return runner.run([runner.REPORT], parameters, force=True)
+    parameters = {"preset": preset} if preset in PRESET_NAMES or run_name != preset else {"results": run_name}
+    return runner.run_notebooks([runner.REPORT], parameters, force=True)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     presets = "smoke (tests), mini, study, lab (your files), lab-large, paper, or the path of a TOML file"
     for name, function, text in (
         ("figures", redraw, "Redraw every figure and the report from stored records."),
-        ("run", run, "Run notebooks headlessly, skip those that are done, and write the report."),
+        ("run", run_command, "Run notebooks headlessly, skip those that are done, and write the report."),
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--preset", help=f"{presets} (default: mini, or that of the notebooks that are named)")

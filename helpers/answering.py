@@ -16,7 +16,7 @@ from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, lo
 from helpers.presets.schema import AnswerSettings, WindowSettings
 from helpers.sequences import make_windows
 
-LONGEST = 384  # tokens of a window, where the model reads as many and its configuration says nothing
+MAX_WINDOW = 384  # tokens of a window, where the model reads as many and its configuration says nothing
 
 
 class TrainedReader:
@@ -30,7 +30,7 @@ class TrainedReader:
     def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
         config = model.config
         if not (windows := getattr(config, "windows", None)):
-            longest = longest_input(model, LONGEST)
+            longest = longest_input(model, MAX_WINDOW)
             windows = {"max_length": longest, "stride": longest // 3}
         self.model, self.tokenizer = model.to(training_device()), tokenizer
         self.windows = WindowSettings(**windows).model_dump(include=set(windows))

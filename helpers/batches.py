@@ -18,7 +18,7 @@ POOL = 50  # batches sorted by length together: more leaves less padding and les
 
 Epochs = Iterator[list[np.ndarray]]  # epoch after epoch, without end, the batches of each
 Turn = tuple[str, np.ndarray]  # a task's name, and its sequences of one batch
-Teacher = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # outputs for a batch
+BatchTeacher = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # outputs for a batch
 
 
 def plan_steps(epochs: Iterable[list], steps: int) -> list:
@@ -125,7 +125,7 @@ class Batches:
 
     sequences: Sequences | Mapping[str, Sequences]
     plan: list[np.ndarray] | list[Turn]
-    teachers: list[Teacher] = field(default_factory=list)
+    teachers: list[BatchTeacher] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.plan)

@@ -23,7 +23,7 @@ from transformers import AutoTokenizer
 from helpers import metrics
 from helpers.batches import Batches, Turn, bucketed, per_domain, plan_steps, pooled, weighted
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, label_names, load, section_of
+from helpers.data.load import fingerprint_examples, label_names, load, section_of
 from helpers.extractive_qa import (
     answer,
     labels_of,
@@ -206,7 +206,7 @@ def answers_above(spans: list[SpanPrediction], limit: float) -> list[str]:
     return ["" if span.null_difference > limit else span.best_text for span in spans]
 
 
-def score(preset: Preset, task: str, split: str, predicted: Predicted) -> dict[str, float]:
+def score_task(preset: Preset, task: str, split: str, predicted: Predicted) -> dict[str, float]:
     """Score predictions by the task's metrics, or EM and F1 of questions with the best threshold, in percent."""
     examples = examples_of(preset, task, split)
     if is_reading(preset, task):
@@ -243,7 +243,9 @@ class Tasks:
 
     def settings(self, preset: Preset) -> dict:
         sections = {task: preset.data if is_reading(preset, task) else preset.tasks for task in self.names}
-        texts = {task: fingerprint(sections[task], task, *self._splits_of(task), "valid") for task in self.names}
+        texts = {
+            task: fingerprint_examples(sections[task], task, *self._splits_of(task), "valid") for task in self.names
+        }
         questions = [task for task in self.names if is_reading(preset, task)]
         common = {"texts": texts, "max_length": preset.tasks.max_length}
         return common | (reading_settings(preset, questions) if questions else {})
@@ -268,7 +270,7 @@ class Tasks:
 
     def scores(self, preset: Preset, model: MultiHead) -> dict[str, float]:
         predicted = {task: predict_task(preset, model.tasks[task], task, "valid") for task in self.selected_by}
-        return {task: main_score(score(preset, task, "valid", values)) for task, values in predicted.items()}
+        return {task: main_score(score_task(preset, task, "valid", values)) for task, values in predicted.items()}
 
     def facts(self, preset: Preset) -> dict:
         return {"heads": {task: head._asdict() for task, head in self.heads(preset).items()}}
@@ -366,7 +368,7 @@ class DomainTexts:
 
     def settings(self, preset: Preset) -> dict:
         texts = self.texts(preset)
-        prints = {name: fingerprint(texts, name, "train", "valid") for name in self.names}
+        prints = {name: fingerprint_examples(texts, name, "train", "valid") for name in self.names}
         return {"texts": prints, "labels": list(label_names(texts)), "max_length": texts.max_length}
 
     def checks(self, preset: Preset) -> list[Task]:

@@ -20,7 +20,7 @@ except ModuleNotFoundError:
     ray = None
 
 RETRIES = 3  # of a task, each time that the node or the process under it dies
-PATIENCE = 20.0  # seconds until a cluster answers
+CONNECT_SECONDS = 20.0  # seconds until a cluster answers
 
 
 class ClusterError(UserError):
@@ -41,7 +41,7 @@ class Cluster(Executor):
         try:
             if address and not ray.is_initialized():  # Ray itself would try for minutes
                 host, _, port = address.rpartition(":")
-                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+                socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
             ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
         except (OSError, ValueError, RuntimeError) as error:
             where = f"engine.address = {address!r}; give HOST:PORT, as ray start --head prints it"

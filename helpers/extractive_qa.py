@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from helpers import metrics
 from helpers.batches import Batches, epochs_of, plan_steps
 from helpers.data.examples import PARTS, DataError, Example
-from helpers.data.load import fingerprint, load, load_set, may_be_unanswerable
+from helpers.data.load import fingerprint_examples, load, load_set, may_be_unanswerable
 from helpers.loop import Batch
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint
@@ -263,7 +263,7 @@ class LabelCheck(Task):
 
     def settings(self) -> dict:
         return {
-            "data": fingerprint(self.preset.data, self.domain),
+            "data": fingerprint_examples(self.preset.data, self.domain),
             "windows": self.preset.windows.model_dump(),
             "answers": self.preset.answers.model_dump(),
             "vocabulary": vocabulary_fingerprint(self.preset.encoder),
@@ -358,7 +358,7 @@ class Questions:
 
     def settings(self, preset: Preset) -> dict:
         names = sorted({*self.names, *self.selected_by, *self.budget})
-        data = {name: fingerprint(preset.data, name, "train", "valid") for name in names}
+        data = {name: fingerprint_examples(preset.data, name, "train", "valid") for name in names}
         return {"data": data} | reading_settings(preset, names)
 
     def checks(self, preset: Preset) -> list[Task]:

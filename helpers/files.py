@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers import paths
 
-WIDTH = 118  # characters; what fits stays on one line of a file
+LINE_WIDTH = 118  # characters; what fits stays on one line of a file
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
@@ -77,7 +77,7 @@ def file_fingerprint(path: str | Path) -> str:
 def json_rows(value: Any, indent: int = 0, row: bool = False) -> str:
     """JSON that reads well in a diff: what is short, a row of a list or a list of plain values takes one line."""
     flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if not isinstance(value, dict | list) or indent + len(flat) <= WIDTH:
+    if not isinstance(value, dict | list) or indent + len(flat) <= LINE_WIDTH:
         return flat
     mapping = isinstance(value, dict)
     items = list(value.values()) if mapping else value

@@ -46,10 +46,10 @@ def predict(
         logits = output.logits.float()
         numbers.append(index)
         values.append((logits[:, 0] if logits.shape[1] == 1 else logits.softmax(1)).cpu())
-    return in_order(numbers, values)
+    return join_in_order(numbers, values)
 
 
-def in_order(numbers: list[np.ndarray], values: list[Tensor]) -> np.ndarray:
+def join_in_order(numbers: list[np.ndarray], values: list[Tensor]) -> np.ndarray:
     """Join the values of batches in the order of the sequences' ``numbers``."""
     return torch.cat(values).numpy()[np.argsort(np.concatenate(numbers))]
 

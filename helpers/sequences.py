@@ -64,7 +64,7 @@ class Template:
         return len(self.before + self.between + self.after)
 
 
-class Row(NamedTuple):
+class TokenRow(NamedTuple):
     """The token ids of a first and a second text, and of a stretch of a passage each token's range of characters."""
 
     first: np.ndarray
@@ -82,7 +82,7 @@ class Sequences:
 
     examples: list[Example] | list[Pair] | list[Choice]
     template: Template
-    rows: list[Row]
+    rows: list[TokenRow]
     example_W: np.ndarray
     labels: dict[str, np.ndarray]
     choices: int = 1
@@ -217,7 +217,7 @@ def make_windows(
         first_token, last_token = _token_span(chars, *example.span) if has_span else (-1, -1)
         for first in window_starts(len(ids), capacity, step):
             stretch = slice(first, first + capacity)
-            rows.append(Row(question, ids[stretch], chars[stretch]))
+            rows.append(TokenRow(question, ids[stretch], chars[stretch]))
             shift = len(question) + len(template.before) + len(template.between) - first
             is_inside = first <= first_token <= last_token < first + len(rows[-1].second)
             table.append((number, first_token + shift, last_token + shift) if is_inside else (number, 0, 0))
@@ -268,7 +268,7 @@ def _make_texts(examples, texts, tokenizer, max_length, *, is_pair=True, choices
     for first, second in ((tokens[one][0], tokens[other][0]) for one, other in texts):
         half = (room + (len(first) > len(second))) // 2
         first = first[: max(room - len(second), half)]
-        rows.append(Row(first, second[: room - len(first)]))
+        rows.append(TokenRow(first, second[: room - len(first)]))
     missing, kind = (np.nan, np.float32) if scores else (-100, np.int32)
     labels = np.array([missing if example.label is None else example.label for example in examples], kind)
     facts = {"example_W": np.arange(len(examples), dtype=np.int32), "labels": {"label": labels}, "choices": choices}

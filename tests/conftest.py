@@ -107,7 +107,7 @@ def smoke(tmp_path_factory) -> Path:
             process.kill()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HELPERS_RESULTS", str(folder))
-        assert runner.run(["17_playground"], {"preset": "smoke"}) == 0
+        assert runner.run_notebooks(["17_playground"], {"preset": "smoke"}) == 0
     return folder / "smoke"
 
 

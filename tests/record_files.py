@@ -101,7 +101,7 @@ STATED = {  # what notes state, and the settings that say it too; "or": where th
     ),
     r"^ensembles: the (\d+) of (\d+) models": "mtdnn_kd.members mtdnn_kd.models",
 }
-ROUNDS = {"imm/table3": "imm.ablation_rounds", "imm/figure3": "imm.curve"}  # others: imm.rounds
+ROUNDS = {"imm/table3": "imm.ablation_rounds", "imm/figure3": "imm.figure3_max_rounds"}  # others: imm.max_rounds
 
 
 def contradictions(record: Record) -> list[str]:
@@ -109,7 +109,7 @@ def contradictions(record: Record) -> list[str]:
     stored = json.dumps(record.run.parameters["preset"])
     settings = json.loads(stored, object_hook=lambda table: SimpleNamespace(**table))
     stated = {pattern: names.split() for pattern, names in STATED.items()}
-    stated[r"^IMM with at most (\d+) round"] = [ROUNDS.get(record.artefact, "imm.rounds")]
+    stated[r"^IMM with at most (\d+) round"] = [ROUNDS.get(record.artefact, "imm.max_rounds")]
     expected = {("seeds",): len(record.seeds) or 1}  # what has no scores shows the first seed
     for note in record.notes:
         for pattern, names in stated.items():

@@ -16,7 +16,7 @@ from helpers.outputs import Logits, predict
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm, ensemble, losses, tables
 from helpers.papers.a2d.mnemonic import NEVER
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.sequences import make_windows
 
 LN3 = math.log(3)
@@ -25,7 +25,7 @@ ROWS = tuple(algorithm.ABLATIONS)
 
 
 def small(**changes):
-    return load("smoke", "a2d", **SMALL, **changes)
+    return load_preset("smoke", "a2d", **SMALL, **changes)
 
 
 def span(start, end):
@@ -267,7 +267,9 @@ def test_keys_follow_what_a_training_depends_on(tmp_path):
     of_files = [keys(**{"mnemonic.glove": str(file)})[0] for file in (one, same, other)]
     assert of_files[0] == of_files[1] != of_files[2] and member not in of_files  # the content counts, not the place
     pair = {"encyclopedia": "encyclopedia", "search": "search"}
-    orders = [load("smoke", "a2d", **{"data.domains": dict(order)}) for order in (pair.items(), [*pair.items()][::-1])]
+    orders = [
+        load_preset("smoke", "a2d", **{"data.domains": dict(order)}) for order in (pair.items(), [*pair.items()][::-1])
+    ]
     assert len({keys(preset=preset)[0] for preset in orders}) == 1
 
 

@@ -12,7 +12,7 @@ from helpers.errors import EncoderError
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import inputs_of, load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.papers.a2d.mnemonic import make_reader
-from helpers.sequences import Row, Template, Windows, collate, make_windows, text_positions
+from helpers.sequences import Template, TokenRow, Windows, collate, make_windows, text_positions
 from helpers.training import StoredTeacher
 
 
@@ -118,7 +118,7 @@ def small_windows():
     return Windows(
         examples=[],
         template=Template((1,), (2,), (2,), (0, 0, 0, 1, 1), padding=0),
-        rows=[Row([10, 11], [20, 21, 22]), Row([12], [23]), Row([12], [21, 22])],
+        rows=[TokenRow([10, 11], [20, 21, 22]), TokenRow([12], [23]), TokenRow([12], [21, 22])],
         example_W=np.array([0, 1, 2]),
         labels={"start": np.zeros(3, int), "end": np.zeros(3, int)},
     )

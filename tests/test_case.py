@@ -10,7 +10,7 @@ from helpers.extractive_qa import windows_over
 from helpers.models.encoders import load_tokenizer
 from helpers.papers.a2d import case
 from helpers.papers.a2d.mnemonic import make_reader
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 
 WORDS = "Ann leads Gamma . " * 3 + "Bob leads Delta for $5 million to $10 million . " + "Cora leads Omega . " * 3
 
@@ -26,7 +26,7 @@ def example(name, question, answer, context=WORDS):
 @pytest.fixture
 def readers():
     """Two untrained readers and a preset whose windows hold a third of the passage."""
-    preset = load("smoke", "a2d", **{"windows.max_length": 40, "windows.stride": 12})
+    preset = load_preset("smoke", "a2d", **{"windows.max_length": 40, "windows.stride": 12})
     tokenizer, sizes = load_tokenizer(preset.encoder), preset.mnemonic.model()
     return preset, {name: make_reader(tokenizer, n, **sizes).eval() for n, name in enumerate(("before", "after"))}
 
@@ -40,7 +40,7 @@ def test_of_a_long_passage_the_window_with_the_gold_answer_is_shown(readers, mon
     preset, pair = readers
     assert len(windows_over(preset, [example("1", "Who leads Delta ?", "Bob")])) > 2
     answering(monkeypatch, "Ann")  # wrong, and in another window
-    payload = case.compare(preset, pair, example("1", "Who leads Omega ?", "Cora"))
+    payload = case.compare_readers(preset, pair, example("1", "Who leads Omega ?", "Cora"))
     first, last = payload["answers"]["gold"]
     assert "".join(payload["passage"][first : last + 1]).replace("##", "") == "cora"
     assert "".join(payload["question"]).replace("##", "") == "wholeadsomega?"
@@ -84,15 +84,17 @@ def test_of_windows_with_the_gold_answer_the_one_with_both_is_shown(readers, mon
     both = held.index(["gold", "confusing"])
     assert held.index(["gold"]) < both and case.best_window(windows, 0, spans)[0].rows == [windows.rows[both]]
     answering(monkeypatch, wrong)
-    assert set(case.compare(preset, pair, question)["answers"]) == {"gold", "confusing"}
+    assert set(case.compare_readers(preset, pair, question)["answers"]) == {"gold", "confusing"}
 
 
 def test_an_answer_without_a_gold_one_is_shown_and_one_that_no_window_holds_is_left_out(readers, monkeypatch):
     preset, pair = readers
     answering(monkeypatch, "Cora")
-    assert set(case.compare(preset, pair, Example("1", "Who ?", WORDS, (), None, "1"))["answers"]) == {"predicted"}
+    assert set(case.compare_readers(preset, pair, Example("1", "Who ?", WORDS, (), None, "1"))["answers"]) == {
+        "predicted"
+    }
     answering(monkeypatch, WORDS.strip())
-    assert case.compare(preset, pair, example("1", "What is said ?", WORDS.strip()))["answers"] == {}
+    assert case.compare_readers(preset, pair, example("1", "What is said ?", WORDS.strip()))["answers"] == {}
 
 
 def meeting(name, between=0):
@@ -110,7 +112,7 @@ def chosen(monkeypatch, examples, texts):
         return [SimpleNamespace(id=e.id, text=text, score=s, span=span_of(text, e.context)) for e, text, s in rows]
 
     monkeypatch.setattr(case, "answer", answer)
-    return case.choose(load("smoke", "a2d"), {name: name for name in texts}, examples)
+    return case.choose_case(load_preset("smoke", "a2d"), {name: name for name in texts}, examples)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import cluster, engine, paths
 from helpers.papers.imm import algorithm
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.presets.schema import EngineSettings
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install ray")
@@ -36,7 +36,7 @@ def nodes():
 
 
 def smoke(**settings):
-    return load("smoke", "imm", **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}, **settings})
+    return load_preset("smoke", "imm", **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}, **settings})
 
 
 def on(nodes, **settings):

@@ -16,7 +16,7 @@ from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for, with_settings
 from helpers.papers import shared, your_domains
 from helpers.papers.your_domains import comparison, tables
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.records import Record
 from helpers.training import Training
 
@@ -59,7 +59,7 @@ def preset(files):
 @pytest.fixture(scope="module")
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
-    preset = preset.model_copy(update={"general": str(files / "general.json")})
+    preset = preset.model_copy(update={"warmup_data": str(files / "general.json")})
     methods = comparison.select_methods("Mix IMM+A2D Ensemble A2D")
     models = engine.run(comparison.train_readers(preset, methods), preset.engine)
     parts = engine.run(tables.table(models), preset.engine)
@@ -91,7 +91,7 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 
 
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
-    two = preset.model_copy(update={"other_seeds": 0}), preset.model_copy(update={"other_seeds": 1})
+    two = preset.model_copy(update={"control_seeds": 0}), preset.model_copy(update={"control_seeds": 1})
     without, with_control = (engine.Schedule(your_domains.NOTEBOOK.make_plans(one, {"methods": "Mix"})) for one in two)
     assert without.outcomes == {"your_domains.tables:side_by_side_equal": {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
@@ -100,7 +100,8 @@ def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset
 def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert preset.data.domains == {"my-news": "my news.json", "trivia": "trivia"}
     lab = preset_for("15_mtdnn_main", "lab")
-    assert lab.general and not with_settings(lab, {"data.folder": preset.data.folder}).general  # it is a file of lab's
+    changed = with_settings(lab, {"data.folder": preset.data.folder})
+    assert lab.warmup_data and not changed.warmup_data  # it is a file of lab's
     assert tables.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 
@@ -140,7 +141,7 @@ def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained,
 
 def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path, capsys):
     models, record = trained
-    tables.keep(models, record, str(tmp_path / "kept"))
+    tables.keep_best_readers(models, record, str(tmp_path / "kept"))
     for name, row in record.payload["best"].items():
         folder = tmp_path / "kept" / name
         readme = (folder / "README.md").read_text()
@@ -157,14 +158,14 @@ def test_a_notebook_is_not_done_where_a_model_that_it_kept_is_gone(trained, file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     assert make_job(files).card is job.card and not job.is_done()
-    tables.keep(*trained, str(tmp_path / "kept"))
+    tables.keep_best_readers(*trained, str(tmp_path / "kept"))
     assert job.is_done()
     shutil.rmtree(tmp_path / "kept/trivia")
     assert not job.is_done()
 
 
 def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
-    preset = load("smoke", "imm", seeds=2, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
+    preset = load_preset("smoke", "imm", seeds=2, **{"data.domains": {"news": "news", "encyclopedia": "encyclopedia"}})
 
     def untrained(*_):
         yield []

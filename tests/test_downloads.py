@@ -19,9 +19,9 @@ from qa_files import question_of, write_examples
 from helpers import paths
 from helpers.data import downloads, hub
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, load, load_adversarial, load_domains
+from helpers.data.load import fingerprint_examples, load, load_adversarial, load_domains
 from helpers.data.mini import world as mini
-from helpers.presets.load import load as load_preset
+from helpers.presets.load import load_preset
 from helpers.presets.schema import DataSettings, Download, File, TextsSettings
 
 PAPER = load_preset("paper")
@@ -102,7 +102,7 @@ def test_domains_are_downloaded_where_no_folder_is_given(server, cache, tmp_path
     for source in ("news", "news/all.json"):
         there = DataSettings(source="files", domains={"n": source}, downloads=corpora, valid_size=8)
         here = there.model_copy(update={"folder": str(tmp_path / "mine")})
-        assert fingerprint(there, "n") == fingerprint(here, "n")
+        assert fingerprint_examples(there, "n") == fingerprint_examples(here, "n")
     assert server.requests == ["/all.json"]
     with pytest.raises(DataError, match="is not a folder; name the one that holds squad"):
         load(there.model_copy(update={"domains": {"n": "squad.json"}}), "n")
@@ -145,7 +145,7 @@ def test_a_preset_trains_on_what_it_downloads_and_knows_it_by_its_content(server
     domain = load(data, "news")
     assert len(domain.train) + len(domain.valid) == 120 and {e.id for e in domain.test} == {e.id for e in world.test}
     more = data.model_copy(update={"downloads": data.downloads | PAPER.data.downloads})
-    assert fingerprint(more, "news") == fingerprint(data, "news")
+    assert fingerprint_examples(more, "news") == fingerprint_examples(data, "news")
     with pytest.raises(DataError, match="x:c: expected 121 rows of 'train', found 120; correct the source or its rows"):
         load(settings_of(corpus(files, train=121, validation=200)), "news")
 
@@ -338,13 +338,16 @@ def test_preset_paper_knows_every_source_that_it_names():
         sources = [*preset.data.domains.values(), preset.data.narrative]
         if preset.data.adversarial:
             sources += [preset.data.adversarial.AddSent, preset.data.adversarial.AddOneSent]
-        assert all(downloads.find(preset.data.downloads, source)[2] for source in sources)
+        assert all(downloads.find_download(preset.data.downloads, source)[2] for source in sources)
         for section in (preset.mnli, preset.reviews, preset.tasks):
             for source in section.named.values():
-                _, part, download = downloads.find(section.downloads, source)
+                _, part, download = downloads.find_download(section.downloads, source)
                 assert download and (not download.files or part in download.rows)
-    assert downloads.find(PAPER.mnli.downloads, "nyu-mll/multi_nli:fiction")[:2] == ("nyu-mll/multi_nli", "fiction")
-    assert downloads.find({}, "own/d:part") == ("own/d", "part", None)
+    assert downloads.find_download(PAPER.mnli.downloads, "nyu-mll/multi_nli:fiction")[:2] == (
+        "nyu-mll/multi_nli",
+        "fiction",
+    )
+    assert downloads.find_download({}, "own/d:part") == ("own/d", "part", None)
 
 
 def test_real_adversarial_files_are_those_that_preset_paper_means(shared, cache, monkeypatch):

@@ -8,13 +8,13 @@ from qa_files import write_examples
 from helpers.data.load import draws, load_adversarial
 from helpers.data.load import load as load_examples
 from helpers.data.mini import world as mini
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
 PARTS = ("train", "valid", "test")
 
 
-SMOKE = load("smoke")
+SMOKE = load_preset("smoke")
 
 
 def differing(preset, section):

@@ -41,7 +41,7 @@ from helpers.models.encoders import (
     load_encoder,
     load_saved,
     load_tokenizer,
-    locate,
+    loading_arguments,
     longest_input,
     save_encoder,
 )
@@ -315,7 +315,9 @@ def test_an_encoder_on_the_hub_has_the_revision_after_its_name(monkeypatch):
         load_encoder(f"{name}@{revision}", seed=0)
     assert calls[0]["pretrained_model_name_or_path"] == name and calls[0]["revision"] == revision
     assert pretrained.encoder_fingerprint(f"{name}@{revision}") == f"{name}@{revision}"  # so that it is part of keys
-    assert pretrained.locate(name)["revision"] == "main" and "revision" not in pretrained.locate("data/mini")
+    assert pretrained.loading_arguments(name)["revision"] == "main" and "revision" not in pretrained.loading_arguments(
+        "data/mini"
+    )
 
 
 def test_a_head_of_another_size_gives_way_to_one_of_the_right_size(tmp_path):
@@ -549,16 +551,16 @@ def test_what_can_be_a_mistyped_folder_is_not_asked_of_the_hub(tmp_path, monkeyp
     paths += ["~nobody-here/enc", "x/" * 2500]
     for name in (*paths, "my/encodr", "data/minni"):
         with pytest.raises(EncoderError, match=r"expected a folder with config\.json, found none; correct it") as error:
-            locate(name)
+            loading_arguments(name)
         assert (f"or give {name}@main to take it from the Hub" in str(error.value)) == (name not in paths)
         with pytest.raises(EncoderError, match="expected a folder"):
             encoder_fingerprint(name)
     for name in ("my", "data"):  # folders, though of no encoder
-        assert "revision" not in locate(name)
+        assert "revision" not in loading_arguments(name)
         with pytest.raises(EncoderError, match=r"expected config\.json in this folder, found none; give an"):
             load_encoder(name, seed=0)
-    assert locate("my/encodr@main")["revision"] == "main"
-    assert locate("other/encoder")["pretrained_model_name_or_path"] == "other/encoder"
+    assert loading_arguments("my/encodr@main")["revision"] == "main"
+    assert loading_arguments("other/encoder")["pretrained_model_name_or_path"] == "other/encoder"
 
 
 def test_the_hub_is_asked_after_a_line_that_says_so(monkeypatch, capsys):

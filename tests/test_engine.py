@@ -16,7 +16,7 @@ from conftest import plan_of
 
 from helpers import engine
 from helpers.engine import TasksFailed, carry_out, run
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.presets.schema import EngineSettings
 from helpers.task import Task
 
@@ -48,7 +48,7 @@ class Step(Task):
 
 @pytest.fixture
 def step(results):
-    preset = load("smoke")
+    preset = load_preset("smoke")
     return lambda name, *after, **parts: Step(preset=preset, label=f"step {name}", name=name, after=after, **parts)
 
 
@@ -170,7 +170,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from test_engine import *
 from helpers import engine
-preset = load("smoke")
+preset = load_preset("smoke")
 tasks = [Step(preset=preset, label=n, name=n, seconds=0.4) for n in "abcdefgh"]
 engine.run(plan_of(*tasks), EngineSettings(processes=2, threads=1))
 """
@@ -194,7 +194,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from test_engine import *
 from multiprocessing import active_children
-preset = load("smoke")
+preset = load_preset("smoke")
 tasks = [Step(preset=preset, label=n, name=n, seconds=1.5 if n > "b" else 0.0) for n in "abcdef"]
 signal.signal(signal.SIGINT, lambda *_: None)
 engine.start_fork_server("test_engine")

@@ -10,7 +10,7 @@ from helpers.data.examples import DataError
 from helpers.data.folders import state_files, with_every_domain
 from helpers.data.load import label_names, load_domains
 from helpers.notebooks.session import preset_for, with_settings
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.presets.schema import LONGEST_NAME, DataSettings, TasksSettings, TextsSettings
 from helpers.records import Score
 
@@ -28,11 +28,11 @@ def write(folder, *names):
 def test_every_entry_is_a_domain(tmp_path, section):
     names = ("law.jsonl", "my med/a.jsonl", "tax.train.jsonl", "tax.dev_matched.jsonl", ".hidden", "web.v2.jsonl")
     folder = write(tmp_path, *names)
-    settings = with_every_domain(getattr(load("lab", **{f"{section}.folder": folder}), section))
+    settings = with_every_domain(getattr(load_preset("lab", **{f"{section}.folder": folder}), section))
     assert settings.named == {"law": "law.jsonl", "my-med": "my med", "tax": "tax", "web-v2": "web.v2.jsonl"}
     if section == "data":
         assert settings.adversarial is None and settings.narrative == ""
-        world = load("smoke", **{"data.folder": folder}).data
+        world = load_preset("smoke", **{"data.folder": folder}).data
         assert with_every_domain(world) is world
 
 
@@ -48,13 +48,13 @@ def test_labels_are_those_of_the_texts(tmp_path):
 @pytest.mark.parametrize(("section", "entry"), [("mnli", "slate.train.jsonl"), ("tasks", "glue/RTE/train.tsv")])
 def test_a_folder_with_one_of_the_presets_domains_is_the_presets(tmp_path, section, entry):
     folder = write(tmp_path, entry, "law.jsonl")
-    settings = getattr(load("lab", "mtdnn_kd", **{f"{section}.folder": folder}), section)
+    settings = getattr(load_preset("lab", "mtdnn_kd", **{f"{section}.folder": folder}), section)
     assert with_every_domain(settings) is settings
 
 
 def test_a_folder_of_questions_with_one_of_the_presets_names_has_every_entry(tmp_path):
     folder = write(tmp_path, "news/all.json", "law.json")
-    domains = with_every_domain(load("lab", "imm", **{"data.folder": folder}).data).domains
+    domains = with_every_domain(load_preset("lab", "imm", **{"data.folder": folder}).data).domains
     assert domains == {"law": "law.json", "news": "news"}
 
 
@@ -72,7 +72,7 @@ NAMED = {
 
 def test_names_are_letters_and_digits_of_any_script(tmp_path):
     folder = write(tmp_path, *HOSTILE, *NAMED, "e\u0301t\u00e9.json", "é" * 121 + ".json")
-    data = with_every_domain(load("lab", **{"data.folder": folder}).data)
+    data = with_every_domain(load_preset("lab", **{"data.folder": folder}).data)
     names = {place: name for name, place in data.domains.items()}
     assert {place: names[place] for place in NAMED} == NAMED
     assert [names[place] for place in HOSTILE[:4]] == ["法-律", "日-本", "i", "i-2"]
@@ -109,7 +109,7 @@ def test_a_preset_names_domains_by_the_same_rule():
     ],
 )
 def test_parts_without_a_domain_are_no_domains(tmp_path, section, names):
-    settings = getattr(load("lab", "mtdnn", **{f"{section}.folder": write(tmp_path, *names)}), section)
+    settings = getattr(load_preset("lab", "mtdnn", **{f"{section}.folder": write(tmp_path, *names)}), section)
     with pytest.raises(DataError, match="name parts and no domain; put them into a subfolder named for it") as error:
         with_every_domain(settings)
     listed = sorted({name.partition("/")[0] for name in names} - {"law.json"})
@@ -119,7 +119,7 @@ def test_parts_without_a_domain_are_no_domains(tmp_path, section, names):
 def test_a_domain_may_begin_with_the_word_for_a_part(tmp_path):
     for name in ("dev-ops.train.json", "dev-ops.test.json", "test-prep.json", "train.json"):
         write_many(tmp_path / name, 12, tag=name)
-    data = with_every_domain(load("lab", **{"data.folder": str(tmp_path), "data.valid_size": 2}).data)
+    data = with_every_domain(load_preset("lab", **{"data.folder": str(tmp_path), "data.valid_size": 2}).data)
     assert data.domains == {"dev-ops": "dev-ops", "test-prep": "test-prep.json", "train": "train.json"}
     assert len(load_domains(data)["dev-ops"].test) == 24
 
@@ -139,7 +139,7 @@ def test_files_beside_the_data_and_saved_models_are_no_domains(tmp_path):
     for name in (*beside, "law-reader/tokenizer.json", "law-reader/model.safetensors", "empty/notes.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    data = with_every_domain(load("lab", **{"data.folder": str(tmp_path), "data.valid_size": 2}).data)
+    data = with_every_domain(load_preset("lab", **{"data.folder": str(tmp_path), "data.valid_size": 2}).data)
     assert data.domains == {"law": "law.ndjson", "med": "med", "tax": "tax"} and len(load_domains(data)) == 3
     assert state_files(data).splitlines() == [
         "law: law.ndjson",
@@ -148,7 +148,7 @@ def test_files_beside_the_data_and_saved_models_are_no_domains(tmp_path):
         "not read as domains: .notes.json, LICENSE, README.md, empty, law-reader, map.png, models",
     ]
     generated = "encyclopedia, news, trivia, multihop, search"
-    assert state_files(load("mini").data) == f"no files: the domains {generated} are generated"
+    assert state_files(load_preset("mini").data) == f"no files: the domains {generated} are generated"
 
 
 def test_files_of_texts_and_tasks_are_listed(tmp_path):
@@ -163,16 +163,16 @@ def test_files_of_texts_and_tasks_are_listed(tmp_path):
     assert state_files(texts).splitlines() == lines
     tasks = TasksSettings(folder=folder, tasks={"MRPC": "MRPC:books"})
     assert state_files(tasks).splitlines()[0] == books.replace("books", "MRPC", 1)
-    assert state_files(load("mini").tasks).startswith("no files: the tasks CoLA, SST-2")
+    assert state_files(load_preset("mini").tasks).startswith("no files: the tasks CoLA, SST-2")
 
 
 def test_narrativeqa_is_listed_as_its_folder(tmp_path):
     write_narrativeqa(tmp_path / "stories", [("d1", "train", "Who slept ?", "the old king", "a king")])
-    data = with_every_domain(load("lab", **{"data.folder": str(tmp_path)}).data)
+    data = with_every_domain(load_preset("lab", **{"data.folder": str(tmp_path)}).data)
     assert state_files(data) == "stories: stories"
 
 
 def test_a_folder_without_data_is_refused(tmp_path):
     (tmp_path / "README.md").write_text("x")
     with pytest.raises(DataError, match=r"no data file; expected names that end in \.json, .*, found README\.md$"):
-        with_every_domain(load("lab", **{"data.folder": str(tmp_path)}).data)
+        with_every_domain(load_preset("lab", **{"data.folder": str(tmp_path)}).data)

@@ -41,7 +41,7 @@ def test_redrawn_byte_for_byte():
 
 @pytest.mark.parametrize("kind", range(8))
 def test_no_label_is_cut_off_and_none_lies_over_another(kind):
-    figure = figures.draw(every_kind()[kind])
+    figure = figures.draw_record(every_kind()[kind])
     figure.draw_without_rendering()  # lays it out
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
         if isinstance(axis.get_major_locator(), FixedLocator):  # others have labels outside the picture too
@@ -51,7 +51,7 @@ def test_no_label_is_cut_off_and_none_lies_over_another(kind):
 
 
 def test_a_table_is_its_claims_with_intervals_and_the_papers_numbers():
-    figure = figures.draw(claimed())
+    figure = figures.draw_record(claimed())
     (ax,) = figure.axes
     assert texts(ax.get_yticklabels()) == ["✓ B beats A", "○ C beats A", "✗ A is better than B"]
     assert marks(ax, "o") == [(5, 0), (0, 1), (-5, 2)] and marks(ax, "D") == [(9.5, 0), (-9.5, 2)]
@@ -65,22 +65,22 @@ def test_a_table_is_its_claims_with_intervals_and_the_papers_numbers():
 
 
 def test_two_seeds_are_points_and_a_long_interval_leaves_the_picture():
-    (ax,) = figures.draw(claimed(seeds=2)).axes
+    (ax,) = figures.draw_record(claimed(seeds=2)).axes
     assert [line.get_xdata().tolist() for line in ax.lines if line.get_marker() == "o"][:2] == [[4, 6], [2, -2]]
     assert ax.get_xlabel().endswith("(every seed)")
     scores = [(m, "x", s, v) for m, of in {"A": (1, 1, 1), "B": (-8, 0, 9)}.items() for s, v in enumerate(of)]
     claim = {"text": "B beats A", "above": "B", "below": "A"}
-    (ax,) = figures.draw(record("imm/table1", scores, claims=[claim])).axes
+    (ax,) = figures.draw_record(record("imm/table1", scores, claims=[claim])).axes
     assert ax.get_xlim() == (-2.5 * 9, 2.5 * 9)
 
 
 def test_a_table_without_claims_has_no_figure():
     plain = record("a2d/table4", [("A", "x", 0, 1.0)], baselines=["A"])
-    assert figures.draw(plain) is None and figures.save(plain) is None
+    assert figures.draw_record(plain) is None and figures.save(plain) is None
 
 
 def test_curves_have_a_panel_per_column_and_levels_without_x():
-    figure = figures.draw(curve())
+    figure = figures.draw_record(curve())
     first, second = figure.axes
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["a", "b"]
     assert first.lines[0].get_xydata().tolist() == second.lines[0].get_xydata().tolist() == [[0, 51], [1, 52], [2, 53]]
@@ -91,17 +91,17 @@ def test_curves_have_a_panel_per_column_and_levels_without_x():
 
 
 def test_bars_are_grouped_by_column():
-    ax = figures.draw(next(each for each in every_kind() if each.kind == "bars")).axes[0]
+    ax = figures.draw_record(next(each for each in every_kind() if each.kind == "bars")).axes[0]
     assert texts(ax.get_yticklabels()) == ["x", "y"]
     assert [x for x, _ in marks(ax, "o")] == [51, 51, 98, 98] and [x for x, _ in marks(ax, "D") if x == x] == [61]
 
 
 def test_heat_maps_have_their_values_in_cells_and_no_diagonal():
     by_kind = {each.kind: each for each in every_kind()}
-    similarity, cosine = figures.draw(by_kind["matrix"]).axes
+    similarity, cosine = figures.draw_record(by_kind["matrix"]).axes
     assert sorted(texts(similarity.texts)) == ["0.10"] * 3 + ["0.90"] * 3 and texts(cosine.texts) == ["0.50"] * 6
     assert texts(similarity.get_yticklabels()) == DOMAINS
-    figure = figures.draw(by_kind["heatmaps"])
+    figure = figures.draw_record(by_kind["heatmaps"])
     assert [ax.get_title(loc="left") for ax in figure.axes] == [f"layer {m}" for m in range(1, 6)]
     assert {ax.collections[0].get_clim() for ax in figure.axes} == {(0, 0.5)}  # one scale of colours
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("layer", "domain")

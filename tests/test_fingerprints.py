@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.data.examples import Choice, Pair
-from helpers.data.load import SETS, load, question_set, state_overlaps
+from helpers.data.load import ADVERSARIAL_SETS, load, question_set, state_overlaps
 from helpers.models.encoders import load_tokenizer
 from helpers.presets import load as presets
 from helpers.sequences import make_choices, make_pairs, make_windows
@@ -67,7 +67,7 @@ def drawn_presets(name: str) -> Iterator[tuple[str, object]]:
         changes["encoder"] = str(SHARED / "models/all-MiniLM-L6-v2")
     for paper in PAPERS[name]:
         topics = ("hrkd", paper) if paper == "hrkd_fewshot" else (paper,)
-        preset = presets.load(name, *topics, **changes)
+        preset = presets.load_preset(name, *topics, **changes)
         yield paper, preset.for_seed(SEEDS[name])
 
 
@@ -88,7 +88,11 @@ def fingerprints(name: str) -> dict[str, dict[str, str]]:
                 parts[f"{domain}, windows"] = windows_hash(windows_of(preset, section, examples.train[:WINDOWED]))
             if section == "data":
                 # Readers of questions that may lack an answer are never asked adversarial ones.
-                sets = ("valid", "test", *(SETS if settings.adversarial and not settings.unanswerable else ()))
+                sets = (
+                    "valid",
+                    "test",
+                    *(ADVERSARIAL_SETS if settings.adversarial and not settings.unanswerable else ()),
+                )
                 parts |= {f"set {name}": examples_hash(question_set(settings, name)) for name in sets}
                 if settings.narrative and settings.source == "mini":
                     stories = settings.model_copy(

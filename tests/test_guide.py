@@ -10,7 +10,7 @@ import pytest
 from helpers import engine, papers, paths
 from helpers.notebooks.session import Session
 from helpers.papers.your_domains import comparison
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.results import report
 
 GUIDE = (paths.ROOT / "docs/guide.md").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
     install("smoothing", module)
     monkeypatch.setattr(comparison, "METHODS", dict(comparison.METHODS))
     exec(line, vars(comparison))
-    preset = load("smoke", "imm")
+    preset = load_preset("smoke", "imm")
     models = engine.run(comparison.train_readers(preset, comparison.select_methods("Mix Smoothed")), preset.engine)
     assert list(models.by_row) == ["Single", "Mix", "Mix, smoothed labels"]
     mix, smoothed = (models.first(row, 0) for row in ("Mix", "Mix, smoothed labels"))
@@ -53,10 +53,10 @@ def test_a_paper_is_a_folder_and_a_line(install, monkeypatch, results):
     card, tables = blocks("Add a paper")
     install("toy", card)
     install("toy.tables", tables)
-    monkeypatch.setattr(papers, "NAMES", (*papers.NAMES, "toy"))
+    monkeypatch.setattr(papers, "PAPER_MODULES", (*papers.PAPER_MODULES, "toy"))
     monkeypatch.setattr(papers, "list_papers", papers.list_papers.__wrapped__)  # without its cache
     paper, notebook = papers.find_paper("50_toy_main")
-    preset = load("smoke", paper.key)
+    preset = load_preset("smoke", paper.key)
     (plan,) = notebook.make_plans(preset, {}).values()
     record = Session(preset, {}, "smoke").save("toy/table1", **engine.run(plan, preset.engine))
     assert record.rows == ["all steps", "half of the steps"] and record.columns == list(preset.data.domains)

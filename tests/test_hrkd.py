@@ -31,7 +31,7 @@ from helpers.papers.hrkd.tinybert import (
     load_student,
     match_layers,
 )
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.presets.schema import HrkdSettings
 from helpers.records import Record
 from helpers.sequences import collate, make_pairs
@@ -43,7 +43,7 @@ TEXTS = ["Ada was born in Millford.", "Bela lives there", "A river runs by the t
 
 
 def smoke(**changes):
-    return load("smoke", "hrkd", **{"seeds": 1, **changes})
+    return load_preset("smoke", "hrkd", **{"seeds": 1, **changes})
 
 
 def name(preset, row):
@@ -263,13 +263,13 @@ def test_keys_name_what_weights_depend_on():
     )
     assert key(META, **{"hrkd.corruption_weight": 1.0}) != key(META)
     assert key("HRKD") == key(OURS) and key("- Domain Rel.") == key(PLAIN)
-    assert len({key(row) for row in (PLAIN, algorithm.AGAIN, *algorithm.RELATIONS)}) == 11
+    assert len({key(row) for row in (PLAIN, algorithm.AGAIN, *algorithm.RELATION_STUDENTS)}) == 11
     another = name(smoke(), algorithm.AGAIN)
     assert another.seed == 100 and another.teacher.model.key == name(smoke(), PLAIN).teacher.model.key
 
 
 def test_rows_that_no_claim_compares_can_have_fewer_seeds():
-    plan = algorithm.train(smoke(seeds=3, **{"other_seeds": 1}), "mnli")
+    plan = algorithm.train(smoke(seeds=3, **{"control_seeds": 1}), "mnli")
     wave = [(task.label.partition(",")[0], task.seed) for task in next(plan)]
     assert {seed for row, seed in wave if row in (STUDENTS[1], SINGLE)} == {0}
     assert {seed for row, seed in wave if row in (STUDENTS[0], OURS, ALONE, HRKD)} == {0, 1, 2}

@@ -14,7 +14,7 @@ from helpers.papers import shared
 from helpers.papers.imm import algorithm, tables
 from helpers.papers.imm.algorithm import algorithm1, tfidf_weights, train_baselines
 from helpers.papers.imm.losses import taught_loss
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.training import Training, trainings_of
 
 NAMES = ("encyclopedia", "news", "search")
@@ -24,7 +24,7 @@ NAMES = ("encyclopedia", "news", "search")
 def preset(results, monkeypatch):
     """One seed, whose readers need no training: they are better in every round."""
     monkeypatch.setattr(Training, "best", property(lambda self: float(self.label.partition("round ")[2][:1] or 0)))
-    return load("smoke", "imm", seeds=1)
+    return load_preset("smoke", "imm", seeds=1)
 
 
 def rounds_of(preset, rounds=1, seed=0, **switches):
@@ -98,24 +98,24 @@ def test_what_the_switches_change(preset):
     assert phi.loss.keywords == {"divergence": "gold", "annealing": "linear"}
     same, untaught = first(teach_target=False)
     assert untaught.teacher is None and same.key == phi.key == untaught.start.key
-    assert first(kd_space="logits")[0].loss.keywords["divergence"] == "logits"
+    assert first(divergence="logits")[0].loss.keywords["divergence"] == "logits"
     assert first(annealing="constant")[1].loss.keywords["annealing"] == "constant"
     assert first(multi_domain_start="theta")[0].start.key == algorithm.single_readers(preset, 0)["encyclopedia"].key
-    near, _ = first(sources=1)
+    near, _ = first(num_source_domains=1)
     weights = tfidf_weights(preset.data)["encyclopedia"]
     assert near.data.names == (max(weights, key=weights.get),) == tuple(teachers_of(near))
     assert near.data.weights[near.data.names[0]] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_one_domain_cannot_learn_from_others(results):
-    preset = load("smoke", "imm", **{"data.domains": {"news": "news"}, "data.adversarial": None})
+    preset = load_preset("smoke", "imm", **{"data.domains": {"news": "news"}, "data.adversarial": None})
     with pytest.raises(ValueError, match="at least 2 domains, found news"):
         next(algorithm1(preset, 0, preset.imm, 1))
 
 
 def test_the_rows_of_table_1(preset):
     methods = rows_of(preset)
-    assert tuple(methods) == algorithm.METHODS[:-1]
+    assert tuple(methods) == algorithm.TABLE1_ROWS[:-1]
     row, near = {name: readers["news"] for name, readers in methods.items()}, tfidf_weights(preset.data)["news"]
     nearest = max(near, key=near.get)
     names = {name: reader.data.names for name, reader in row.items()}
@@ -156,14 +156,14 @@ def test_the_same_training_has_one_key_under_any_name(preset):
 
 def test_only_what_a_training_reads_is_in_its_key(results):
     def key(**overrides):
-        return algorithm.single_readers(load("smoke", "imm", **overrides), 0)["news"].key
+        return algorithm.single_readers(load_preset("smoke", "imm", **overrides), 0)["news"].key
 
     same = key()
-    assert {key(**{"engine.threads": 2}), key(**{"imm.rounds": 2}), key(**{"data.test_size": 20})} == {same}
-    assert key(**{"training.checkpoint_minutes": 1.0}) == key(**{"imm.kd_space": "logits"}) == same
+    assert {key(**{"engine.threads": 2}), key(**{"imm.max_rounds": 2}), key(**{"data.test_size": 20})} == {same}
+    assert key(**{"training.checkpoint_minutes": 1.0}) == key(**{"imm.divergence": "logits"}) == same
     changes = ({"training.epochs": 2.0}, {"windows.stride": 16}, {"data.train_size": 20}, {"data.valid_size": 20})
     assert len({same, key(random_layers=2), *(key(**change) for change in changes)}) == 6
-    small, large = (load("smoke", "imm", **{"data.test_size": size}) for size in (12, 20))
+    small, large = (load_preset("smoke", "imm", **{"data.test_size": size}) for size in (12, 20))
     single = algorithm.single_readers(small, 0)["news"]
     asked = {"label": "", "models": {"test/news": (single,)}, "compute": answer_questions}
     assert Outputs(preset=small, **asked).key != Outputs(preset=large, **asked).key
@@ -196,7 +196,7 @@ def test_the_loss_by_hand():
 
 
 def test_controls_have_rows_and_seeds_of_their_own(preset):
-    plain, controlled = (preset.model_copy(update={"seeds": n, "other_seeds": n - 1}) for n in (1, 3))
+    plain, controlled = (preset.model_copy(update={"seeds": n, "control_seeds": n - 1}) for n in (1, 3))
     controls = algorithm.OTHER_DISTANCES | algorithm.CONTROLS
     for each, rows in ((plain, algorithm.VARIANTS), (controlled, algorithm.VARIANTS | controls)):
         assert {(row, seed) for row in rows for seed in range(each.seeds)} <= {*next(algorithm.train_ablations(each))}
@@ -227,7 +227,7 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
     models = shared.Models(preset)
     for row, key in {"Single": "a", "BAM": "b", "IMM": "c", "raw logits": "d"}.items():
         models.add(row, 0, {"news": SimpleNamespace(key=key)})
-    claims = run(tables.f1_table(models, preset.imm.rounds), preset.engine)["claims"]
+    claims = run(tables.f1_table(models, preset.imm.max_rounds), preset.engine)["claims"]
     texts = ["IMM beats Single, which reads one domain", "IMM beats BAM"]
     assert [(claim.text, claim.primary) for claim in claims] == list(zip(texts, (False, True), strict=True))
     models.add("BAM", 0, {"news": SimpleNamespace(key="c")})  # as with two domains, where a row may be IMM itself
@@ -236,7 +236,7 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
 
 @pytest.mark.slow
 def test_trained_readers_learn_from_stored_logits(results):
-    preset = load("smoke", "imm", seeds=1)
+    preset = load_preset("smoke", "imm", seeds=1)
     models, histories = run(algorithm.train_methods(preset, 1), preset.engine)
     theta = histories["IMM", 0].new[0]["news"]
     batch = theta.batches().at(0)
@@ -254,6 +254,6 @@ def test_trained_readers_learn_from_stored_logits(results):
 
 
 def test_readers_that_start_from_a_general_one_say_what_it_learned(results):
-    preset = load("smoke", "imm", general="general", general_size=16)
+    preset = load_preset("smoke", "imm", warmup_data="general", warmup_size=16)
     parts = run(tables.table1(preset), preset.engine)
     assert parts["notes"][0].startswith("every encoder first learned 16 questions of general: ")

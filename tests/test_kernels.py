@@ -125,7 +125,7 @@ CELL = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_engine import *
-preset = load("smoke")
+preset = load_preset("smoke")
 def plan(names):
     return plan_of(*(Step(preset=preset, label=n, name=n, seconds=1.5 if n > names[0] else 0.0) for n in names))
 """

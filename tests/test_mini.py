@@ -12,7 +12,7 @@ from helpers.data.mini import world
 from helpers.data.mini.world import RELATIONS, STYLES, make_questions, make_story
 from helpers.data.questions import closest_span
 from helpers.models.encoders import load_tokenizer
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.presets.schema import DataSettings
 
 IN_FULL = re.compile(r"(Dr\.|Captain|Judge|Major|Professor|Senator|May|July|about|nearly|over) ")
@@ -163,7 +163,7 @@ def test_every_answer_of_a_story_has_a_rival_and_no_two_names_share_a_word():
 
 @pytest.mark.parametrize("name", ["smoke", "mini", "paper"])
 def test_narrative_takes_the_place_of_the_domains(name):
-    data = load(name).data
+    data = load_preset(name).data
     only = narrative(data)
     assert only.domains == {"stories": "narrativeqa:summaries" if name == "paper" else "stories"}
     assert only.adversarial is None and data.adversarial is not None

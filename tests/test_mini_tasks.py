@@ -9,9 +9,9 @@ import pytest
 from helpers import paths
 from helpers.data.examples import Choice, DataError
 from helpers.data.mini import tasks, world
-from helpers.data.mini.tasks import GENRES, REVIEWS, TASKS, TEXT_STREAMS, TEXTS
+from helpers.data.mini.tasks import GENRES, REVIEWS, TABLES, TASKS, TEXT_STREAMS
 from helpers.models.encoders import load_tokenizer
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.sequences import make_choices, make_pairs
 
 LONGEST = 72  # tokens
@@ -92,7 +92,9 @@ def test_texts_are_short_and_never_cut(loaded):
     for name, task in loaded.items():
         lengths = (make_choices if task.kind == "choices" else make_pairs)(task.train, tokenizer, 999).lengths_W
         assert lengths.max() <= LONGEST and lengths.mean() < 42, name
-    for settings in (getattr(load(preset), section) for preset in ("mini", "smoke") for section in ("mnli", "reviews")):
+    for settings in (
+        getattr(load_preset(preset), section) for preset in ("mini", "smoke") for section in ("mnli", "reviews")
+    ):
         for name in settings.domains.values():
             assert list(tasks.label_names(name)) == settings.labels
             lengths = make_pairs(tasks.load_texts(name).train, tokenizer, 999).lengths_W
@@ -119,7 +121,7 @@ def test_the_value_or_subject_in_the_passage_is_not_enough():
     has_subject = np.asarray([any(subject in (s, v) for s, _, v in told) for _, (subject, *_), _, told in claims])
     chained = np.asarray([len(told) > 2 for *_, told in claims])  # these name the subject in any case
     named = has_subject[(labels == "not said") & ~chained]
-    assert abs(named.mean() - tasks.NAMED) < noise(tasks.NAMED, len(named))
+    assert abs(named.mean() - tasks.NAMED_CLAIMS) < noise(tasks.NAMED_CLAIMS, len(named))
 
 
 @pytest.mark.parametrize("genre", GENRES)
@@ -147,7 +149,7 @@ def test_an_ending_alone_says_nothing():
 
 @pytest.mark.parametrize("name", REVIEWS)
 def test_the_verdict_decides_or_else_the_majority(name):
-    shared, mixed = TEXTS.shared, 0
+    shared, mixed = TABLES.shared, 0
     good, bad = ({*getattr(REVIEWS[name], kind).split(), *getattr(shared, kind).split()} for kind in ("good", "bad"))
     assert not good & bad
     for review in tasks.load_texts(name, train_size=300).train:

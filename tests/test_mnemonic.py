@@ -11,7 +11,7 @@ from helpers.data.examples import DataError
 from helpers.data.mini import world
 from helpers.loop import fit
 from helpers.models.encoders import inputs_of, load_saved, load_tokenizer, save_encoder
-from helpers.papers.a2d.mnemonic import NEVER, MnemonicReader, glove_digest, make_reader, read_glove
+from helpers.papers.a2d.mnemonic import NEVER, MnemonicForQuestionAnswering, glove_digest, make_reader, read_glove
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import collate, make_windows
 
@@ -112,7 +112,7 @@ def test_saved_and_loaded_it_reads_the_same(windows, tmp_path):
     save_encoder(model, load_tokenizer("data/mini"), tmp_path / "model")
     expected = outputs(model, batch)
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model")
-    assert type(theirs) is MnemonicReader and theirs.words.is_fixed.sum() == 1
+    assert type(theirs) is MnemonicForQuestionAnswering and theirs.words.is_fixed.sum() == 1
     for loaded in (load_saved(tmp_path / "model"), theirs.eval()):
         for name in ("start_logits", "end_logits", "attention"):
             assert torch.equal(getattr(outputs(loaded, batch), name), getattr(expected, name))

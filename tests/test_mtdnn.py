@@ -13,16 +13,16 @@ from helpers.data.examples import Example
 from helpers.data.load import load as load_data
 from helpers.papers import shared
 from helpers.papers.mtdnn import algorithm, tables
-from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, Answered, reader_training
+from helpers.papers.mtdnn.algorithm import BOTH, CHOICES, QA, SENTENCES, Answered, multitask_reader_training
 from helpers.papers.mtdnn.tables import classify_change
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.records import Record
 
 ROWS = ["QA(0.5)+MCC+SC", "QA(0.8)+MCC+SC", QA, CHOICES, SENTENCES, BOTH, f"{QA}, larger", f"{BOTH}, larger"]
 
 
 def smoke(**changes):
-    return load("smoke", "mtdnn", **{"seeds": 1, **changes})
+    return load_preset("smoke", "mtdnn", **{"seeds": 1, **changes})
 
 
 def run(plan):
@@ -44,11 +44,11 @@ def test_rows_share_readers():
 
 
 def test_the_other_tasks_share_the_rest_alike():
-    both = reader_training(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
+    both = multitask_reader_training(smoke(), 0, BOTH, ["SWAG", "CoLA"], 0.8)
     assert both.data.probs == pytest.approx({"encyclopedia": 0.8, "SWAG": 0.1, "CoLA": 0.1})
     assert both.data.selected_by == ("encyclopedia",)
     assert both.model.head_dropout == dict.fromkeys(both.data.names, both.model.dropout)
-    assert reader_training(smoke(), 0, QA, [], 0.8).data.probs == {"encyclopedia": 1.0}
+    assert multitask_reader_training(smoke(), 0, QA, [], 0.8).data.probs == {"encyclopedia": 1.0}
 
 
 def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
@@ -58,7 +58,7 @@ def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
 
 
 def test_an_epoch_ends_with_the_questions():
-    both, alone = (reader_training(smoke(), 0, QA, beside, 0.5).batches() for beside in (["SWAG"], []))
+    both, alone = (multitask_reader_training(smoke(), 0, QA, beside, 0.5).batches() for beside in (["SWAG"], []))
     turns = [task for task, _ in both.plan]
     assert turns.count("encyclopedia") == len(alone) < len(turns) and turns[-1] == "encyclopedia"
     for batches in (both, alone):
@@ -69,7 +69,7 @@ def test_an_epoch_ends_with_the_questions():
 
 
 def test_encoders_that_read_other_questions_first(results):
-    preset = smoke(seeds=2, **{"general": "news", "general_size": 16, "general_epochs": 2.0})
+    preset = smoke(seeds=2, **{"warmup_data": "news", "warmup_size": 16, "warmup_epochs": 2.0})
     first = shared.general_reader(preset)
     assert len(load_data(first.preset.data, "general").train) == 16 and first.optim.epochs == 2
     assert not first.preset.data.may_be_unanswerable("general")
@@ -93,7 +93,7 @@ def test_tables_and_figures(tested):
     table = run(tables.table1(smoke()))
     both = {score.column: score.value for score in table["scores"] if score.metric == "F1" and score.method == ROWS[1]}
     share = np.mean([bool(example.answers) for example in tested[BOTH, 0].examples])
-    assert both[tables.ALL] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
+    assert both[tables.ALL_QUESTIONS] == pytest.approx(share * both["HasAns"] + (1 - share) * both["NoAns"], abs=1e-4)
     assert f"never answers has {100 - 100 * share:.1f} F1" in table["notes"][-1]
     figure = tables.figure4(Record.model_construct(**run(tables.table2(smoke()))))
     assert {score.metric for score in figure["scores"]} == {"F1"}
@@ -139,7 +139,7 @@ def test_changes_are_counted_and_shown(monkeypatch):
 
 def test_models_to_keep_answer_as_they_were_scored(tested, tmp_path):
     table = Record.model_construct(**{"title": "Table 2", "unit": "F1"} | run(tables.table2(smoke())))
-    run(tables.keep(smoke(), str(tmp_path), table))
+    run(tables.keep_readers(smoke(), str(tmp_path), table))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["CoLA", "SWAG", "encyclopedia"]
     answers = load_reader(tmp_path / "encyclopedia").answer_all(tested[BOTH, 0].examples)
     assert [answer.text for answer in answers] == tested[BOTH, 0].answers()

@@ -12,7 +12,7 @@ from helpers.classification import examples_of, predictions_of, read_predictions
 from helpers.papers import shared
 from helpers.papers.mtdnn_kd import algorithm, losses, tables
 from helpers.papers.mtdnn_kd.algorithm import ENSEMBLE, MTDNN, SINGLE, SOFT_ALONE, STUDENT, UNLABELLED
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.training import Training
 
 TASKS = ["CoLA", "STS-B", "MNLI", "QQP", "RTE", "QNLI"]
@@ -20,7 +20,7 @@ TAUGHT = ["MNLI", "QQP", "RTE", "QNLI"]
 
 
 def smoke(**changes):
-    return load("smoke", "mtdnn_kd", **{"seeds": 1, **changes})
+    return load_preset("smoke", "mtdnn_kd", **{"seeds": 1, **changes})
 
 
 def run(plan):
@@ -98,12 +98,12 @@ def test_the_best_are_chosen_by_some_tasks_alone(monkeypatch):
     scores[2] = {"MNLI": 40, "RTE": 40, "CoLA": 99}
     monkeypatch.setattr(Training, "best_scores", lambda self: scores[self.seed])
     models = [algorithm.mt_dnn_training(smoke(), 0, number) for number in range(3)]
-    assert [model.seed for model in algorithm.rank(models, ["MNLI", "RTE"])] == [1, 0, 2]
+    assert [model.seed for model in algorithm.rank_models(models, ["MNLI", "RTE"])] == [1, 0, 2]
     assert algorithm.list_choosers(smoke(**{"mtdnn_kd.chosen_by": ["SST-2"]})) == TASKS
 
 
 def test_rows_of_a_seed():
-    fewer = smoke(**{"seeds": 2, "other_seeds": 1})
+    fewer = smoke(**{"seeds": 2, "control_seeds": 1})
     assert list(algorithm.choose_students(fewer, 1)) == [STUDENT]
     assert list(algorithm.choose_students(smoke(**{"tasks.unlabelled_size": 0}), 0)) == [STUDENT, SOFT_ALONE]
     assert algorithm.choose_students(smoke(**{"mtdnn_kd.taught": []}), 0) == {}

@@ -32,7 +32,7 @@ from helpers.data.examples import Choice, DataError, Example
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
 from helpers.models.multihead import Head, load_multihead, new_multihead, set_dropout
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.sequences import Sequences, collate, make_choices
 from helpers.task import with_needs
 from helpers.training import Training
@@ -59,13 +59,13 @@ def test_the_endings_of_an_example_stay_together():
 
 
 def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):
-    preset = load("smoke", "mtdnn")
+    preset = load_preset("smoke", "mtdnn")
     questions = [Example("a", "?", "Ada led.", ("Ada",), (0, 3), "a"), Example("b", "?", "Ada led.", (), None, "b")]
     monkeypatch.setattr(classification, "examples_of", lambda preset, task, split: questions)
     spans = [SpanPrediction("Ada", -2.0), SpanPrediction("Ada", -1.0)]
     assert classification.threshold(preset, "encyclopedia", spans) == -2.0
     assert classification.answers_above(spans, -2.0) == ["Ada", ""]
-    scores = classification.score(preset, "encyclopedia", "valid", spans)
+    scores = classification.score_task(preset, "encyclopedia", "valid", spans)
     assert scores == {"em": 100.0, "f1": 100.0} and classification.main_score(scores) == 100.0
     assert classification.main_score({"accuracy": 50.0, "f1": 70.0}) == 60.0
     answerable = preset.changed("data", unanswerable=False)
@@ -90,7 +90,7 @@ def training(preset, *tasks, fresh=False, **changes) -> Training:
 
 
 def test_an_epoch_has_all_batches_of_all_tasks_and_may_end_early():
-    preset = load("smoke", "mtdnn_kd", **{"training.batch_size": 6})
+    preset = load_preset("smoke", "mtdnn_kd", **{"training.batch_size": 6})
     epoch = training(preset, "CoLA", "RTE").batches().plan
     for task in ("CoLA", "RTE"):
         rows = np.concatenate([rows for name, rows in epoch if name == task])
@@ -101,7 +101,7 @@ def test_an_epoch_has_all_batches_of_all_tasks_and_may_end_early():
 
 def test_a_key_depends_on_windows_where_a_task_is_questions():
     def keys(**changes):
-        preset = load("smoke", "mtdnn", **changes)
+        preset = load_preset("smoke", "mtdnn", **changes)
         return [training(preset, task).key for task in ("CoLA", "encyclopedia")]
 
     (cola, questions), after = keys(), keys(**{"windows.max_length": 90})
@@ -109,7 +109,7 @@ def test_a_key_depends_on_windows_where_a_task_is_questions():
     assert keys(**{"answers.max_tokens": 9})[1] != questions != keys(**{"data.unanswerable": False})[1]
     assert keys(**{"data.test_size": 5, "tasks.test_size": 5}) == [cola, questions]
     assert keys(**{"tasks.max_length": 60})[0] != cola
-    changed = training(load("smoke", "mtdnn"), "CoLA", learning_rate=1e-5)
+    changed = training(load_preset("smoke", "mtdnn"), "CoLA", learning_rate=1e-5)
     assert changed.optim.learning_rate == 1e-5 and changed.key != cola
 
 
@@ -117,7 +117,7 @@ def test_a_key_depends_on_windows_where_a_task_is_questions():
 def several(module_results):
     """A trained model of tasks of all kinds, and one of a single task from it."""
     tasks = {"CoLA": "acceptability", "SWAG": "continuation", "STS-B": "similarity"}
-    preset = load("smoke", "mtdnn", **{"training.epochs": 0.4, "tasks.tasks": tasks})
+    preset = load_preset("smoke", "mtdnn", **{"training.epochs": 0.4, "tasks.tasks": tasks})
     first = training(preset, "encyclopedia", *tasks)
     second = dataclasses.replace(training(preset, "CoLA"), start=first, label="y")
     do([first, second])

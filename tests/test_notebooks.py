@@ -30,7 +30,7 @@ from helpers.files import write_whole
 from helpers.notebooks import runner
 from helpers.notebooks import session as sessions
 from helpers.notebooks.session import ParameterError, parameters_of, preset_for, settle, with_settings
-from helpers.presets.load import NAMES, PresetError, keys, load
+from helpers.presets.load import PRESET_NAMES, PresetError, keys, load_preset
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 GOLDEN = Path(__file__).parent / "golden"
@@ -153,13 +153,13 @@ def question_files(folder):
 
 def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kernel, tmp_path, capsys):
     files = [tmp_path / "general.json", tmp_path / "files/news/all.json"]
-    parameters = question_files(tmp_path) | {"general": str(files[0])}
+    parameters = question_files(tmp_path) | {"warmup_data": str(files[0])}
     for _ in range(2):
-        assert runner.run(["19_your_domains"], dict(parameters)) == 0
+        assert runner.run_notebooks(["19_your_domains"], dict(parameters)) == 0
     printed = capsys.readouterr().out
     assert printed.count("news: news/all.json") == 1  # what is read, unless all is done
     assert printed.count("done before") == 2  # the notebook and the report
-    assert runner.run(["19_your_domains"], dict(parameters), force=True) == 0
+    assert runner.run_notebooks(["19_your_domains"], dict(parameters), force=True) == 0
     assert [name for name, _ in kernel.executed] == ["19_your_domains", "99_report"] * 2
     job, of_report = runner.select_jobs(["19_your_domains"], parameters)
     for file in files:
@@ -187,7 +187,7 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
     kernel.fails = {"01_imm_similarity": RuntimeError("as told"), "02_imm_main": DeadKernelError("Kernel died")}
     kernel.values = {"03_imm_iterations": TasksFailed("1 of 9 tasks failed")}
     names = ["00_corpora", "01_imm_similarity", "02_imm_main", "03_imm_iterations", "05_imm_adversarial"]
-    assert runner.run(names, {"preset": "smoke"}) == 1
+    assert runner.run_notebooks(names, {"preset": "smoke"}) == 1
     printed = capsys.readouterr()
     assert "3 of 6 notebooks failed: 01_imm_similarity, 02_imm_main, 03_imm_iterations" in printed.err
     for text in ("RuntimeError: as told", "DeadKernelError: Kernel died", "TasksFailed: 1 of 9 tasks failed"):
@@ -198,8 +198,8 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
 
 
 def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, capsys):
-    (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\nother_seeds = 0\n[data]\nnarrative = ""\n')
-    assert runner.run(["09_a2d_narrativeqa", "19_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
+    (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\ncontrol_seeds = 0\n[data]\nnarrative = ""\n')
+    assert runner.run_notebooks(["09_a2d_narrativeqa", "19_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
     printed = capsys.readouterr().out
     assert "09_a2d_narrativeqa: left out, as " in printed and "19_your_domains: left out, as the preset has" in printed
     assert [name for name, _ in kernel.executed] == ["99_report"]
@@ -299,7 +299,7 @@ def other_than(value, kind, key):
     return next(choice for choice in (*choices, *more[kind]) if choice != value)
 
 
-@pytest.mark.parametrize("preset", NAMES)
+@pytest.mark.parametrize("preset", PRESET_NAMES)
 def test_a_parameter_that_is_given_is_used_or_refused(preset, tmp_path):
     for name in ("law.json", "tax.json"):
         (tmp_path / name).write_text("{}")
@@ -408,8 +408,11 @@ def started(change=str, notebook="02_imm_main", before=None, **parameters):
     [
         ({"sed": 3}, r"02_imm_main: unknown parameter 'sed'; did you mean 'seeds'\? There is preset, data_"),
         ({"seeds": True}, "^preset mini: seeds: expected a valid integer, found True"),
-        ({"kd_space": "gols"}, "imm.kd_space: expected 'gold', 'probabilities' or 'logits', found 'gols'"),
-        ({"changes": {"imm.kd_spase": "gold"}}, r"unknown parameter 'imm.kd_spase'; did you mean 'imm.kd_space'\?"),
+        ({"divergence": "gols"}, "imm.divergence: expected 'gold', 'probabilities' or 'logits', found 'gols'"),
+        (
+            {"changes": {"imm.divergense": "gold"}},
+            r"unknown parameter 'imm.divergense'; did you mean 'imm.divergence'\?",
+        ),
         ({"changes": {"data.folder": "gone"}}, "data.folder: expected a folder, found none at gone"),
     ],
 )
@@ -421,9 +424,17 @@ def test_unknown_and_mistyped_parameters_are_refused(parameters, message):
 @pytest.mark.parametrize(
     ("line", "other", "message"),
     [
-        ("rounds: int", "roundz: int", r"02_imm_main: unknown parameter 'roundz'; did you mean 'rounds'\?"),
-        ("rounds: int = None", "rounds: int = None; roundz = 3", "unknown parameter 'roundz'"),
-        ("rounds: int = None", "", "the parameters cell has no 'rounds'; write there the line rounds: int = None"),
+        (
+            "max_rounds: int",
+            "max_roundz: int",
+            r"02_imm_main: unknown parameter 'max_roundz'; did you mean 'max_rounds'\?",
+        ),
+        ("max_rounds: int = None", "max_rounds: int = None; roundz = 3", "unknown parameter 'roundz'"),
+        (
+            "max_rounds: int = None",
+            "",
+            "the parameters cell has no 'max_rounds'; write there the line max_rounds: int = None",
+        ),
     ],
 )
 def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, other, message):
@@ -431,9 +442,9 @@ def test_a_misspelt_or_deleted_line_of_the_parameters_cell_is_refused(line, othe
         return source.replace(line, other, 1)
 
     with pytest.raises(ParameterError, match=message):
-        started(change, before={"rounds": 3})  # of the cell as it was
+        started(change, before={"max_rounds": 3})  # of the cell as it was
     if "roundz = 3" not in other:
-        with pytest.raises(NameError, match="name 'rounds' is not defined"):
+        with pytest.raises(NameError, match="name 'max_rounds' is not defined"):
             started(change)
 
 
@@ -449,18 +460,18 @@ def test_known_parameters_take_effect_and_a_number_stands_for_a_text(tmp_path, m
 
 def test_a_preset_is_loaded_once(monkeypatch):
     loaded = []
-    monkeypatch.setattr(sessions, "load", lambda *names: loaded.append(names) or load(*names))
-    started(seeds=2, kd_space="logits")
+    monkeypatch.setattr(sessions, "load_preset", lambda *names: loaded.append(names) or load_preset(*names))
+    started(seeds=2, divergence="logits")
     assert loaded == [("mini", "imm", "imm_main")]
 
 
 def test_any_key_of_the_preset_is_a_parameter_of_the_runner():
-    parameters = {"preset": "smoke", "rounds": 2, "training.learning_rate": 1e-4, "engine.processes": 2}
+    parameters = {"preset": "smoke", "max_rounds": 2, "training.learning_rate": 1e-4, "engine.processes": 2}
     job, of_report = runner.select_jobs(["02"], parameters)
     assert job.parameters["changes"] == {"training.learning_rate": 1e-4, "engine.processes": 2}
     preset = job.preset
-    assert (preset.imm.rounds, preset.training.learning_rate, preset.engine.processes) == (2, 1e-4, 2)
-    assert job.run_name == of_report.run_name == "smoke+training.learning_rate=0.0001,imm.rounds=2"
+    assert (preset.imm.max_rounds, preset.training.learning_rate, preset.engine.processes) == (2, 1e-4, 2)
+    assert job.run_name == of_report.run_name == "smoke+training.learning_rate=0.0001,imm.max_rounds=2"
     session = started(**job.parameters)["session"]
     assert (session.preset, session.run_name) == (preset, job.run_name)
     (corpora, _) = runner.select_jobs(["00"], {"preset": "smoke", "encoder": "other"})  # which is no line there
@@ -489,4 +500,4 @@ def test_the_way_from_a_cell_to_a_record_is_short(smoke, tmp_path):
     assert len(facts["run"]) <= 22
     for key, functions in facts["stations"].items():
         assert len(functions) <= 10, f"{key}: {functions}"
-    assert len(facts["repeated"]) <= 58
+    assert len(facts["repeated"]) <= 10

@@ -144,7 +144,7 @@ def general_preset(folder, **more):
     write(folder, files)
     adversarial = AdversarialSettings(domain="a", AddSent="many.json", AddOneSent="one.json")
     data = data_of(folder, "a", adversarial=adversarial, test_size=2, **more)
-    return presets.load("smoke").model_copy(update={"data": data, "general": "general.json"})
+    return presets.load_preset("smoke").model_copy(update={"data": data, "warmup_data": "general.json"})
 
 
 def test_general_questions_are_no_test_questions_and_no_adversarial_ones_of_the_preset(tmp_path):
@@ -263,7 +263,7 @@ def test_records_state_what_was_left_out_and_nothing_else(tmp_path, results):
     write(tmp_path, {"a/train.json": ask(*range(9), 20), "a/test.json": ask(*range(20, 24))})
     rows(tmp_path / "b.train.jsonl", texts(range(30)))
     rows(tmp_path / "b.test.jsonl", texts(range(25, 50)))
-    preset = presets.load("smoke")
+    preset = presets.load_preset("smoke")
     questions, labelled = data_of(tmp_path, "a"), TextsSettings(folder=str(tmp_path), domains={"b": "b"})
     notes = {
         "a": "a: 1 of 10 questions of train are test questions too (a) and are left out",

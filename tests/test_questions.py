@@ -18,15 +18,15 @@ from qa_files import CONTEXT, mrqa_question, question, write_mrqa, write_narrati
 
 from helpers.data.examples import DataError
 from helpers.data.questions import (
+    ANSWERS_LEFT_OUT,
     EMPTY,
     EXPECTED,
-    LEFT_OUT,
     LOOSE,
     MOVED,
     OTHER,
     UNPLACED,
     closest_span,
-    locate,
+    locate_answer,
     read_questions,
 )
 from helpers.data.rows import REJECTED as LEFT_BY_ANNOTATORS
@@ -204,7 +204,7 @@ def test_rows_without_ids_get_them_from_their_content(tmp_path, writer):
 
 def placed(context, text, start):
     notes = Counter()
-    first, last = locate(context, text, start, notes)
+    first, last = locate_answer(context, text, start, notes)
     return first, context[first:last], notes[MOVED], notes[LOOSE]
 
 
@@ -229,7 +229,7 @@ def test_an_answer_may_differ_at_its_offset_in_case_punctuation_and_the_kind_of_
     assert placed("She was born in Arlford.", " Arlf", 16) == (16, "Arlf", 0, 1)  # no search, which cuts no word
     for context, text in (("It cost 1,5.", "155"), ("a ! b", "?"), ("a 5 b", "-5"), ("दुल", "दिल")):
         with pytest.raises(DataError, match="occurs at no places"):
-            locate(context, text, context.index(" ") + 1 if " " in context else 0, Counter())
+            locate_answer(context, text, context.index(" ") + 1 if " " in context else 0, Counter())
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_an_answer_may_differ_at_its_offset_in_case_punctuation_and_the_kind_of_
 )
 def test_other_answers_are_rejected(context, text, start, says):
     with pytest.raises(DataError, match=says):
-        locate(context, text, start, Counter())
+        locate_answer(context, text, start, Counter())
 
 
 def test_one_answer_that_is_nowhere_does_not_cost_its_question(tmp_path):
@@ -253,7 +253,7 @@ def test_one_answer_that_is_nowhere_does_not_cost_its_question(tmp_path):
     path = write_squad(tmp_path / "a.json", ("Ada Bell leads Gamma.", [question(answers=answers)]))
     (record,), notes = read_questions(path)
     assert record.example.answers == ("Ada Bell",) and record.example.span == (0, 8)
-    assert notes == [f"a.json: 1 {LEFT_OUT}"]
+    assert notes == [f"a.json: 1 {ANSWERS_LEFT_OUT}"]
     write_squad(path, ("Ada Bell leads Gamma.", [question(answers=answers[1:])]))
     assert "'Bo Carr' is not at its offset 3" in error_of(path)
 

@@ -24,14 +24,14 @@ from helpers.extractive_qa import (
 )
 from helpers.models.encoders import load_encoder
 from helpers.outputs import Logits, Outputs
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.task import DamagedFile
 from helpers.training import Training
 
 
 @pytest.fixture
 def preset(results):
-    return load("smoke", "imm", seeds=1)
+    return load_preset("smoke", "imm", seeds=1)
 
 
 def reader(preset, *domains, **fields):
@@ -82,9 +82,9 @@ def test_what_labels_lose_is_counted_and_said(results, monkeypatch, capsys):
         for number, (text, passage) in enumerate(zip(answers, passages, strict=True))
     ]
     settings = {"windows.max_length": 40, "windows.stride": 16, "answers.max_tokens": 5}
-    preset = load("smoke", "imm", seeds=1, **settings)
+    preset = load_preset("smoke", "imm", seeds=1, **settings)
     monkeypatch.setattr(extractive_qa, "load", lambda data, name: Domain(name, examples, examples[:1], examples[:2]))
-    monkeypatch.setattr(extractive_qa, "fingerprint", lambda *parts: "")
+    monkeypatch.setattr(extractive_qa, "fingerprint_examples", lambda *parts: "")
     extractive_qa._windows.cache_clear()
     task = extractive_qa.LabelCheck(preset=preset, label="labels", domain="news")
     engine.run(plan_of(task), preset.engine)

@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 
 from helpers import files, paths, records
 from helpers.notebooks.session import Session
-from helpers.papers import printed
-from helpers.presets.load import load
+from helpers.papers import read_printed
+from helpers.presets.load import load_preset
 from helpers.presets.schema import Preset
 from helpers.records import RecordError, Score, make_scores, read, read_all, write
 
@@ -52,7 +52,7 @@ def test_every_stored_record_is_read_and_written_alike_and_has_settings_of_today
 
 
 def test_a_record_states_the_settings_of_its_table_and_the_parameters_as_given():
-    preset = load("smoke", "imm", seeds=3)
+    preset = load_preset("smoke", "imm", seeds=3)
     scores = [Score(method="IMM", column="news", seed=seed, value=1.0) for seed in range(2)]
     parts = {"scores": scores, "unit": "accuracy", "settings": {"imm": preset.changed("imm", steps="equal").imm}}
     saved = Session(preset, {"seeds": 3}, "smoke").save("imm/table1_equal", **parts)
@@ -196,7 +196,7 @@ def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("artefact", ["imm/table1", "hrkd/table2", "hrkd/table3", "hrkd/table4"])
 def test_the_papers_rows_give_its_averages(artefact):
     # That they come out shows that the numbers were copied rightly.
-    numbers = pd.DataFrame([(number.method, number.column, number.value) for number in printed(artefact)])
+    numbers = pd.DataFrame([(number.method, number.column, number.value) for number in read_printed(artefact)])
     means = numbers.pivot_table(2, 0, 1, sort=False)
     gaps = (means.pop("AVE.") - means.mean(axis=1)).abs()
     # Half a unit of the last place; 84.14 is printed as 84.2 for HRKD-teacher in Table 2, and only there.
@@ -205,5 +205,5 @@ def test_the_papers_rows_give_its_averages(artefact):
 
 
 def test_what_the_papers_print():
-    assert sum(number.value for number in printed("hrkd/table1") if number.column == "#Train") == 353431 + 6480
-    assert printed("imm/none") == []
+    assert sum(number.value for number in read_printed("hrkd/table1") if number.column == "#Train") == 353431 + 6480
+    assert read_printed("imm/none") == []

@@ -9,7 +9,7 @@ import torch
 from helpers.data.load import load_domains
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.papers.hrkd.meta_kd import mean_tokens
-from helpers.papers.hrkd.relations import RandomRatios, Relations, attend, prototypes
+from helpers.papers.hrkd.relations import RandomRatios, Relations, attend_to_nodes, prototypes
 from helpers.presets.schema import TextsSettings
 from helpers.sequences import make_pairs
 
@@ -36,7 +36,7 @@ def test_one_head_of_graph_attention_by_hand():
     first = [math.exp(-0.3), math.exp(-0.9)]
     second = [math.exp(0.0), math.exp(-0.6)]
     expected = [(3 * a + 6 * b) / (a + b) for a, b in (first, second)]
-    assert attend(nodes, weight, edges).flatten().tolist() == pytest.approx(expected)
+    assert attend_to_nodes(nodes, weight, edges).flatten().tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("switches", [{}, {"self_attention": False}, {"compare": False}, {"hierarchy": False}])
@@ -203,5 +203,7 @@ def test_ratios_of_real_prototypes_are_alike(shared):
 def test_a_node_that_keeps_its_features_by_hand():
     nodes = torch.tensor([1.0, 2.0]).view(1, 1, 2, 1)
     weight, edges = torch.tensor([3.0]).view(1, 1, 1, 1), torch.tensor([0.5, -1.0]).view(1, 1, 2, 1)
-    collected = attend(nodes, weight, edges).flatten()
-    assert torch.allclose(attend(nodes, weight, edges, residual=True).flatten(), collected + torch.tensor([3.0, 6.0]))
+    collected = attend_to_nodes(nodes, weight, edges).flatten()
+    assert torch.allclose(
+        attend_to_nodes(nodes, weight, edges, residual=True).flatten(), collected + torch.tensor([3.0, 6.0])
+    )

@@ -28,7 +28,7 @@ CARDS = [card("corpora"), card("imm", "similarity", "table1", reference="https:/
 
 
 def sentences(one):
-    return [report.describe(one, verdict) for verdict in stats.judge(one)]
+    return [report.describe_verdict(one, verdict) for verdict in stats.judge(one)]
 
 
 def test_claims_in_sentences():
@@ -52,7 +52,7 @@ def test_controls_stand_beside_headlines_where_they_say_so():
     kinds = {"beside": {"control": True, "beside": True}, "no": {"control": True}, "chief": {"primary": True}}
     claims = [{"text": text, "above": "A", "below": "B", **kind} for text, kind in kinds.items()]
     one, other = record("imm/table1", scores, claims=claims), record("imm/table2", scores)
-    ((first, verdicts),) = report.headlines(report.judge_all([one, other]))
+    ((first, verdicts),) = report.headlines(report.judge_records([one, other]))
     assert first is one and [verdict.claim.text for verdict in verdicts] == ["chief", "beside"]
 
 
@@ -171,12 +171,12 @@ def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
 
 def test_a_difference_of_two_tables_of_a_paper_counts_once():
     again = claimed("imm/table2")
-    pairs = report.paper_verdicts(report.judge_all([again, claimed()]))
+    pairs = report.paper_verdicts(report.judge_records([again, claimed()]))
     assert [record.artefact for record, verdict in pairs if verdict.claim.primary] == ["imm/table1"]
-    assert len(pairs) == len(report.paper_verdicts(report.judge_all([again])))
-    few = report.judge_all([claimed(seeds=2), claimed("imm/table2", seeds=2)])  # which are the same by chance
+    assert len(pairs) == len(report.paper_verdicts(report.judge_records([again])))
+    few = report.judge_records([claimed(seeds=2), claimed("imm/table2", seeds=2)])  # which are the same by chance
     assert len(report.paper_verdicts(few)) == 2 * len(report.paper_verdicts(few[:1]))
-    main = report.main_verdicts(CARDS[1], report.judge_all([again, claimed()]))
+    main = report.main_verdicts(CARDS[1], report.judge_records([again, claimed()]))
     assert [record.artefact for record, _ in main] == ["imm/table1"]
 
 

@@ -44,7 +44,7 @@ def test_switches_in_deviations_are_keys_of_a_preset():
         for line in page.read_text(encoding="utf-8").splitlines()
         if line.startswith("| ")
     ]
-    switches = [key for row in rows for key in re.findall(r"`(\w+\.\w+|general|other_seeds)`", row)]
+    switches = [key for row in rows for key in re.findall(r"`(\w+\.\w+|warmup_data|control_seeds)`", row)]
     assert set(switches) <= set(keys()) and len(switches) > 50
 
 

@@ -13,7 +13,7 @@ from helpers import papers, paths, records
 from helpers.notebooks import runner, session
 from helpers.notebooks.session import ParameterError
 from helpers.papers.imm import tables
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.results import figures, report
 
 
@@ -35,7 +35,11 @@ def run_name_of(notebook, parameters):
         ("06_a2d_main", {"preset": "lab", "glove": "glove.txt"}, "lab+mnemonic.glove=glove.txt"),
         ("10_hrkd_main", {"preset": "smoke", "keep": "there"}, "smoke"),
         ("19_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
-        ("02_imm_main", {"preset": "smoke", "rounds": 2, "annealing": "half"}, "smoke+imm.rounds=2,imm.annealing=half"),
+        (
+            "02_imm_main",
+            {"preset": "smoke", "max_rounds": 2, "annealing": "half"},
+            "smoke+imm.max_rounds=2,imm.annealing=half",
+        ),
     ],
 )
 def test_only_settings_that_change_results_have_a_folder_of_their_own(notebook, parameters, folder):
@@ -49,7 +53,7 @@ def executed(results, monkeypatch):
 
     def execute(name, parameters, output):
         if name == runner.REPORT:
-            report.page(parameters.get("results") or load(parameters["preset"]).name, papers.list_papers())
+            report.page(parameters.get("results") or load_preset(parameters["preset"]).name, papers.list_papers())
         saves.get(name, lambda: None)()
         output.write_text("{}")
 
@@ -118,7 +122,7 @@ def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp
     drawn = []
     for names in ([*artefacts], [*reversed(artefacts)]):
         monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / names[0]))
-        assert runner.run(names, {"preset": "smoke"}) == 0
+        assert runner.run_notebooks(names, {"preset": "smoke"}) == 0
         drawn.append({file.name: file.read_bytes() for file in paths.results("smoke").glob("imm/*.[ps]*g")})
     assert len(drawn[0]) == 4 and drawn[0] == drawn[1]
 
@@ -168,7 +172,7 @@ def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_pa
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file.txt").write_text(name)
-    for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "general")):
+    for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "warmup_data")):
         first, second = (
             run_name_of_lab(notebook, **{name: str(tmp_path / one / "file.txt")}) for one in ("one", "two")
         )
@@ -186,7 +190,7 @@ def test_values_that_a_folder_cannot_be_named_by_stay_apart(tmp_path, monkeypatc
 COPIES = """
 name = "mine"
 extends = "lab"
-general = "law/all.json"
+warmup_data = "law/all.json"
 [data]
 narrative = ""
 [data.domains]

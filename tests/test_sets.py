@@ -9,14 +9,14 @@ from qa_files import question, write_squad
 
 from helpers.data.examples import DataError
 from helpers.data.load import (
-    fingerprint,
+    fingerprint_examples,
     load_adversarial,
     load_domains,
     may_be_unanswerable,
     question_set,
     question_set_names,
 )
-from helpers.presets.load import load as load_preset
+from helpers.presets.load import load_preset
 from helpers.presets.schema import AdversarialSettings, DataSettings
 
 
@@ -62,12 +62,12 @@ def test_each_question_of_a_set_may_be_unanswerable_as_its_domain_says(data):
 def test_a_part_has_a_fingerprint_of_its_own(data):
     more_tests = data.model_copy(update={"test_size": 8})
     for parts in (("train",), ("valid",), ("train", "valid")):
-        assert fingerprint(data, "news", *parts) == fingerprint(more_tests, "news", *parts)
-    assert fingerprint(data, "news", "test") != fingerprint(more_tests, "news", "test")
-    assert fingerprint(data, "news") != fingerprint(more_tests, "news")
-    assert fingerprint(data, "news") == fingerprint(data, "news", "train", "valid", "test")
+        assert fingerprint_examples(data, "news", *parts) == fingerprint_examples(more_tests, "news", *parts)
+    assert fingerprint_examples(data, "news", "test") != fingerprint_examples(more_tests, "news", "test")
+    assert fingerprint_examples(data, "news") != fingerprint_examples(more_tests, "news")
+    assert fingerprint_examples(data, "news") == fingerprint_examples(data, "news", "train", "valid", "test")
     parts = [("train",), ("valid",), ("test",), ("train", "valid"), ()]
-    assert len({fingerprint(data, "news", *some) for some in parts}) == 5
+    assert len({fingerprint_examples(data, "news", *some) for some in parts}) == 5
 
 
 TEXT, MISLEADING = "Ada leads Gamma.", "Bela leads Gammon."

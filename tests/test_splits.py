@@ -12,7 +12,7 @@ from qa_files import question, write_many, write_narrativeqa, write_squad
 from helpers.data.examples import DataError
 from helpers.data.load import label_names, load, load_domains
 from helpers.data.questions import read_questions
-from helpers.data.splits import draw_tenth, in_order, sample
+from helpers.data.splits import draw_tenth, order_by_hash, sample
 from helpers.data.texts import TextRecord
 from helpers.presets.schema import DataSettings, TextsSettings
 
@@ -168,7 +168,7 @@ def test_labels_share_what_is_drawn():
     assert Counter(record.label for record in drawn) == {"a": 6, "b": 3, "c": 1}
     assert sorted(drawn + rest) == sorted(every)
     assert draw_tenth(every[::-1], seed=0)[0] == drawn != draw_tenth(every, seed=1)[0]
-    assert in_order(every[::-1], 0) == in_order(every, 0) != in_order(every, 1)
+    assert order_by_hash(every[::-1], 0) == order_by_hash(every, 0) != order_by_hash(every, 1)
     # Of quotas 0.9 and 0.1 the first has the larger remainder; the only "b" stays.
     assert [record.label for record in draw_tenth(records(*"a" * 9, "b"), seed=0)[0]] == ["a"]
 

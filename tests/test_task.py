@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from helpers.files import unwritten
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.task import DamagedFile, NotDone, Task, with_needs
 
 
@@ -36,7 +36,7 @@ class Number(Task):
 
 @pytest.fixture
 def number(results):
-    preset = load("smoke")
+    preset = load_preset("smoke")
 
     def make(value, terms=(), **parts):
         return Number(preset=parts.pop("preset", preset), label=f"number {value}", value=value, terms=terms, **parts)
@@ -49,8 +49,10 @@ def test_a_key_stands_for_fields_settings_and_version(number, monkeypatch):
     assert one.key == number(1).key != number(2).key
     assert number(1, (number(2),)).key != number(1, (number(3),)).key
     assert number(1, named={"a": number(2)}).key != number(1, named={"b": number(2)}).key
-    faster = load("smoke", **{"training.learning_rate": 0.5})
-    assert number(1, preset=faster).key != one.key == number(1, preset=load("smoke", **{"data.test_size": 3})).key
+    faster = load_preset("smoke", **{"training.learning_rate": 0.5})
+    assert (
+        number(1, preset=faster).key != one.key == number(1, preset=load_preset("smoke", **{"data.test_size": 3})).key
+    )
     monkeypatch.setattr(Number, "version", 2)
     assert number(1).key != one.key
 

@@ -8,7 +8,7 @@ from scipy import stats
 from task_files import CODAH, LAYOUTS, write_choices, write_task
 
 from helpers.data.examples import DataError
-from helpers.data.load import fingerprint, load, load_domains
+from helpers.data.load import fingerprint_examples, load, load_domains
 from helpers.metrics import label_scores
 from helpers.presets.schema import TasksSettings
 
@@ -69,12 +69,16 @@ def test_unlabelled_texts_are_cut_from_the_front_of_one_order(official):
 
 def test_a_fingerprint_is_that_of_texts_and_labels(official):
     of_both, longer = settings(official, "CoLA", "WNLI"), settings(official, "CoLA", max_length=64)
-    before = fingerprint(of_both, "CoLA")
-    assert before == fingerprint(of_both, "CoLA", "train", "valid", "test") == fingerprint(longer, "CoLA")
-    assert len({fingerprint(of_both, "CoLA", part) for part in ("train", "valid", "test", "unlabelled")}) == 4
+    before = fingerprint_examples(of_both, "CoLA")
+    assert (
+        before
+        == fingerprint_examples(of_both, "CoLA", "train", "valid", "test")
+        == fingerprint_examples(longer, "CoLA")
+    )
+    assert len({fingerprint_examples(of_both, "CoLA", part) for part in ("train", "valid", "test", "unlabelled")}) == 4
     file = official / "CoLA/dev.tsv"
     file.write_text(file.read_text().replace("gj04\t1", "gj04\t0", 1))
-    assert fingerprint(settings(official, "CoLA", max_length=32), "CoLA") != before
+    assert fingerprint_examples(settings(official, "CoLA", max_length=32), "CoLA") != before
 
 
 def test_choices(tmp_path):

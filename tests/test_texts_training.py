@@ -19,7 +19,7 @@ from helpers.models.multihead import MultiHead
 from helpers.outputs import Outputs, predict
 from helpers.papers.hrkd.meta_kd import mean_tokens
 from helpers.papers.hrkd.tables import score_hits
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.sequences import collate, make_pairs
 from helpers.training import Training
 
@@ -32,7 +32,7 @@ def output(*rows):
 
 
 def classifier(order="together", domains=DOMAINS, seed=0, **changes):
-    preset, data = load("smoke", "hrkd", **changes), DomainTexts(domains, "reviews", order)
+    preset, data = load_preset("smoke", "hrkd", **changes), DomainTexts(domains, "reviews", order)
     parts = {"model": Classifier(), "data": data, "optim": preset.training, "loss": data.choose_loss()}
     return Training(preset=preset, label=f"{order}, {' + '.join(domains)}", seed=seed, **parts)
 

@@ -10,7 +10,7 @@ from helpers.data.mini import world as mini
 from helpers.extractive_qa import answer_questions
 from helpers.outputs import Outputs
 from helpers.papers.imm import algorithm
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 
 
 def write(path, examples):
@@ -33,7 +33,7 @@ def preset(tmp_path):
         files = {"law": str(tmp_path / "law.json"), "news": str(tmp_path / "news.json")}
         data = {"source": "files", "folder": str(tmp_path), "domains": files, "adversarial": None}
         data["unanswerable"] = unanswerable
-        return load("smoke", "imm", seeds=1, **{f"data.{key}": value for key, value in data.items()})
+        return load_preset("smoke", "imm", seeds=1, **{f"data.{key}": value for key, value in data.items()})
 
     examples = mini.load_domain("news", train_size=120).train
     write(tmp_path / "law.json", examples)

@@ -12,7 +12,7 @@ from helpers.notebooks.session import start
 from helpers.papers import corpora, hrkd, imm, mtdnn
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.results import report
 
 PASSAGE = "Ann Lee leads <Gamma>. Bob leads Delta, and Cora leads Omega. " * 6  # several windows
@@ -21,8 +21,13 @@ PASSAGE = "Ann Lee leads <Gamma>. Bob leads Delta, and Cora leads Omega. " * 6  
 @pytest.fixture(scope="module")
 def models(module_results):
     """A reader, and a model of questions, labels and choices, by name."""
-    preset, tasks = load("smoke", "imm", "imm_main").for_seed(0), load("smoke", "mtdnn", "mtdnn_main").for_seed(0)
-    several = mtdnn_algorithm.reader_training(tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.weight)
+    preset, tasks = (
+        load_preset("smoke", "imm", "imm_main").for_seed(0),
+        load_preset("smoke", "mtdnn", "mtdnn_main").for_seed(0),
+    )
+    several = mtdnn_algorithm.multitask_reader_training(
+        tasks, 0, "QA+MCC+SC", ["SWAG", "CoLA"], tasks.mtdnn.question_prob
+    )
     trainings = [imm_algorithm.single_readers(preset, 0)["news"], several]
     for training in trainings:
         training.do()
@@ -52,7 +57,7 @@ def test_trained_readers_are_those_that_plans_ask_for_and_that_are_done(models, 
 
 
 def test_readers_show_answers_and_where_they_see_them(models, shown):
-    widgets.show(models, Example("q", "Who leads <Gamma>?", PASSAGE, ("Ann Lee",), (0, 7), "q"), attention=True)
+    widgets.show_answers(models, Example("q", "Who leads <Gamma>?", PASSAGE, ("Ann Lee",), (0, 7), "q"), attention=True)
     page, figure = shown
     assert "Who leads &lt;Gamma&gt;?" in page.data and "<b>expected:</b> Ann Lee" in page.data
     assert page.data.count("<details>") == len(models) == 2 and all(name in page.data for name in models)
@@ -70,7 +75,9 @@ def test_a_model_of_several_tasks_gives_no_answer_above_the_threshold_of_its_val
     chosen = classification.threshold(several.preset, task, spans)
     assert widgets.null_threshold(several, task) == classification.choose_null_threshold(several, task) == chosen
     monkeypatch.setattr(widgets, "null_threshold", lambda reader, task: limit if task else 0.0)
-    widgets.show({name: (several, task)}, Example("q", "Who leads <Gamma>?", PASSAGE, ("Ann Lee",), (0, 7), "q"))
+    widgets.show_answers(
+        {name: (several, task)}, Example("q", "Who leads <Gamma>?", PASSAGE, ("Ann Lee",), (0, 7), "q")
+    )
     assert shown[0].data.count("<b>no answer</b>") == answers
 
 
@@ -90,13 +97,15 @@ def test_a_form_asks_about_texts_of_ones_own(models, shown, monkeypatch, capsys)
     assert boxes["about"] == ["news", "encyclopedia"] and {"question", "context"} < {*boxes}
     examples, (reader, _) = [], models["Single, news, seed 0"]
     with monkeypatch.context() as patch:
-        patch.setattr(widgets, "show", lambda readers, example, attention: examples.append((example, [*readers])))
+        patch.setattr(
+            widgets, "show_answers", lambda readers, example, attention: examples.append((example, [*readers]))
+        )
         ask("news", 2, question=" ", context="")
         ask("news", 999, question="Who?", context=PASSAGE)
     assert examples[0][0].answers and examples[0][1] == [*models]
     assert (examples[1][0].question, examples[1][0].answers, examples[1][0].span) == ("Who?", (), None)
     with monkeypatch.context() as patch:
-        patch.setattr(widgets, "compare", raise_error)  # as for an encoder whose attention cannot be read
+        patch.setattr(widgets, "compare_readers", raise_error)  # as for an encoder whose attention cannot be read
         ask("news", attention=True)
     assert capsys.readouterr().out == "no attention\n"
     widgets.ask_box({})

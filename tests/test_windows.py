@@ -16,7 +16,7 @@ from helpers.data.mini import world as mini
 from helpers.errors import EncoderError
 from helpers.extractive_qa import windows_of, windows_over
 from helpers.models.encoders import load_tokenizer
-from helpers.presets.load import load
+from helpers.presets.load import load_preset
 from helpers.sequences import (
     Windows,
     collate,
@@ -220,7 +220,7 @@ def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
 
 
 def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer):
-    preset = load("smoke", **{"windows.max_length": 40, "windows.stride": 12, "windows.empty_windows": 0.3})
+    preset = load_preset("smoke", **{"windows.max_length": 40, "windows.stride": 12, "windows.empty_windows": 0.3})
     alone = {}
     for name in ("news", "search"):
         train, settings = data.load(preset.data, name).train, preset.windows.model_dump()
@@ -238,7 +238,7 @@ def test_a_domain_loses_the_same_empty_windows_alone_and_among_others(tokenizer)
 
 def test_no_window_is_left_out_where_answers_are_scored():
     small = {"windows.max_length": 40, "windows.stride": 12}
-    preset, every = load("smoke", **small, **{"windows.empty_windows": 0.0}), load("smoke", **small)
+    preset, every = load_preset("smoke", **small, **{"windows.empty_windows": 0.0}), load_preset("smoke", **small)
     assert (windows_of(preset, ["news"], "train").labels["start"] > 0).all()
     for part in ("valid", "test"):
         assert len(windows_of(preset, ["news"], part)) == len(windows_of(every, ["news"], part))

@@ -20,7 +20,7 @@ UNREADABLE = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error
 UNREADABLE += (EOFError, KeyError, AttributeError, RuntimeError)
 
 
-def find(downloads: dict[str, Download], source: str) -> tuple[str, str, Download | None]:
+def find_download(downloads: dict[str, Download], source: str) -> tuple[str, str, Download | None]:
     """Split a source such as name:part at the longest name that the preset knows, or else at the first colon."""
     for name in sorted(downloads, key=len, reverse=True):
         if f"{source}:".startswith(f"{name}:"):

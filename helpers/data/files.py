@@ -10,18 +10,18 @@ from helpers.data.questions import read_adversarial_file, read_question_parts
 from helpers.data.texts import FORMATS, describe_task, read_task, read_texts
 from helpers.presets.schema import DatasetSettings, DataSettings, TasksSettings, TextsSettings
 
-read_questions = cache(read_question_parts)  # a section with a further domain, such as "general", reads the same files
+read_parts_once = cache(read_question_parts)  # a section with a further domain, such as "general", reads the same files
 
 
 def read(settings: DatasetSettings, name: str) -> Records:
     """Read a domain or task of a section, whose place is below its folder. Raises DataError."""
     place = settings.named[name]
     if isinstance(settings, DataSettings):
-        parts, notes = read_questions(locate(settings, place), settings.may_be_unanswerable(name))
+        parts, notes = read_parts_once(fetch_place(settings, place), settings.may_be_unanswerable(name))
         return Records(parts, notes, {})
     if isinstance(settings, TextsSettings):
-        place, genre, _ = downloads.find(settings.downloads, place)
-        parts, notes = read_texts(locate(settings, place), settings.labels, genre)
+        place, genre, _ = downloads.find_download(settings.downloads, place)
+        parts, notes = read_texts(fetch_place(settings, place), settings.labels, genre)
         return Records(parts, notes, {})
     return _read_task(settings, name)
 
@@ -32,17 +32,17 @@ def _read_task(settings: TasksSettings, name: str) -> Records:
         form, place = (name if name in FORMATS else "texts"), form
     if form not in FORMATS:
         raise DataError(f"{name}: {form!r} is no format of {', '.join(FORMATS)}; write FORMAT:place in the preset")
-    parts, notes = read_task(locate(settings, place), form)
+    parts, notes = read_task(fetch_place(settings, place), form)
     return Records(parts, notes, describe_task(form, parts))
 
 
 def read_adversarial(data: DataSettings, *, must_exist: bool = True) -> dict[str, list[Example]]:
     """Read the adversarial sets by name, or those whose file is there. Raises DataError."""
-    files = {name: locate(data, place) for name, place in data.adversarial.places.items()}
+    files = {name: fetch_place(data, place) for name, place in data.adversarial.places.items()}
     return {name: read_adversarial_file(file) for name, file in files.items() if must_exist or file.exists()}
 
 
-def find_folder(settings: DatasetSettings) -> Path:
+def find_section_folder(settings: DatasetSettings) -> Path:
     """Return the folder of a section's files. Raises DataError."""
     if folder := paths.find_folder(settings.folder):
         return folder
@@ -52,7 +52,7 @@ def find_folder(settings: DatasetSettings) -> Path:
     )
 
 
-def locate(settings: DatasetSettings, place: str) -> Path:
+def fetch_place(settings: DatasetSettings, place: str) -> Path:
     """Return the place of a domain's or task's files: below the section's folder, or in the download of that name.
 
     Downloads what a section without a folder names. Raises DataError.
@@ -60,4 +60,4 @@ def locate(settings: DatasetSettings, place: str) -> Path:
     name, _, inside = place.partition("/")
     if name in settings.downloads and not settings.folder:
         return downloads.fetch(name, settings.downloads[name]) / inside
-    return find_folder(settings) / place
+    return find_section_folder(settings) / place

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from helpers import paths
 from helpers.data.examples import DataError
-from helpers.data.files import find_folder, locate
+from helpers.data.files import fetch_place, find_section_folder
 from helpers.data.questions import find_question_files
-from helpers.data.rows import PART_WORDS, SUFFIXES
+from helpers.data.rows import DATA_SUFFIXES, PART_WORDS
 from helpers.presets.schema import LONGEST_NAME, DatasetSettings, DataSettings, clean_name
 
 REVIEWS = ".review"  # ends the names of Amazon's files
 WEIGHTS = (".safetensors", ".bin", ".pt")  # of a saved model
-LISTED = 8  # names that a text lists
+MAX_NAMES = 8  # names that a text lists
 PART = rf"[\W_](?:{'|'.join(PART_WORDS)})(?![^\W_]).*|\.(?:positive|negative)\{REVIEWS}"  # behind a domain's name
 
 
@@ -44,7 +44,9 @@ def with_every_domain(settings: DatasetSettings) -> DatasetSettings:
         return settings
     if not stems:
         listing = _list(entry.name for entry in sorted(folder.iterdir()))
-        raise DataError(f"{folder}: no data file; expected names that end in {', '.join(SUFFIXES)}, found {listing}")
+        raise DataError(
+            f"{folder}: no data file; expected names that end in {', '.join(DATA_SUFFIXES)}, found {listing}"
+        )
     _check_have_domains(stems, folder)
     others = {"adversarial": None, "narrative": "", "labels": [], "split": "content"}
     others = {key: value for key, value in others.items() if key in type(settings).model_fields}
@@ -62,7 +64,7 @@ def _holds_data(entry: Path) -> bool:
 
 
 def _remove_suffix(name: str) -> str:
-    ending = "|".join(map(re.escape, (*SUFFIXES, REVIEWS)))
+    ending = "|".join(map(re.escape, (*DATA_SUFFIXES, REVIEWS)))
     return re.sub(rf"({ending})(\.gz)?$", "", name, flags=re.IGNORECASE)
 
 
@@ -122,8 +124,8 @@ def state_files(settings: DatasetSettings) -> str:
 
 def _list_files(settings: DatasetSettings, source: str) -> list[Path]:
     if isinstance(settings, DataSettings):
-        return [*chain(*find_question_files(locate(settings, source)).values())]
-    place = find_source(find_folder(settings), source)
+        return [*chain(*find_question_files(fetch_place(settings, source)).values())]
+    place = find_source(find_section_folder(settings), source)
     if not place.is_dir():  # a file, or what stands before the part in the names of several
         return [place] if place.exists() else sorted(place.parent.glob(f"{escape(place.name)}[._-]*"))
     return sorted(file for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
@@ -131,5 +133,5 @@ def _list_files(settings: DatasetSettings, source: str) -> list[Path]:
 
 def _list(names: Iterable[str]) -> str:
     shown = [name if name.isprintable() else repr(name) for name in names]  # no name breaks the line
-    more = [f"and {len(shown) - LISTED} more"] * (len(shown) > LISTED)
-    return ", ".join([*shown[:LISTED], *more]) or "nothing"
+    more = [f"and {len(shown) - MAX_NAMES} more"] * (len(shown) > MAX_NAMES)
+    return ", ".join([*shown[:MAX_NAMES], *more]) or "nothing"

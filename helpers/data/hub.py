@@ -5,7 +5,7 @@ from pathlib import Path
 
 from helpers.data import downloads
 from helpers.data.examples import DataError, Example, Records
-from helpers.data.files import read_questions
+from helpers.data.files import read_parts_once
 from helpers.data.questions import parse_questions, read_adversarial_file, rename_taken
 from helpers.data.rows import leave_out_rejected, read_each
 from helpers.data.texts import CONFIGURATIONS, GLUE, LABELS, describe_task, parse_choices, parse_glue, parse_texts
@@ -25,9 +25,9 @@ def read(settings: DatasetSettings, name: str) -> Records:
 def _read_questions(data: DataSettings, name: str) -> Records:
     unanswerable = data.may_be_unanswerable(name)
     source = data.domains[name]
-    corpus, configuration, download = downloads.find(data.downloads, source)
+    corpus, configuration, download = downloads.find_download(data.downloads, source)
     if download and download.files:
-        records, notes = read_questions(downloads.fetch(corpus, download), unanswerable)
+        records, notes = read_parts_once(downloads.fetch(corpus, download), unanswerable)
         for split in download.rows:
             downloads.check_rows(corpus, download, split, len(records.get(split.removesuffix("ation"), ())))
         return Records({"train": records["train"], "test": records["valid"]}, notes, {})
@@ -44,7 +44,7 @@ def _read_questions(data: DataSettings, name: str) -> Records:
 
 
 def _read_texts(settings: TextsSettings, source: str) -> Records:
-    corpus, genre, download = downloads.find(settings.downloads, source)
+    corpus, genre, download = downloads.find_download(settings.downloads, source)
     if download and download.files:  # a domain each, instead of a genre
         parts, notes = read_text_files(downloads.fetch(corpus, download) / genre, settings.labels)
         downloads.check_rows(corpus, download, genre, sum(map(len, parts.values())))
@@ -89,7 +89,7 @@ def read_adversarial(data: DataSettings, *, must_exist: bool = True) -> dict[str
     """Read the adversarial sets by name, or those whose file is there. Raises DataError."""
     files = {}
     for name, source in data.adversarial.places.items():
-        corpus, _, download = downloads.find(data.downloads, source)
+        corpus, _, download = downloads.find_download(data.downloads, source)
         if not download or not download.files:
             raise DataError(f"{source}: the preset says no URL of it; add one to data.downloads")
         files[name] = downloads.fetch(corpus, download) / next(iter(download.files))

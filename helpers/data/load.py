@@ -25,7 +25,7 @@ from helpers.data.examples import (
     list_trained_labels,
     make_unique,
 )
-from helpers.files import fingerprint as hash_texts
+from helpers.files import fingerprint
 from helpers.presets.schema import (
     ADVERSARIAL,
     EXAMPLES,
@@ -38,7 +38,7 @@ from helpers.presets.schema import (
 )
 
 Parts = dict[str, list]
-SETS = ("clean", *ADVERSARIAL)
+ADVERSARIAL_SETS = ("clean", *ADVERSARIAL)
 
 
 @cache
@@ -163,7 +163,7 @@ def _draw_texts(
     if getattr(settings, "split", "content") == "content":
         parts, notes = splits.split_off_valid_texts(name, parts, settings.seed, settings.drawn_by)
     if settings.draw:  # as parts are cut from the front, another order is another draw
-        parts = parts | {"train": splits.in_order(parts["train"], settings.drawn_by)}
+        parts = parts | {"train": splits.order_by_hash(parts["train"], settings.drawn_by)}
     _check_texts(name, parts, labels)
     taken: set[str] = set()
     examples = {}
@@ -171,7 +171,7 @@ def _draw_texts(
         all_of_part = [_to_example(record, labels, taken) for record in parts[part]]
         examples[part] = all_of_part[: getattr(settings, f"{part}_size") or None]
     if isinstance(settings, TasksSettings):
-        chosen = splits.in_order(unlabelled, settings.seed)[: settings.unlabelled_size or None]
+        chosen = splits.order_by_hash(unlabelled, settings.seed)[: settings.unlabelled_size or None]
         examples["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in chosen]
     return examples, notes
 
@@ -222,7 +222,7 @@ def narrative(data: DataSettings) -> DataSettings:
 
 
 @cache
-def fingerprint(settings: DatasetSettings, name: str, *parts: str) -> str:
+def fingerprint_examples(settings: DatasetSettings, name: str, *parts: str) -> str:
     """Identify the exact examples of some parts (default: train, valid, test) of a domain or task, for cache keys."""
     domain, content = load(settings, name), hashlib.sha256()
     for part in parts or PARTS:
@@ -240,8 +240,8 @@ def draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> di
     identified = {}
     for seed, of_seed in presets.items() if drawn else ():
         settings = [getattr(of_seed, section) for section in drawn]
-        prints = [fingerprint(some, name) for some in settings if some.is_given for name in some.named]
-        identified[str(seed)] = hash_texts(*prints)
+        prints = [fingerprint_examples(some, name) for some in settings if some.is_given for name in some.named]
+        identified[str(seed)] = fingerprint(*prints)
     return identified
 
 
@@ -250,11 +250,11 @@ def draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> di
 
 @cache
 def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
-    """Return clean questions, and adversarial sets that include them (Jia and Liang 2017), by name (`SETS`).
+    """Return clean questions, and adversarial sets that include them (Jia and Liang 2017), by name.
 
     A variant has a misleading sentence in its passage and shares its question's ``group``. AddSent has several per
-    question, AddOneSent one. All sets are about the same questions. Empty where the preset names no such questions.
-    Raises DataError.
+    question, AddOneSent one. All sets are about the same questions, and named by `ADVERSARIAL_SETS`. Empty where the
+    preset names no such questions. Raises DataError.
     """
     settings = data.adversarial
     if settings is None:
@@ -275,13 +275,13 @@ def load_adversarial(data: DataSettings) -> dict[str, list[Example]]:
 def question_set_names(data: DataSettings) -> list[str]:
     """Return the names that `question_set` accepts: a part of all domains, a part of each, adversarial sets."""
     of_domains = [f"{part}/{domain}" for part in PARTS[1:] for domain in data.domains]
-    return [*PARTS[1:], *of_domains, *(SETS if data.adversarial else ())]
+    return [*PARTS[1:], *of_domains, *(ADVERSARIAL_SETS if data.adversarial else ())]
 
 
 def may_be_unanswerable(data: DataSettings, name: str) -> list[bool]:
     """Tell for each question of the set called ``name`` whether it may have no answer. Raises DataError."""
     part, _, domain = name.partition("/")
-    if domain or name in SETS:
+    if domain or name in ADVERSARIAL_SETS:
         return [data.may_be_unanswerable(domain or data.adversarial.domain)] * len(question_set(data, name))
     return [data.may_be_unanswerable(domain) for domain in data.domains for _ in getattr(load(data, domain), part)]
 
@@ -294,7 +294,7 @@ def question_set(data: DataSettings, name: str) -> list[Example]:
     """
     if name not in question_set_names(data):
         raise DataError(f"no set of questions {name!r}; choose one of {', '.join(question_set_names(data))}")
-    if name in SETS:
+    if name in ADVERSARIAL_SETS:
         return load_adversarial(data)[name]
     part, _, domain = name.partition("/")
     if domain:
@@ -337,4 +337,4 @@ def _identify_set(settings: DatasetSettings, name: str) -> str:
     allowed = may_be_unanswerable(settings, name) if is_asked else []
     examples = _load_set(settings, name)
     fields = [field for field in examples[0].__slots__ if field not in ("id", "group")] if examples else []
-    return hash_texts(*([getattr(example, field) for field in fields] for example in examples), allowed)
+    return fingerprint(*([getattr(example, field) for field in fields] for example in examples), allowed)

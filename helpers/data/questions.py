@@ -31,10 +31,10 @@ from helpers.errors import printable
 
 NARRATIVEQA = ("summaries.csv", "qaps.csv")
 EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with id, context, question and answers"
-REACH = 5  # characters by which an offset may be wrong where an answer occurs more than once
+OFFSET_REACH = 5  # characters by which an offset may be wrong where an answer occurs more than once
 NO_ANSWER = "has no answer; remove it, or allow such questions in a preset of your own (data.unanswerable = true)"
 MOVED = "answers had a wrong offset and were moved to where their text occurs"
-LEFT_OUT = "answers that are not in their passage were left out, as their questions have others"
+ANSWERS_LEFT_OUT = "answers that are not in their passage were left out, as their questions have others"
 UNPLACED = "questions have answers without a place in their passage: scored, not trained on"
 EMPTY = "answers without a text were left out"
 LOOSE = "answers differ from their passage in case, punctuation or white space: the file's own offsets are used"
@@ -114,7 +114,7 @@ class Question(Row):
             raise DataError("an answer has no answer_start; write each as an object with text and answer_start")
         else:
             pairs = [(answer.text, answer.answer_start) for answer in self.answers]
-            located = _locate_each(locate, self.context, pairs, notes)
+            located = _locate_each(locate_answer, self.context, pairs, notes)
             texts, spans = [text for text, _ in located], [*located.values()]
         if self.is_impossible == bool(texts):
             raise DataError(f"is_impossible is {self.is_impossible}, but it has {len(texts)} answers; correct one")
@@ -147,16 +147,16 @@ def _locate_each(function: Callable, context: str, pairs: list[tuple], notes: Co
             problems.append(error)
     if problems and not located:
         raise problems[0]
-    notes[LEFT_OUT] += len(problems)
+    notes[ANSWERS_LEFT_OUT] += len(problems)
     return located
 
 
-def locate(context: str, text: str, start: int, notes: Counter[str]) -> tuple[int, int]:
+def locate_answer(context: str, text: str, start: int, notes: Counter[str]) -> tuple[int, int]:
     """Return the half-open range of characters of an answer. Raises DataError.
 
     It is at its offset, where case, marks of punctuation and the kind of white space may differ. Or else it is at the
-    only place within `REACH` characters, or at the only place at all, where its words occur. White space may differ
-    there, and no word is cut.
+    only place within `OFFSET_REACH` characters, or at the only place at all, where its words occur. White space may
+    differ there, and no word is cut.
     """
     if start >= 0 and context.startswith(text, start):
         return start, start + len(text)
@@ -169,7 +169,7 @@ def locate(context: str, text: str, start: int, notes: Counter[str]) -> tuple[in
     before = rf"(?<!{_LETTER})" if re.match(_LETTER, stripped[0]) else ""
     after = rf"(?!{_LETTER})" if re.match(_LETTER, stripped[-1]) else ""
     places = [match.span(1) for match in re.finditer(f"{before}(?=({words}){after})", context)]
-    places = [place for place in places if abs(place[0] - start) <= REACH] or places
+    places = [place for place in places if abs(place[0] - start) <= OFFSET_REACH] or places
     if len(places) != 1:
         there, count = context[max(start, 0) :][: len(text)], f"{len(places) or 'no'} places"
         raise DataError(
@@ -195,7 +195,7 @@ def _locate_detected(context: str, answer: str, first: int, last: int, notes: Co
     # MRQA's answers may differ from the passage in case and punctuation.
     text = context[first : last + 1] if 0 <= first <= last < len(context) else ""
     if text == answer or _bare(text) != _bare(answer) or not _bare(text):
-        return locate(context, answer, first, notes)
+        return locate_answer(context, answer, first, notes)
     notes[LOOSE] += 1
     return first + len(text) - len(text.lstrip()), first + len(text.rstrip())
 

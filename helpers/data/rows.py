@@ -18,8 +18,8 @@ import pydantic
 from helpers.data.examples import DataError, check_text
 from helpers.errors import printable
 
-SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
-LISTED = 10  # rejected records that an error lists
+DATA_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+MAX_REJECTED = 10  # rejected records that an error lists
 LINE = 400  # characters that an error gives to each of them
 VERDICTS = {"accept", "reject", "ignore"}  # of an annotator, in Prodigy's column "answer"
 REJECTED = "rows that annotators rejected or ignored were left out"
@@ -210,9 +210,9 @@ def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: objec
         except (ValueError, RecursionError) as error:  # DataError and pydantic's ValidationError are ValueErrors
             rejected.append(" ".join(f"{where}: {_explain(error)}".split())[:LINE])
     if rejected:
-        more = [f"and {len(rejected) - LISTED:,} more"] * (len(rejected) > LISTED)
+        more = [f"and {len(rejected) - MAX_REJECTED:,} more"] * (len(rejected) > MAX_REJECTED)
         head = f"{path}: {len(rejected):,} of {len(rows):,} records rejected:"
-        raise DataError("\n  ".join([head, *rejected[:LISTED], *more]))
+        raise DataError("\n  ".join([head, *rejected[:MAX_REJECTED], *more]))
     if not parsed:
         raise DataError(f"{path}: has no usable record; give a file with some")
     return parsed
@@ -240,7 +240,7 @@ def find_parts(path: Path) -> dict[str, list[Path]]:
     present = sorted(folder.iterdir()) if folder.is_dir() else []
     pattern = rf"{re.escape(begin)}[\W_](?i:{'|'.join(PART_WORDS)}|\w+(\.gz)?$)(?![^\W_])" if begin else "[^.]"
     files = [file for file in present if re.match(pattern, file.name)]
-    files = [file for file in files if Path(file.name.lower().removesuffix(".gz")).suffix in SUFFIXES]
+    files = [file for file in files if Path(file.name.lower().removesuffix(".gz")).suffix in DATA_SUFFIXES]
     parts = defaultdict(list)
     for file in files:
         words = re.split(r"[\W_]+", file.name[len(begin) :].lower())
@@ -250,7 +250,7 @@ def find_parts(path: Path) -> dict[str, list[Path]]:
         parts[words.pop() if len(files) > 1 else "all"].append(file)
     if not parts:
         listing = ", ".join(file.name for file in present[:8]) or "nothing"
-        raise DataError(f"{path}: no data file; expected {', '.join(SUFFIXES)}, found {listing} in {folder}")
+        raise DataError(f"{path}: no data file; expected {', '.join(DATA_SUFFIXES)}, found {listing} in {folder}")
     for part, shards in parts.items():  # such as train-00000-of-00002.parquet
         if (shard := re.search(r"-of-(\d{5})\W", shards[0].name)) and int(shard[1]) != len(shards):
             raise DataError(f"{path}: expected {int(shard[1])} files of {part}, found {len(shards)}; fetch the others")

@@ -127,10 +127,10 @@ def split_off_valid_texts(name: str, parts: TextParts, seed: int, drawn_by: int)
     if "valid" not in parts:
         parts["valid"], parts["train"] = draw_tenth(parts["train"], drawn_by)
         notes.append(f"{name}: {len(parts['valid']):,} texts to validate on were drawn from train")
-    return {part: in_order(parts[part], seed) for part in PARTS}, notes
+    return {part: order_by_hash(parts[part], seed) for part in PARTS}, notes
 
 
-def in_order(records: Sequence[TextRecord], seed: int) -> list[TextRecord]:
+def order_by_hash(records: Sequence[TextRecord], seed: int) -> list[TextRecord]:
     """Return ``records`` in the order of a hash; that of `draw_tenth` would leave one label first."""
     return sorted(records, key=lambda record: digest("order", seed, record.first, record.second, record.id))
 
@@ -203,13 +203,13 @@ class TestTexts:
 
     def add(self, name: str, parts: Parts) -> None:
         """Add the test part of a domain, of a task or of an adversarial set."""
-        for keys in identify(parts)["test"]:
+        for keys in identify_examples(parts)["test"]:
             for key in keys:
                 self.names.setdefault(key, name)
                 self.passages.setdefault(key[0], name)
 
 
-def identify(parts: Parts) -> dict[str, list[list[Key]]]:
+def identify_examples(parts: Parts) -> dict[str, list[list[Key]]]:
     """Return by part what tells each example from others whatever its case, white space, Unicode form and invisible
     characters.
 
@@ -256,7 +256,7 @@ def leave_out(
     The test part stays. Another question about the passage of a test question is counted, and with ``passages`` left
     out too. Raises DataError where nothing is left to train or to validate on.
     """
-    remaining, notes, keys = {}, [], identify(parts)
+    remaining, notes, keys = {}, [], identify_examples(parts)
     for part, records in parts.items():
         remaining[part], tested, beside = [], [], []
         for record, keys_of_one in zip(records, keys[part], strict=True):

@@ -21,12 +21,17 @@ from helpers.data.rows import (
 )
 
 # Columns of a text or of a pair; the first of these that a row has are read.
-TEXTS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("#1 String", "#2 String"), ("question1", "question2"))
-TEXTS += (("question", "sentence"), ("text", "text_pair"), ("text",), ("sentence",), ("review",), ("content",))
+TEXT_COLUMNS = (
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("#1 String", "#2 String"),
+    ("question1", "question2"),
+)
+TEXT_COLUMNS += (("question", "sentence"), ("text", "text_pair"), ("text",), ("sentence",), ("review",), ("content",))
 LABELS = ("label", "gold_label", "class", "sentiment")
 IDS = ("id", "pairID", "idx", "unique_id")
 GENRES = ("genre", "domain")
-INFERENCE = ("entailment", "neutral", "contradiction")  # in the order of the Hub's class numbers
+INFERENCE_LABELS = ("entailment", "neutral", "contradiction")  # in the order of the Hub's class numbers
 CHOICES = {"swag": {"train": "train.csv", "valid": "val.csv"}}  # SWAG's test file has no labels
 CHOICES["codah"] = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
 CODAH = ("category", "startphrase", "ending0", "ending1", "ending2", "ending3", "label")  # its files have no header
@@ -52,7 +57,7 @@ GLUE = {
     "MRPC": GlueTask("mrpc", ("not_equivalent", "equivalent"), _EQUALITY, "Quality"),
     "STS-B": GlueTask("stsb", (), ("pearson", "spearman"), "score"),
     "QQP": GlueTask("qqp", ("not_duplicate", "duplicate"), _EQUALITY, "is_duplicate"),
-    "MNLI": GlueTask("mnli", INFERENCE, label="gold_label", variant="_matched"),
+    "MNLI": GlueTask("mnli", INFERENCE_LABELS, label="gold_label", variant="_matched"),
     "QNLI": GlueTask("qnli", _ENTAILMENT),
     "RTE": GlueTask("rte", _ENTAILMENT),
     "WNLI": GlueTask("wnli", _ENTAILMENT[::-1]),
@@ -62,10 +67,10 @@ CONFIGURATIONS = {task.configuration: form for form, task in GLUE.items()} | {"r
 
 
 Names = Sequence[str]
-Parts = dict[str, list[TextRecord]]  # train, valid, test and unlabelled; "all" where nothing names a part
+TextParts = dict[str, list[TextRecord]]  # train, valid, test and unlabelled; "all" where nothing names a part
 
 
-def read_texts(path: Path, labels: Names = (), genre: str = "") -> tuple[Parts, list[str]]:
+def read_texts(path: Path, labels: Names = (), genre: str = "") -> tuple[TextParts, list[str]]:
     """Read the texts of a domain by part, with notes: of a file, of a folder, or of files whose names begin alike.
 
     Rows without an agreed label are left out, and with ``genre`` those of other genres. So are rows that annotators
@@ -86,14 +91,14 @@ def read_texts(path: Path, labels: Names = (), genre: str = "") -> tuple[Parts, 
     return parts, notes
 
 
-def read_task(path: Path, form: str) -> tuple[Parts, list[str]]:
+def read_task(path: Path, form: str) -> tuple[TextParts, list[str]]:
     """Read a task that is in one of `FORMATS`, by part, with notes. Raises DataError."""
     if form == "texts":
         return read_texts(path)
     return (read_glue if form in GLUE else read_choices)(path, form), []
 
 
-def describe_task(form: str, parts: Parts) -> dict[str, object]:
+def describe_task(form: str, parts: TextParts) -> dict[str, object]:
     """Return the kind, the labels and the metrics of a task in one of `FORMATS`. Raises DataError."""
     if task := GLUE.get(form):
         return {"kind": "labels" if task.labels else "score", "labels": task.labels, "metrics": task.metrics}
@@ -101,7 +106,7 @@ def describe_task(form: str, parts: Parts) -> dict[str, object]:
     return {"kind": "labels" if labels else "choices", "labels": labels, "metrics": ("accuracy",)}
 
 
-def read_glue(folder: Path, name: str) -> Parts:
+def read_glue(folder: Path, name: str) -> TextParts:
     """Read a task of GLUE from its official files, or MNLI from files by genre. Raises DataError."""
     task = GLUE[name]
     if task.variant and (genres := sorted(file.name.partition(".")[0] for file in folder.glob("*.train.jsonl"))):
@@ -131,7 +136,7 @@ def _find_files(folder: Path, names: dict[str, str]) -> dict[str, Path]:
     return files if len(files) > 1 else {"all": next(iter(files.values()))}
 
 
-def read_choices(folder: Path, name: str) -> Parts:
+def read_choices(folder: Path, name: str) -> TextParts:
     """Read SWAG's or CODAH's files by part. Raises DataError."""
     style = {"columns": CODAH, "quotes": False} if name == "codah" else {}
     files = _find_files(folder, CHOICES[name])
@@ -172,7 +177,7 @@ def parse_texts(
             raise DataError(f"expected an object with a text and a label, found {row!r:.80}")
         if genre and genre not in (row.get(name) for name in GENRES):
             return None
-        names = next((names for names in TEXTS if set(names) <= set(row)), None)
+        names = next((names for names in TEXT_COLUMNS if set(names) <= set(row)), None)
         column = next((name for name in columns if name in row), None)
         if names is None or (columns and column is None):
             raise DataError(
@@ -200,7 +205,7 @@ def _parse_label(value: object, column: str, labels: Names | None) -> str | None
         raise DataError(f"{column!r} is empty; fill in a label, or remove the record")
     if not isinstance(value, str | int):
         raise DataError(f"expected {column!r} to be a label's name or class number, found {value!r:.60}")
-    inference = set(labels) == set(INFERENCE)
+    inference = set(labels) == set(INFERENCE_LABELS)
     number = re.sub(r"^(-?\d+)\.0$", r"\1", text)  # pandas writes whole numbers so in a column with gaps
     if text in labels or number in labels:
         return text if text in labels else number
@@ -208,7 +213,7 @@ def _parse_label(value: object, column: str, labels: Names | None) -> str | None
         return None
     if not labels:
         return number
-    numbered = INFERENCE if inference else labels
+    numbered = INFERENCE_LABELS if inference else labels
     are_numbers = any(label.removesuffix(".0").lstrip("-").isdecimal() for label in labels)
     if number.isdecimal() and number.isascii() and int(number) < len(numbered) and not are_numbers:
         return numbered[int(number)]

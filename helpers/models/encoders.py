@@ -40,14 +40,14 @@ HEADS = {
     "choices": AutoModelForMultipleChoice,
 }
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "segment_ids")
-SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model")  # of weights and vocabulary
+ENCODER_SUFFIXES = (".safetensors", ".bin", ".json", ".txt", ".model")  # of weights and vocabulary
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
-SHOWN = 3  # weights that an error names
+MAX_WEIGHTS = 3  # weights that an error names
 CODE_NAMES = ("_attn_implementation", "_experts_implementation")  # in a configuration: they may lie on the Hub
 NEEDS_CODE = "it needs program code that comes with it, which is never run; use one that transformers knows"
 
 
-def locate(encoder: str) -> dict[str, object]:
+def loading_arguments(encoder: str) -> dict[str, object]:
     """Return the arguments by which ``from_pretrained`` finds an encoder, and runs no code that comes with it.
 
     That is a folder, given absolute, from here or from the repository's root, or else a name on the Hub with a revision
@@ -69,7 +69,7 @@ def locate(encoder: str) -> dict[str, object]:
 def load_config(encoder: str, **changes: object) -> PreTrainedConfig:
     """Load an encoder's configuration with ``changes``. Raises EncoderError, also where it has no layers or
     names code to run."""
-    source = locate(encoder)
+    source = loading_arguments(encoder)
     if "revision" not in source and not Path(source["pretrained_model_name_or_path"], "config.json").is_file():
         raise EncoderError(f"encoder {encoder!r}: expected config.json in this folder, found none; give an encoder's")
     with loading(encoder):
@@ -91,7 +91,7 @@ def load_tokenizer(encoder: str) -> PreTrainedTokenizerFast:
 
     Before the Hub is asked for a name that can still be a mistyped folder, a line says so.
     """
-    source = locate(encoder)
+    source = loading_arguments(encoder)
     if "revision" in source and "@" not in encoder:
         print(f"encoder {encoder!r}: no such folder is here, so the Hub is asked; name@revision fixes which one it is")
     with loading(encoder):
@@ -146,7 +146,7 @@ def load_saved(folder: Path | str, head: str = "spans") -> nn.Module:
         model, problems = load_weights(name, head, load_config(name))
         heads = [problem for weight, problem in problems.items() if may_be_new(model, weight)]
         if heads and len(heads) == len(problems):
-            raise EncoderError(f"{name!r} is no trained model: {', '.join(heads[:SHOWN])}; train one first")
+            raise EncoderError(f"{name!r} is no trained model: {', '.join(heads[:MAX_WEIGHTS])}; train one first")
         check_weights(name, [*problems.values()])
     return model.eval()
 
@@ -155,7 +155,7 @@ def load_weights(encoder: str, head: str, config: PreTrainedConfig) -> tuple[nn.
     """Load a model. Return it and, by name, the problem of each weight that is random: it is missing or of another
     size, as a head of other classes is."""
     settings = {"dtype": torch.float32, "ignore_mismatched_sizes": True, "output_loading_info": True}
-    model, report = HEADS[head].from_pretrained(**locate(encoder), config=config, **settings)
+    model, report = HEADS[head].from_pretrained(**loading_arguments(encoder), config=config, **settings)
     problems = {name: f"{name} is missing" for name in report["missing_keys"]}
     for name, *shapes in report["mismatched_keys"]:
         stored, needed = ("×".join(map(str, shape)) for shape in shapes)
@@ -166,8 +166,8 @@ def load_weights(encoder: str, head: str, config: PreTrainedConfig) -> tuple[nn.
 def check_weights(encoder: str, problems: list[str]) -> None:
     """Raise EncoderError where weights have problems, and name some."""
     if problems:
-        more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-        named = f"{', '.join(problems[:SHOWN])}{more}"
+        more = f" and {len(problems) - MAX_WEIGHTS} more" if len(problems) > MAX_WEIGHTS else ""
+        named = f"{', '.join(problems[:MAX_WEIGHTS])}{more}"
         fix = "give the weights and the config.json of one model"
         raise EncoderError(f"encoder {encoder!r}: its weights do not fit its config.json: {named}; {fix}")
 
@@ -235,10 +235,12 @@ def inputs_of(model: nn.Module) -> tuple[str, ...]:
 @cache
 def encoder_fingerprint(encoder: str) -> str:
     """Fingerprint an encoder's weights and vocabulary. A name on the Hub stands for itself."""
-    folder = Path(locate(encoder)["pretrained_model_name_or_path"])
+    folder = Path(loading_arguments(encoder)["pretrained_model_name_or_path"])
     if not folder.is_dir():
         return encoder
-    files = [file for file in sorted(folder.iterdir()) if file.suffix in SUFFIXES and file.name != "pretraining.json"]
+    files = [
+        file for file in sorted(folder.iterdir()) if file.suffix in ENCODER_SUFFIXES and file.name != "pretraining.json"
+    ]
     return fingerprint(*(f"{file.name} {file_fingerprint(file)}" for file in files))
 
 
@@ -280,7 +282,7 @@ def loading(encoder: str) -> Iterator[None]:
             problem = f"it does not fit into memory; use a smaller encoder ({_reason(error)})"
         elif isinstance(error, ImportError):
             problem = f"it needs a package that is not installed; install it ({_reason(error)})"
-        elif "revision" in locate(encoder):
+        elif "revision" in loading_arguments(encoder):
             problem = "no such folder is here, and the Hub gave none; correct the name or the connection"
             problem = f"{problem} ({_reason(error)})"
         else:

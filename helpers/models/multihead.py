@@ -87,7 +87,7 @@ class MultiHead(nn.Module):
         save_file(heads, Path(folder) / HEADS_FILE)
 
 
-SEEDS = 10_000  # more than there are seeds
+HEAD_SEEDS = 10_000  # more than there are seeds
 
 
 def new_multihead(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes: int) -> MultiHead:
@@ -99,7 +99,7 @@ def new_multihead(encoder: str, heads: Mapping[str, Head], *, seed: int, **sizes
     models = {}
     for number, (task, head) in enumerate(heads.items()):
         model = load_encoder(encoder, head.kind, seed=seed, classes=head.classes, **sizes)
-        torch.manual_seed(seed + SEEDS * number)  # each head's own
+        torch.manual_seed(seed + HEAD_SEEDS * number)  # each head's own
         models[task] = model
         for layer in linear_layers(model):
             if layer.bias is not None:

@@ -146,7 +146,7 @@ def fingerprint_of(job: Job) -> str:
     files = [*paths.results(job.run_name).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
     files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
     names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
-    hrkd, others = job.preset.hrkd, [job.preset.general, job.preset.mtdnn.large, job.preset.mnemonic.glove]
+    hrkd, others = job.preset.hrkd, [job.preset.warmup_data, job.preset.mtdnn.large, job.preset.mnemonic.glove]
     names += [hrkd.mnli_student, hrkd.reviews_student, *others]
     for place in [place for name in names if name for place in paths.places(name)]:
         files += [file for file in (place, *place.rglob("*")) if file.is_file()]
@@ -154,7 +154,7 @@ def fingerprint_of(job: Job) -> str:
     return fingerprint(code, job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts)
 
 
-def run(names: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
+def run_notebooks(names: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
     """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
 
     First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook
@@ -178,7 +178,7 @@ def run(names: list[str], parameters: dict[str, object], *, force: bool = False)
     values = engine.carry_out({str(job): job.plan() for job in waiting}, jobs[0].preset.engine)
     for job in waiting:
         value = values[str(job)]
-        outcomes[str(job)] = describe(value) if isinstance(value, Exception) else execute(job, force)
+        outcomes[str(job)] = describe_error(value) if isinstance(value, Exception) else execute(job, force)
         print(f"{job}: {outcomes[str(job)]}", flush=True)
     failed = [name for name, text in outcomes.items() if text.startswith("FAILED")]
     for job in jobs:
@@ -197,7 +197,7 @@ def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
             left, value = len(schedule.pending), schedule.outcomes.get("")
             more = ", and what follows from their results" if left else ""
             state = f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
-            print(f"{job}: {describe(value) if isinstance(value, Exception) else state}")
+            print(f"{job}: {describe_error(value) if isinstance(value, Exception) else state}")
     return 0
 
 
@@ -222,11 +222,11 @@ def execute(job: Job, force: bool) -> str:
     except papermill.PapermillExecutionError as error:
         return f"FAILED: {error.ename}: {' '.join(error.evalue.split())[:400]} (see {os.path.relpath(unfinished)})"
     except Exception as error:  # a dead kernel, bad data, a full disk: the others may still run
-        return describe(error)
+        return describe_error(error)
     return f"{time.perf_counter() - begun:.0f} s"
 
 
-def describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return a failure in words."""
     return f"FAILED: {type(error).__name__}: {error}"
 

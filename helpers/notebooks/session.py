@@ -28,12 +28,12 @@ from helpers.extractive_qa import label_notes
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
-from helpers.presets.load import keys, load, nearest_key, override
+from helpers.presets.load import keys, load_preset, nearest_key, override
 from helpers.presets.schema import EXAMPLES, Preset
 
 WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
-Settings = Mapping[str, object]
-LONGEST = 66  # characters of a run's name that say what differs
+SettingsByKey = Mapping[str, object]
+MAX_RUN_NAME = 66  # characters of a run's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
@@ -86,7 +86,7 @@ def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> Paramet
 def preset_for(notebook: str, name: str) -> Preset:
     """Load a preset with what it has for the notebook's paper and for the notebook alone. Raises PresetError."""
     paper, _ = papers.find_paper(notebook)
-    return load(name, *([paper.key, notebook.partition("_")[2]] if paper else []))
+    return load_preset(name, *([paper.key, notebook.partition("_")[2]] if paper else []))
 
 
 def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
@@ -107,12 +107,12 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
                 f'give preset lab, or a file of your own with source = "files" below [{name}]'
             )
         updates[name] = with_every_domain(section)
-    if settings.get("general") is None and updates.get("data", preset.data).domains != preset.data.domains:
-        updates["general"] = ""  # a file of the preset's own corpora
+    if settings.get("warmup_data") is None and updates.get("data", preset.data).domains != preset.data.domains:
+        updates["warmup_data"] = ""  # a file of the preset's own corpora
     return changed.model_copy(update=updates)
 
 
-def settle(notebook: str, name: str, settings: Settings, own: Settings) -> tuple[Preset, str]:
+def settle(notebook: str, name: str, settings: SettingsByKey, own: SettingsByKey) -> tuple[Preset, str]:
     """Return the preset in force and the name of the run, before anything is trained.
 
     ``settings`` are values by key, ``own`` the notebook's own parameters by name. Raises UserError, also for a text
@@ -142,7 +142,7 @@ def settle(notebook: str, name: str, settings: Settings, own: Settings) -> tuple
     return preset, name_run(original, preset, given, {name: own[name] for name in others})
 
 
-def name_run(original: Preset, preset: Preset, given: list[str], others: Settings) -> str:
+def name_run(original: Preset, preset: Preset, given: list[str], others: SettingsByKey) -> str:
     """Name a run by its preset, with the keys ``given`` that differ from the ``original`` and ``others`` behind a "+".
 
     So "mini+seeds=2" is not taken for the preset's own results. What counts is content: a copy of the preset's own
@@ -155,8 +155,8 @@ def name_run(original: Preset, preset: Preset, given: list[str], others: Setting
         if not (key.startswith("engine.") or value == attrgetter(key)(original) or is_copy(original, key, value)):
             changes.append(f"{key}={name_value(key, value)}")
     text = ",".join([*changes, *(f"{name}={name_value(name, value)}" for name, value in others.items())])
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}-{fingerprint(text)[:DIGITS]}"
+    if len(text) > MAX_RUN_NAME:
+        text = f"{text[:MAX_RUN_NAME]}-{fingerprint(text)[:DIGITS]}"
     return f"{original.name}+{text}" if text else original.name
 
 
@@ -175,7 +175,7 @@ def name_value(key: str, value: object) -> str:
 
     Digits follow where the name does not say all, as those of a file's content.
     """
-    text, content = str(value), identify(key, value)
+    text, content = str(value), identify_value(key, value)
     name = re.sub(r"[^\w.=-]+", "-", paths.public_name(text)).strip("-")
     return name if name == text == content else f"{name}-{fingerprint(content)[:DIGITS]}"
 
@@ -183,7 +183,7 @@ def name_value(key: str, value: object) -> str:
 def is_copy(preset: Preset, key: str, value: object) -> bool:
     """Return whether the value of a key has the content of what the preset names, or that its ``copies`` state."""
     default = attrgetter(key)(preset)
-    if identify(key, value) == preset.copies.get(str(default), identify(key, default)):
+    if identify_value(key, value) == preset.copies.get(str(default), identify_value(key, default)):
         return True
     section, _, last = key.rpartition(".")
     folder = paths.find_folder(str(value)) if last == "folder" else None
@@ -196,12 +196,12 @@ def sources_of(preset: Preset, section: str) -> list[str]:
     settings = getattr(preset, section)
     sources = [*settings.named.values()]
     if section == "data":
-        sources += [preset.general, settings.narrative]
+        sources += [preset.warmup_data, settings.narrative]
         sources += [settings.adversarial.AddSent, settings.adversarial.AddOneSent] if settings.adversarial else []
     return [source for source in sources if source]
 
 
-def identify(key: str, value: object) -> str:
+def identify_value(key: str, value: object) -> str:
     """Fingerprint the encoder, file or folder of this machine that a key's value names; else return it as text."""
     name = str(value)
     if not name or keys().get(key) is not str:
@@ -236,9 +236,9 @@ class Session:
     ``own`` are the notebook's own parameters."""
 
     preset: Preset
-    settings: Settings
+    settings: SettingsByKey
     run_name: str
-    own: Settings = field(default_factory=dict)
+    own: SettingsByKey = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
     code: records.Code = field(default_factory=records.code)
 
@@ -260,7 +260,7 @@ class Session:
         preset = self.preset.model_copy(update={**parts.pop("settings", {}), "seeds": len(seeds)})
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
-        facts |= {"draws": draws(preset, paper.examples, seeds), "paper": papers.printed(artefact)}
+        facts |= {"draws": draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
         drawn, more = preset.for_seed(min(seeds)), []
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             more += label_notes(drawn)
@@ -309,7 +309,7 @@ def check_cells(notebook: str) -> None:
         raise ParameterError(f"{notebook}: the parameters cell has no {missing[0]!r}; write there the line {line}")
 
 
-def start(notebook: str, preset: str, settings: Settings | None = None, **own: object) -> Session:
+def start(notebook: str, preset: str, settings: SettingsByKey | None = None, **own: object) -> Session:
     """Load a notebook's preset with other ``settings`` by key (None: as it is), seed torch and print what is in force.
 
     ``own`` are parameters of the notebook alone, such as ``keep``. Raises UserError.

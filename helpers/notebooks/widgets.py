@@ -15,19 +15,19 @@ from helpers.data.examples import Example
 from helpers.data.load import load, question_set
 from helpers.errors import UserError
 from helpers.extractive_qa import Questions
-from helpers.notebooks.session import Settings, preset_for, with_settings
-from helpers.papers.a2d.case import answer_with_words, compare
+from helpers.notebooks.session import SettingsByKey, preset_for, with_settings
+from helpers.papers.a2d.case import answer_with_words, compare_readers
 from helpers.presets.schema import Preset
 from helpers.results import figures
 from helpers.training import Training, trainings_of
 
-Readers = dict[str, tuple[Training, str]]  # by name: a training, and the one of its tasks that is asked about
+ReadersByName = dict[str, tuple[Training, str]]  # by name: a training, and the one of its tasks that is asked about
 PAGE = '<div class="tex2jax_ignore mathjax_ignore">{}</div>'  # "$5 or $10" in a text is no formula
 WORD = '<span style="background: rgba(1, 115, 178, {0:.2f})" title="{0:.3f}">{1}</span>'
 ROW = "<details><summary><b>{}</b> ({:.2f}), {}</summary>{}</details>"
 
 
-def trained_readers(preset: str, settings: Settings | None = None, names: str = "") -> Readers:
+def trained_readers(preset: str, settings: SettingsByKey | None = None, names: str = "") -> ReadersByName:
     """Print how many trainings of each notebook are done with other ``settings`` of a preset by key.
 
     Return the readers whose names hold all ``names`` (by commas).
@@ -47,7 +47,7 @@ def trained_readers(preset: str, settings: Settings | None = None, names: str = 
     return {name: readers[name] for name in readers if all(re.search(pattern, name) for pattern in patterns)}
 
 
-def readers_of(training: Training) -> Readers:
+def readers_of(training: Training) -> ReadersByName:
     """Name the readers of a trained model: itself, or of a model of several tasks one for each that is questions."""
     if isinstance(training.data, Tasks):
         tasks = [task for task in training.data.names if is_reading(training.preset, task)]
@@ -61,7 +61,7 @@ def null_threshold(reader: Training, task: str) -> float:
     return choose_null_threshold(reader, task) if task else 0.0
 
 
-def show(readers: Readers, example: Example, attention: bool = False) -> None:
+def show_answers(readers: ReadersByName, example: Example, attention: bool = False) -> None:
     """Display the readers' answers to a question, the most confident reader first, and its ``attention``."""
     facts = {"question": example.question, "context": example.context, "expected": " / ".join(example.answers)}
     page = "".join(f"<p><b>{name}:</b> {escape(text)}</p>" for name, text in facts.items())
@@ -78,10 +78,10 @@ def show(readers: Readers, example: Example, attention: bool = False) -> None:
     display(HTML(PAGE.format(page)))
     if attention:
         reader, task = readers[ranked[0]]
-        display(figures.case(compare(reader.preset, {ranked[0]: reader.load(task)}, example)))
+        display(figures.case(compare_readers(reader.preset, {ranked[0]: reader.load(task)}, example)))
 
 
-def form(topics: dict[str, tuple[list[Example], Readers]]) -> None:
+def form(topics: dict[str, tuple[list[Example], ReadersByName]]) -> None:
     """Display the answers to the first question, and a form. Texts typed there replace those of the example."""
 
     def ask(about: str, number: int = 1, attention: bool = False, **typed: str) -> None:
@@ -90,7 +90,7 @@ def form(topics: dict[str, tuple[list[Example], Readers]]) -> None:
         unanswered = {"answers": (), "span": None} if texts else {}
         example = replace(examples[min(number, len(examples)) - 1], **unanswered, **texts)
         try:
-            show(readers, example, attention)
+            show_answers(readers, example, attention)
         except UserError as error:
             print(error)
 
@@ -99,7 +99,7 @@ def form(topics: dict[str, tuple[list[Example], Readers]]) -> None:
     ipywidgets.interact_manual(ask, about=list(topics), number=(1, 200), attention=False, **boxes)
 
 
-def ask_box(readers: Readers) -> None:
+def ask_box(readers: ReadersByName) -> None:
     """Ask all readers about the test questions of their domains, or about texts of one's own."""
     topics = {}
     for reader, task in readers.values():
@@ -115,7 +115,9 @@ def attention_slider(readers: dict[str, Training], examples: Sequence[Example]) 
     picture = ipywidgets.Image()  # an Output widget makes nbclient wait for ever
 
     def draw(_: object = None) -> None:
-        picture.value = figures.content(figures.case(compare(preset, models, examples[number.value - 1])), "png")
+        picture.value = figures.content(
+            figures.case(compare_readers(preset, models, examples[number.value - 1])), "png"
+        )
 
     number.observe(draw, "value")
     draw()

@@ -15,7 +15,7 @@ from helpers.presets.schema import Preset
 from helpers.records import Printed
 
 # The paper of IMM stands in `your_domains`, which adds the notebook of somebody's own domains to it.
-NAMES = ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
+PAPER_MODULES = ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Paper:
 @cache
 def list_papers() -> list[Paper]:
     """Import all papers."""
-    return [import_module(f"{__name__}.{name}").PAPER for name in NAMES]
+    return [import_module(f"{__name__}.{name}").PAPER for name in PAPER_MODULES]
 
 
 def find_paper(notebook: str) -> tuple[Paper | None, Notebook]:
@@ -100,7 +100,7 @@ def artefact(name: str) -> Artefact:
     return {f"{paper.key}/{card.name}": card for paper in list_papers() for card in paper.artefacts}[name]
 
 
-def printed(artefact: str) -> list[Printed]:
+def read_printed(artefact: str) -> list[Printed]:
     """Return the paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
     parts = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
     numbers = []

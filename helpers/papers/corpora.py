@@ -6,14 +6,14 @@ from html import escape
 import numpy as np
 
 from helpers.data.examples import Domain
-from helpers.data.load import fingerprint, load_domains, source_of
+from helpers.data.load import fingerprint_examples, load_domains, source_of
 from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.metrics import f1
 from helpers.papers import Artefact, Notebook, Paper
 from helpers.presets.schema import DataSettings
 
 BINS = 20
-SHOWN = 700  # characters of a passage in an example
+PASSAGE_CHARACTERS = 700  # characters of a passage in an example
 
 
 def overview(data: DataSettings) -> dict:
@@ -30,7 +30,7 @@ def overview(data: DataSettings) -> dict:
             name: {word: counts[word] / counts.total() for word in (*QUESTION_WORDS, "other")}
             for name, counts in words.items()
         },
-        "fingerprints": {name: fingerprint(data, name) for name in domains},
+        "fingerprints": {name: fingerprint_examples(data, name) for name in domains},
     }
 
 
@@ -56,8 +56,8 @@ def show_example(domain: Domain) -> str:
     """Show the first training question with an answer, the answer marked in the passage around it."""
     example = next((e for e in domain.train if e.span is not None), domain.train[0])
     start, end = example.span or (0, 0)
-    first = max(0, min(start - SHOWN // 2, len(example.context) - SHOWN))
-    last = first + max(SHOWN, end - first)
+    first = max(0, min(start - PASSAGE_CHARACTERS // 2, len(example.context) - PASSAGE_CHARACTERS))
+    last = first + max(PASSAGE_CHARACTERS, end - first)
     before, answer, after = example.context[first:start], example.context[start:end], example.context[end:last]
     passage = f"{'…' * bool(first)}{escape(before)}<mark>{escape(answer)}</mark>{escape(after)}"
     dots = "…" * (last < len(example.context))

@@ -63,27 +63,27 @@ class Models:
 
 
 def general_reader(preset: Preset) -> Training:
-    """Return the training of a reader of the preset's ``general`` questions, one for all seeds.
+    """Return the training of a reader of the preset's ``warmup_data``, one for all seeds.
 
     They are one more domain of the preset, so that none is a test question of the others. Raises UserError.
     """
     domains = preset.data.domains
     if GENERAL in domains:
         raise UserError(f"a domain is called {GENERAL!r}, as the questions to learn first are; give it another name")
-    file = paths.find(preset.general)
-    place = str(file.resolve()) if preset.data.source == "files" and file.exists() else preset.general
+    file = paths.find(preset.warmup_data)
+    place = str(file.resolve()) if preset.data.source == "files" and file.exists() else preset.warmup_data
     unanswerable = [name for name in domains if preset.data.may_be_unanswerable(name)]
     if isinstance(preset.data.unanswerable, list) and preset.data.may_be_unanswerable(GENERAL):
         unanswerable.append(GENERAL)
     changes = {"domains": {**domains, GENERAL: place}, "unanswerable": unanswerable, "narrative": ""}
-    alone = preset.changed("data", **changes, train_size=preset.general_size, train_share=1.0)
+    alone = preset.changed("data", **changes, train_size=preset.warmup_size, train_share=1.0)
     return Training(
         preset=alone,
         label="general reader",
         seed=0,
         model=Reader(),
         data=Questions((GENERAL,), (GENERAL,)),
-        optim=preset.training.model_copy(update={"epochs": preset.general_epochs or preset.training.epochs}),
+        optim=preset.training.model_copy(update={"epochs": preset.warmup_epochs or preset.training.epochs}),
         loss=likelihood,
     )
 
@@ -93,7 +93,7 @@ def start_from_general(preset: Preset) -> Plan:
 
     So every reader starts from one that has read before, as BERT has (not in the papers).
     """
-    if not preset.general:
+    if not preset.warmup_data:
         return preset
     yield [reader := general_reader(preset)]
     return preset.model_copy(update={"encoder": str(reader.saved()), "random_layers": 0})
@@ -101,10 +101,10 @@ def start_from_general(preset: Preset) -> Plan:
 
 def state_general(preset: Preset) -> list[str]:
     """State what the general reader learned; nothing where the preset has none."""
-    if not preset.general:
+    if not preset.warmup_data:
         return []
     reader = general_reader(preset)
-    general, name = load(reader.preset.data, GENERAL), public_name(preset.general)
+    general, name = load(reader.preset.data, GENERAL), public_name(preset.warmup_data)
     number, best = len(general.train), reader.best
     learned = f"every encoder first learned {number:,} questions of {name}: {best:.1f} F1 on validation questions"
     return [learned, *general.overlaps]

@@ -12,7 +12,7 @@ from helpers import paths
 from helpers.errors import UserError
 from helpers.presets.schema import Preset
 
-NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
+PRESET_NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
 
 parse_toml = cache(tomllib.loads)  # which takes longer than all else here
 Values = dict[tuple[str, ...], object]  # by section and key, such as ("training", "epochs")
@@ -22,16 +22,16 @@ class PresetError(UserError):
     """A preset that cannot be used; the message names file and key."""
 
 
-def load(preset: str, *topics: str, **overrides: object) -> Preset:
+def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
     """Load the preset of this name, or of this TOML file.
 
     Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then `override`. Raises PresetError."""
-    path = paths.PRESETS / f"{preset}.toml" if preset in NAMES else Path(preset)
+    path = paths.PRESETS / f"{preset}.toml" if preset in PRESET_NAMES else Path(preset)
     if not path.is_file():
-        raise PresetError(f"no preset {preset!r}: give one of {', '.join(NAMES)} or the path of a TOML file")
+        raise PresetError(f"no preset {preset!r}: give one of {', '.join(PRESET_NAMES)} or the path of a TOML file")
     values, tables = read(path)
     name = values.get(("name",))
-    if name in NAMES and path.resolve().parent != paths.PRESETS:
+    if name in PRESET_NAMES and path.resolve().parent != paths.PRESETS:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
         values = change(values, tables.get(topic, {}))
@@ -81,8 +81,8 @@ def read(path: Path) -> tuple[Values, dict[str, Values]]:
     values, tables = flatten(table), {topic: flatten(values) for topic, values in papers.items()}
     if base is None:
         return values, tables
-    if base not in NAMES:
-        raise PresetError(f"{path.name}: extends is {base!r}; give one of {', '.join(NAMES)}")
+    if base not in PRESET_NAMES:
+        raise PresetError(f"{path.name}: extends is {base!r}; give one of {', '.join(PRESET_NAMES)}")
     inherited, inherited_tables = read(paths.PRESETS / f"{base}.toml")
     for topic, inherited_values in inherited_tables.items():
         others = {key: value for key, value in inherited_values.items() if key not in values}

@@ -240,12 +240,12 @@ class EngineSettings(Settings):
 class ImmSettings(Settings):
     """IMM (Liu et al. 2020)."""
 
-    rounds: PositiveInt = 3  # K, the largest number of rounds, of Tables 1 and 2
+    max_rounds: PositiveInt = 3  # K, the largest number of rounds, of Tables 1 and 2
     ablation_rounds: PositiveInt = 3  # K of Table 3
-    curve: PositiveInt = 6  # the largest K of Figure 3
-    kd_space: Literal["gold", "probabilities", "logits"] = "gold"  # what is matched of a teacher (Eqs. 5, 9)
+    figure3_max_rounds: PositiveInt = 6  # the largest K of Figure 3
+    divergence: Literal["gold", "probabilities", "logits"] = "gold"  # what is matched of a teacher (Eqs. 5, 9)
     similarity: Literal["tf-idf", "uniform", "equal"] = "tf-idf"  # s_ij of Eq. 7: uniform is 1, equal is 1/(N - 1)
-    sources: NonNegativeInt = 0  # number of most similar domains that phi learns from; 0: all
+    num_source_domains: NonNegativeInt = 0  # number of most similar domains that phi learns from; 0: all
     annealing: Literal["linear", "half", "constant"] = "linear"  # lambda (Eqs. 6, 11): 0 to 1, 1/2 to 1, or 1/2
     new_order: bool = True  # whether the order of questions is new in every round
     steps: Literal["equal", "epochs"] = "epochs"  # epochs over a reader's own questions, or equal for all readers
@@ -325,7 +325,7 @@ class MtDnnKdSettings(Settings):
     head_dropouts: dict[str, Dropout] = Field({"MNLI": 0.3, "CoLA": 0.05, "SST-2": 0.05})  # of single tasks' layers
     taught: list[str] = Field(["MNLI", "QQP", "RTE", "QNLI"])  # tasks with an ensemble as teacher
     chosen_by: list[str] = Field(["MNLI", "RTE"])  # tasks on whose validation parts members are chosen
-    soft: float = Field(0.5, ge=0, le=1)  # weight of the soft targets, the teachers' probabilities
+    kd_weight: float = Field(0.5, ge=0, le=1)  # weight of the soft targets, the teachers' probabilities
     tuning_epochs: PositiveFloat = 5.0  # of the training on one task after all together
     tuning_learning_rate: NonNegativeFloat = 0.0  # of that training; 0: as in [training]
 
@@ -333,8 +333,8 @@ class MtDnnKdSettings(Settings):
 class MtDnnSettings(Settings):
     """MtDNN for SQuAD 2.0 (He 2019, sections 4.3 and 4.4). Its models train by the section [training]."""
 
-    weights: list[Probability] = Field([0.5, 0.7, 0.8, 0.9])  # that the next batch is of questions, for Table 1
-    weight: Probability = 0.8  # that a batch is of questions, for Tables 2, 3
+    question_probs: list[Probability] = Field([0.5, 0.7, 0.8, 0.9])  # that the next batch is of questions, for Table 1
+    question_prob: Probability = 0.8  # that a batch is of questions, for Tables 2, 3
     dropout: Dropout = 0.3  # of encoder and heads
     large: str = ""  # folder or Hub name of the larger encoder of Table 3; empty: no Table 3
 
@@ -348,14 +348,14 @@ class Preset(Settings):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     seeds: int = Field(ge=1, le=100)
     # Seeds of rows that no claim compares, and of some controls; 0: without these rows, and without any controls.
-    other_seeds: NonNegativeInt = 100
+    control_seeds: NonNegativeInt = 100
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead
     # Questions that every reader learns first (not in the papers): a miniature domain, or a file, folder or download.
-    general: str = ""
-    general_size: NonNegativeInt = 0  # of its training questions; 0: all
-    general_epochs: NonNegativeFloat = 0.0  # 0: as in [training]
+    warmup_data: str = ""
+    warmup_size: NonNegativeInt = 0  # of its training questions; 0: all
+    warmup_epochs: NonNegativeFloat = 0.0  # 0: as in [training]
     # Content of local copies that count as the preset's own, by its name for an encoder, file or folder.
     copies: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field({})
     data: DataSettings
@@ -387,5 +387,5 @@ class Preset(Settings):
         return preset
 
     def changed(self, section: str, **values: object) -> Self:
-        """Return the preset with other values of one section, such as ``changed("imm", rounds=1)``."""
+        """Return the preset with other values of one section, such as ``changed("imm", max_rounds=1)``."""
         return self.model_copy(update={section: getattr(self, section).model_copy(update=values)})

@@ -23,9 +23,9 @@ from helpers.records import Record
 from helpers.results import stats
 from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED, Estimate, Verdict
 
-WIDTH = 9.0  # inches, of a notebook page
+PAGE_WIDTH = 9.0  # inches, of a notebook page
 LABEL = 58  # letters in a line of a label
-REACH = 2.5  # times the largest number shown: longer intervals leave the picture
+INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
 MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind") * 2
 MARKS = {SUPPORTED: "✓", REFUTED: "✗", UNDECIDED: "○"}
@@ -48,7 +48,7 @@ STYLE = {
 class Picture(Figure):
     """A figure that a notebook shows although pyplot does not know it; height and width are in inches."""
 
-    def __init__(self, height: float, title: str = "", width: float = WIDTH):
+    def __init__(self, height: float, title: str = "", width: float = PAGE_WIDTH):
         super().__init__(figsize=(width, height), layout="constrained")
         self.suptitle(title, x=0.01, ha="left", fontsize=11)
 
@@ -65,7 +65,7 @@ def plain_style() -> Iterator[None]:
         yield
 
 
-def draw(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
+def draw_record(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
     """Draw a record of any kind; None where it has nothing to draw, as a table without claims.
 
     A table shows its ``verdicts``, those of the record by itself where none are passed.
@@ -81,8 +81,8 @@ def draw(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | 
 
 
 def save(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
-    """Draw a record, as `draw` does, and store the figure as PNG and SVG beside the record's file."""
-    figure = draw(record, verdicts)
+    """Draw a record, as `draw_record` does, and store the figure as PNG and SVG beside the record's file."""
+    figure = draw_record(record, verdicts)
     for suffix in ("png", "svg") if figure else ():
         write_whole(paths.record(record.preset, record.artefact, suffix), content(figure, suffix))
     return figure
@@ -133,7 +133,7 @@ def claims(judged: Sequence[tuple[str, Verdict]], title: str, unit: str) -> Figu
         if verdict.printed is not None:
             (handles["the paper"],) = ax.plot(verdict.printed, place, color="#d55e00", **HOLLOW)
     shown = [value for _, verdict in judged for value in (*verdict.estimate.values, verdict.printed or 0.0)]
-    most, (left, right) = REACH * max(map(abs, shown)) or 1.0, ax.get_xlim()
+    most, (left, right) = INTERVAL_REACH * max(map(abs, shown)) or 1.0, ax.get_xlim()
     ax.set_xlim(max(left, -most), min(right, most))
     name_lines(ax, labels, f"difference, {unit} ({intervals([verdict.estimate for _, verdict in judged])})")
     figure.legend(handles.values(), handles, loc="outside lower right", ncols=len(handles))
@@ -244,7 +244,7 @@ def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **sc
     down = -(-len(panels) // 4)
     across = -(-len(panels) // down)
     height = down * (0.32 * max(map(len, panels.values())) + 1.2) + 0.4
-    figure = Picture(height, f"{record.title} ({record.unit})", WIDTH if across > 1 else WIDTH / 2)
+    figure = Picture(height, f"{record.title} ({record.unit})", PAGE_WIDTH if across > 1 else PAGE_WIDTH / 2)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for ax, (name, panel) in zip(axes, panels.items(), strict=False):
         heatmap(ax, panel, name, across, **scale)

@@ -31,7 +31,7 @@ Judged = tuple[Record, list[Verdict]]
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points", "score": "points"}  # of differences
-SHARES = {0.5: "half"}
+SHARE_WORDS = {0.5: "half"}
 SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
@@ -50,15 +50,16 @@ TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
 RANKED = 3  # methods that README ranks
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
-    f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than {stats.SEEDS} "
-    "seeds no verdict. Supported: significantly above zero. Refuted: significantly below, or too small to be printed. "
+    f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
+    f"{stats.VERDICT_SEEDS} seeds no verdict. Supported: significantly above zero. Refuted: significantly below, or "
+    "too small to be printed. "
     f"{SMALLER.capitalize()}: the interval excludes the paper's own difference. Three groups are corrected apart: a "
     "paper's headlines, a table's other claims, and our controls. A difference that two claims are about counts once. "
     "An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
 
 
-def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, str, str]:
+def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, str, str]:
     """State a verdict, the difference that the paper reports (empty where it prints none), and ours.
 
     ``short``: with half of the interval behind "±", and a star where it excludes the paper's difference.
@@ -70,21 +71,21 @@ def state(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, s
     if any(ours.values):
         half = f" ± {ours.high - ours.mean:{form[1:]}}" if ours.over and short else ""
         interval = f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over and not short else ""
-        share = f" beyond {SHARES.get(claim.times, f'{100 * claim.times:g} %')}" * (claim.times != 1)
+        share = f" beyond {SHARE_WORDS.get(claim.times, f'{100 * claim.times:g} %')}" * (claim.times != 1)
         amount = f"{ours.mean:{form}}{half} {UNITS.get(first.unit, first.unit)}{share}{interval}"
     if printed is not None:
         digits = paper_decimals(record) + (claim.times != 1)  # half of a number has one digit more
         reported = f"{printed:+z.{digits}f} {claim.printed_for}".rstrip()
-    is_over_seeds = len(ours.values) >= stats.SEEDS
+    is_over_seeds = len(ours.values) >= stats.VERDICT_SEEDS
     if printed is not None and claim.primary and not claim.printed_for and is_over_seeds and outcome != stats.REFUTED:
         size = f", {SMALLER}" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
         size = "*" if short and size else size
     return f"{outcome.capitalize()}{size}", reported, amount
 
 
-def describe(record: Record, verdict: Verdict) -> str:
+def describe_verdict(record: Record, verdict: Verdict) -> str:
     """Say in a sentence what became of a claim, and what the paper reports."""
-    outcome, printed, ours = state(record, verdict)
+    outcome, printed, ours = state_verdict(record, verdict)
     return f"{outcome}: {verdict.claim.text}, {ours}." + (f" The paper reports {printed}." if printed else "")
 
 
@@ -174,7 +175,7 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
     """Return the report of a preset for a notebook's cell: what was found all results, their figures redrawn."""
     stored = records.read_all(preset)
     same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else ("", [])
-    sections = [(paper, judge_all(selected)) for paper in papers if (selected := select(stored, paper))]
+    sections = [(paper, judge_records(selected)) for paper in papers if (selected := select(stored, paper))]
     if not sections:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
     return HTML(TEMPLATE.page(preset, sections, same))
@@ -264,7 +265,7 @@ def summarise(paper: Any, judged: Iterable[Judged]) -> list[dict[str, str]]:
     """Return a line per table of a paper's main claims: the claim, the paper's difference, ours, the verdict."""
     lines, pairs = [], main_verdicts(paper, judged)
     for record, verdict in pairs:
-        outcome, printed, ours = state(record, verdict)
+        outcome, printed, ours = state_verdict(record, verdict)
         claim = paper.claim + f" ({table_of(record)})" * (len(pairs) > 1)
         lines.append({"claim": claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome})
     return lines
@@ -275,7 +276,7 @@ def table_of(record: Record) -> str:
     return record.label.split(", ")[-1]
 
 
-def rank(record: Record) -> str:
+def rank_methods(record: Record) -> str:
     """Return a line with a table's best methods by their means over its columns, and its baseline."""
     means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
     best = sorted(means, key=means.get, reverse=True)[:RANKED]
@@ -318,13 +319,13 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     for world, each in pairs.items():
         shown = [*chain.from_iterable(main[world])]
         refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
-        if texts := [f"{verdict.claim.text}, {compare(record, verdict)}" for record, verdict in refuted]:
+        if texts := [f"{verdict.claim.text}, {state_differences(record, verdict)}" for record, verdict in refuted]:
             lines += ["", f"Also refuted, {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
         tables = {record.artefact: record for each in judged.values() for record, _ in each}
         names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
         if ranking := next((tables[name] for name in names if name in tables), None):
-            lines += ["", f"{world.capitalize()}, {rank(ranking)}"]
+            lines += ["", f"{world.capitalize()}, {rank_methods(ranking)}"]
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
@@ -337,7 +338,7 @@ def judge_world(stored: dict[str, list[Record]], papers: Sequence[Any]) -> dict[
         for record in of_preset:
             group.setdefault(record.artefact, record)
     return {
-        paper.key: [pair for group in groups.values() for pair in judge_all(select(group.values(), paper))]
+        paper.key: [pair for group in groups.values() for pair in judge_records(select(group.values(), paper))]
         for paper in papers
     }
 
@@ -360,7 +361,7 @@ def tabulate_main_claims(
         copy = f"[{notebook}]({link(paths.notebooks('mini') / f'{notebook}.ipynb')})"
         printed: dict[str, str] = {}
         for record, verdict in pairs:
-            printed.setdefault(table_of(record), state(record, verdict)[1] or "none printed")
+            printed.setdefault(table_of(record), state_verdict(record, verdict)[1] or "none printed")
         several = len(printed) > 1
         reported = "; ".join(f"{table}: " * several + text for table, text in printed.items())
         cells = []
@@ -374,13 +375,13 @@ def tabulate_main_claims(
 
 def brief(record: Record, verdict: Verdict, name_table: bool) -> str:
     """Return our difference and the verdict in few words, behind the table where there are several."""
-    outcome, _, ours = state(record, verdict, short=True)
+    outcome, _, ours = state_verdict(record, verdict, short=True)
     return f"{table_of(record)}: " * name_table + f"{ours}: {outcome.lower()}"
 
 
-def compare(record: Record, verdict: Verdict) -> str:
+def state_differences(record: Record, verdict: Verdict) -> str:
     """Return our difference, and the paper's if it prints one."""
-    _, printed, ours = state(record, verdict, short=True)
+    _, printed, ours = state_verdict(record, verdict, short=True)
     return ours + f" (paper {printed})" * bool(printed)
 
 
@@ -397,7 +398,7 @@ def select(stored: Iterable[Record], paper: Any) -> list[Record]:
     return sorted(selected, key=lambda record: (order.get(record.artefact, len(order)), record.artefact))
 
 
-def judge_all(selected: Sequence[Record]) -> list[Judged]:
+def judge_records(selected: Sequence[Record]) -> list[Judged]:
     """Judge the records of a paper together."""
     return list(zip(selected, stats.judge_all(selected), strict=True))
 
@@ -437,7 +438,7 @@ def count(judged: Iterable[Judged]) -> str:
     return tally(pairs) if pairs else ""
 
 
-def draw(record: Record, verdicts: Sequence[Verdict]) -> str:
+def embed_figure(record: Record, verdicts: Sequence[Verdict]) -> str:
     """Draw a record anew and return its figure as a PNG in base 64, to stand inside a page; empty for none."""
     if not figures.save(record, verdicts):
         return ""
@@ -450,6 +451,6 @@ TEMPLATE = jinja2.Template(
     {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS}
     | {
         function.__name__: function
-        for function in (anchor, copies, describe, tables, contents, count, draw, headlines, summarise)
+        for function in (anchor, copies, describe_verdict, tables, contents, count, embed_figure, headlines, summarise)
     }
 )

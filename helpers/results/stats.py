@@ -14,8 +14,8 @@ from helpers.records import Claim, Record
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 AVERAGE = "AVE."
-SEEDS = 5  # fewer seeds decide nothing
-FEW = 3  # fewer seeds have no interval
+VERDICT_SEEDS = 5  # fewer seeds decide nothing
+INTERVAL_SEEDS = 3  # fewer seeds have no interval
 ALPHA = 0.05  # of a wrong verdict
 ROUNDING = 1e-5  # of a difference of means of stored scores, which have six decimals
 Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the row is averaged over
@@ -64,7 +64,7 @@ def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
     if not values:
         return None
     mean, half, over = np.mean(values), np.nan, ""
-    if len(values) >= FEW:
+    if len(values) >= INTERVAL_SEEDS:
         half, over = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values), f"{len(values)} seeds"
     return Estimate(tuple(values), float(mean), float(mean - half), float(mean + half), over)
 
@@ -112,7 +112,7 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
     for number, (record, claim, difference, _, decision) in enumerate(tests):
         p = corrected[first[number]]
         outcome, tested = decision if p < ALPHA else UNDECIDED, None if decision == UNDECIDED else p
-        theirs = printed(record.by_metric()[0], claim)
+        theirs = printed_difference(record.by_metric()[0], claim)
         verdicts.append(Verdict(claim, outcome, difference, tested, theirs, is_repeated=first[number] != number))
     remaining = iter(verdicts)
     return [list(islice(remaining, len(record.claims))) for record in paper]
@@ -137,7 +137,7 @@ def are_same(one: Test, other: Test) -> bool:
     Few seeds may agree by chance. A difference of 0 with every seed is so by design, and tells nothing of another.
     """
     values, others = one.estimate.values, other.estimate.values
-    if len(values) < SEEDS or len(values) != len(others) or one.claim.within != other.claim.within:
+    if len(values) < VERDICT_SEEDS or len(values) != len(others) or one.claim.within != other.claim.within:
         return False
     return bool(np.any(values) and np.allclose(values, others, rtol=0, atol=ROUNDING))
 
@@ -146,14 +146,14 @@ def test(record: Record, claim: Claim) -> Test:
     """Test a claim by itself.
 
     A claim that cannot be tested counts in its family all the same, with a p value of 1: where its rows share fewer
-    than ``SEEDS`` seeds, or where it is about a share of a gain that is not certain. Raises ValueError where its rows
-    share no seed.
+    than ``VERDICT_SEEDS`` seeds, or where it is about a share of a gain that is not certain. Raises ValueError where
+    its rows share no seed.
     """
     first = record.by_metric()[0]
     terms = terms_of(claim, first.columns)
     if (difference := estimate(first, terms)) is None:
         raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
-    is_testable = len(difference.values) >= SEEDS
+    is_testable = len(difference.values) >= VERDICT_SEEDS
     if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
         is_testable = is_testable and estimate(first, terms[2:]).high < 0
     negligible = 0.5 * 10 ** -decimals(first)
@@ -188,7 +188,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-def printed(record: Record, claim: Claim) -> float | None:
+def printed_difference(record: Record, claim: Claim) -> float | None:
     """Return the paper's own difference for a claim; None where the paper does not print all that goes into it."""
     values = {(number.row, number.column): number.value for number in record.paper}
     columns = list(dict.fromkeys(column for _, column in values))

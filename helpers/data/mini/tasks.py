@@ -17,20 +17,21 @@ from helpers.data.mini.world import RELATIONS, STYLES, Relation, Rng, Statement,
 
 CLAIM_LABELS = ("contradicted", "entailed", "not said")
 REVIEW_LABELS = ("negative", "positive")
-INFERENCE = {"entailed": "entailment", "not said": "neutral", "contradicted": "contradiction"}
+INFERENCE_BY_CLAIM = {"entailed": "entailment", "not said": "neutral", "contradicted": "contradiction"}
 RIVAL = 0.1  # share of other claims than entailed ones whose value the passage gives to another subject
-NAMED = 0.1  # share of claims that are not said whose subject the passage names
+NAMED_CLAIMS = 0.1  # share of claims that are not said whose subject the passage names
 VERDICT = 0.1  # share of reviews with a verdict
 NEGATED = 0.05  # share of opinions that negate a word of the opposite kind
 SPECIFIC = 0.4  # share of a review's words that are its domain's
 NEUTRAL = 0.5  # share of reviews with a sentence without an opinion
 MINORITY = 0.15  # share of reviews without a verdict in which one opinion is contrary
 HARD = 0.3  # share of hard cases among negative ones
-SHARES = {"subject": 1.6, "relation": 1.4, "value": 1.4, "wording": 0.6}  # what each adds to a similarity, 5 in all
-NOISE = 0.3  # standard deviation of a similarity
+# What each adds to a similarity, 5 in all.
+SIMILARITY_SHARES = {"subject": 1.6, "relation": 1.4, "value": 1.4, "wording": 0.6}
+SIMILARITY_NOISE = 0.3  # standard deviation of a similarity
 
-TEXTS = world.read_words("tasks.toml")
-GENRES, REVIEWS, TASKS = vars(TEXTS.genres), vars(TEXTS.reviews), vars(TEXTS.tasks)
+TABLES = world.read_words("tasks.toml")
+GENRES, REVIEWS, TASKS = vars(TABLES.genres), vars(TABLES.reviews), vars(TABLES.tasks)
 TEXT_STREAMS = {name: 200 + number for number, name in enumerate([*GENRES, *REVIEWS])}  # of random numbers
 TASK_STREAMS = {name: 300 + number for number, name in enumerate(TASKS)}
 
@@ -43,14 +44,14 @@ def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statem
     label = pick(rng, CLAIM_LABELS)
     chained = rng.random() < genre.chains
     topic = "person" if chained else world.TYPES[rng.choice(3, p=style.subjects)]
-    relation, other = world.choose(rng, relations_of(topic), 2, style.favourites)
+    relation, other = world.choose_relations(rng, relations_of(topic), 2, style.favourites)
     subject, rival, stranger = (draw(rng, pool[topic], used) for _ in range(3))
     value, wrong = (draw(rng, pool[relation.object], used) for _ in range(2))
     other_value = draw(rng, pool[other.object], used)
     telling = {
         "entailed": (subject, relation, value),
         "contradicted": (subject, relation, wrong),
-        "not said": (subject if rng.random() < NAMED else stranger, other, other_value),
+        "not said": (subject if rng.random() < NAMED_CLAIMS else stranger, other, other_value),
     }[label]
     misleading = label != "entailed" and rng.random() < RIVAL
     statements = [telling, (rival, relation, value if misleading else draw(rng, pool[relation.object], used))]
@@ -66,7 +67,7 @@ def draw_claim(rng: Rng, genre: Table) -> tuple[str, Statement, str, list[Statem
 def make_claim(rng: Rng, genre: Table) -> tuple[str, str, str]:
     """Make a claim and its passage; an entailed claim is in other words than the passage."""
     label, (_, relation, value), name, statements = draw_claim(rng, genre)
-    passage, _ = world.state(rng, STYLES[genre.style], shuffle(rng, statements))
+    passage, _ = world.state_facts(rng, STYLES[genre.style], shuffle(rng, statements))
     asks = [text.format(s=name, o=value) for text in relation.asks]
     wordings = [text.format(s=name, o=value) for text in relation.statements]
     claim = pick(rng, genre.claims).format(s=name, o=value, nouns=relation.nouns, asks=asks, statements=wordings)
@@ -84,21 +85,21 @@ def make_review(rng: Rng, things: Table) -> tuple[str, None, str]:
         praises = rng.permutation([positive if i in majority else not positive for i in (1, 2, 3)])
     aspects = rng.permutation(things.aspects.split())
     sentences = [
-        pick(rng, TEXTS.shared.opinions).format(a=aspect, w=pick_opinion(rng, things, praise))
+        pick(rng, TABLES.shared.opinions).format(a=aspect, w=pick_opinion(rng, things, praise))
         for aspect, praise in zip(aspects, praises, strict=False)
     ]
     if rng.random() < NEUTRAL:
         sentences.insert(rng.integers(len(sentences) + 1), pick(rng, things.neutral))
     if has_verdict:
-        sentences.append(pick(rng, TEXTS.shared.verdicts).format(w=pick_opinion(rng, things, positive)))
+        sentences.append(pick(rng, TABLES.shared.verdicts).format(w=pick_opinion(rng, things, positive)))
     return " ".join(text[0].upper() + text[1:] for text in sentences), None, REVIEW_LABELS[positive]
 
 
 def pick_opinion(rng: Rng, things: Table, praise: bool) -> str:
     negated = rng.random() < NEGATED
-    source = things if rng.random() < SPECIFIC else TEXTS.shared
+    source = things if rng.random() < SPECIFIC else TABLES.shared
     word = pick(rng, (source.good if praise != negated else source.bad).split())
-    return f"{pick(rng, TEXTS.shared.negations)} {word}" if negated else word
+    return f"{pick(rng, TABLES.shared.negations)} {word}" if negated else word
 
 
 def make_acceptable(rng: Rng) -> tuple[str, None, str]:
@@ -112,7 +113,7 @@ def make_acceptable(rng: Rng) -> tuple[str, None, str]:
 
 def spoil(rng: Rng, words: list[str]) -> list[str]:
     """Give a verb a wrong form, or double, leave out or move a word; placeholders stay as they are."""
-    wrong_forms = vars(TEXTS.words.wrong_forms)
+    wrong_forms = vars(TABLES.words.wrong_forms)
     plain = [i for i, word in enumerate(words) if "{" not in word]
     if rng.random() >= HARD and (verbs := [i for i in plain if words[i] in wrong_forms]):
         index = pick(rng, verbs)
@@ -130,8 +131,8 @@ def make_inference(rng: Rng, genres: Sequence[str], labels: Sequence[str]) -> tu
     """Make a claim and its passage; of two ``labels`` the second stands for all that is not entailed."""
     while True:
         claim, passage, label = make_claim(rng, GENRES[pick(rng, genres)])
-        if INFERENCE[label] in labels:
-            return claim, passage, INFERENCE[label]
+        if INFERENCE_BY_CLAIM[label] in labels:
+            return claim, passage, INFERENCE_BY_CLAIM[label]
         if rng.integers(2):  # there are twice as many of these
             return claim, passage, labels[1]
 
@@ -164,10 +165,10 @@ def make_paraphrase(rng: Rng) -> tuple[str, str, str]:
 
 
 def make_similar(rng: Rng) -> tuple[str, str, float]:
-    """Make two statements and a score (0 to 5) of how much they share (``SHARES``), with noise, in steps of 0.2."""
+    """Make two statements and a score of how much they share (``SIMILARITY_SHARES``), with noise, 0 to 5 by 0.2."""
     used: set[str] = set()
     subject, relation, value = first = draw_fact(rng, pick(rng, RELATIONS), used)
-    shares = dict(zip(SHARES, rng.random(4) < 0.5, strict=True))
+    shares = dict(zip(SIMILARITY_SHARES, rng.random(4) < 0.5, strict=True))
     second = draw_fact(rng, relation if shares["relation"] else pick_other(rng, relation), used)
     if shares["subject"]:
         second = (subject, *second[1:])
@@ -176,8 +177,8 @@ def make_similar(rng: Rng) -> tuple[str, str, float]:
     wording = int(rng.integers(4))
     other = wording if shares["wording"] else (wording + int(rng.integers(1, 4))) % 4
     common = (second[0] == subject, second[1] is relation, second[2] == value, other == wording)
-    score = sum(share for share, is_shared in zip(SHARES.values(), common, strict=True) if is_shared)
-    score = round(5 * float(np.clip(score + rng.normal(0, NOISE), 0, 5))) / 5
+    score = sum(share for share, is_shared in zip(SIMILARITY_SHARES.values(), common, strict=True) if is_shared)
+    score = round(5 * float(np.clip(score + rng.normal(0, SIMILARITY_NOISE), 0, 5))) / 5
     return fill(first, wording), fill(second, other), score
 
 
@@ -200,7 +201,7 @@ def make_reference(rng: Rng) -> tuple[str, str, str]:
     role, right = pick(rng, ("a", "b")), bool(rng.integers(2))
     first, second = (subject, other) if role == "a" else (other, subject)
     predicate = relation.statements[0].format(s="", o=value).strip(" .")
-    sentence = pick(rng, getattr(TEXTS.words.encounters, role)).format(a=first, b=second, t=predicate)
+    sentence = pick(rng, getattr(TABLES.words.encounters, role)).format(a=first, b=second, t=predicate)
     return f"{subject if right else other} {predicate}.", sentence, "right" if right else "wrong"
 
 
@@ -217,7 +218,7 @@ def make_continuation(rng: Rng) -> tuple[str, tuple[str, ...], int]:
     else:
         endings = [facts[0], (rival, *others[0][1:]), *others[1:]]
     order = rng.permutation(4)
-    wording, link = int(rng.integers(4)), pick(rng, TEXTS.words.links)
+    wording, link = int(rng.integers(4)), pick(rng, TABLES.words.links)
     return tell(rng, facts), tuple(link + fill(endings[i], wording) for i in order), int(order.argmin())
 
 
@@ -239,7 +240,7 @@ def shuffle(rng: Rng, statements: Sequence[Statement]) -> list[Statement]:
 
 
 def tell(rng: Rng, facts: Sequence[Statement]) -> str:
-    return world.state(rng, STYLES[pick(rng, world.DOMAINS)], shuffle(rng, facts))[0]
+    return world.state_facts(rng, STYLES[pick(rng, world.DOMAINS)], shuffle(rng, facts))[0]
 
 
 def fill(fact: Statement, wording: int) -> str:
@@ -248,7 +249,7 @@ def fill(fact: Statement, wording: int) -> str:
 
 
 def make_question(rng: Rng, subject: str, relation: Relation) -> str:
-    return world.ask(rng, STYLES[pick(rng, TEXTS.words.styles)], subject, relation)
+    return world.ask(rng, STYLES[pick(rng, TABLES.words.styles)], subject, relation)
 
 
 @cache
@@ -261,8 +262,10 @@ def find_similar(name: str, kind: str) -> list[str]:
 MAKERS: dict[str, Callable] = {  # by task, given random numbers
     "acceptability": make_acceptable,
     "sentiment": lambda rng: make_review(rng, pick(rng, list(REVIEWS.values()))),
-    "inference": partial(make_inference, genres=TEXTS.words.genres, labels=TASKS["inference"].labels),
-    "inference-small": partial(make_inference, genres=TEXTS.words.other_genres, labels=TASKS["inference-small"].labels),
+    "inference": partial(make_inference, genres=TABLES.words.genres, labels=TASKS["inference"].labels),
+    "inference-small": partial(
+        make_inference, genres=TABLES.words.other_genres, labels=TASKS["inference-small"].labels
+    ),
     "paraphrase-questions": make_question_pair,
     "paraphrase": make_paraphrase,
     "similarity": make_similar,

@@ -18,17 +18,18 @@ import numpy as np
 
 from helpers.data.examples import PARTS, DataError, Domain, Example
 from helpers.data.questions import closest_span
+from helpers.presets.schema import GENERAL
 
 TYPES = ("person", "company", "town")  # of subjects
 FAVOURITE = 6  # how much likelier a domain's favourite relations are than the others
 QUESTIONS = 4  # at most, per passage
-VARIANTS = 3  # adversarial ones per question
+VARIANTS_PER_QUESTION = 3  # adversarial ones per question
 TEST = 200  # test questions per domain
 STORIES, STORIES_SIZE = "stories", 500  # the domain with free answers, and its number of training questions
 UNANSWERABLE = "-unanswerable"  # ends the name of a domain in which some questions have no answer (SQuAD 2.0)
 UNANSWERABLE_SHARE = 1 / 3  # of the questions of such a domain
 AGREEMENT = 0.75  # share of answers that follow their domain's convention, where it has some: annotators differ
-NAMED = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
+NAMED_SUBJECTS = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
 BOTH_FREE = 0.25  # share of questions about stories without the short answer
 
 Rng = np.random.Generator
@@ -46,7 +47,6 @@ def read_words(file: str) -> Table:
 WORLD = read_words("world.toml")
 RELATIONS: list[Relation] = WORLD.relations
 STYLES: dict[str, Style] = vars(WORLD.styles)
-GENERAL = "general"  # the domain that readers may learn before the others
 DOMAINS = tuple(name for name in STYLES if name != GENERAL)
 STREAMS = {name: number for number, name in enumerate(DOMAINS)} | {STORIES: 100, GENERAL: 101}  # of random numbers
 STREAMS |= {name + UNANSWERABLE: 110 + number for number, name in enumerate(DOMAINS)}
@@ -108,7 +108,7 @@ def relations_of(kind: str) -> list[Relation]:
     return [relation for relation in RELATIONS if relation.subject == kind]
 
 
-def choose(rng: Rng, relations: list[Relation], number: int, favourites: Sequence[str]) -> list[Relation]:
+def choose_relations(rng: Rng, relations: list[Relation], number: int, favourites: Sequence[str]) -> list[Relation]:
     weights = np.asarray([FAVOURITE if relation.name in favourites else 1.0 for relation in relations])
     return [relations[i] for i in rng.choice(len(relations), number, replace=False, p=weights / weights.sum())]
 
@@ -124,13 +124,13 @@ def make_passage(
     topic = TYPES[rng.choice(3, p=style.subjects)]
     subjects = [draw(rng, pool[topic], used) for _ in range(3)]
     if style.hops == 2:  # company or town -> person -> value, three times
-        (first,) = choose(rng, [r for r in relations_of(topic) if r.object == "person"], 1, favourites)
-        (second,) = choose(rng, relations_of("person"), 1, favourites)
+        (first,) = choose_relations(rng, [r for r in relations_of(topic) if r.object == "person"], 1, favourites)
+        (second,) = choose_relations(rng, relations_of("person"), 1, favourites)
         persons = [draw(rng, pool["person"], used) for _ in range(3)]
         statements = [(subject, first, person) for subject, person in zip(subjects, persons, strict=True)]
         statements += [(person, second, draw(rng, pool[second.object], used)) for person in persons]
     else:
-        chosen = choose(rng, relations_of(topic), int(rng.integers(2, 4 if pretraining else 3)), favourites)
+        chosen = choose_relations(rng, relations_of(topic), int(rng.integers(2, 4 if pretraining else 3)), favourites)
         statements = [(s, relation, draw(rng, pool[relation.object], used)) for relation in chosen for s in subjects]
     if rng.integers(0, 2):  # a fact about somebody else
         relation = pick(rng, RELATIONS)
@@ -138,10 +138,10 @@ def make_passage(
         statements.append((subject, relation, draw(rng, pool[relation.object], used)))
     shuffled = [statements[i] for i in rng.permutation(len(statements))[:facts]]
     opening = style.opening.format(t=subjects[0]) + " " if facts is None and rng.random() < 0.5 else ""
-    return *state(rng, style, shuffled[untold:], opening, full), shuffled[:untold]
+    return *state_facts(rng, style, shuffled[untold:], opening, full), shuffled[:untold]
 
 
-def state(
+def state_facts(
     rng: Rng, style: Style, statements: Sequence[Statement], opening: str = "", full: bool = False
 ) -> tuple[str, list[Fact]]:
     """State facts in a passage. Returns its text, and the facts with their places in it."""
@@ -196,7 +196,7 @@ def make_questions(
         subject, fact = targets[index]
         if unanswerable and rng.random() < unanswerable:
             target = draw(rng, pools()[fact.relation.subject], names), fact.relation
-            if unsaid and rng.random() < NAMED:
+            if unsaid and rng.random() < NAMED_SUBJECTS:
                 target = unsaid.pop()
             yield ask(rng, style, *target), text, (), None, facts, None
         else:
@@ -297,10 +297,11 @@ def list_candidates(
 
 
 def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, conventions: bool = False) -> list[Example]:
-    """Make `VARIANTS` of each test question, which follow it, share its group, and end with a misleading sentence.
+    """Make `VARIANTS_PER_QUESTION` of each test question, which follow it and share its group.
 
-    As in AddSent (Jia and Liang 2017), the sentence answers a similar question, in words of this one: it states the
-    same relation of a subject with a similar name, with a wrong value. Raises DataError."""
+    A variant ends with a misleading sentence. As in AddSent (Jia and Liang 2017), the sentence answers a similar
+    question, in words of this one: it states the same relation of a subject with a similar name, with a wrong value.
+    Raises DataError."""
     if domain not in DOMAINS:
         raise DataError(f"{domain!r} has no adversarial questions; there are some for {', '.join(DOMAINS)}")
     rng, examples = np.random.default_rng([seed, 99]), []
@@ -308,7 +309,7 @@ def make_adversarial(domain: str, *, size: int = TEST, seed: int = 0, convention
         examples.append(example)
         used = {other.subject for other in facts} | {other.value for other in facts}
         lookalikes = find_lookalikes(fact.subject, fact.relation.subject)
-        for number in range(VARIANTS):
+        for number in range(VARIANTS_PER_QUESTION):
             subject = draw(rng, lookalikes, used)
             value = draw(rng, pools()[fact.relation.object], used)
             before, after = pick_affixes(rng, fact.relation, conventions)

@@ -6,7 +6,7 @@ distributions, its mean attention and its most confusing answers (Eq. 1).
 
 from helpers.papers import Artefact, Notebook, Paper
 
-ABSENT = "data.narrative names no free answers"
+NO_STORIES = "data.narrative names no free answers"
 FASTER = "times faster than its ensemble"
 
 PAPER = Paper(
@@ -28,7 +28,7 @@ PAPER = Paper(
         Notebook("06_a2d_main", ("a2d.tables:table1", "a2d.tables:table2")),
         Notebook("07_a2d_ablation", ("a2d.tables:table5", "a2d.tables:figure4", "a2d.tables:steps")),
         Notebook("08_a2d_attention", ("a2d.tables:figure3",)),
-        Notebook("09_a2d_narrativeqa", ("a2d.tables:table3",), lambda p: "" if p.data.narrative else ABSENT),
+        Notebook("09_a2d_narrativeqa", ("a2d.tables:table3",), lambda p: "" if p.data.narrative else NO_STORIES),
     ),
     settings=("a2d", "mnemonic"),
 )

@@ -49,17 +49,19 @@ class BertReader(extractive_qa.Reader):
         return model
 
 
-ALL = "all domains"
+ALL_DOMAINS = "all domains"
 STAGED, STAGED_WHOLE = "- Joint Training", "- Joint Training, full second stage"  # match the attention first
 # The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is not in the paper.
 ABLATIONS = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", STAGED: "ATT", STAGED_WHOLE: "ATT"}
 # What the rows leave out, in words.
-LEFT_OUT = {"- Vanilla KD": "Vanilla KD", "- ATT": "ATT", "- ANS": "ANS"}
-LEFT_OUT |= {STAGED: "Joint Training", STAGED_WHOLE: "Joint Training, full second stage"}
+LEFT_OUT_TERMS = {"- Vanilla KD": "Vanilla KD", "- ATT": "ATT", "- ANS": "ANS"}
+LEFT_OUT_TERMS |= {STAGED: "Joint Training", STAGED_WHOLE: "Joint Training, full second stage"}
 SMOOTHING = 0.1
 
 
-def reader_training(preset: Preset, kind: Kind, seed: int, label: str, terms: dict | None = None, **fields) -> Training:
+def mixed_reader_training(
+    preset: Preset, kind: Kind, seed: int, label: str, terms: dict | None = None, **fields
+) -> Training:
     """Return the training of a reader on all domains, selected on them: on labels, or by some ``terms`` of Eq. 1.
 
     ``fields`` are other fields of the training.
@@ -99,9 +101,11 @@ def ensemble_outputs(preset: Preset, label: str, members: tuple[Training, ...], 
 def student_trainings(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Training]:
     """Return the trainings of section 3.4 for one seed: a student by row, for each of some `ABLATIONS`."""
     preset, numbers = preset.for_seed(seed), range(1, preset.a2d.members + 1)
-    members = tuple(reader_training(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers)  # step 1
+    members = tuple(
+        mixed_reader_training(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers
+    )  # step 1
     outputs = ensemble_outputs(preset, f"{kind}, outputs of the members, seed {seed}", members)  # steps 2 and 3
-    train = partial(reader_training, preset, kind, seed, teacher=EnsembleTargets((outputs,)))  # step 4
+    train = partial(mixed_reader_training, preset, kind, seed, teacher=EnsembleTargets((outputs,)))  # step 4
     names = members[0].data.names
     attention = {"ATT": preset.a2d.attention_weight or 1.0}
     first = train(f"{kind}, {STAGED}, first stage", attention, data=Questions(names, stages=2))
@@ -150,20 +154,20 @@ def name_controls(preset: Preset, kind: Kind) -> Models:
         }
         for (line, one), times in product(lines.items(), sorted(preset.a2d.lengths)):
             label, data = f"{line}, {times:g} times the steps, seed {seed}", replace(one.data, times=times)
-            models.add((line, times), seed, {ALL: replace(one, label=label, data=data)})
+            models.add((line, times), seed, {ALL_DOMAINS: replace(one, label=label, data=data)})
     return models
 
 
 def list_kinds(preset: Preset) -> list[Kind]:
-    """List the kinds of readers: RMR, and BERT as a control unless ``other_seeds`` is 0; BERT without RMR."""
+    """List the kinds of readers: RMR, and BERT as a control unless ``control_seeds`` is 0; BERT without RMR."""
     if not preset.a2d.rmr:
         return ["BERT"]
-    return ["RMR", "BERT"] if preset.other_seeds else ["RMR"]
+    return ["RMR", "BERT"] if preset.control_seeds else ["RMR"]
 
 
 def list_ablations(preset: Preset) -> list[str]:
-    """List the rows of Table 5, without the control where ``other_seeds`` is 0."""
-    return [row for row in ABLATIONS if row != STAGED_WHOLE or preset.other_seeds]
+    """List the rows of Table 5, without the control where ``control_seeds`` is 0."""
+    return [row for row in ABLATIONS if row != STAGED_WHOLE or preset.control_seeds]
 
 
 def name_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",), each: int = 1) -> Models:
@@ -176,12 +180,12 @@ def name_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D
         students = student_trainings(preset, kind, seed, rows)
         members = members_of(students["A2D"])
         models.add(kind, seed, {member.label: member for member in members})
-        models.add(f"{kind} (E)", seed, {ALL: members})
+        models.add(f"{kind} (E)", seed, {ALL_DOMAINS: members})
         for part, first in students.items():
             row = name_student(kind, part)
             others = {f"{row}, student {n}, seed {seed}": seed + 100 * (len(members) + n) for n in range(2, each + 1)}
             of_row = {label: replace(first, label=label, seed=number) for label, number in others.items()}
-            models.add(row, seed, {ALL: first, **of_row})
+            models.add(row, seed, {ALL_DOMAINS: first, **of_row})
     return models
 
 

@@ -14,10 +14,10 @@ from helpers.models.encoders import load_tokenizer
 from helpers.presets.schema import Preset
 from helpers.sequences import Windows
 
-Span = tuple[int, int]
+Interval = tuple[int, int]
 
 
-def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example]) -> tuple[Example, list[str]]:
+def choose_case(preset: Preset, readers: dict[str, nn.Module], examples: list[Example]) -> tuple[Example, list[str]]:
     """Choose the mended example with the surest wrong answer; return it with notes on the choice.
 
     Mended: F1 0 before and 100 after, both answers apart in one window. If there is none, choose among all with F1 0
@@ -44,7 +44,7 @@ def choose(preset: Preset, readers: dict[str, nn.Module], examples: list[Example
     return examples[int(scores.argmax())], [rule, changes]
 
 
-def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> dict:
+def compare_readers(preset: Preset, readers: dict[str, nn.Module], example: Example) -> dict:
     """Return what readers make of one question: a record's payload.
 
     It has the tokens of question and passage, and the places of the gold answer and of the first reader's, where that
@@ -79,12 +79,14 @@ def compare(preset: Preset, readers: dict[str, nn.Module], example: Example) -> 
     }
 
 
-def best_window(windows: Windows, example: int, spans: dict[str, Span | None]) -> tuple[Windows, dict[str, Span]]:
+def best_window(
+    windows: Windows, example: int, spans: dict[str, Interval | None]
+) -> tuple[Windows, dict[str, Interval]]:
     """Choose the example's window that holds most of the spans, and among equals one that holds the first span.
 
     Spans are in characters of the passage. Returns the window, and first and last token of the spans in it.
     """
-    held: dict[int, dict[str, Span]] = {}
+    held: dict[int, dict[str, Interval]] = {}
     for window in map(int, np.flatnonzero(windows.example_W == example)):
         held[window], begin = {}, windows.prefix_W[window]
         for name, span in spans.items():

@@ -170,7 +170,7 @@ class Pointer(nn.Module):
         return start, score(self.end, self.fuse(summary, pool(start, passage, p)))
 
 
-class MnemonicReader(PreTrainedModel):
+class MnemonicForQuestionAnswering(PreTrainedModel):
     """The whole reader. [CLS] stands before the passage as the position of "no answer"."""
 
     config_class = MnemonicConfig
@@ -235,12 +235,14 @@ class MnemonicReader(PreTrainedModel):
         return self.dropout(self.encoder(self.dropout(torch.cat([words, shared[..., None]], -1)), mask))
 
 
-def make_reader(tokenizer: PreTrainedTokenizerFast, seed: int, glove: str = "", **settings) -> MnemonicReader:
+def make_reader(
+    tokenizer: PreTrainedTokenizerFast, seed: int, glove: str = "", **settings
+) -> MnemonicForQuestionAnswering:
     """Make a new reader of the tokenizer's word pieces, its weights drawn from ``seed``; ``settings`` are
     MnemonicConfig's. Pieces that are words of the file ``glove`` keep its vectors."""
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     torch.manual_seed(seed)
-    reader = MnemonicReader(MnemonicConfig(vocab_size=len(pieces), **settings))
+    reader = MnemonicForQuestionAnswering(MnemonicConfig(vocab_size=len(pieces), **settings))
     words, vectors = reader.words, read_glove(glove, pieces, reader.config.word_width) if glove else {}
     for row, piece in enumerate(pieces):
         letters = piece.removeprefix("##").encode()[:LETTERS]
@@ -279,4 +281,4 @@ def read_glove(path: str, words: list[str], width: int) -> dict[str, Tensor]:
 
 
 AutoConfig.register(MnemonicConfig.model_type, MnemonicConfig)
-AutoModelForQuestionAnswering.register(MnemonicConfig, MnemonicReader)
+AutoModelForQuestionAnswering.register(MnemonicConfig, MnemonicForQuestionAnswering)

@@ -9,13 +9,13 @@ import numpy as np
 
 from helpers import extractive_qa, metrics, records
 from helpers.data.examples import Example
-from helpers.data.load import narrative, question_set, question_set_names
+from helpers.data.load import ADVERSARIAL_SETS, narrative, question_set, question_set_names
 from helpers.data.question_types import QUESTION_TYPES, by_type
 from helpers.papers import shared
 from helpers.papers.a2d import FASTER, case
 from helpers.papers.a2d.algorithm import (
-    ALL,
-    LEFT_OUT,
+    ALL_DOMAINS,
+    LEFT_OUT_TERMS,
     STAGED_WHOLE,
     before_and_after,
     kind_of,
@@ -30,8 +30,7 @@ from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
 from helpers.task import Plan
 
-ADVERSARIAL = ("clean", "AddSent", "AddOneSent")  # columns, and the sets of questions that stand in them
-SETS = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL}
+SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
 
 
@@ -41,7 +40,7 @@ def answer_columns(models: Models, columns: Iterable[str]) -> Plan:
     The row of a reader by itself has the texts of every member of the ensemble.
     """
     names, texts = question_set_names(models.preset.data), {}
-    sets = {column: SETS[column] for column in columns if SETS[column] in names}
+    sets = {column: SET_BY_COLUMN[column] for column in columns if SET_BY_COLUMN[column] in names}
     cells = {((row, n), column, s): (readers, sets[column]) for row, n, s, readers in models for column in sets}
     answered = yield from shared.answer_sets(models.preset, cells, together=True)
     for ((row, _), column, seed), (name, of_reader) in answered.items():
@@ -59,7 +58,9 @@ def add_notes(models: Models, parts: dict) -> dict:
     """Return the parts of a record with notes on how its readers were trained, their settings, and the seconds."""
     a2d = models.preset.a2d
     trainings = {kind_of(readers[0]): readers[0].optim for *_, readers in models}
-    students = max(len(of_row) for seeds in models.by_row.values() for of_row in seeds.values() if ALL in of_row)
+    students = max(
+        len(of_row) for seeds in models.by_row.values() for of_row in seeds.values() if ALL_DOMAINS in of_row
+    )
     notes = [
         f"every {kind} reader: {training.epochs:g} epochs, {training.batch_size} windows per step"
         for kind, training in trainings.items()
@@ -75,7 +76,7 @@ def add_notes(models: Models, parts: dict) -> dict:
     return parts | facts
 
 
-def beats(above: str, below: str, column: str, on: str = "on", without: str = "", **flags: bool) -> Claim:
+def state_row_better(above: str, below: str, column: str, on: str = "on", without: str = "", **flags: bool) -> Claim:
     """State that one row beats another on a column."""
     return shared.state_better(above, below, "beats", f" {on} {column}", without, columns=[column], **flags)
 
@@ -90,13 +91,13 @@ def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
     for kind, column in product(kinds, columns[1:]):
         ensemble, student, is_control = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
         gain = {"above": student, "below": kind, "columns": [column], "control": is_control}
-        claims.append(beats(student, kind, column, control=is_control))
+        claims.append(state_row_better(student, kind, column, control=is_control))
         if column == "Test":
             text = f"{student} keeps half of what {ensemble} gains on {column}"
             claims.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.5, primary=not is_control))
         else:
             primary = column == "AddSent" and not is_control
-            claims.append(beats(student, ensemble, column, primary=primary, control=is_control))
+            claims.append(state_row_better(student, ensemble, column, primary=primary, control=is_control))
             text = f"{student} gains more over {kind} on {column} than on clean questions"
             claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
     models = name_rows(preset, kinds, each=preset.a2d.students)
@@ -105,7 +106,7 @@ def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
 
 def table2(preset: Preset) -> Plan:
     """Make Table 2: the same on adversarial questions; nothing where the preset has none."""
-    return (yield from table1(preset, ADVERSARIAL)) if preset.data.adversarial else {}
+    return (yield from table1(preset, ADVERSARIAL_SETS)) if preset.data.adversarial else {}
 
 
 def with_stories(preset: Preset) -> Preset:
@@ -119,8 +120,8 @@ def table3(preset: Preset) -> Plan:
     kind, *_ = list_kinds(preset)
     models, student = name_rows(preset, [kind]), f"{kind} + A2D"
     parts = score_free_answers(preset, (yield from answer_columns(models, ["Test"])))
-    claims = [beats(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
-    claims.append(beats(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
+    claims = [state_row_better(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
+    claims.append(state_row_better(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
     return {**add_notes(models, parts), "baselines": [kind], "claims": claims}
 
 
@@ -129,7 +130,7 @@ def table4(preset: Preset) -> Plan:
     models, scores = name_rows(preset, list_kinds(preset)), []
     yield [reader for *_, readers in models for reader in readers]
     for kind, seed in product(list_kinds(preset), range(preset.seeds)):
-        readers = {row: models.by_row[row][seed][ALL] for row in (f"{kind} (E)", f"{kind} + A2D")}
+        readers = {row: models.by_row[row][seed][ALL_DOMAINS] for row in (f"{kind} (E)", f"{kind} + A2D")}
         questions = question_set(preset.for_seed(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
         windows, work = extractive_qa.windows_over(preset, questions), {}
@@ -154,7 +155,9 @@ def table5(preset: Preset) -> Plan:
     for part, column in product([part for part in list_ablations(preset) if part != "A2D"], columns):
         primary = part == "- ANS" and column == columns[-1]  # AddSent, where the paper loses most
         flags = {"primary": primary, "control": part == STAGED_WHOLE}
-        claims.append(beats(student, name_student(kind, part), column, without=LEFT_OUT[part], **flags))
+        claims.append(
+            state_row_better(student, name_student(kind, part), column, without=LEFT_OUT_TERMS[part], **flags)
+        )
     return {**parts, "baselines": [student], "claims": claims}
 
 
@@ -166,17 +169,17 @@ def figure4(preset: Preset) -> Plan:
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
     parts = add_notes(models, score_by_type(preset, texts))
     types = dict.fromkeys(score.column for score in parts["scores"])
-    return parts | {"claims": [beats(student, kind, name, "on questions of the type") for name in types]}
+    return parts | {"claims": [state_row_better(student, kind, name, "on questions of the type") for name in types]}
 
 
 def steps(preset: Preset) -> Plan:
     """Make curves of F1 by steps (not in the paper), on all columns but Dev, which selects.
 
-    There are none without ``a2d.lengths`` or where ``other_seeds`` is 0.
+    There are none without ``a2d.lengths`` or where ``control_seeds`` is 0.
     """
-    if not (preset.a2d.lengths and preset.other_seeds):
+    if not (preset.a2d.lengths and preset.control_seeds):
         return {}
-    preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.other_seeds)})
+    preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})
     kind, *_ = list_kinds(preset)
     models = name_controls(preset, kind)
     f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))
@@ -184,7 +187,7 @@ def steps(preset: Preset) -> Plan:
     student, last = f"{kind} + A2D", f", {max(preset.a2d.lengths):g}"
     rivals = kind, f"{kind}, smoothed labels", f"{kind} + one teacher"
     pairs = product(rivals, reversed(dict.fromkeys(score.column for score in scores)))
-    claims = [beats(student + last, rival + last, column, control=True) for rival, column in pairs]
+    claims = [state_row_better(student + last, rival + last, column, control=True) for rival, column in pairs]
     return add_notes(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
 
 
@@ -199,9 +202,9 @@ def figure3(preset: Preset) -> Plan:
     pair = before_and_after(preset)
     yield pair.values()
     readers = {when: reader.load() for when, reader in pair.items()}
-    example, notes = case.choose(preset, readers, load_questions(preset))
+    example, notes = case.choose_case(preset, readers, load_questions(preset))
     notes.append(f"{list_kinds(preset)[0]}, seed 0: the ensemble's first member, and the reader distilled from it")
-    payload, seconds = case.compare(preset, readers, example), shared.add_up_seconds(pair.values())
+    payload, seconds = case.compare_readers(preset, readers, example), shared.add_up_seconds(pair.values())
     settings = {"a2d": preset.a2d.model_copy(update={"students": 1})}
     return {"payload": payload, "notes": notes, "settings": settings, "training_seconds": seconds}
 
@@ -232,7 +235,7 @@ def score_free_answers(preset: Preset, answers: shared.AnswersByCell) -> dict:
     return {"scores": scores, "notes": notes}
 
 
-FEW = 10  # types with fewer questions are not shown
+MIN_QUESTIONS_OF_TYPE = 10  # types with fewer questions are not shown
 
 
 def score_by_type(preset: Preset, answers: shared.AnswersByCell) -> dict:
@@ -245,6 +248,8 @@ def score_by_type(preset: Preset, answers: shared.AnswersByCell) -> dict:
             f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)
     counts = {kind: [sizes.get((kind, seed), 0) for seed in range(preset.seeds)] for kind in QUESTION_TYPES}
     counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
-    note = f"questions of the set {name}: {counted}; types with fewer than {FEW} in a seed are not shown"
-    shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= FEW}
+    note = (
+        f"questions of the set {name}: {counted}; types with fewer than {MIN_QUESTIONS_OF_TYPE} in a seed are not shown"
+    )
+    shown = {cell: values for cell, values in f1.items() if min(counts[cell[1]]) >= MIN_QUESTIONS_OF_TYPE}
     return {"scores": records.make_scores(shown), "notes": [note]}

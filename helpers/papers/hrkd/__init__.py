@@ -3,7 +3,7 @@
 from helpers.papers import Artefact, Notebook, Paper
 from helpers.presets.schema import Preset
 
-ABSENT = "the preset has no texts for it"
+NO_TEXTS = "the preset has no texts for it"
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
 GAIN, SHARE = "points of accuracy", "% of the weight"
 
@@ -34,18 +34,18 @@ PAPER = Paper(
         Notebook(
             "10_hrkd_main",
             ("hrkd.tables:table2", "hrkd.tables:table3"),
-            left_out=lambda p: "" if list_corpora(p) else ABSENT,
+            left_out=lambda p: "" if list_corpora(p) else NO_TEXTS,
             keeps=lambda p: p.reviews.domains if "reviews" in list_corpora(p) else (),
         ),
         Notebook(
             "11_hrkd_fewshot",
             ("hrkd.tables:figure2",),
-            left_out=lambda p: "" if p.hrkd.few_shot in list_corpora(p) else ABSENT,
+            left_out=lambda p: "" if p.hrkd.few_shot in list_corpora(p) else NO_TEXTS,
         ),
         Notebook(
             "12_hrkd_ablation",
             ("hrkd.tables:table4",),
-            left_out=lambda p: "" if "reviews" in list_corpora(p) else ABSENT,
+            left_out=lambda p: "" if "reviews" in list_corpora(p) else NO_TEXTS,
         ),
     ),
     settings=("hrkd", "mnli", "reviews"),

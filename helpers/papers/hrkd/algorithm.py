@@ -222,22 +222,22 @@ ON_LABELS = {  # rows trained on labels: class and `Classifier.order`; the rest 
 RELEASED = {"dropout": 0.1, "released_init": True, "projected": True, "trained": False}  # what the released code runs
 SKIP = {"residual": True, "trained": False}  # a reading in which ratios can differ: each node keeps its own features
 WRITTEN, RANDOM, AGAIN, SKIPPING = "as written", "random ratios", "TinyBERT-KD, another seed", "skip connections"
-PARTS = {  # of the relations, one more left out in each row (section 3.6)
+RELATION_ABLATIONS = {  # of the relations, one more left out in each row (section 3.6)
     "- Self-attention": {"self_attention": False},
     "- Comp-Agg": {"self_attention": False, "compare": False},
     "- Hierarchical Rel.": {"self_attention": False, "compare": False, "hierarchy": False},
 }
-RELATIONS = {  # students of HRKD-teacher with relations; only the first is in the paper's tables
+RELATION_STUDENTS = {  # students of HRKD-teacher with relations; only the first is in the paper's tables
     OURS: RELEASED,
     WRITTEN: {},
     RANDOM: {"random": True},
     SKIPPING: SKIP,
     f"{SKIPPING}, no gradient through ratios": {**SKIP, "steer": False},
     f"{SKIPPING}, trained": {"residual": True},
-    **{f"{SKIPPING} {part}": {**SKIP, **switches} for part, switches in PARTS.items()},
+    **{f"{SKIPPING} {part}": {**SKIP, **switches} for part, switches in RELATION_ABLATIONS.items()},
 }
-CONTROLS = (WRITTEN, RANDOM, AGAIN, ALONE)
-ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, *CONTROLS)
+CONTROL_ROWS = (WRITTEN, RANDOM, AGAIN, ALONE)
+ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, *CONTROL_ROWS)
 NOT_COMPARED = (SINGLE, MIX, MTL, META, *STUDENTS[1:3])  # by no claim
 TABLE4 = {"HRKD": OURS, "- Domain Rel.": PLAIN}  # its names
 
@@ -253,7 +253,7 @@ def model_trainings(preset: Preset, corpus: str, seed: int, row: str) -> dict[st
         if row in ON_LABELS:
             return labelled_training(corpus, names, row, **facts)
         facts["seed"] += 100 * (row == AGAIN)
-        return student_training(corpus, names, teachers[names[0]], RELATIONS.get(row), **facts)
+        return student_training(corpus, names, teachers[names[0]], RELATION_STUDENTS.get(row), **facts)
 
     one_per_domain = row in (SINGLE, *TAUGHT_BY)
     return {name: train_on(name) for name in domains} if one_per_domain else dict.fromkeys(domains, train_on(*domains))
@@ -304,7 +304,7 @@ def student_optim(preset: Preset, corpus: str) -> TrainingSettings:
 def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Train rows of Tables 2 to 4 on a corpus ("mnli" or "reviews") with every seed. Returns their `Models`."""
     check_pair(student_setting(preset, corpus, "student"), preset.encoder)
-    models, others = Models(preset), min(preset.seeds, preset.other_seeds)
+    models, others = Models(preset), min(preset.seeds, preset.control_seeds)
     for row in rows:
         for seed in range(others if row in NOT_COMPARED else preset.seeds):
             models.add(row, seed, model_trainings(preset.for_seed(seed), corpus, seed, row))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from helpers.loop import outputs
 from helpers.models.encoders import inputs_of
-from helpers.outputs import in_order
+from helpers.outputs import join_in_order
 from helpers.sequences import Sequences
 
 
@@ -61,7 +61,7 @@ def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str, first:
         levels = [token_mean(level, batch["attention_mask"]) for level in output.hidden_states[first:]]
         numbers.append(index)
         means.append(torch.stack(levels, 1).cpu())
-    return in_order(numbers, means)
+    return join_in_order(numbers, means)
 
 
 def instance_weights(states: Mapping[str, np.ndarray], classes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

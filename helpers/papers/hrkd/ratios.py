@@ -13,7 +13,7 @@ from helpers.loop import training_device
 from helpers.outputs import predict
 from helpers.papers import shared
 from helpers.papers.hrkd import CORPORA, algorithm, tables
-from helpers.papers.hrkd.algorithm import HRKD, OURS, RELATIONS, load_distilled
+from helpers.papers.hrkd.algorithm import HRKD, OURS, RELATION_STUDENTS, load_distilled
 from helpers.papers.hrkd.meta_kd import mean_tokens
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
@@ -21,7 +21,7 @@ from helpers.task import Plan
 from helpers.training import Training
 
 SAME, DIFFERENT = "same label", "different labels"
-NOISE = (
+UNTRAINED_NOTE = (
     "the weights are those of the released method: noise of the dropout in a graph that is never trained. The shares "
     "of levels come from matrices that keep their first weights"
 )
@@ -96,7 +96,7 @@ def show_place(
     rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
     texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
     levels = ["embeddings", *(f"layer {layer}" for layer in range(1, ratios.shape[1]))]
-    printed = pd.DataFrame(number.model_dump() for number in papers.printed(f"hrkd/{table}_ratios"))
+    printed = pd.DataFrame(number.model_dump() for number in papers.read_printed(f"hrkd/{table}_ratios"))
     printed = printed.pivot_table("value", "method", "column", sort=False) / 100
     frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels), "the paper's": printed}
     for row, shares_VxV in zip(rows, np.where(np.tri(len(levels)), shares[place], np.nan), strict=True):
@@ -106,12 +106,12 @@ def show_place(
         for title, frame in frames.items()
     }
     note = f"text {place + 1} of each test part: the first where {count_N[place]} of {len(rows)} are {names[-1]}"
-    return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note, NOISE]}
+    return {"payload": {"panels": panels, "x": "", "y": "", "text": texts}, "notes": [note, UNTRAINED_NOTE]}
 
 
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
-    models, scores = (yield from algorithm.train(preset, "reviews", RELATIONS)), []
+    models, scores = (yield from algorithm.train(preset, "reviews", RELATION_STUDENTS)), []
     for row, seed in product(models.by_row, range(preset.seeds)):
         result = models.first(row, seed).result()
         for step, _, details in result["validation"]:

@@ -117,9 +117,9 @@ class Relations(nn.Module):
     def graph(self, nodes_VxDxF: Tensor) -> Tensor:
         """Return ratios V×D by two layers of graph attention over all domains, one graph per level (Eqs. 7 to 12)."""
         switches = {"dropout": self.dropout, "residual": self.residual}
-        heads_VxKxDxG = functional.elu(attend(nodes_VxDxF[:, None], self.first, self.first_edges, **switches))
+        heads_VxKxDxG = functional.elu(attend_to_nodes(nodes_VxDxF[:, None], self.first, self.first_edges, **switches))
         joined_VxDxI = heads_VxKxDxG.transpose(1, 2).flatten(2)  # Eq. 9
-        values_VxD = attend(joined_VxDxI[:, None], self.second, self.second_edges, **switches)[:, 0, :, 0]
+        values_VxD = attend_to_nodes(joined_VxDxI[:, None], self.second, self.second_edges, **switches)[:, 0, :, 0]
         return functional.elu(values_VxD).softmax(-1)
 
 
@@ -137,7 +137,9 @@ class RandomRatios(nn.Module):
         return self.ratios, None
 
 
-def attend(nodes_VxKxDxF: Tensor, weight_VxKxFxG: Tensor, edges_VxKx2xG: Tensor, dropout=0.0, residual=False) -> Tensor:
+def attend_to_nodes(
+    nodes_VxKxDxF: Tensor, weight_VxKxFxG: Tensor, edges_VxKx2xG: Tensor, dropout=0.0, residual=False
+) -> Tensor:
     """Compute one layer of graph attention, V×K×D×G: each node's sum of all nodes' features, weighted by its attention
     to them (Eqs. 7, 8, and 11, 12), before any nonlinearity. K heads; their axis may be 1 in ``nodes``. ``residual``
     adds the node's own features."""

@@ -14,12 +14,12 @@ from helpers.papers.hrkd import CORPORA, GAIN, list_corpora
 from helpers.papers.hrkd.algorithm import (
     AGAIN,
     ALONE,
-    CONTROLS,
+    CONTROL_ROWS,
     OURS,
-    PARTS,
     PLAIN,
     RANDOM,
-    RELATIONS,
+    RELATION_ABLATIONS,
+    RELATION_STUDENTS,
     ROWS,
     SKIPPING,
     STUDENTS,
@@ -100,7 +100,7 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
         Claim(text=f"HRKD {WRITTEN} is better than {PLAIN}", above=WRITTEN, below=PLAIN, **ours),
         shared.state_better(OURS, ALONE, control=True),
     ]
-    rows = [row for row in ROWS if row not in CONTROLS or preset.other_seeds]
+    rows = [row for row in ROWS if row not in CONTROL_ROWS or preset.control_seeds]
     return {
         **(yield from compute_accuracies(preset, corpus, rows)),
         "baselines": [row for row in (PLAIN, ALONE) if row in rows],
@@ -144,8 +144,8 @@ def table4(preset: Preset) -> Plan:
     The paper leaves out one part after the other. That is done where ratios differ at all, with skip connections.
     """
     full, without = TABLE4
-    others = [row for row in RELATIONS if row != OURS]
+    others = [row for row in RELATION_STUDENTS if row != OURS]
     parts = yield from compute_accuracies(preset, "reviews", (full, without, *others, AGAIN))
     claims = [shared.state_better(full, without, primary=True), shared.state_better(SKIPPING, without, control=True)]
-    claims += [shared.state_better(SKIPPING, f"{SKIPPING} {part}", control=True) for part in PARTS]
+    claims += [shared.state_better(SKIPPING, f"{SKIPPING} {part}", control=True) for part in RELATION_ABLATIONS]
     return {**parts, "baselines": [without], "claims": claims}

@@ -2,7 +2,7 @@
 
 from helpers.papers import Artefact, Notebook, Paper
 
-ABSENT = "the preset names no adversarial questions ([data.adversarial])"
+NO_ADVERSARIAL = "the preset names no adversarial questions ([data.adversarial])"
 
 PAPER = Paper(
     key="imm",
@@ -28,7 +28,7 @@ PAPER = Paper(
         Notebook("02_imm_main", ("imm.tables:table1", "imm.tables:table1_equal")),
         Notebook("03_imm_iterations", ("imm.tables:figure3",)),
         Notebook("04_imm_ablations", ("imm.tables:table3",)),
-        Notebook("05_imm_adversarial", ("imm.tables:table2",), lambda p: "" if p.data.adversarial else ABSENT),
+        Notebook("05_imm_adversarial", ("imm.tables:table2",), lambda p: "" if p.data.adversarial else NO_ADVERSARIAL),
     ),
     settings=("imm",),
 )

@@ -58,7 +58,7 @@ def reader_training(
         order |= {"budget": tuple(preset.data.domains), "stages": stages}
     loss, teacher = likelihood, None
     if teachers:
-        loss = partial(taught_loss, divergence=settings.kd_space, annealing=settings.annealing)
+        loss = partial(taught_loss, divergence=settings.divergence, annealing=settings.annealing)
         teacher = DomainTeachers({j: teacher_logits(preset, reader, j) for j, reader in teachers.items()})
     return Training(
         preset=preset,
@@ -190,7 +190,7 @@ def phi_training(
     preset: Preset, seed: int, settings: ImmSettings, k: int, i: str, theta: Readers, s_i: dict[str, float]
 ) -> Training:
     """Return phi_i of round k: trained on other domains, taught by their readers, weighted by s_ij (Eqs. 4 to 7)."""
-    weights = nearest(s_i, settings.sources)
+    weights = nearest(s_i, settings.num_source_domains)
     sources = {j: theta[j] for j in theta if j in weights}
     return reader_training(
         preset,
@@ -224,10 +224,10 @@ def theta_training(
 
 # --- Baselines (section 5.2) ----------------------------------------------------------------------------------------
 
-METHODS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
+TABLE1_ROWS = ("Single", "Mix", "FT", "MS-FT", "MFT", "MS-MFT", "BAM", "IMM")  # the rows of Table 1
 
 
-def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = METHODS) -> Plan:
+def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = TABLE1_ROWS) -> Plan:
     """Train rows of Table 1 other than IMM. Returns each method's reader of each domain."""
     names, single, s = list(preset.data.domains), single_readers(preset, seed), tfidf_weights(preset.data)
     mix = reader_training(preset, seed, "Mix", names, names, stages=1)
@@ -263,12 +263,12 @@ VARIANTS = {
 }
 LEFT_OUT = {"-SIMI": "SIMI", "-KD1": "KD1", "-KD2": "KD2", UNTAUGHT: "KD1, KD2"}  # the parts, by row
 # Controls that are not in the paper: other distances from the teacher, and single parts of IMM.
-OTHER_DISTANCES = {"all probabilities": {"kd_space": "probabilities"}, "raw logits": {"kd_space": "logits"}}
+OTHER_DISTANCES = {"all probabilities": {"divergence": "probabilities"}, "raw logits": {"divergence": "logits"}}
 CONTROLS = {
     "-SIMI, 1/(N - 1)": {"similarity": "equal"},
     "λ from 1/2": {"annealing": "half"},
     "λ constant": {"annealing": "constant"},
-    "two nearest sources": {"sources": 2},
+    "two nearest sources": {"num_source_domains": 2},
 }
 Histories = dict[tuple[str, int], Rounds]  # by row and seed
 
@@ -276,7 +276,7 @@ Histories = dict[tuple[str, int], Rounds]  # by row and seed
 def train_methods(
     preset: Preset,
     rounds: int,
-    rows: Sequence[str] = METHODS,
+    rows: Sequence[str] = TABLE1_ROWS,
     variants: Mapping[str, ImmSettings] | None = None,
 ) -> Plan:
     """Train ``rows`` of Table 1 with every seed, and ``variants`` of IMM, by default IMM where it is among the rows.
@@ -305,12 +305,12 @@ def train_methods(
 
 def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
-    preset = preset.changed("imm", kd_space="gold")  # each row changes something of IMM with Eqs. 5 and 9
-    rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.other_seeds else {})
+    preset = preset.changed("imm", divergence="gold")  # each row changes something of IMM with Eqs. 5 and 9
+    rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.control_seeds else {})
     variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
     return (yield from train_methods(preset, preset.imm.ablation_rounds, (), variants))
 
 
 def with_equal_steps(preset: Preset) -> Preset:
-    """Return the control with equal steps for every method and at most ``other_seeds`` seeds."""
-    return preset.changed("imm", steps="equal").model_copy(update={"seeds": min(preset.seeds, preset.other_seeds)})
+    """Return the control with equal steps for every method and at most ``control_seeds`` seeds."""
+    return preset.changed("imm", steps="equal").model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})

@@ -10,7 +10,7 @@ from helpers.data.load import load_adversarial, training_questions
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
     LEFT_OUT,
-    METHODS,
+    TABLE1_ROWS,
     UNTAUGHT,
     VARIANTS,
     Histories,
@@ -41,8 +41,8 @@ def similarity(preset: Preset) -> dict:
 
 def table1(preset: Preset) -> Plan:
     """Make Table 1: F1 of every method's reader of each domain."""
-    models, _ = yield from train_methods(preset, preset.imm.rounds)
-    parts = yield from f1_table(models, preset.imm.rounds)
+    models, _ = yield from train_methods(preset, preset.imm.max_rounds)
+    parts = yield from f1_table(models, preset.imm.max_rounds)
     sure = yield from shared.tabulate_gold_probabilities(models, "Single")
     spread = "; ".join(f"{name} {sure[name].min():.2f} to {sure[name].max():.2f}" for name in list(sure)[:2])
     note = f"probability that readers of Single give right answers, by domain: {spread}"
@@ -50,12 +50,15 @@ def table1(preset: Preset) -> Plan:
 
 
 def table1_equal(preset: Preset) -> Plan:
-    """Make Table 1 with as many steps for every method, a control; nothing where ``other_seeds`` is 0."""
-    if not preset.other_seeds:
+    """Make Table 1 with as many steps for every method, a control; nothing where ``control_seeds`` is 0."""
+    if not preset.control_seeds:
         return {}
-    models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.rounds)
-    parts = yield from f1_table(models, preset.imm.rounds)
-    claims = [beats(row, preset.imm.rounds, control=True, beside=row in HEADLINES) for row in ("Mix", "FT", "BAM")]
+    models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.max_rounds)
+    parts = yield from f1_table(models, preset.imm.max_rounds)
+    claims = [
+        state_imm_better(row, preset.imm.max_rounds, control=True, beside=row in HEADLINES)
+        for row in ("Mix", "FT", "BAM")
+    ]
     return {**parts, "claims": claims}
 
 
@@ -70,18 +73,20 @@ def f1_table(models: Models, rounds: int) -> Plan:
     keys = {}
     for row, _, _, (model,) in models:
         keys.setdefault(row, []).append(model.key)
-    on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.rounds else ""
-    compared = [row for row in keys if row in (*METHODS, *VARIANTS) and keys[row] != keys["IMM"]]
+    on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.max_rounds else ""
+    compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
     return {
         **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
         "baselines": list(keys)[:1],
-        "claims": [beats(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared],
+        "claims": [
+            state_imm_better(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared
+        ],
         "notes": make_notes(models, rounds),
         "settings": {"imm": models.preset.imm},
     }
 
 
-def beats(row: str, rounds: int, on: str = "", **parts) -> Claim:
+def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
     """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
     parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
@@ -109,14 +114,15 @@ def figure3(preset: Preset) -> Plan:
 
     Readers that are accepted for their validation score cannot get worse there; only the test questions tell.
     """
-    curve, names, few = preset.imm.curve, list(preset.data.domains), min(PRINTED_ROUNDS, preset.imm.curve)
-    shown = ("IMM", UNTAUGHT) if preset.other_seeds else ("IMM",)
+    names, most = list(preset.data.domains), preset.imm.figure3_max_rounds
+    few = min(PRINTED_ROUNDS, most)
+    shown = ("IMM", UNTAUGHT) if preset.control_seeds else ("IMM",)
     variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in shown}
-    models, histories = yield from train_methods(preset, curve, METHODS, variants)
+    models, histories = yield from train_methods(preset, most, TABLE1_ROWS, variants)
     readers = {
         (row, seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
         for (row, seed), rounds in histories.items()
-        for k in range(curve + 1)
+        for k in range(most + 1)
         for i in names
     }
     readers |= {(row, seed, None, i): model for row, i, seed, (model,) in models if row not in variants}
@@ -126,21 +132,21 @@ def figure3(preset: Preset) -> Plan:
         valid, test = [readers[row, seed, x, i].best for i in names], [f1[(row, x, i), i, seed] for i in names]
         for column, values in (("validation", valid), ("test", test)):
             scores.append(Score(method=row, column=column, seed=seed, value=float(np.mean(values)), x=x))
-    last, on_test = f"IMM, {curve}", {"columns": ["test"]}
+    last, on_test = f"IMM, {most}", {"columns": ["test"]}
     rise, flat = f"{few} rounds of IMM are better than none", f"later rounds change F1 by at most {FLAT:g}"
     claims = [Claim(text=rise, above=f"IMM, {few}", below="IMM, 0", primary=True, **on_test)]
     text, beside = f"{few} rounds of IMM are better than as many without teachers", {"control": True, "beside": True}
     if UNTAUGHT in shown:
         claims.append(Claim(text=text, above=f"IMM, {few}", below=f"{UNTAUGHT}, {few}", **beside, **on_test))
-    if curve > few:
+    if most > few:
         claims.append(Claim(text=flat, above=last, below=f"IMM, {few}", within=FLAT, **on_test))
-    stopped = sum(len(rounds.new) < curve for (row, _), rounds in histories.items() if row == "IMM")
-    note = f"{stopped} of {preset.seeds} seeds stopped before K = {curve}, as no domain improved"
+    stopped = sum(len(rounds.new) < most for (row, _), rounds in histories.items() if row == "IMM")
+    note = f"{stopped} of {preset.seeds} seeds stopped before K = {most}, as no domain improved"
     return {
         "scores": scores,
         "claims": claims,
         "payload": {"x": "largest number of rounds K"},
-        "notes": [*make_notes(models, curve), note],
+        "notes": [*make_notes(models, most), note],
         "training_seconds": models.seconds,
     }
 
@@ -152,11 +158,13 @@ def table2(preset: Preset) -> Plan:
     """
     if not preset.data.adversarial:
         return {}
-    models, _ = yield from train_methods(preset, preset.imm.rounds)
-    adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.rounds
+    models, _ = yield from train_methods(preset, preset.imm.max_rounds)
+    adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.max_rounds
     sets = {name: name for name in ("clean", *attacks)}
     parts = yield from shared.answer_table(models, lambda domain: sets if domain == adversarial else {})
-    claims = [beats("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks]
+    claims = [
+        state_imm_better("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks
+    ]
     more = {"above": "IMM", "below": "Single", "than": ["IMM", "Single"], "than_columns": ["clean"]}
     text = "IMM gains more over Single on {} than on clean questions"
     claims += [Claim(text=text.format(name), columns=[name], **more) for name in attacks]

@@ -4,7 +4,7 @@ Generalized Text Understanding")."""
 from helpers.papers import Artefact, Notebook, Paper
 from helpers.presets.schema import Preset
 
-ABSENT = "the preset names no tasks besides questions"
+NO_OTHER_TASKS = "the preset names no tasks besides questions"
 
 
 def find_question_task(preset: Preset) -> str:
@@ -30,13 +30,13 @@ PAPER = Paper(
         Notebook(
             "15_mtdnn_main",
             ("mtdnn.tables:table1", "mtdnn.tables:table2", "mtdnn.tables:table3"),
-            left_out=lambda p: "" if p.tasks.tasks else ABSENT,
+            left_out=lambda p: "" if p.tasks.tasks else NO_OTHER_TASKS,
             keeps=lambda p: [find_question_task(p), *p.tasks.tasks],
         ),
         Notebook(
             "16_mtdnn_answers",
             ("mtdnn.tables:answers", "mtdnn.tables:thresholds"),
-            left_out=lambda p: "" if p.tasks.tasks else ABSENT,
+            left_out=lambda p: "" if p.tasks.tasks else NO_OTHER_TASKS,
         ),
     ),
     settings=("mtdnn", "tasks"),

@@ -26,7 +26,9 @@ QA, CHOICES, SENTENCES, BOTH = "QA", "QA+MCC", "QA+SC", "QA+MCC+SC"  # multiple 
 LARGER = ", larger"  # behind the rows of Table 3
 
 
-def reader_training(preset: Preset, seed: int, label: str, beside: list[str], question_prob: float) -> Training:
+def multitask_reader_training(
+    preset: Preset, seed: int, label: str, beside: list[str], question_prob: float
+) -> Training:
     """Return a reader whose batches are questions with probability ``question_prob``, else of a task of ``beside``.
 
     It is selected by its questions, the first of its tasks.
@@ -55,24 +57,24 @@ def group_tasks(preset: Preset) -> dict[str, list[str]]:
     return {QA: [], **(tasks if all(tasks.values()) else {}), BOTH: [*tasks[CHOICES], *tasks[SENTENCES]]}
 
 
-def name_row(weight: float) -> str:
+def name_row(prob: float) -> str:
     """Return the paper's name for a row of Table 1."""
-    return f"QA({weight:g})+MCC+SC"
+    return f"QA({prob:g})+MCC+SC"
 
 
-def list_weights(preset: Preset) -> list[float]:
-    """List the weights of Table 1, including the weight of the other tables."""
-    return sorted({*preset.mtdnn.weights, preset.mtdnn.weight})
+def list_probs(preset: Preset) -> list[float]:
+    """List the probabilities of questions of Table 1, including that of the other tables."""
+    return sorted({*preset.mtdnn.question_probs, preset.mtdnn.question_prob})
 
 
 def row_trainings(preset: Preset, larger: Preset | None, seed: int) -> dict[str, Training]:
-    """Return a seed's readers by row: Table 1 varies the weight, Table 2 the tasks, Table 3 has a larger encoder."""
+    """Return a seed's readers by row: Table 1 varies the probability, Table 2 the tasks, Table 3 the encoder."""
     beside = group_tasks(preset)
 
-    def row(name: str, weight: float = preset.mtdnn.weight, preset: Preset = preset) -> Training:
-        return reader_training(preset.for_seed(seed), seed, name, beside[name], weight)
+    def row(name: str, prob: float = preset.mtdnn.question_prob, preset: Preset = preset) -> Training:
+        return multitask_reader_training(preset.for_seed(seed), seed, name, beside[name], prob)
 
-    table1 = {name_row(weight): row(BOTH, weight) for weight in list_weights(preset)}
+    table1 = {name_row(prob): row(BOTH, prob) for prob in list_probs(preset)}
     table2 = {name: row(name) for name in beside}
     table3 = {f"{name}{LARGER}": row(name, preset=larger) for name in (QA, BOTH) if larger}
     return table1 | table2 | table3

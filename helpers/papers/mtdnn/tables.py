@@ -16,7 +16,7 @@ from helpers.papers.mtdnn.algorithm import (
     QA,
     Answered,
     group_tasks,
-    list_weights,
+    list_probs,
     name_row,
     test_readers,
 )
@@ -30,7 +30,7 @@ def percent_unanswerable(tested: dict[tuple[str, int], Answered]) -> float:
     return 100 * float(np.mean([not example.answers for cell in tested.values() for example in cell.examples]))
 
 
-ALL = "all questions"
+ALL_QUESTIONS = "all questions"
 ALONE = "QA(1.0)"  # the paper's name for questions alone in Table 1
 
 
@@ -44,7 +44,7 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
     for (name, row), seed in product(rows.items(), range(preset.seeds)):
         examples = tested[row, seed].examples
         scores = metrics.score(examples, tested[row, seed].answers())
-        for column, part in {ALL: scores, **metrics.split_by_answerability(examples, scores)}.items():
+        for column, part in {ALL_QUESTIONS: scores, **metrics.split_by_answerability(examples, scores)}.items():
             cells[name, column, seed] = part
     never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
     notes = [*make_notes(preset.model_copy(update=settings)), never]
@@ -54,26 +54,26 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
 
 def table1(preset: Preset) -> Plan:
     """Make Table 1: questions drawn more or less often, and questions alone."""
-    weight, least = preset.mtdnn.weight, list_weights(preset)[0]
-    others = [(f"{least:g}", name_row(least))] * (weight > least) + [("all", ALONE)]
-    text = f"taking {weight:g} of the batches from the questions is better than"
+    prob, least = preset.mtdnn.question_prob, list_probs(preset)[0]
+    others = [(f"{least:g}", name_row(least))] * (prob > least) + [("all", ALONE)]
+    text = f"taking {prob:g} of the batches from the questions is better than"
     claims = [
-        Claim(text=f"{text} {name}", above=name_row(weight), below=row, columns=[ALL], primary=number == 0)
+        Claim(text=f"{text} {name}", above=name_row(prob), below=row, columns=[ALL_QUESTIONS], primary=number == 0)
         for number, (name, row) in enumerate(others)
     ]
-    rows = {name_row(weight): name_row(weight) for weight in list_weights(preset)} | {ALONE: QA}
+    rows = {name_row(prob): name_row(prob) for prob in list_probs(preset)} | {ALONE: QA}
     return (yield from make_table(preset, rows, claims, ALONE))
 
 
 def figure3(preset: Preset, table: Record) -> dict:
     """Make Figure 3 of the record of Table 1: scores by the probability of questions."""
-    probs = {name_row(prob): prob for prob in list_weights(preset)} | {ALONE: 1.0}
+    probs = {name_row(prob): prob for prob in list_probs(preset)} | {ALONE: 1.0}
 
     def point(number: Number) -> Number:
         return number.model_copy(update={"method": number.metric, "metric": None, "x": probs[number.method]})
 
     return {
-        "scores": [point(score) for score in table.scores if score.column == ALL],
+        "scores": [point(score) for score in table.scores if score.column == ALL_QUESTIONS],
         "paper": [point(number) for number in table.paper if number.method in probs],
         "unit": "F1 or EM",
         "payload": {"x": "probability that a batch is of questions"},
@@ -83,7 +83,7 @@ def figure3(preset: Preset, table: Record) -> dict:
 def table2(preset: Preset) -> Plan:
     """Make Table 2: which tasks beside the questions."""
     rows = {row: row for row in group_tasks(preset)}
-    claims = [shared.state_better(BOTH, row, columns=[ALL], primary=row == QA) for row in rows if row != BOTH]
+    claims = [shared.state_better(BOTH, row, columns=[ALL_QUESTIONS], primary=row == QA) for row in rows if row != BOTH]
     return (yield from make_table(preset, rows, claims))
 
 
@@ -97,7 +97,7 @@ def table3(preset: Preset) -> Plan:
     """Make Table 3: Table 2's first and last row with a larger encoder; nothing where the preset names none."""
     if not preset.mtdnn.large:
         return {}
-    claims = [shared.state_better(BOTH, QA, columns=[ALL], primary=True)]
+    claims = [shared.state_better(BOTH, QA, columns=[ALL_QUESTIONS], primary=True)]
     rows = {row: f"{row}{LARGER}" for row in (QA, BOTH)}
     return (yield from make_table(preset, rows, claims, encoder=preset.mtdnn.large))
 
@@ -113,14 +113,14 @@ def thresholds(preset: Preset) -> Plan:
             none = {*order[: round(share / 100 * len(order))]}
             texts = ["" if number in none else span.best_text for number, span in enumerate(spans)]
             value = float(metrics.score(examples, texts, no_answer=True).f1.mean())
-            scores.append(Score(method=row, column=ALL, seed=seed, value=value, x=share))
+            scores.append(Score(method=row, column=ALL_QUESTIONS, seed=seed, value=value, x=share))
     notes = [f"{percent_unanswerable(tested):.0f} % of the questions have none"]
     return {"scores": scores, "payload": {"x": "% of the questions left without an answer"}, "notes": notes}
 
 
 KINDS = ("now answered", "now none", "longer", "shorter", "another")  # of changes in the answers (section 5)
 OUTCOMES = ("better", "worse")
-SHOWN = 3  # cases of each kind
+CASES_PER_KIND = 3  # cases of each kind
 
 
 def classify_change(example: Example, before: str, after: str, no_answer: bool) -> tuple[str, str] | None:
@@ -154,7 +154,7 @@ def answers(preset: Preset) -> Plan:
             expected = " / ".join(dict.fromkeys(example.answers)) or "no answer"
             case = {"question": example.question, "expected": expected, QA: before or "-", BOTH: after or "-"}
             cases[": ".join(changed)].append(case)
-    shown = {name: of_kind[:SHOWN] for name, of_kind in cases.items()}
+    shown = {name: of_kind[:CASES_PER_KIND] for name, of_kind in cases.items()}
     return {"scores": scores, "payload": {"cases": shown}, "notes": make_notes(preset)}
 
 
@@ -171,7 +171,7 @@ def make_notes(preset: Preset) -> list[str]:
     ]
 
 
-def keep(preset: Preset, folder: str, table: Record) -> Plan:
+def keep_readers(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the model of all tasks that answers validation questions best, a folder per task, with Table 2's numbers."""
     models, tested = yield from test_readers(preset)
     model = max((models.first(BOTH, seed) for seed in models.by_row[BOTH]), key=lambda model: model.best)

@@ -2,7 +2,7 @@
 
 from helpers.papers import Artefact, Notebook, Paper
 
-ABSENT = "the preset names no tasks"
+NO_TASKS = "the preset names no tasks"
 PAPER = Paper(
     key="mtdnn_kd",
     title="Liu et al. 2019: MT-DNN with knowledge distillation",
@@ -15,8 +15,8 @@ PAPER = Paper(
         Artefact("table3", "MT-DNN, Table 3: the students and the ensembles", unit="score", average=False),
     ),
     notebooks=(
-        Notebook("13_mtdnn_kd_main", ("mtdnn_kd.tables:table2",), lambda p: "" if p.tasks.tasks else ABSENT),
-        Notebook("14_mtdnn_kd_ensembles", ("mtdnn_kd.tables:table3",), lambda p: "" if p.tasks.tasks else ABSENT),
+        Notebook("13_mtdnn_kd_main", ("mtdnn_kd.tables:table2",), lambda p: "" if p.tasks.tasks else NO_TASKS),
+        Notebook("14_mtdnn_kd_ensembles", ("mtdnn_kd.tables:table3",), lambda p: "" if p.tasks.tasks else NO_TASKS),
     ),
     settings=("mtdnn_kd", "tasks"),
     examples=("tasks",),

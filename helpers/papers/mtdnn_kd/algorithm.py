@@ -102,7 +102,7 @@ def distil(preset: Preset, seed: int) -> Plan:
     yield models
 
     # The best on validation, each fine-tuned on a task with a new head, are its ensemble
-    members = rank(models, list_choosers(preset))[: settings.members]
+    members = rank_models(models, list_choosers(preset))[: settings.members]
     ensembles = {task: tuple(tuning_training(ENSEMBLE, task, model, fresh=True) for model in members) for task in tasks}
 
     # The ensembles of some tasks teach students by their soft targets (Eqs. 3, 4)
@@ -125,7 +125,7 @@ def distil(preset: Preset, seed: int) -> Plan:
     return rows
 
 
-def rank(models: Sequence[Training], tasks: Sequence[str]) -> list[Training]:
+def rank_models(models: Sequence[Training], tasks: Sequence[str]) -> list[Training]:
     """Sort trained models by their validation scores on some tasks, best first; of equal ones the earlier is first."""
     return sorted(models, key=lambda model: -sum(model.best_scores()[task] for task in tasks))
 
@@ -145,11 +145,11 @@ def choose_students(preset: Preset, seed: int) -> dict[str, tuple[list[str], flo
     if not list_taught(preset):
         return {}
     settings = preset.mtdnn_kd
-    rows = {STUDENT: (["train"], settings.soft)}
-    if seed < preset.other_seeds:
+    rows = {STUDENT: (["train"], settings.kd_weight)}
+    if seed < preset.control_seeds:
         rows[SOFT_ALONE] = (["train"], 1.0)
         if any(examples_of(preset, task, "unlabelled") for task in list_taught(preset)):
-            rows[UNLABELLED] = (["train", "unlabelled"], settings.soft)
+            rows[UNLABELLED] = (["train", "unlabelled"], settings.kd_weight)
     return rows
 
 

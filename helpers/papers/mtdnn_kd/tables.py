@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from helpers.classification import examples_of, main_score, predictions_of, read_predictions, score
+from helpers.classification import examples_of, main_score, predictions_of, read_predictions, score_task
 from helpers.data.load import load_domains
 from helpers.papers import shared
 from helpers.papers.mtdnn_kd.algorithm import (
@@ -52,7 +52,7 @@ def score_tests(models: Models, rows: Iterable[str]) -> Plan:
     """Have rows predict the test splits. Returns row, task, seed and scores by metric of each."""
     outputs = yield from predict_rows(models, rows)
     return [
-        (row, task, seed, score(predicted.preset, task, "test", values))
+        (row, task, seed, score_task(predicted.preset, task, "test", values))
         for (row, seed), predicted in outputs.items()
         for task, values in read_predictions(predicted).items()
     ]

@@ -9,7 +9,7 @@ NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FO
 NOTEBOOK = Notebook(
     "19_your_domains",
     ("your_domains.tables:side_by_side", "your_domains.tables:side_by_side_equal"),
-    left_out=lambda preset: NO_FILES if preset.data.is_generated and not preset.other_seeds else "",
+    left_out=lambda preset: NO_FILES if preset.data.is_generated and not preset.control_seeds else "",
     takes=("methods",),
     keeps=lambda preset: preset.data.domains,
 )

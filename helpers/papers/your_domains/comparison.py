@@ -83,7 +83,7 @@ def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
     preset = preset.changed("a2d", students=1)  # of an ensemble
     chosen = [METHODS[word] for word in methods]
     rows = [method.row for method in chosen if not method.readers]
-    models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.rounds, rows)
+    models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.max_rounds, rows)
     for seed in range(preset.seeds):
         for method in [method for method in chosen if method.readers]:
             needs = [training for row in method.needs for training in models.needs[row, seed]]

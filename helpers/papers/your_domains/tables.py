@@ -49,8 +49,8 @@ def side_by_side(preset: Preset, methods: str = "") -> Plan:
 
 
 def side_by_side_equal(preset: Preset, methods: str = "") -> Plan:
-    """Do the same with as many steps for every method, a control; nothing where ``other_seeds`` is 0."""
-    if not preset.other_seeds:
+    """Do the same with as many steps for every method, a control; nothing where ``control_seeds`` is 0."""
+    if not preset.control_seeds:
         return {}
     return (yield from side_by_side(imm_algorithm.with_equal_steps(preset), methods))
 
@@ -79,7 +79,7 @@ def state_sizes(preset: Preset) -> list[str]:
     return [*notes, f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else notes
 
 
-def keep(models: Models, record: Record, folder: str) -> None:
+def keep_best_readers(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
     best = record.payload["best"]
     readers = {name: (best[name], reader) for name, reader in choose_readers(models, best).items()}
