@@ -14,16 +14,12 @@ from types import ModuleType
 from helpers.data import splits
 from helpers.data.examples import (
     PARTS,
-    Choice,
     DataError,
     Domain,
     Example,
-    Pair,
     Records,
     TaskData,
-    TextRecord,
     list_trained_labels,
-    make_unique,
 )
 from helpers.files import fingerprint
 from helpers.presets.schema import (
@@ -50,9 +46,9 @@ def load(settings: DatasetSettings, name: str) -> Domain:
     parts, overlaps = _leave_out_tested(whole, name)
     if not settings.is_generated:
         if isinstance(settings, DataSettings):
-            parts, more = _draw_questions(settings, name, parts)
+            parts, more = splits.draw_questions(settings, name, parts)
         else:
-            parts, more = _draw_texts(settings, name, parts, facts.get("labels", labels))
+            parts, more = splits.draw_texts(settings, name, parts, facts.get("labels", labels))
         notes = [*notes, *more]
     if isinstance(settings, DataSettings):
         # A free answer that shares no word with its passage has no span: it is scored, not trained on.
@@ -142,57 +138,6 @@ def _test_texts(settings: DatasetSettings) -> splits.TestTexts:
         for name, examples in source_of(settings).read_adversarial(settings, must_exist=False).items():
             tests.add(name, {"test": examples})
     return tests
-
-
-def _draw_questions(data: DataSettings, name: str, parts: Parts) -> tuple[Parts, list[str]]:
-    parts, notes = splits.split_off_valid_questions(name, parts, data.seed, data.drawn_by, data.valid_size)
-    # Valid questions that the files set apart are sampled only if there are many more than needed.
-    valid_size = data.valid_size if len(parts["valid"]) > 2 * data.valid_size else 0
-    for part, size in {"train": data.train_size, "valid": valid_size, "test": data.test_size}.items():
-        if 0 < size < len(parts[part]):
-            notes.append(f"{name}: {size:,} of {len(parts[part]):,} questions of {part} are used ({part}_size)")
-            parts[part] = splits.sample(parts[part], size, data.seed if part == "test" else data.drawn_by)
-    return parts, notes
-
-
-def _draw_texts(
-    settings: TextsSettings | TasksSettings, name: str, parts: Parts, labels: tuple[str, ...]
-) -> tuple[Parts, list[str]]:
-    notes = []
-    unlabelled = parts.get("unlabelled", [])
-    if getattr(settings, "split", "content") == "content":
-        parts, notes = splits.split_off_valid_texts(name, parts, settings.seed, settings.drawn_by)
-    if settings.draw:  # as parts are cut from the front, another order is another draw
-        parts = parts | {"train": splits.order_by_hash(parts["train"], settings.drawn_by)}
-    _check_texts(name, parts, labels)
-    taken: set[str] = set()
-    examples = {}
-    for part in PARTS:
-        all_of_part = [_to_example(record, labels, taken) for record in parts[part]]
-        examples[part] = all_of_part[: getattr(settings, f"{part}_size") or None]
-    if isinstance(settings, TasksSettings):
-        chosen = splits.order_by_hash(unlabelled, settings.seed)[: settings.unlabelled_size or None]
-        examples["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in chosen]
-    return examples, notes
-
-
-def _check_texts(name: str, parts: Parts, labels: tuple[str, ...]) -> None:
-    if empty := [part for part in PARTS if not parts[part]]:
-        raise DataError(f"{name}: no text is left for {empty[0]}; give more, or a file for each part")
-    if not labels:
-        return
-    present = {part: {record.label for record in parts[part]} for part in PARTS}
-    if unseen := (present["valid"] | present["test"]) - present["train"]:
-        raise DataError(f"{name}: no training text is labelled {min(unseen)}; give some, or remove the others")
-    if len(present["train"]) < 2:
-        raise DataError(f"{name}: every text is labelled {min(present['train'])}; give at least two labels")
-
-
-def _to_example(record: TextRecord, labels: tuple[str, ...], taken: set[str]) -> Pair | Choice:
-    name = make_unique(record.id, taken)
-    if isinstance(record.second, tuple):
-        return Choice(name, record.first, record.second, int(record.label))
-    return Pair(name, record.first, record.second, labels.index(record.label) if labels else float(record.label))
 
 
 def label_names(settings: TextsSettings) -> tuple[str, ...]:

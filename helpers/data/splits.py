@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, chain
 
-from helpers.data.examples import PARTS, Choice, DataError, Example, QuestionRecord, TextRecord, digest, is_blank
+from helpers.data.examples import (
+    PARTS,
+    Choice,
+    DataError,
+    Example,
+    Pair,
+    QuestionRecord,
+    TextRecord,
+    digest,
+    is_blank,
+    make_unique,
+)
+from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
 TEST_SHARE = 0.2  # of the questions of one file
 JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
@@ -189,6 +201,62 @@ def split_jointly(domains: dict[str, TextParts]) -> dict[str, TextParts]:
     train, valid = fold(train)
     parts = {"train": train, "valid": valid, "test": test}
     return {name: {p: [record for other, record in parts[p] if other == name] for p in PARTS} for name in domains}
+
+
+def draw_questions(data: DataSettings, name: str, parts: Parts) -> tuple[Parts, list[str]]:
+    """Return the examples of a draw by part, from all that are left of a domain's, and notes. Raises DataError."""
+    parts, notes = split_off_valid_questions(name, parts, data.seed, data.drawn_by, data.valid_size)
+    # Valid questions that the files set apart are sampled only if there are many more than needed.
+    valid_size = data.valid_size if len(parts["valid"]) > 2 * data.valid_size else 0
+    for part, size in {"train": data.train_size, "valid": valid_size, "test": data.test_size}.items():
+        if 0 < size < len(parts[part]):
+            notes.append(f"{name}: {size:,} of {len(parts[part]):,} questions of {part} are used ({part}_size)")
+            parts[part] = sample(parts[part], size, data.seed if part == "test" else data.drawn_by)
+    return parts, notes
+
+
+def draw_texts(
+    settings: TextsSettings | TasksSettings, name: str, parts: Parts, labels: tuple[str, ...]
+) -> tuple[Parts, list[str]]:
+    """Return the examples of a draw by part, from all texts that are left of a domain or task, and notes.
+
+    Without ``labels`` they are scores. Raises DataError.
+    """
+    notes = []
+    unlabelled = parts.get("unlabelled", [])
+    if getattr(settings, "split", "content") == "content":
+        parts, notes = split_off_valid_texts(name, parts, settings.seed, settings.drawn_by)
+    if settings.draw:  # as parts are cut from the front, another order is another draw
+        parts = parts | {"train": order_by_hash(parts["train"], settings.drawn_by)}
+    _check_texts(name, parts, labels)
+    taken: set[str] = set()
+    examples = {}
+    for part in PARTS:
+        all_of_part = [_to_example(record, labels, taken) for record in parts[part]]
+        examples[part] = all_of_part[: getattr(settings, f"{part}_size") or None]
+    if isinstance(settings, TasksSettings):
+        chosen = order_by_hash(unlabelled, settings.seed)[: settings.unlabelled_size or None]
+        examples["unlabelled"] = [Pair(record.id, record.first, record.second, None) for record in chosen]
+    return examples, notes
+
+
+def _check_texts(name: str, parts: Parts, labels: tuple[str, ...]) -> None:
+    if empty := [part for part in PARTS if not parts[part]]:
+        raise DataError(f"{name}: no text is left for {empty[0]}; give more, or a file for each part")
+    if not labels:
+        return
+    present = {part: {record.label for record in parts[part]} for part in PARTS}
+    if unseen := (present["valid"] | present["test"]) - present["train"]:
+        raise DataError(f"{name}: no training text is labelled {min(unseen)}; give some, or remove the others")
+    if len(present["train"]) < 2:
+        raise DataError(f"{name}: every text is labelled {min(present['train'])}; give at least two labels")
+
+
+def _to_example(record: TextRecord, labels: tuple[str, ...], taken: set[str]) -> Pair | Choice:
+    name = make_unique(record.id, taken)
+    if isinstance(record.second, tuple):
+        return Choice(name, record.first, record.second, int(record.label))
+    return Pair(name, record.first, record.second, labels.index(record.label) if labels else float(record.label))
 
 
 @dataclass
