@@ -77,7 +77,7 @@ def test_smoke_gives_the_golden_records(smoke):
             (GOLDEN / name).write_text(json.dumps(facts, ensure_ascii=False) + "\n")
     files = sorted(GOLDEN.glob("*/*.json"))
     golden = {str(path.relative_to(GOLDEN)): without_words(json.loads(path.read_text())) for path in files}
-    declared = {f"{paper.key}/{artefact.name}.json" for paper in papers.list_papers() for artefact in paper.artefacts}
+    declared = {f"{paper.key}/{exhibit.name}.json" for paper in papers.list_papers() for exhibit in paper.exhibits}
     assert list(written) == list(golden) and set(golden) == declared
     for name, expected in golden.items():
         if expected.pop("processor") == written[name].pop("processor"):
@@ -491,7 +491,7 @@ def test_records_hold_no_path_of_this_machine(smoke):
 
 
 TOY = """
-from helpers.papers import Artefact, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 from helpers.records import Score
 
 def table1(preset):
@@ -502,7 +502,7 @@ PAPER = Paper(
     key="toy",
     title="Nobody 2031: a toy",
     reference="https://example.org/toy",
-    artefacts=(Artefact("table1", "Toy, Table 1"),),
+    exhibits=(Exhibit("table1", "Toy, Table 1"),),
     notebooks=(Notebook("50_toy_main", (table1,)),),
 )
 """
