@@ -24,13 +24,12 @@ from helpers.data.examples import Example
 from helpers.data.mini import world
 from helpers.extractive_qa import likelihood, weighted_mean
 from helpers.loop import Batch, fit, forward, training_device
-from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.papers.hrkd.algorithm import LiveTeacher
 from helpers.papers.hrkd.losses import level_distance, score_distance
-from helpers.papers.hrkd.tinybert import TinyBertStudent, match_layers
+from helpers.papers.hrkd.tinybert import TinyBertStudent, keep_scores, match_layers
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import make_windows
-from helpers.training import LiveTeacher
 
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
 CONFIG |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
