@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from traceback import walk_stack
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "helpers"
 LISTING = (
-    "import {}, json, sys; print(json.dumps([sys.modules[m].__file__ for m in sys.modules if m[:7] == 'helpers']))"
+    "import sys, helpers.papers.imm.tables; print(*(m.__file__ for n, m in sys.modules.items() if n[:7] == 'helpers'))"
 )
 NAME = re.compile(r"^(?:def|class) ([A-Za-z]\w*)|^([A-Za-z]\w*)(?:: .+)? = ", re.M)  # of a module's top level
 # Names that mean the same in each of their modules: a paper's card and tables, and what every source of data has.
@@ -19,11 +20,9 @@ PRESET, TRAINING = "presets/load.py:override", "papers/imm/algorithm.py:reader_t
 LOAD, SOURCE = "data/load.py:load", "data/mini/__init__.py:read"
 
 
-def count_loaded(module: str = "helpers.papers.imm.tables") -> tuple[int, int]:
-    """Count the modules that importing one loads, and their lines."""
-    command = [sys.executable, "-c", LISTING.format(module)]
-    files = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
-    return len(files), sum(len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files)
+def list_loaded() -> list[Path]:
+    """List the modules that importing IMM's tables loads."""
+    return list(map(Path, subprocess.check_output([sys.executable, "-c", LISTING], cwd=ROOT, text=True).split()))
 
 
 def follow() -> tuple[set[str], dict[str, list[str]]]:
@@ -41,14 +40,9 @@ def follow() -> tuple[set[str], dict[str, list[str]]]:
         if event == "call" and (name := name_of(frame)):
             modules.add(name.partition(":")[0])
             if name in (PRESET, TRAINING, SOURCE) and name not in stations:
-                opened = []
-                while frame:
-                    opened.insert(0, name_of(frame))
-                    frame = frame.f_back
-                stations[name] = opened
-                waiting = plan  # a plan that waits for others is not open, but handed the value on
-                while name == TRAINING and waiting:
-                    opened.insert(opened.index("notebooks/session.py:Session.run") + 1, name_of(waiting.gi_frame))
+                waiting, stations[name] = plan, [name_of(each) for each, _ in walk_stack(frame)][::-1]
+                while name == TRAINING and waiting:  # a plan that waits for others is not open, but handed the value on
+                    stations[name].append(name_of(waiting.gi_frame))
                     waiting = waiting.gi_yieldfrom
 
     sys.setprofile(watch)
@@ -60,7 +54,7 @@ def follow() -> tuple[set[str], dict[str, list[str]]]:
         sys.setprofile(None)
     stations[SOURCE] = stations[SOURCE][stations[SOURCE].index(LOAD) :]
     ends = {"imm.divergence": TRAINING, "training.learning_rate": TRAINING, "data.folder": SOURCE}
-    return modules, {key: [n for n in stations[PRESET] + stations[end] if n] for key, end in ends.items()}
+    return modules, {key: list(filter(None, stations[PRESET] + stations[end])) for key, end in ends.items()}
 
 
 def name_of(frame) -> str:
@@ -79,14 +73,13 @@ def find_repeated() -> dict[str, list[str]]:
     return {name: files for name, files in places.items() if len(files) > 1 and not SHARED.fullmatch(name)}
 
 
+def main() -> None:
+    """Print all as JSON."""
+    loaded, (modules, stations) = list_loaded(), follow()
+    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in loaded)
+    facts = {"loaded": len(loaded), "lines": lines, "run": sorted(modules), "stations": stations}
+    print(json.dumps(facts | {"repeated": find_repeated()}, indent=1))
+
+
 if __name__ == "__main__":
-    loaded, lines = count_loaded()
-    modules, stations = follow()
-    facts = {
-        "loaded": loaded,
-        "lines": lines,
-        "run": sorted(modules),
-        "stations": stations,
-        "repeated": find_repeated(),
-    }
-    print(json.dumps(facts, indent=1))
+    main()

@@ -195,7 +195,11 @@ sys.path.insert(0, {tests!r})
 from test_engine import *
 from multiprocessing import active_children
 preset = load_preset("smoke")
-tasks = [Step(preset=preset, label=n, name=n, seconds=2.0 if n > "b" else 0.0) for n in "abcdef"]
+tasks = [Step(preset=preset, label=n, name=n, seconds=1.5 if n > "b" else 0.0) for n in "abcdef"]
+signal.signal(signal.SIGINT, lambda *_: None)
+engine.start_fork_server("test_engine")
+time.sleep(0.3)
+os.killpg(0, signal.SIGINT)  # while that process imports for the workers, which it does not disturb
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     run(plan_of(*tasks), TWO)
@@ -206,36 +210,19 @@ print(run(plan_of(*tasks), TWO))
 """
 
 
-@pytest.mark.parametrize("reaches", [os.kill, os.killpg], ids=["the run alone", "all its processes"])
-def test_an_interrupt_is_one_sentence_ends_the_workers_and_the_same_plan_goes_on(step, results, reaches):
+def test_an_interrupt_is_one_sentence_ends_the_workers_and_the_same_plan_goes_on(step, results):
+    """Here it reaches all processes, as from a terminal; from Jupyter it reaches the run alone (test_kernels.py)."""
     shown = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     program = start_run(results, INTERRUPTED, **shown)
     try:
         wait_until(lambda: len(done_steps(step)) == 2)
-        reaches(program.pid, signal.SIGINT)
+        os.killpg(program.pid, signal.SIGINT)
         printed, errors = program.communicate(timeout=180)
     finally:
         program.kill()
     assert printed == "Stopped: what is finished is kept; run this cell again to go on from there\nNone\n"
     assert "Traceback" not in errors and "Error" not in errors
     assert sorted(done_steps(step)) == list("abcdef") and program.returncode == 0
-
-
-def test_an_interrupt_does_not_disturb_the_process_that_imports_for_the_workers(step, results):
-    program = """
-import sys
-sys.path.insert(0, {tests!r})
-from test_engine import *
-signal.signal(signal.SIGINT, lambda *_: None)
-engine.start_fork_server("test_engine")
-time.sleep(0.3)
-os.killpg(0, signal.SIGINT)
-preset = load_preset("smoke")
-run(plan_of(*(Step(preset=preset, label=n, name=n) for n in "ab")), TWO)
-"""
-    program = start_run(results, program, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    _, errors = program.communicate(timeout=240)
-    assert "Traceback" not in errors and program.returncode == 0 and sorted(done_steps(step)) == ["a", "b"]
 
 
 def test_a_bar_in_a_notebook_follows_the_number_of_tasks(step, monkeypatch):
@@ -270,7 +257,8 @@ def test_two_runs_share_the_work_and_a_killed_one_leaves_no_process(step, result
     first.kill()
     first.wait()
     assert other.wait(timeout=120) == 0
-    assert sorted(done_steps(step)) == list("abcdefgh")
+    assert set(done_steps(step)) == set("abcdefgh")
+    assert len(done_steps(step)) <= 10  # what the killed run's two workers were at is done again
     workers = [json.loads(file.read_text())["process"] for file in step("x").preset.models.glob("*/result.json")]
     deadline = time.monotonic() + 10  # they end by themselves
     while any(map(psutil.pid_exists, workers)) and time.monotonic() < deadline:

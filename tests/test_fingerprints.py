@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.data.examples import Choice, Pair
-from helpers.data.load import ADVERSARIAL_SETS, load, question_set
+from helpers.data.load import ADVERSARIAL_SETS, load, question_set, state_overlaps
 from helpers.models.encoders import load_tokenizer
 from helpers.presets import load as presets
 from helpers.sequences import make_choices, make_pairs, make_windows
@@ -108,6 +108,13 @@ def test_examples_and_windows_are_as_before(name):
     if name == "lab" and not SHARED.is_dir():
         pytest.skip("no real data: ../shared is not there")
     assert fingerprints(name) == json.loads(GOLDEN.read_text())[name]
+
+
+@pytest.mark.parametrize("name", ["smoke", "mini"])
+def test_the_miniature_world_has_no_overlap(name):
+    for paper, preset in drawn_presets(name):
+        for section in USES[paper]:
+            assert state_overlaps(getattr(preset, section)) == []
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ from types import ModuleType
 import pytest
 
 from helpers import engine, papers, paths
+from helpers.notebooks.session import Session
 from helpers.papers.your_domains import comparison
 from helpers.presets.load import load_preset
+from helpers.results import report
 
 GUIDE = (paths.ROOT / "docs/guide.md").read_text(encoding="utf-8")
 
@@ -47,14 +49,16 @@ def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
     assert smoothed.key != mix.key and smoothed.result()["best"] >= 0
 
 
-def test_a_paper_is_a_folder_and_a_line(install, results):
+def test_a_paper_is_a_folder_and_a_line(install, monkeypatch, results):
     card, tables = blocks("Add a paper")
-    paper = install("toy", card).PAPER
+    install("toy", card)
     install("toy.tables", tables)
+    monkeypatch.setattr(papers, "PAPER_MODULES", (*papers.PAPER_MODULES, "toy"))
+    monkeypatch.setattr(papers, "list_papers", papers.list_papers.__wrapped__)  # without its cache
+    paper, notebook = papers.find_paper("50_toy_main")
     preset = load_preset("smoke", paper.key)
-    plans = paper.notebooks[0].make_plans(preset, {})
-    values = engine.carry_out(plans, preset.engine)
-    scores = values["toy.tables:table1"]["scores"]
-    assert {score.method for score in scores} == {"all steps", "half of the steps"}
-    assert {score.column for score in scores} == set(preset.data.domains)
-    assert papers.list_papers()
+    (plan,) = notebook.make_plans(preset, {}).values()
+    record = Session(preset, {}, "smoke").save("toy/table1", **engine.run(plan, preset.engine))
+    assert record.rows == ["all steps", "half of the steps"] and record.columns == list(preset.data.domains)
+    page = report.page("smoke", papers.list_papers()).data
+    assert "Nobody 2031: shorter training</h2>" in page and '<a href="https://example.org/toy">The paper</a>' in page

@@ -21,7 +21,7 @@ from helpers.notebooks import kernels
 import papermill
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    kernels.prepare()
+    kernels.start_fork_server("ipykernel.kernelapp")  # for kernels that need nothing else
     settings = {"kernel_manager_class": kernels.KernelManager, "extra_arguments": ["--IPKernelApp.log_level=CRITICAL"]}
     try:
         papermill.execute_notebook(*sys.argv[1:], progress_bar=False, **settings)
@@ -31,12 +31,8 @@ if __name__ == "__main__":
 SLEEP = """
 import os, time
 from pathlib import Path
-from helpers.engine import Stopped
-try:
-    Path({!r}).write_text(str(os.getpid()))
-    time.sleep(60)
-except KeyboardInterrupt:
-    raise Stopped from None
+Path({!r}).write_text(str(os.getpid()))
+time.sleep(60)
 """
 
 
@@ -109,7 +105,7 @@ ENDS = """
 import asyncio
 from helpers.notebooks import kernels
 if __name__ == "__main__":
-    kernels.prepare()
+    kernels.start_fork_server("ipykernel.kernelapp")
     manager = kernels.KernelManager(kernel_name="python3")
     asyncio.run(manager.start_kernel())
     print(manager.provisioner.pid)
@@ -129,8 +125,9 @@ CELL = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_engine import *
-preset, others = load_preset("smoke"), {others!r}
-tasks = [Step(preset=preset, label=n, name=n, seconds=2.0 if n > "a" else 0.0) for n in "a" + others]
+preset = load_preset("smoke")
+def plan(names):
+    return plan_of(*(Step(preset=preset, label=n, name=n, seconds=1.5 if n > names[0] else 0.0) for n in names))
 """
 
 
@@ -149,8 +146,7 @@ def outputs_of(client, source, then=lambda: None):
                 return texts
 
 
-@pytest.mark.parametrize("others", ["b", "bcd"], ids=["in the kernel", "in workers"])
-def test_an_interrupt_in_jupyter_shows_what_is_kept_and_the_cell_goes_on(results, others):
+def test_an_interrupt_in_jupyter_shows_what_is_kept_and_the_cell_goes_on(results):
     from jupyter_client.manager import start_new_kernel
 
     environment = {**os.environ, "HELPERS_RESULTS": str(results), "PYTHONPATH": str(paths.ROOT)}
@@ -164,12 +160,14 @@ def test_an_interrupt_in_jupyter_shows_what_is_kept_and_the_cell_goes_on(results
         manager.interrupt_kernel()
 
     try:
-        outputs_of(client, CELL.format(tests=str(paths.ROOT / "tests"), others=others))
-        cell = "run(plan_of(*tasks), TWO)"
-        sentence = "Stopped: what is finished is kept; run this cell again to go on from there"
-        assert outputs_of(client, cell, interrupt) == [sentence]
-        assert file.read_text().split() == ["a"]
-        assert outputs_of(client, cell) == [] and sorted(file.read_text().split()) == list("a" + others)
+        outputs_of(client, CELL.format(tests=str(paths.ROOT / "tests")))
+        for names, settings in (("ab", "HERE"), ("cdef", "TWO")):  # in the kernel, and in workers
+            cell = f"run(plan({names!r}), {settings})"
+            sentence = "Stopped: what is finished is kept; run this cell again to go on from there"
+            assert outputs_of(client, cell, interrupt) == [sentence]
+            assert file.read_text().split() == [names[0]]
+            assert outputs_of(client, cell) == [] and sorted(file.read_text().split()) == list(names)
+            file.unlink()
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

@@ -15,7 +15,6 @@ from typing import get_args
 
 import nbformat
 import pytest
-from conftest import write_notebook
 from nbclient.exceptions import DeadKernelError
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
@@ -490,41 +489,6 @@ def test_records_hold_no_path_of_this_machine(smoke):
         assert json.loads(text)["run"]["versions"]["torch"]
 
 
-TOY = """
-from helpers.papers import Exhibit, Notebook, Paper
-from helpers.records import Score
-
-def table1(preset):
-    yield []
-    return {"scores": [Score(method="A", column="x", seed=0, value=preset.data.train_size)]}
-
-PAPER = Paper(
-    key="toy",
-    title="Nobody 2031: a toy",
-    reference="https://example.org/toy",
-    exhibits=(Exhibit("table1", "Toy, Table 1"),),
-    notebooks=(Notebook("50_toy_main", (table1,)),),
-)
-"""
-TOY_CELLS = (
-    'preset: str = "smoke"  # its name\nseeds: int = None  # number of seeds\nchanges: dict = {}  # other keys',
-    "from helpers.notebooks.session import start\nfrom helpers.papers import toy\n\n"
-    'session = start("50_toy_main", preset, {"seeds": seeds, **changes})',
-    'session.save("toy/table1", **session.run(toy.table1(session.preset)))',
-)
-# The runner takes the notebook; its cells run here, as a kernel's start takes seconds.
-TOY_PROGRAM = f"""
-from helpers import papers
-from helpers.notebooks.runner import select_jobs
-from helpers.results import report
-job, of_report = select_jobs(["50_toy_main"], {{"preset": "smoke"}})
-assert job.card.name == "50_toy_main" and of_report.notebook == "99_report"
-for source in {TOY_CELLS!r}:
-    exec(source)
-print(report.page("smoke", papers.list_papers()).data)
-"""
-
-
 @pytest.mark.slow
 def test_the_way_from_a_cell_to_a_record_is_short(smoke, tmp_path):
     shutil.copytree(smoke, tmp_path / "smoke", ignore=shutil.ignore_patterns("notebooks"))
@@ -537,23 +501,3 @@ def test_the_way_from_a_cell_to_a_record_is_short(smoke, tmp_path):
     for key, functions in facts["stations"].items():
         assert len(functions) <= 10, f"{key}: {functions}"
     assert len(facts["repeated"]) <= 10
-
-
-@pytest.mark.slow
-def test_a_sixth_paper_is_a_module_a_notebook_a_section_and_a_line(tmp_path):
-    for name in ("helpers", "notebooks"):
-        shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "data").symlink_to(paths.ROOT / "data")
-    (tmp_path / "helpers/papers/toy.py").write_text(TOY)
-    write_notebook(tmp_path / "notebooks/50_toy_main.ipynb", *TOY_CELLS)
-    with (tmp_path / "helpers/presets/smoke.toml").open("a") as file:
-        file.write('\n[papers.toy]\n"data.train_size" = 7\n')
-    papers_file = tmp_path / "helpers/papers/__init__.py"
-    line = papers_file.read_text().replace('"mtdnn")', '"mtdnn", "toy")')
-    papers_file.write_text(line)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "HELPERS_RESULTS": str(tmp_path / "results")}
-    program = [sys.executable, "-c", TOY_PROGRAM]
-    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert records.read(tmp_path / "results/smoke/toy/table1.json").scores[0].value == 7
-    assert "Nobody 2031: a toy</h2>" in done.stdout and '<a href="https://example.org/toy">The paper</a>' in done.stdout

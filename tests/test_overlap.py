@@ -259,14 +259,6 @@ def test_unlabelled_texts_are_left_out(tmp_path):
     assert len(task.unlabelled) == 5
 
 
-@pytest.mark.parametrize("name", ["smoke", "mini"])
-def test_the_miniature_world_has_no_overlap(name):
-    for paper in ("imm", "a2d", "hrkd", "mtdnn_kd", "mtdnn"):
-        preset = presets.load_preset(name, paper)
-        for section in ("data", "mnli", "reviews", "tasks"):
-            assert state_overlaps(getattr(preset, section)) == []
-
-
 def test_records_state_what_was_left_out_and_nothing_else(tmp_path, results):
     write(tmp_path, {"a/train.json": ask(*range(9), 20), "a/test.json": ask(*range(20, 24))})
     rows(tmp_path / "b.train.jsonl", texts(range(30)))

@@ -5,6 +5,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal, NamedTuple
 
 from helpers.errors import UserError
@@ -97,6 +98,9 @@ class TextRecord(NamedTuple):
     label: str
 
 
+TextParts = dict[str, list[TextRecord]]  # train, valid, test and unlabelled; "all" where nothing names a part
+
+
 class Records(NamedTuple):
     """What a source has of a domain or task.
 
@@ -109,6 +113,7 @@ class Records(NamedTuple):
     facts: dict[str, object]
 
 
+@cache  # as texts have millions of characters, and few different ones
 def is_blank(character: str) -> bool:
     """Return whether a character is white space, or a format or control character (Unicode's Cf and Cc)."""
     return character.isspace() or unicodedata.category(character) in ("Cf", "Cc")

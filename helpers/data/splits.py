@@ -12,11 +12,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, chain
 
-from helpers.data.examples import PARTS, Choice, DataError, Example, QuestionRecord, TextRecord, digest, is_blank
+from helpers.data.examples import (
+    PARTS,
+    Choice,
+    DataError,
+    Example,
+    QuestionRecord,
+    TextParts,
+    TextRecord,
+    digest,
+    is_blank,
+)
 
 TEST_SHARE = 0.2  # of the questions of one file
 JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
-TextParts = dict[str, list[TextRecord]]
 Key = tuple[str, ...]  # digests of an example's texts
 Parts = Mapping[str, Sequence]  # of a domain or task: examples, or the records of files that hold them
 
