@@ -104,7 +104,7 @@ def mtdnn_facts(preset):
             models.add(row, seed, {"": rows[row]})
     yield [model for *_, (model,) in models]
     model = models.first(mtdnn_algorithm.BOTH, 0)
-    turns = [task for task, _ in model.batches().plan]
+    turns = [task for task, _ in model.batches().schedule]
     facts = {f"batches of {task}": turns.count(task) for task in model.data.names}
     for row, seeds in models.by_row.items():
         facts[row] = [of[""][0].best for of in seeds.values()]

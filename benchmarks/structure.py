@@ -73,8 +73,13 @@ def find_repeated() -> dict[str, list[str]]:
     return {name: files for name, files in places.items() if len(files) > 1 and not SHARED.fullmatch(name)}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print all as JSON."""
     loaded, (modules, stations) = list_loaded(), follow()
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in loaded)
     facts = {"loaded": len(loaded), "lines": lines, "run": sorted(modules), "stations": stations}
     print(json.dumps(facts | {"repeated": find_repeated()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

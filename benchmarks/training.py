@@ -42,7 +42,7 @@ class Rows(torch.utils.data.Dataset):
         self.rows = []
         for w in range(len(windows)):
             ids = windows.token_ids(w).tolist()
-            kinds = [int(t >= windows.prefix_W[w]) for t in range(len(ids))]
+            kinds = [int(t >= windows.passage_start_W[w]) for t in range(len(ids))]
             row = {"input_ids": ids, "token_type_ids": kinds, "attention_mask": [1] * len(ids)}
             if padded:
                 row = tokenizer.pad(row, padding="max_length", max_length=LENGTH).data

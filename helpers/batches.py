@@ -1,7 +1,7 @@
 """Which sequences go into which batch: mixtures of domains and tasks, up-sampling and length buckets, from one seed.
 
-A plan is a list of arrays of sequence numbers, one array per step, over all epochs. It is made before training, so the
-number of steps is exact, and any step can be rebuilt: resuming needs no more than its number.
+A schedule is a list of arrays of sequence numbers, one array per step, over all epochs. It is made before training, so
+the number of steps is exact, and any step can be rebuilt: resuming needs no more than its number.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ def bucketed(lengths: np.ndarray, rows: np.ndarray | None = None, *, batch_size:
         yield [rows[batch] for batch in batches]
 
 
-def epochs_of(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
+def upsampled(windows: Windows, domain_of_example: np.ndarray, *, batch_size: int, seed: int) -> Epochs:
     """Yield epochs over all questions with all their windows, domains up-sampled to equal numbers of questions.
 
     ``domain_of_example`` numbers the domain of each example.
@@ -87,7 +87,7 @@ def per_domain(members: Mapping[str, np.ndarray], *, batch_size: int, seed: int)
         yield [np.stack([list(islice(stream, batch_size)) for stream in streams], axis=1) for _ in draws]
 
 
-def pooled(tasks: Mapping[str, Epochs], *, seed: int) -> Iterator[list[Turn]]:
+def mix_by_size(tasks: Mapping[str, Epochs], *, seed: int) -> Iterator[list[Turn]]:
     """Yield all batches of one epoch of every task in one shuffled order, so that a task has turns by its size (MT-DNN,
     Algorithm 1)."""
     for epoch in count():
@@ -96,7 +96,7 @@ def pooled(tasks: Mapping[str, Epochs], *, seed: int) -> Iterator[list[Turn]]:
         yield [turns[i] for i in np.random.default_rng([seed, epoch, 1]).permutation(len(turns))]
 
 
-def weighted(
+def mix_by_weight(
     tasks: Mapping[str, Epochs], weights: Mapping[str, float], *, epoch_of: str, seed: int
 ) -> Iterator[list[Turn]]:
     """Draw each step's task with probability weight / sum of weights (weighted batch selection, He 2019, Algorithm 1).
@@ -117,29 +117,29 @@ def weighted(
 
 @dataclass
 class Batches:
-    """A plan over sequences, and the teachers that add their outputs to each batch.
+    """A schedule of sequences, and the teachers that add their outputs to each batch.
 
-    A plan's array may have a second axis, one column per domain: a row is never parted. Of several tasks ``sequences``
-    are by task, the plan holds turns, and a batch names its ``task``.
+    A schedule's array may have a second axis, one column per domain: a row is never parted. Of several tasks
+    ``sequences`` are by task, the schedule holds turns, and a batch names its ``task``.
     """
 
     sequences: Sequences | Mapping[str, Sequences]
-    plan: list[np.ndarray] | list[Turn]
+    schedule: list[np.ndarray] | list[Turn]
     teachers: list[BatchTeacher] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.plan)
+        return len(self.schedule)
 
     def at(self, step: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        ((_, batch),) = self.parts(step, 1, device)
+        ((_, batch),) = self.micro_batches(step, 1, device)
         return batch
 
-    def parts(self, step: int, number: int, device="cpu") -> Iterator[tuple[float, dict[str, Tensor]]]:
-        """Yield the batch of ``step`` in at most ``number`` parts, each with its share of the rows.
+    def micro_batches(self, step: int, number: int, device="cpu") -> Iterator[tuple[float, dict[str, Tensor]]]:
+        """Yield the batch of ``step`` in at most ``number`` micro-batches, each with its share of the rows.
 
         A batch is collated column after column. Its ``window`` holds the numbers of the sequences, on the host.
         """
-        sequences, rows, names = self.sequences, self.plan[step], {}
+        sequences, rows, names = self.sequences, self.schedule[step], {}
         if isinstance(rows, tuple):
             task, rows = rows
             sequences, names = sequences[task], {"task": task}

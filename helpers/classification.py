@@ -21,7 +21,7 @@ from torch.nn import functional
 from transformers import AutoTokenizer
 
 from helpers import metrics
-from helpers.batches import Batches, Turn, bucketed, per_domain, plan_steps, pooled, weighted
+from helpers.batches import Batches, Turn, bucketed, mix_by_size, mix_by_weight, per_domain, plan_steps
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint_examples, label_names, load, section_of
 from helpers.extractive_qa import (
@@ -263,9 +263,9 @@ class Tasks:
             sequences[task] = Sequences.concatenate(read)
             epochs[task] = bucketed(sequences[task].lengths_W, batch_size=optim.batch_size, seed=seed)
         if self.probs:
-            turns = weighted(epochs, self.probs, epoch_of=self.names[0], seed=seed)
+            turns = mix_by_weight(epochs, self.probs, epoch_of=self.names[0], seed=seed)
         else:
-            turns = pooled(epochs, seed=seed)
+            turns = mix_by_size(epochs, seed=seed)
         return Batches(sequences, plan_epochs(turns, optim.epochs))
 
     def scores(self, preset: Preset, model: MultiHead) -> dict[str, float]:
@@ -407,7 +407,7 @@ class DomainTexts:
             epochs = per_domain(members, batch_size=size, seed=seed)
         elif self.order == "turns":
             turns = {name: bucketed(lengths, rows, **whole) for name, rows in members.items()}
-            epochs = ([batch for _, batch in epoch] for epoch in pooled(turns, seed=seed))
+            epochs = ([batch for _, batch in epoch] for epoch in mix_by_size(turns, seed=seed))
         else:
             epochs = bucketed(lengths, **whole)
         return Batches(sequences, plan_steps(epochs, self.steps(preset, optim)))

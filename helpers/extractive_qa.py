@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers import metrics
-from helpers.batches import Batches, epochs_of, plan_steps
+from helpers.batches import Batches, plan_steps, upsampled
 from helpers.data.examples import PARTS, DataError, Example
 from helpers.data.load import fingerprint_examples, load, load_set, may_be_unanswerable
 from helpers.loop import Batch
@@ -189,12 +189,12 @@ def decode(
     first_W, number = windows.offsets_W, len(windows.examples)
     null, spans = np.full(number, np.inf, np.float32), [[] for _ in range(number)]
     np.minimum.at(null, windows.example_W, logits.start[first_W] + logits.end[first_W])
-    by_length = np.argsort(windows.count_W, kind="stable")
+    by_length = np.argsort(windows.passage_len_W, kind="stable")
     for begin in range(0, len(by_length), DECODED):
         rows = by_length[begin : begin + DECODED]
-        column = np.arange(max(1, windows.count_W[rows[-1]]))
-        is_real = column < windows.count_W[rows][:, None]
-        place = np.where(is_real, (first_W + windows.prefix_W)[rows][:, None] + column, 0)
+        column = np.arange(max(1, windows.passage_len_W[rows[-1]]))
+        is_real = column < windows.passage_len_W[rows][:, None]
+        place = np.where(is_real, (first_W + windows.passage_start_W)[rows][:, None] + column, 0)
         is_solid = is_real.copy()
         is_solid[is_real] = np.concatenate([np.less(*windows.rows[window].chars.T) for window in rows])
         sides = (np.where(is_solid, side[place], np.float32(-np.inf)) for side in (logits.start, logits.end))
@@ -245,7 +245,7 @@ def label_spans(windows: Windows) -> dict[int, tuple[int, tuple[int, int]]]:
     """Return the number of tokens and the characters of each answer that a window holds, by its example's number."""
     spans = {}
     for window in np.flatnonzero(windows.labels["start"]):
-        first, last = (windows.labels[side][window] - windows.prefix_W[window] for side in SIDES)
+        first, last = (windows.labels[side][window] - windows.passage_start_W[window] for side in SIDES)
         chars = windows.rows[window].chars
         spans[int(windows.example_W[window])] = int(last - first) + 1, (int(chars[first][0]), int(chars[last][1]))
     return spans
@@ -384,7 +384,7 @@ class Questions:
         sizes = [len(load(preset.data, name).train) for name in self.names]
         domain_of_example = np.repeat(np.arange(len(sizes)), sizes)
         order = seed + ORDERS * self.order
-        epochs = epochs_of(windows, domain_of_example, batch_size=optim.batch_size, seed=order)
+        epochs = upsampled(windows, domain_of_example, batch_size=optim.batch_size, seed=order)
         skipped = self.after.steps(preset, optim) if self.after else 0
         return Batches(windows, plan_steps(epochs, skipped + self.steps(preset, optim))[skipped:])
 

@@ -94,7 +94,7 @@ def fit(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
         totals = {}
-        for share, batch in batches.parts(step, settings.accumulate, device):
+        for share, batch in batches.micro_batches(step, settings.accumulate, device):
             terms = loss(forward(model, batch, settings.precision), batch, step / steps)
             (sum(terms.values()) * share).backward()
             totals = {name: totals.get(name, 0.0) + term.detach() * share for name, term in terms.items()}

@@ -63,7 +63,7 @@ def _collect_logits(windows: Sequences, batches, attention: bool) -> Logits:
             place, length = windows.offsets_W[window], windows.lengths_W[window]
             sides[:, place : place + length] = rows[row, :, :length]
             if attention:
-                block = output.attention[row, : windows.count_W[window], : windows.first_count_W[window]]
+                block = output.attention[row, : windows.passage_len_W[window], : windows.question_len_W[window]]
                 blocks[window] = block.float().cpu().numpy().ravel()
     return Logits(*sides, np.concatenate(blocks) if attention else None)
 

@@ -116,24 +116,24 @@ class Sequences:
         return dataclasses.replace(self, labels={**self.labels, **labels})
 
     @cached_property
-    def first_count_W(self) -> np.ndarray:
-        """The number of the first text's tokens."""
+    def question_len_W(self) -> np.ndarray:
+        """The number of tokens of the question, or of any first text."""
         return np.array([len(row.first) for row in self.rows], np.int32)
 
     @cached_property
-    def count_W(self) -> np.ndarray:
-        """The number of the second text's tokens."""
+    def passage_len_W(self) -> np.ndarray:
+        """The number of tokens of the passage, or of any second text."""
         return np.array([len(row.second) for row in self.rows], np.int32)
 
     @cached_property
-    def prefix_W(self) -> np.ndarray:
-        """The position of the second text's first token."""
-        return (self.first_count_W + len(self.template.before + self.template.between)).astype(np.int32)
+    def passage_start_W(self) -> np.ndarray:
+        """The position of the passage's first token, or any second text's."""
+        return (self.question_len_W + len(self.template.before + self.template.between)).astype(np.int32)
 
     @cached_property
     def lengths_W(self) -> np.ndarray:
         """The number of tokens of each row, special ones included; of an example's choices the longest's."""
-        lengths = self.prefix_W + self.count_W + len(self.template.after)
+        lengths = self.passage_start_W + self.passage_len_W + len(self.template.after)
         return lengths.reshape(-1, self.choices).max(1)
 
     @cached_property
@@ -161,7 +161,7 @@ class Windows(Sequences):
     def positions(self, window: int, span: tuple[int, int]) -> tuple[int, int]:
         """Return the first and last position in a window of the tokens that the characters ``span`` cover; 0 where it
         does not hold them all."""
-        chars, prefix = self.rows[window].chars, int(self.prefix_W[window])
+        chars, prefix = self.rows[window].chars, int(self.passage_start_W[window])
         if not len(chars) or span[0] < chars[0][0] or span[1] > chars[-1][1]:
             return 0, 0
         first, last = _token_span(chars, *span)

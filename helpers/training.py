@@ -199,7 +199,8 @@ class StoredTeacher:
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         index, ids = batch["window"].numpy(), batch["input_ids"]
-        tokens, passage, question = self.sequences.lengths_W, self.sequences.count_W, self.sequences.first_count_W
+        windows = self.sequences
+        tokens, passage, question = windows.lengths_W, windows.passage_len_W, windows.question_len_W
         values = {}
         for name, flat in self.of_tokens.items():
             values[name] = pad_tables(flat, tokens, np.ones_like(tokens), index, (ids.shape[1], 1))[..., 0]

@@ -66,7 +66,7 @@ def flip(path: Path) -> None:
 
 def text_of(windows, window: int, first: int, last: int) -> str:
     """Passage text between two positions of a window, both included."""
-    chars, shift = windows.rows[window].chars, -windows.prefix_W[window]
+    chars, shift = windows.rows[window].chars, -windows.passage_start_W[window]
     context = windows.examples[windows.example_W[window]].context
     return context[chars[first + shift][0] : chars[last + shift][1]]
 

@@ -103,7 +103,7 @@ def windows_for(*gold, **settings):
 def probabilities(windows, *sides):
     """Start and end probabilities, 0 but as given for each window by word."""
     flat = np.zeros((2, windows.lengths_W.sum()), np.float32)
-    offsets = windows.offsets_W + windows.prefix_W
+    offsets = windows.offsets_W + windows.passage_start_W
     firsts = [windows.examples[0].context[: row.chars[0][0]].count(" ") for row in windows.rows]
     for offset, (start, end) in zip(offsets - firsts, sides, strict=True):
         for side, values in zip(flat, (start, end), strict=True):
@@ -129,7 +129,7 @@ def test_the_surest_answer_that_shares_no_word_is_the_confusing_one():
 
 def test_every_window_has_its_own_and_one_without_the_answer_has_none():
     windows = windows_for("delta", max_length=7, stride=2)  # ada met bela, and bela in delta
-    assert windows.count_W.tolist() == [3, 3] and windows.labels["start"].tolist() == [0, 5]
+    assert windows.passage_len_W.tolist() == [3, 3] and windows.labels["start"].tolist() == [0, 5]
     sure = {"ada": 1.0}, {"ada": 1.0}
     positions, confidence = confusing(windows, sure, ({"bela": 0.7, "delta": 0.3}, {"bela": 0.5, "delta": 0.5}))
     # The second window holds bela at 3; bela in delta and delta overlap with gold.
@@ -284,8 +284,8 @@ def trained(module_results):
 
 def test_a_second_stage_goes_on_in_the_order_of_the_first(trained):
     staged, other = trained[algorithm.STAGED], trained["A2D"]
-    plan = [*staged.start.batches().plan, *staged.batches().plan]
-    assert [index.tolist() for index in plan] == [index.tolist() for index in other.batches().plan]
+    plan = [*staged.start.batches().schedule, *staged.batches().schedule]
+    assert [index.tolist() for index in plan] == [index.tolist() for index in other.batches().schedule]
     assert staged.start.result()["validation"] == []  # nothing to select by
     assert [one.result()["steps"] for one in (staged.start, staged)] == [len(plan) // 2, len(plan) - len(plan) // 2]
 
@@ -301,7 +301,7 @@ def test_what_is_stored_is_what_the_members_say_and_a_batch_has_it(trained):
         logits = predict(keep_attention(member.load()), windows, "fp32", attention=True)
         expected = expected + distributions(windows, logits, 2.0)[0] / len(members)
     assert np.allclose(teacher.of_tokens["start"].float(), expected, atol=1e-3)
-    lengths = np.repeat(windows.first_count_W, windows.count_W)  # each passage token's attention adds up to 1
+    lengths = np.repeat(windows.question_len_W, windows.passage_len_W)  # each passage token's attention adds up to 1
     assert np.allclose(np.add.reduceat(logits.attention, np.cumsum(lengths) - lengths), 1, atol=1e-4)
     batch = batches.at(0)
     assert torch.equal(batch["teacher_confusing_start"], positions[batch["window"]])

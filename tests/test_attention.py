@@ -142,7 +142,7 @@ FIRST, SECOND, THIRD = [[1, 2], [3, 4], [5, 6]], [[7]], [[8], [9]]
 def test_pairs_go_where_they_belong(index, part, parts, expected):
     windows = small_windows()
     teacher = StoredTeacher(windows, of_pairs={"attention": torch.tensor(FLAT).half()})
-    _, batch = [*Batches(windows, [np.array(index)], [teacher]).parts(0, parts)][part]
+    _, batch = [*Batches(windows, [np.array(index)], [teacher]).micro_batches(0, parts)][part]
     attention, (at_q, _, at_p, _) = batch["teacher_attention"], text_positions(batch["segment_ids"])
     assert attention.tolist() == expected and attention.dtype == torch.float16
     assert attention.shape == (len(at_q), at_p.shape[1], at_q.shape[1])  # as a reader's attention

@@ -6,13 +6,13 @@ import pytest
 from helpers.batches import (
     Batches,
     bucketed,
-    epochs_of,
     length_buckets,
+    mix_by_size,
+    mix_by_weight,
     per_domain,
     plan_steps,
-    pooled,
     upsample,
-    weighted,
+    upsampled,
 )
 from helpers.data.mini import world
 from helpers.models.encoders import load_tokenizer
@@ -44,7 +44,7 @@ def test_buckets_hold_every_window_once_and_waste_little():
 
 def epochs(windows, domain, number, *, seed=3):
     """The batches of whole epochs, and of each epoch."""
-    each = list(islice(epochs_of(windows, domain, batch_size=8, seed=seed), number))
+    each = list(islice(upsampled(windows, domain, batch_size=8, seed=seed), number))
     return [batch for epoch in each for batch in epoch], each
 
 
@@ -66,15 +66,15 @@ def test_plan_follows_the_seed_changes_by_epoch_and_has_exactly_so_many_steps(wi
     assert numbers(plan) == numbers(epochs(windows, domain, 3)[0]) != numbers(epochs(windows, domain, 3, seed=4)[0])
     assert numbers(first) != numbers(second)
     for steps in (1, 2, 9, len(plan)):  # a shorter plan is the head of a longer one
-        planned = plan_steps(epochs_of(windows, domain, batch_size=8, seed=3), steps)
+        planned = plan_steps(upsampled(windows, domain, batch_size=8, seed=3), steps)
         assert numbers(planned) == numbers(plan[:steps])
 
 
 def test_parts_of_a_batch_are_the_batch(windows):
     batches = Batches(windows, [np.arange(7)])
-    shares, parts = zip(*batches.parts(0, 3), strict=True)
+    shares, parts = zip(*batches.micro_batches(0, 3), strict=True)
     assert [part["window"].tolist() for part in parts] == [[0, 3, 6], [1, 4], [2, 5]]
-    assert shares == (3 / 7, 2 / 7, 2 / 7) and len([*batches.parts(0, 9)]) == 7
+    assert shares == (3 / 7, 2 / 7, 2 / 7) and len([*batches.micro_batches(0, 9)]) == 7
 
 
 def test_buckets_take_every_sequence_once_an_epoch_in_an_order_of_the_epochs_own():
@@ -114,7 +114,7 @@ def turns(plan):
 
 
 def test_pooled_tasks_have_all_their_batches_in_one_order():
-    first, second = islice(pooled(epochs_of_tasks(), seed=1), 2)
+    first, second = islice(mix_by_size(epochs_of_tasks(), seed=1), 2)
     order = [task for task, _ in first]
     assert {task: order.count(task) for task in order} == {"cola": 2, "mnli": 11, "squad": 5}
     assert order != sorted(order) and order != [task for task, _ in second]
@@ -125,7 +125,7 @@ def test_pooled_tasks_have_all_their_batches_in_one_order():
 
 def test_a_task_has_turns_by_its_weight():
     weights = {"cola": 1.0, "mnli": 1.0, "squad": 2.0}
-    plan = plan_steps(weighted(epochs_of_tasks(), weights, epoch_of="squad", seed=1), 4000)
+    plan = plan_steps(mix_by_weight(epochs_of_tasks(), weights, epoch_of="squad", seed=1), 4000)
     order = [task for task, _ in plan]
     # 0.25 and 0.5 of 4,000 draws, whose standard deviations are 27 and 32
     assert abs(order.count("cola") - 1000) < 110 and abs(order.count("squad") - 2000) < 130
@@ -136,7 +136,7 @@ def test_a_task_has_turns_by_its_weight():
 
 def test_an_epoch_of_weighted_tasks_ends_with_one_tasks():
     weights = {"cola": 0.0, "mnli": 3.0, "squad": 2.0}
-    for epoch in islice(weighted(epochs_of_tasks(), weights, epoch_of="squad", seed=1), 3):
+    for epoch in islice(mix_by_weight(epochs_of_tasks(), weights, epoch_of="squad", seed=1), 3):
         order = [task for task, _ in epoch]
         assert order.count("squad") == 5 and order[-1] == "squad" and "cola" not in order
 
@@ -144,8 +144,10 @@ def test_an_epoch_of_weighted_tasks_ends_with_one_tasks():
 @pytest.mark.parametrize(
     "mixture",
     [
-        lambda seed: pooled(epochs_of_tasks(seed), seed=seed),
-        lambda seed: weighted(epochs_of_tasks(seed), dict.fromkeys(epochs_of_tasks(), 1), epoch_of="cola", seed=seed),
+        lambda seed: mix_by_size(epochs_of_tasks(seed), seed=seed),
+        lambda seed: mix_by_weight(
+            epochs_of_tasks(seed), dict.fromkeys(epochs_of_tasks(), 1), epoch_of="cola", seed=seed
+        ),
         lambda seed: ([("all", batch) for batch in epoch] for epoch in per_domain(DOMAINS, batch_size=4, seed=seed)),
     ],
 )
@@ -161,8 +163,8 @@ def test_the_batch_is_that_of_the_task_whose_turn_it_is(windows):
     batches = Batches(sequences, [("second", np.arange(4)), ("first", np.arange(5))])
     assert len(batches) == 2
     assert [batches.at(step)["task"] for step in range(2)] == ["second", "first"]
-    for step, (name, index) in enumerate(batches.plan):
-        for part, (_, batch) in enumerate(batches.parts(step, 2)):
+    for step, (name, index) in enumerate(batches.schedule):
+        for part, (_, batch) in enumerate(batches.micro_batches(step, 2)):
             expected = collate(sequences[name], index[part::2])
             assert batch["window"].tolist() == index[part::2].tolist()
             assert all((batch[field] == values).all() for field, values in expected.items())
@@ -171,8 +173,8 @@ def test_the_batch_is_that_of_the_task_whose_turn_it_is(windows):
 def test_every_share_holds_its_part_of_every_domain(windows):
     members = {"a": np.arange(30), "b": np.arange(30, 50), "c": np.arange(50, 60)}
     batches = Batches(windows, plan_steps(per_domain(members, batch_size=5, seed=0), 3))
-    assert batches.at(0)["window"].tolist() == batches.plan[0].T.ravel().tolist()  # one domain after another
-    shares = [batch["window"].numpy() for _, batch in batches.parts(0, 2)]
-    assert sorted(np.concatenate(shares)) == sorted(batches.plan[0].ravel())
+    assert batches.at(0)["window"].tolist() == batches.schedule[0].T.ravel().tolist()  # one domain after another
+    shares = [batch["window"].numpy() for _, batch in batches.micro_batches(0, 2)]
+    assert sorted(np.concatenate(shares)) == sorted(batches.schedule[0].ravel())
     for share, rows in zip(shares, (3, 2), strict=True):
         assert [int(np.isin(share, numbers).sum()) for numbers in members.values()] == [rows] * 3

@@ -58,8 +58,8 @@ def test_words_outside_the_window_of_an_answer_have_no_share(readers, monkeypatc
 
     def distributions(window, logits):
         starts, ends = np.zeros((2, window.lengths_W[0]))
-        starts[window.prefix_W[0]] = 1.0
-        ends[[0, window.prefix_W[0]]] = 0.5  # half on [CLS]
+        starts[window.passage_start_W[0]] = 1.0
+        ends[[0, window.passage_start_W[0]]] = 0.5  # half on [CLS]
         return starts, ends
 
     monkeypatch.setattr(case, "distributions", distributions)

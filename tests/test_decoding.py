@@ -40,14 +40,14 @@ def reference_decode(
     windows_of = [[] for _ in windows.examples]
     for window, example in enumerate(windows.example_W.tolist()):
         windows_of[example].append(window)
-    cuts, prefixes = np.cumsum(windows.lengths_W)[:-1], windows.prefix_W.tolist()
+    cuts, prefixes = np.cumsum(windows.lengths_W)[:-1], windows.passage_start_W.tolist()
     rows = list(zip(np.split(logits.start, cuts), np.split(logits.end, cuts), strict=True))
     answers = []
     for example, members in zip(windows.examples, windows_of, strict=True):
         null, pairs = np.float32(np.inf), []
         for window in members:
             start, end = rows[window]
-            passage = slice(prefixes[window], prefixes[window] + int(windows.count_W[window]))
+            passage = slice(prefixes[window], prefixes[window] + int(windows.passage_len_W[window]))
             null = min(null, start[0] + end[0])
             start, end = start[passage], end[passage]
             ends = np.argsort(-end, kind="stable")[:n_best].tolist()
@@ -108,7 +108,7 @@ def one(tokenizer) -> Windows:
 def two(tokenizer) -> Windows:
     # [CLS] who [SEP] ann met bob [SEP] and [CLS] who [SEP] bob in rome [SEP]: passages at positions 3 to 5
     windows = make_windows([question("q", "ann met bob in rome", "who")], tokenizer, max_length=7, stride=2)
-    assert windows.count_W.tolist() == [3, 3] and windows.rows[1].chars[0].tolist() == [8, 11]
+    assert windows.passage_len_W.tolist() == [3, 3] and windows.rows[1].chars[0].tolist() == [8, 11]
     return windows
 
 
@@ -193,8 +193,8 @@ def test_white_space_and_invisible_characters_alone_are_no_answer():
     windows = make_windows([question("q", "Ann\n\n\u200b met."), question("blank", " \n\n ")], tokenizer)
     chars = windows.rows[0].chars
     blank = np.flatnonzero(chars[:, 0] >= chars[:, 1])
-    assert len(blank) > 1 and windows.count_W[1] > 0
-    high = {int(windows.prefix_W[0] + token): 9.0 for token in blank}
+    assert len(blank) > 1 and windows.passage_len_W[1] > 0
+    high = {int(windows.passage_start_W[0] + token): 9.0 for token in blank}
     for n_best in (1, 20):
         answer, nothing = decode(windows, logits_of(windows, (high, high), ({}, {})), n_best=n_best)
         assert answer.text and all(candidate.text.strip() for candidate in answer.n_best)

@@ -119,7 +119,7 @@ def test_windows_equal_the_tokenizer_s(encoders, kind, questions):
         label = (inside[0], inside[-1]) if whole else (0, 0)
         assert (windows.labels["start"][window], windows.labels["end"][window]) == label
         texts = [context[slice(*span)].strip() for span in ranges]
-        first = int(windows.prefix_W[window])
+        first = int(windows.passage_start_W[window])
         assert [text_of(windows, window, t, t) for t in range(first, first + len(texts))] == texts
         assert first + len(texts) == windows.lengths_W[window] - len(windows.template.after)
         chars = windows.rows[window].chars
@@ -208,7 +208,7 @@ def test_attention_is_read_where_it_can_be(encoders, kind, questions):
     batch = collate(windows, np.arange(4))
     with torch.no_grad():
         attention = keep_attention(model)(**{name: batch[name] for name in inputs_of(model)}).attention
-    p, q = windows.count_W[:4], windows.first_count_W[:4]
+    p, q = windows.passage_len_W[:4], windows.question_len_W[:4]
     assert attention.shape == (4, p.max(), q.max())
     for row in range(4):
         assert torch.allclose(attention[row].sum(1), (torch.arange(p.max()) < p[row]).float(), atol=1e-5)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from helpers import extractive_qa, loop
-from helpers.batches import Batches, epochs_of, per_domain, plan_steps
+from helpers.batches import Batches, per_domain, plan_steps, upsampled
 from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer
@@ -44,7 +44,7 @@ def are_equal(first, second):
 
 def batches(windows, epochs=2.0):
     steps = round(epochs * -(-len(windows) // 8))
-    epochs = epochs_of(windows, np.zeros(len(windows.examples), int), batch_size=8, seed=0)
+    epochs = upsampled(windows, np.zeros(len(windows.examples), int), batch_size=8, seed=0)
     return Batches(windows, plan_steps(epochs, steps))
 
 

@@ -63,7 +63,11 @@ def test_a_window_reads_the_same_alone_and_among_longer_ones(windows):
     batch = batch_of(windows, *chosen)
     together = outputs(model, batch)
     for row, window in enumerate(chosen):
-        length, prefix, count = int(lengths[window]), int(windows.prefix_W[window]), int(windows.count_W[window])
+        length, prefix, count = (
+            int(lengths[window]),
+            int(windows.passage_start_W[window]),
+            int(windows.passage_len_W[window]),
+        )
         alone = outputs(model, batch_of(windows, window))
         for side in ("start_logits", "end_logits"):
             one, other = getattr(alone, side)[0], getattr(together, side)[row]
@@ -76,7 +80,11 @@ def test_a_window_reads_the_same_alone_and_among_longer_ones(windows):
         assert torch.allclose(alone.attention[0], attention[:count, : prefix - 2], atol=1e-5)
         assert attention[:count].sum(1).tolist() == pytest.approx([1.0] * count, abs=1e-5)
         assert attention[count:].abs().sum() == 0 and attention[:, prefix - 2 :].abs().sum() == 0
-    assert together.attention.shape == (3, windows.count_W[chosen].max(), windows.prefix_W[chosen].max() - 2)
+    assert together.attention.shape == (
+        3,
+        windows.passage_len_W[chosen].max(),
+        windows.passage_start_W[chosen].max() - 2,
+    )
 
 
 def test_seeds_differ_and_gamma_weighs_what_a_block_remembers(windows):

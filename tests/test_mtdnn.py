@@ -59,13 +59,13 @@ def test_tasks_of_one_kind_beside_the_questions_are_one_row(monkeypatch):
 
 def test_an_epoch_ends_with_the_questions():
     both, alone = (multitask_reader_training(smoke(), 0, QA, beside, 0.5).batches() for beside in (["SWAG"], []))
-    turns = [task for task, _ in both.plan]
+    turns = [task for task, _ in both.schedule]
     assert turns.count("encyclopedia") == len(alone) < len(turns) and turns[-1] == "encyclopedia"
     for batches in (both, alone):
-        windows = np.concatenate([rows for task, rows in batches.plan if task == "encyclopedia"])
+        windows = np.concatenate([rows for task, rows in batches.schedule if task == "encyclopedia"])
         assert sorted(windows) == list(range(len(task_sequences(smoke(), "encyclopedia", "train"))))
-    of_questions = [rows.tolist() for task, rows in both.plan if task == "encyclopedia"]
-    assert of_questions == [rows.tolist() for _, rows in alone.plan]  # in the same order
+    of_questions = [rows.tolist() for task, rows in both.schedule if task == "encyclopedia"]
+    assert of_questions == [rows.tolist() for _, rows in alone.schedule]  # in the same order
 
 
 def test_encoders_that_read_other_questions_first(results):

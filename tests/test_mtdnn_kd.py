@@ -121,7 +121,7 @@ def test_soft_targets_are_the_mean_of_the_members(models):
         predictions.do()
     student = models.by_row[STUDENT][0]["MNLI"][0].start
     batches = student.batches()
-    steps = {task: next(n for n in range(len(batches)) if batches.plan[n][0] == task) for task in ("MNLI", "CoLA")}
+    steps = {task: next(n for n in range(len(batches)) if batches.schedule[n][0] == task) for task in ("MNLI", "CoLA")}
     batch = batches.at(steps["MNLI"])
     rows = batch["window"].numpy()
     expected = np.mean([read_predictions(predictions)["MNLI"][rows] for predictions in alone], axis=0)

@@ -91,7 +91,7 @@ def training(preset, *tasks, fresh=False, **changes) -> Training:
 
 def test_an_epoch_has_all_batches_of_all_tasks_and_may_end_early():
     preset = load_preset("smoke", "mtdnn_kd", **{"training.batch_size": 6})
-    epoch = training(preset, "CoLA", "RTE").batches().plan
+    epoch = training(preset, "CoLA", "RTE").batches().schedule
     for task in ("CoLA", "RTE"):
         rows = np.concatenate([rows for name, rows in epoch if name == task])
         assert sorted(rows) == list(range(len(task_sequences(preset, task, "train"))))

@@ -18,10 +18,10 @@ README = paths.ROOT / "README.md"
 
 
 def card(key, *names, reference=""):
-    artefacts = [SimpleNamespace(name=name) for name in names]
+    exhibits = [SimpleNamespace(name=name) for name in names]
     more = {"title": f"{key} & others: a title", "name": f"{key} & others", "reference": reference}
     more |= {"methods": {"A": "one"}, "claim": f"what {key} claims", "headlines": ("table1",), "notebooks": ()}
-    return SimpleNamespace(key=key, artefacts=artefacts, **more)
+    return SimpleNamespace(key=key, exhibits=exhibits, **more)
 
 
 CARDS = [card("corpora"), card("imm", "similarity", "table1", reference="https://example.org/?a&b"), card("a2d")]

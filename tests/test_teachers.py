@@ -29,7 +29,7 @@ def test_what_is_stored_of_tokens_comes_along(windows, part, parts, expected):
     """The value of a token is 1,000 times its window's number plus its position, from 1; padding has 0."""
     each = [1000 * w + torch.arange(1, length + 1) for w, length in enumerate(windows.lengths_W.tolist())]
     teacher = StoredTeacher(windows, of_tokens={"place": torch.cat(each)})
-    _, batch = [*Batches(windows, PLAN, [teacher]).parts(1, parts)][part]
+    _, batch = [*Batches(windows, PLAN, [teacher]).micro_batches(1, parts)][part]
     assert batch["window"].tolist() == expected
     place = batch["teacher_place"]
     assert place.shape == batch["input_ids"].shape

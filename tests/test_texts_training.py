@@ -111,8 +111,8 @@ def test_every_order_goes_through_the_same_texts():
         assert sorted(int(n) for batch in seen for n in batch["window"]) == list(range(48))
         assert {len(batch["domain"].unique()) for batch in seen} <= domains_of_a_step
     alone = classifier("mixed", ("films",)).batches()
-    assert len(alone) == 4 and {len(rows) for rows in alone.plan} == {4}
-    orders = [[rows.tolist() for rows in classifier("turns", seed=seed).batches().plan] for seed in (0, 0, 1)]
+    assert len(alone) == 4 and {len(rows) for rows in alone.schedule} == {4}
+    orders = [[rows.tolist() for rows in classifier("turns", seed=seed).batches().schedule] for seed in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
 
 

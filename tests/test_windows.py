@@ -188,7 +188,7 @@ def test_a_batch_equals_the_unpadded_windows(tokenizer):
     assert batch["input_ids"].shape[1] % 8 == 0 and batch["start"].tolist() == windows.labels["start"].tolist()
     for w in range(len(windows)):
         real = batch["attention_mask"][w] == 1
-        ids, prefix = windows.token_ids(w), int(windows.prefix_W[w])
+        ids, prefix = windows.token_ids(w), int(windows.passage_start_W[w])
         assert batch["input_ids"][w][real].tolist() == ids.tolist()
         assert (batch["input_ids"][w][~real] == tokenizer.pad_token_id).all()
         assert batch["token_type_ids"][w].sum() == len(ids) - prefix
@@ -211,7 +211,7 @@ def test_windows_of_two_domains_are_those_over_both_lists(domains, tokenizer):
     assert len(joined) == len(whole) == sum(map(len, parts))
     assert joined.examples == whole.examples and joined.template == whole.template
     assert token_ids(joined) == token_ids(whole) and labelled(joined) == labelled(whole)
-    for name in ("example_W", "lengths_W", "prefix_W", "offsets_W"):
+    for name in ("example_W", "lengths_W", "passage_start_W", "offsets_W"):
         values, expected = getattr(joined, name), getattr(whole, name)
         assert values.tolist() == expected.tolist() and values.dtype == expected.dtype, name
     texts = labelled(joined)

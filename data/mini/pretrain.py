@@ -24,13 +24,12 @@ from helpers.data.examples import Example
 from helpers.data.mini import world
 from helpers.extractive_qa import likelihood, weighted_mean
 from helpers.loop import Batch, fit, forward, training_device
-from helpers.models.attention import keep_scores
 from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.papers.hrkd.algorithm import LiveTeacher
 from helpers.papers.hrkd.losses import level_distance, score_distance
-from helpers.papers.hrkd.tinybert import TinyBertStudent, match_layers
+from helpers.papers.hrkd.tinybert import TinyBertStudent, keep_scores, match_layers
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import make_windows
-from helpers.training import LiveTeacher
 
 CONFIG = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256}
 CONFIG |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -91,7 +90,7 @@ class ClozeBatches:
     def __len__(self) -> int:
         return self.steps
 
-    def parts(self, step: int, number: int, device: torch.device) -> Iterator[tuple[float, Batch]]:
+    def micro_batches(self, step: int, number: int, device: torch.device) -> Iterator[tuple[float, Batch]]:
         """Yield a step's whole batch with ``words`` (B×L): the original ids of masked passage tokens, else -100."""
         if step // CHUNK != self.chunk:
             self.chunk, self.batches = step // CHUNK, self._make(step // CHUNK)
@@ -181,7 +180,7 @@ def pretrain(which: str, folder: Path, base: Path, steps: int, seed: int = 0) ->
     batches = ClozeBatches(tokenizer, steps, seed + (which == "student"), teacher)
     settings = SETTINGS.model_copy(update={"learning_rate": RATES[which]})
     done = fit(model, batches, loss, settings, seed=seed, label="pretraining")
-    ((_, batch),) = batches.parts(steps - 1, 1, training_device())
+    ((_, batch),) = batches.micro_batches(steps - 1, 1, training_device())
     losses = {name: round(term.item(), 5) for name, term in loss(forward(model, batch, "fp32"), batch, 1.0).items()}
     parameters = {"steps": steps, "seed": seed, **{size: sizes[size] for size in CONFIG}, **settings.model_dump()}
     run = records.run_info(parameters, begun, code, done.seconds)

@@ -98,6 +98,9 @@ class TextRecord(NamedTuple):
     label: str
 
 
+TextParts = dict[str, list[TextRecord]]  # train, valid, test and unlabelled; "all" where nothing names a part
+
+
 class Records(NamedTuple):
     """What a source has of a domain or task.
 

@@ -19,6 +19,7 @@ from helpers.data.examples import (
     Example,
     Pair,
     QuestionRecord,
+    TextParts,
     TextRecord,
     digest,
     is_blank,
@@ -28,7 +29,6 @@ from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
 TEST_SHARE = 0.2  # of the questions of one file
 JOINT_SEED, FOLDS = 11111, 10  # of the released code of Meta-KD
-TextParts = dict[str, list[TextRecord]]
 Key = tuple[str, ...]  # digests of an example's texts
 Parts = Mapping[str, Sequence]  # of a domain or task: examples, or the records of files that hold them
 

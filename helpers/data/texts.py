@@ -6,7 +6,15 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from helpers.data.examples import DataError, TextRecord, check_labels, check_text, digest, list_trained_labels
+from helpers.data.examples import (
+    DataError,
+    TextParts,
+    TextRecord,
+    check_labels,
+    check_text,
+    digest,
+    list_trained_labels,
+)
 from helpers.data.rows import (
     Rows,
     find_parts,
@@ -67,7 +75,6 @@ CONFIGURATIONS = {task.configuration: form for form, task in GLUE.items()} | {"r
 
 
 Names = Sequence[str]
-TextParts = dict[str, list[TextRecord]]  # train, valid, test and unlabelled; "all" where nothing names a part
 
 
 def read_texts(path: Path, labels: Names = (), genre: str = "") -> tuple[TextParts, list[str]]:

@@ -252,7 +252,7 @@ class Session:
         Title, unit and kind are the card's unless ``parts`` have others. Its ``settings`` are the fields of the preset
         that the artefact was made with instead of the session's. Notes say what was left out as it is tested on.
         """
-        card = papers.artefact(artefact)
+        card = papers.find_exhibit(artefact)
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
         given = {**self.settings, **self.own}
         given = {key: value for key, value in given.items() if key != "keep" and not key.startswith("engine.")}

@@ -19,7 +19,7 @@ PAPER_MODULES = ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 
 
 @dataclass(frozen=True)
-class Artefact:
+class Exhibit:
     """A table or figure: the name of its record, and what the record says of itself."""
 
     name: str
@@ -54,9 +54,9 @@ class Notebook:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper. ``key`` names the folder of its records, ``artefacts`` are these in reading order.
+    """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
-    ``claim`` is the paper's main claim in plain words, ``headlines`` are the artefacts that test it. README ranks
+    ``claim`` is the paper's main claim in plain words, ``headlines`` are the exhibits that test it. README ranks
     methods by the first of ``rankings`` that has a record. ``settings`` are the preset's sections for the paper's
     methods (papers may share one), ``examples`` those with its examples.
     """
@@ -67,7 +67,7 @@ class Paper:
     claim: str = ""
     headlines: tuple[str, ...] = ("table1",)
     rankings: tuple[str, ...] = ()
-    artefacts: tuple[Artefact, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()
     examples: tuple[str, ...] = ("data",)
@@ -95,13 +95,13 @@ def find_paper(notebook: str) -> tuple[Paper | None, Notebook]:
     return declared.get(notebook, (None, Notebook(notebook)))
 
 
-def artefact(name: str) -> Artefact:
-    """Return the card of an artefact such as ``imm/table1``. Raises KeyError for one that no paper declares."""
-    return {f"{paper.key}/{card.name}": card for paper in list_papers() for card in paper.artefacts}[name]
+def find_exhibit(name: str) -> Exhibit:
+    """Return the card of an exhibit such as ``imm/table1``. Raises KeyError for one that no paper declares."""
+    return {f"{paper.key}/{card.name}": card for paper in list_papers() for card in paper.exhibits}[name]
 
 
 def read_printed(artefact: str) -> list[Printed]:
-    """Return the paper's own numbers for an artefact such as ``imm/table1``; empty where it prints none."""
+    """Return the paper's own numbers for an exhibit such as ``imm/table1``; empty where it prints none."""
     parts = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])
     numbers = []
     for part in parts if isinstance(parts, list) else [parts]:

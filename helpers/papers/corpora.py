@@ -9,7 +9,7 @@ from helpers.data.examples import Domain
 from helpers.data.load import fingerprint_examples, load_domains, source_of
 from helpers.data.question_types import QUESTION_WORDS, question_word
 from helpers.metrics import f1
-from helpers.papers import Artefact, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import DataSettings
 
 BINS = 20
@@ -82,7 +82,7 @@ def guess_types(data: DataSettings) -> dict[str, float]:
 PAPER = Paper(
     key="corpora",
     title="The corpora",
-    artefacts=(Artefact("overview", "Sizes, lengths and question words of the corpora", "profile", "questions"),),
+    exhibits=(Exhibit("overview", "Sizes, lengths and question words of the corpora", "profile", "questions"),),
     notebooks=(
         Notebook("00_corpora"),
         Notebook("17_playground", shows_models=True),

@@ -1,7 +1,7 @@
 """Results in words and tables: in notebooks, as an HTML page per preset, and as the findings in README.md.
 
 Nothing of it is written by hand; all is computed from records. A paper is anything that has a key, a title, a
-reference, the meanings of its methods, and artefacts in reading order.
+reference, the meanings of its methods, and exhibits in reading order.
 """
 
 import base64
@@ -392,8 +392,8 @@ def write_into_readme(begin: str, text: str, end: str) -> None:
 
 
 def select(stored: Iterable[Record], paper: Any) -> list[Record]:
-    """Select the records of a paper, in the order of its artefacts, others by name after them."""
-    order = {f"{paper.key}/{artefact.name}": place for place, artefact in enumerate(paper.artefacts)}
+    """Select the records of a paper, in the order of its exhibits, others by name after them."""
+    order = {f"{paper.key}/{exhibit.name}": place for place, exhibit in enumerate(paper.exhibits)}
     selected = (record for record in stored if record.artefact.startswith(f"{paper.key}/"))
     return sorted(selected, key=lambda record: (order.get(record.artefact, len(order)), record.artefact))
 

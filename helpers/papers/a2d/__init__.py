@@ -4,7 +4,7 @@ An ensemble of readers with different seeds predicts all training questions once
 distributions, its mean attention and its most confusing answers (Eq. 1).
 """
 
-from helpers.papers import Artefact, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 
 NO_STORIES = "data.narrative names no free answers"
 FASTER = "times faster than its ensemble"
@@ -14,15 +14,15 @@ PAPER = Paper(
     title="Hu et al. 2018: attention-guided answer distillation (A2D)",
     reference="https://doi.org/10.18653/v1/D18-1232",
     claim="A reader distilled from an ensemble keeps half of its gain",
-    artefacts=(
-        Artefact("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
-        Artefact("table2", "A2D, Table 2: adversarial questions", average=False),
-        Artefact("table4", "A2D, Table 4: how much faster the student is", unit=FASTER, average=False),
-        Artefact("table5", "A2D, Table 5: what each part is worth", average=False),
-        Artefact("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
-        Artefact("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False),
-        Artefact("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
-        Artefact("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
+    exhibits=(
+        Exhibit("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
+        Exhibit("table2", "A2D, Table 2: adversarial questions", average=False),
+        Exhibit("table4", "A2D, Table 4: how much faster the student is", unit=FASTER, average=False),
+        Exhibit("table5", "A2D, Table 5: what each part is worth", average=False),
+        Exhibit("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
+        Exhibit("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False),
+        Exhibit("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
+        Exhibit("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
     ),
     notebooks=(
         Notebook("06_a2d_main", ("a2d.tables:table1", "a2d.tables:table2")),

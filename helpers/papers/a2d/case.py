@@ -58,7 +58,7 @@ def compare_readers(preset: Preset, readers: dict[str, nn.Module], example: Exam
     if not example.answers or metrics.answer_f1(example, first_answer.text) == 0:
         spans["confusing" if example.answers else "predicted"] = first_answer.span
     window, places = best_window(windows, 0, spans)
-    prefix, count, length = (int(n[0]) for n in (window.prefix_W, window.first_count_W, window.count_W))
+    prefix, count, length = (int(n[0]) for n in (window.passage_start_W, window.question_len_W, window.passage_len_W))
     tokens = load_tokenizer(preset.encoder).convert_ids_to_tokens(window.token_ids(0).tolist())
     views = {}
     for name, model in readers.items():
@@ -88,10 +88,10 @@ def best_window(
     """
     held: dict[int, dict[str, Interval]] = {}
     for window in map(int, np.flatnonzero(windows.example_W == example)):
-        held[window], begin = {}, windows.prefix_W[window]
+        held[window], begin = {}, windows.passage_start_W[window]
         for name, span in spans.items():
             first, last = map(int, windows.positions(window, span)) if span else (-1, -1)
-            if begin <= first <= last < begin + windows.count_W[window]:
+            if begin <= first <= last < begin + windows.passage_len_W[window]:
                 held[window][name] = first, last
     number = max(held, key=lambda window: (len(held[window]), next(iter(spans)) in held[window]))
     return windows.select(np.array([number])), held[number]
@@ -108,7 +108,7 @@ def answer_with_words(
     windows = windows_over(preset, [example])
     (prediction,) = answer(preset, [model], windows, no_answer, null_threshold=null_threshold)
     window, _ = best_window(windows, 0, {"answer": prediction.span})
-    prefix, count = int(window.prefix_W[0]), int(window.count_W[0])
+    prefix, count = int(window.passage_start_W[0]), int(window.passage_len_W[0])
     logits = predict(model, window, precision=preset.training.precision)
     words = [*re.finditer(r"\S+", example.context)]
     characters = window.rows[0].chars[:, 0]

@@ -1,6 +1,6 @@
 """HRKD: hierarchical relational knowledge distillation over several domains (Dong et al. 2021, EMNLP)."""
 
-from helpers.papers import Artefact, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import Preset
 
 NO_TEXTS = "the preset has no texts for it"
@@ -19,16 +19,16 @@ PAPER = Paper(
     reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",
     claim="A graph that weights domains teaches a small student more than plain distillation (TinyBERT)",
     headlines=("table2", "table3"),
-    artefacts=(
-        Artefact("table1", "HRKD, Table 1: texts of each domain", "table", "examples", False),
-        Artefact("table2", "HRKD, Table 2: accuracy on MNLI", "table", "accuracy"),
-        Artefact("table3", "HRKD, Table 3: accuracy on Amazon Reviews", "table", "accuracy"),
-        Artefact("compression", "HRKD: what a student costs and keeps", "table", "accuracy", False),
-        Artefact("figure2", "HRKD, Figure 2: above BERT_B-single → TinyBERT-KD, with few texts", "curve", GAIN, False),
-        Artefact("table4", "HRKD, Table 4: what each part is worth", "table", "accuracy"),
-        Artefact("table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, False),
-        Artefact("table6", "HRKD, Table 6: two texts of each label", "heatmaps", SHARE, False),
-        Artefact("ratios", "HRKD: how far the ratios move", "curve", SHARE, False),
+    exhibits=(
+        Exhibit("table1", "HRKD, Table 1: texts of each domain", "table", "examples", False),
+        Exhibit("table2", "HRKD, Table 2: accuracy on MNLI", "table", "accuracy"),
+        Exhibit("table3", "HRKD, Table 3: accuracy on Amazon Reviews", "table", "accuracy"),
+        Exhibit("compression", "HRKD: what a student costs and keeps", "table", "accuracy", False),
+        Exhibit("figure2", "HRKD, Figure 2: above BERT_B-single → TinyBERT-KD, with few texts", "curve", GAIN, False),
+        Exhibit("table4", "HRKD, Table 4: what each part is worth", "table", "accuracy"),
+        Exhibit("table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, False),
+        Exhibit("table6", "HRKD, Table 6: two texts of each label", "heatmaps", SHARE, False),
+        Exhibit("ratios", "HRKD: how far the ratios move", "curve", SHARE, False),
     ),
     notebooks=(
         Notebook(

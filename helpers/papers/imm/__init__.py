@@ -1,6 +1,6 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020, IJCAI)."""
 
-from helpers.papers import Artefact, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 
 NO_ADVERSARIAL = "the preset names no adversarial questions ([data.adversarial])"
 
@@ -10,18 +10,18 @@ PAPER = Paper(
     reference="https://doi.org/10.24963/ijcai.2020/525",
     claim="Readers that teach each other in rounds beat readers taught once (BAM)",
     rankings=("your_domains_equal", "your_domains"),
-    artefacts=(
-        Artefact("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
-        Artefact("table1", "IMM, Table 1: F1 of each method on each domain"),
-        Artefact("table1_equal", "IMM, Table 1 with equal steps: F1 of every method"),
-        Artefact("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
-        Artefact("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", average=False),
-        Artefact("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
-        Artefact("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
-        Artefact("table3_acceptance", "IMM, Table 3: domains that accepted a round's new reader", average=False),
-        Artefact("your_domains", "Side by side: F1 of each method's readers"),
-        Artefact("your_domains_equal", "Side by side: F1 of each method's readers with equal steps"),
-        Artefact("cost", "Side by side: F1 by training cost", "scatter"),
+    exhibits=(
+        Exhibit("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
+        Exhibit("table1", "IMM, Table 1: F1 of each method on each domain"),
+        Exhibit("table1_equal", "IMM, Table 1 with equal steps: F1 of every method"),
+        Exhibit("figure3", "IMM, Figure 3: F1 against the number of rounds", "curve", average=False),
+        Exhibit("acceptance", "IMM, Figure 3: domains that accepted a round's new reader", average=False),
+        Exhibit("table2", "IMM, Table 2: F1 on adversarial questions", average=False),
+        Exhibit("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
+        Exhibit("table3_acceptance", "IMM, Table 3: domains that accepted a round's new reader", average=False),
+        Exhibit("your_domains", "Side by side: F1 of each method's readers"),
+        Exhibit("your_domains_equal", "Side by side: F1 of each method's readers with equal steps"),
+        Exhibit("cost", "Side by side: F1 by training cost", "scatter"),
     ),
     notebooks=(
         Notebook("01_imm_similarity"),

@@ -1,7 +1,7 @@
 """MtDNN: a reader of SQuAD 2.0 that trains on other tasks as well (He 2019, "Multi-Task Deep Neural Networks for
 Generalized Text Understanding")."""
 
-from helpers.papers import Artefact, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import Preset
 
 NO_OTHER_TASKS = "the preset names no tasks besides questions"
@@ -17,14 +17,14 @@ PAPER = Paper(
     title="He 2019: MtDNN for SQuAD 2.0",
     claim="Training on other tasks too improves a reader of SQuAD 2.0",
     headlines=("table2",),
-    artefacts=(
-        Artefact("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
-        Artefact("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),
-        Artefact("table2", "MtDNN, Table 2: which tasks help", average=False),
-        Artefact("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
-        Artefact("table3", "MtDNN, Table 3: a larger encoder", average=False),
-        Artefact("thresholds", "MtDNN: when to give no answer", "curve", average=False),
-        Artefact("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
+    exhibits=(
+        Exhibit("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
+        Exhibit("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),
+        Exhibit("table2", "MtDNN, Table 2: which tasks help", average=False),
+        Exhibit("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
+        Exhibit("table3", "MtDNN, Table 3: a larger encoder", average=False),
+        Exhibit("thresholds", "MtDNN: when to give no answer", "curve", average=False),
+        Exhibit("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
     ),
     notebooks=(
         Notebook(

@@ -1,6 +1,6 @@
 """MT-DNN with knowledge distillation: ensembles of multi-task models teach one model (Liu et al. 2019)."""
 
-from helpers.papers import Artefact, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 
 NO_TASKS = "the preset names no tasks"
 PAPER = Paper(
@@ -9,10 +9,10 @@ PAPER = Paper(
     reference="https://arxiv.org/abs/1904.09482",
     claim="A model of many tasks learns more from ensembles than from labels",
     headlines=("table2",),
-    artefacts=(
-        Artefact("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),
-        Artefact("table2", "MT-DNN, Table 2: GLUE's score", unit="score"),
-        Artefact("table3", "MT-DNN, Table 3: the students and the ensembles", unit="score", average=False),
+    exhibits=(
+        Exhibit("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),
+        Exhibit("table2", "MT-DNN, Table 2: GLUE's score", unit="score"),
+        Exhibit("table3", "MT-DNN, Table 3: the students and the ensembles", unit="score", average=False),
     ),
     notebooks=(
         Notebook("13_mtdnn_kd_main", ("mtdnn_kd.tables:table2",), lambda p: "" if p.tasks.tasks else NO_TASKS),
