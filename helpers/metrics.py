@@ -1,5 +1,5 @@
 """Scores of answers and of labels: exact match and F1 by the official SQuAD, MRQA and adversarial SQuAD evaluations,
-GLUE's metrics, and BLEU and ROUGE-L of free answers.
+and GLUE's metrics.
 
 Functions of one answer give 0..1. ``Scores`` and all averages are in percent.
 """
@@ -12,7 +12,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import numpy as np
 
@@ -180,31 +179,6 @@ def label_scores(examples: Sequence[Pair | Choice], predictions: np.ndarray) -> 
             "matthews": metrics.matthews_corrcoef(labels, classes),
         }
     return {name: 100 * float(value) for name, value in values.items()}
-
-
-def free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Score free answers with one or more references each (NarrativeQA: two) by BLEU and ROUGE-L, in percent.
-
-    BLEU is that of the whole corpus (sacrebleu, lower case, no smoothing); "bleu_4_smoothed" adds one to the counts of
-    two words and more (Lin & Och 2004). "length" is the number of words over that of the references nearest in length,
-    as BLEU counts them. ROUGE-L is the F-measure against the best reference (rouge-score, no stemming), averaged.
-    Raises DataError where references are missing.
-    """
-    from rouge_score.rouge_scorer import RougeScorer  # imports all of nltk
-    from sacrebleu.metrics import BLEU
-
-    _check_number(references, predictions)
-    if not all(references):
-        raise DataError(f"question {list(map(bool, references)).index(False)} has no reference answer")
-    streams = list(zip_longest(*references))  # None where a question has fewer references than others
-    bleu = {
-        name: BLEU(lowercase=True, smooth_method=smooth, max_ngram_order=order).corpus_score(list(predictions), streams)
-        for name, order, smooth in (("bleu_1", 1, "none"), ("bleu_4", 4, "none"), ("bleu_4_smoothed", 4, "add-k"))
-    }
-    scorer, pairs = RougeScorer(["rougeL"]), zip(predictions, references, strict=True)
-    rouge = np.mean([100 * scorer.score_multi(answers, text)["rougeL"].fmeasure for text, answers in pairs])
-    scores = {name: value.score for name, value in bleu.items()}
-    return {**scores, "length": 100 * bleu["bleu_1"].ratio, "rouge_l": float(rouge)}
 
 
 def _check_number(examples: Sequence, predictions: Sequence) -> None:

@@ -5,9 +5,10 @@ import json
 import pytest
 from qa_files import write_examples
 
-from helpers.data.load import draws, load_adversarial
 from helpers.data.load import load as load_examples
+from helpers.data.load import load_adversarial
 from helpers.data.mini import world as mini
+from helpers.notebooks.session import identify_draws
 from helpers.presets.load import load_preset
 from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
@@ -70,10 +71,10 @@ def test_of_files_the_test_part_stays_and_nothing_is_drawn_where_all_is_trained_
 
 
 def test_a_draw_has_a_name(folder):
-    names = draws(SMOKE, ["data", "reviews", "tasks"], [0, 1])
+    names = identify_draws(SMOKE, ["data", "reviews", "tasks"], [0, 1])
     assert set(names) == {"0", "1"} and names["0"] != names["1"]
-    assert draws(SMOKE, ["data"], [0, 1]) != draws(SMOKE, ["reviews"], [0, 1])
-    assert draws(SMOKE, ["data"], [1])["1"] == draws(SMOKE, ["data"], [0, 1])["1"]
-    assert draws(SMOKE, [], [0, 1]) == {}
-    assert draws(files(folder), ["data", "mnli"], [0, 1]) == {}
-    assert set(draws(files(folder, train_size=20), ["data", "mnli", "reviews", "tasks"], [0, 1])) == {"0", "1"}
+    assert identify_draws(SMOKE, ["data"], [0, 1]) != identify_draws(SMOKE, ["reviews"], [0, 1])
+    assert identify_draws(SMOKE, ["data"], [1])["1"] == identify_draws(SMOKE, ["data"], [0, 1])["1"]
+    assert identify_draws(SMOKE, [], [0, 1]) == {}
+    assert identify_draws(files(folder), ["data", "mnli"], [0, 1]) == {}
+    assert set(identify_draws(files(folder, train_size=20), ["data", "mnli", "reviews", "tasks"], [0, 1])) == {"0", "1"}

@@ -13,7 +13,6 @@ from helpers.metrics import (
     best_threshold,
     exact_match,
     f1,
-    free_answers,
     is_unspaced,
     label_scores,
     normalize_answer,
@@ -21,6 +20,7 @@ from helpers.metrics import (
     score,
     split_by_answerability,
 )
+from helpers.papers.a2d.free_answers import score_free_answers
 
 
 def question(name: str, *answers: str, group: str = "") -> Example:
@@ -239,7 +239,7 @@ def test_what_cannot_be_scored_is_one_clear_error(examples, words):
 
 
 def test_free_answers_by_hand():
-    scores = free_answers(["the cat sat", "dog"], [["the cat", "a cat sat down"], ["A dog"]])
+    scores = score_free_answers(["the cat sat", "dog"], [["the cat", "a cat sat down"], ["A dog"]])
     # Words: "the", "cat", "sat" and "dog" are all in a reference: 4 of 4. Length 4 against the nearest references'
     # 2 (or 4; the shorter of two as near) + 2 = 4, so no penalty.
     assert scores["bleu_1"] == pytest.approx(100)
@@ -252,20 +252,22 @@ def test_free_answers_by_hand():
 
 
 def test_bleu_by_hand():
-    scores = free_answers(["he ran to the big house"], [["he ran to the house", "off he ran to the small red house"]])
+    scores = score_free_answers(
+        ["he ran to the big house"], [["he ran to the house", "off he ran to the small red house"]]
+    )
     # 5 of 6 words, 3 of 5 pairs (he ran, ran to, to the), 2 of 4 triples, 1 of 3 fours; longer than the nearest (5).
     assert scores["bleu_1"] == pytest.approx(100 * 5 / 6)
     assert scores["bleu_4"] == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
     assert scores["bleu_4_smoothed"] == pytest.approx(100 * (5 / 6 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25)
     assert scores["length"] == pytest.approx(100 * 6 / 5)
-    brief = free_answers(["he ran"], [["he ran away"]])
+    brief = score_free_answers(["he ran"], [["he ran away"]])
     assert brief["length"] == pytest.approx(100 * 2 / 3)
-    assert free_answers(["she"], [["he ran away"]])["bleu_4_smoothed"] == 0  # no word is right
+    assert score_free_answers(["she"], [["he ran away"]])["bleu_4_smoothed"] == 0  # no word is right
     assert brief["bleu_1"] == pytest.approx(100 * np.exp(1 - 3 / 2))  # brevity penalty
 
 
 def test_free_answers_need_references():
     with pytest.raises(DataError, match="question 1 has no reference"):
-        free_answers(["a", "b"], [["a"], []])
-    with pytest.raises(DataError, match="1 predictions for 2 examples"):
-        free_answers(["a"], [["a"], ["b"]])
+        score_free_answers(["a", "b"], [["a"], []])
+    with pytest.raises(DataError, match="1 answers for 2 questions"):
+        score_free_answers(["a"], [["a"], ["b"]])

@@ -5,7 +5,6 @@ other parts, and a draw of the rest becomes examples.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -176,18 +175,6 @@ def fingerprint_examples(settings: DatasetSettings, name: str, *parts: str) -> s
             content.update(repr(fields).encode())
         content.update(b"|")
     return content.hexdigest()[:16]
-
-
-def draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> dict[str, str]:
-    """Identify the examples of some sections that each seed uses, by seed; empty if all seeds share them."""
-    presets = {seed: preset.for_seed(seed) for seed in seeds}
-    drawn = [s for s in sections if any(getattr(of_seed, s) != getattr(preset, s) for of_seed in presets.values())]
-    identified = {}
-    for seed, of_seed in presets.items() if drawn else ():
-        settings = [getattr(of_seed, section) for section in drawn]
-        prints = [fingerprint_examples(some, name) for some in settings if some.is_given for name in some.named]
-        identified[str(seed)] = fingerprint(*prints)
-    return identified
 
 
 # --- sets of examples, by name -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from ast import AnnAssign, Assign, Call, Dict, Name, literal_eval, parse, unparse, walk
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -22,7 +22,7 @@ from IPython import get_ipython
 
 from helpers import engine, papers, paths, records
 from helpers.data.folders import find_source, with_every_domain
-from helpers.data.load import draws, state_overlaps
+from helpers.data.load import fingerprint_examples, state_overlaps
 from helpers.errors import UserError
 from helpers.extractive_qa import label_notes
 from helpers.files import file_fingerprint, fingerprint
@@ -260,7 +260,7 @@ class Session:
         preset = self.preset.model_copy(update={**parts.pop("settings", {}), "seeds": len(seeds)})
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
-        facts |= {"draws": draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
+        facts |= {"draws": identify_draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
         drawn, more = preset.for_seed(min(seeds)), []
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             more += label_notes(drawn)
@@ -271,6 +271,18 @@ class Session:
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         records.write(record)
         return record
+
+
+def identify_draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> dict[str, str]:
+    """Identify the examples of some sections that each seed uses, by seed; empty if all seeds share them."""
+    presets = {seed: preset.for_seed(seed) for seed in seeds}
+    drawn = [s for s in sections if any(getattr(of_seed, s) != getattr(preset, s) for of_seed in presets.values())]
+    identified = {}
+    for seed, of_seed in presets.items() if drawn else ():
+        settings = [getattr(of_seed, section) for section in drawn]
+        prints = [fingerprint_examples(some, name) for some in settings if some.is_given for name in some.named]
+        identified[str(seed)] = fingerprint(*prints)
+    return identified
 
 
 def _public(value: Any) -> Any:

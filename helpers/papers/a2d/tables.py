@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from helpers import extractive_qa, metrics, records
+from helpers import extractive_qa, records
 from helpers.data.examples import Example
 from helpers.data.load import ADVERSARIAL_SETS, narrative, question_set, question_set_names
 from helpers.data.question_types import QUESTION_TYPES, by_type
@@ -25,6 +25,7 @@ from helpers.papers.a2d.algorithm import (
     name_rows,
     name_student,
 )
+from helpers.papers.a2d.free_answers import score_free_answers
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
@@ -119,7 +120,7 @@ def table3(preset: Preset) -> Plan:
     preset = with_stories(preset)
     kind, *_ = list_kinds(preset)
     models, student = name_rows(preset, [kind]), f"{kind} + A2D"
-    parts = score_free_answers(preset, (yield from answer_columns(models, ["Test"])))
+    parts = tabulate_free_answers(preset, (yield from answer_columns(models, ["Test"])))
     claims = [state_row_better(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
     claims.append(state_row_better(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
     return {**add_notes(models, parts), "baselines": [kind], "claims": claims}
@@ -214,15 +215,15 @@ FREE = {"bleu_1": "Bleu-1", "bleu_4": "Bleu-4", "rouge_l": "Rouge-L", "bleu_4_sm
 FREE["length"] = "Length"
 
 
-def score_free_answers(preset: Preset, answers: shared.AnswersByCell) -> dict:
-    """Make parts of a record: BLEU and ROUGE-L of one column's answers (`metrics.free_answers`), and their length.
+def tabulate_free_answers(preset: Preset, answers: shared.AnswersByCell) -> dict:
+    """Make parts of a record: BLEU and ROUGE-L of one column's answers, and their length.
 
     The length is another metric.
     """
     scores = []
     for (row, _, seed), (name, by_reader) in answers.items():
         references = [example.answers for example in question_set(preset.for_seed(seed).data, name)]
-        measured = [metrics.free_answers(of_reader, references) for of_reader in by_reader]
+        measured = [score_free_answers(of_reader, references) for of_reader in by_reader]
         for key, column in FREE.items():
             metric, value = LENGTH if key == "length" else None, float(np.mean([each[key] for each in measured]))
             scores.append(Score(method=row, column=column, seed=seed, value=value, metric=metric))
