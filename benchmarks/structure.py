@@ -79,7 +79,7 @@ def find_repeated() -> dict[str, list[str]]:
     return {name: files for name, files in places.items() if len(files) > 1 and not SHARED.fullmatch(name)}
 
 
-if __name__ == "__main__":
+def main() -> None:
     loaded, lines = count_loaded()
     modules, stations = follow()
     facts = {
@@ -90,3 +90,7 @@ if __name__ == "__main__":
         "repeated": find_repeated(),
     }
     print(json.dumps(facts, indent=1))
+
+
+if __name__ == "__main__":
+    main()

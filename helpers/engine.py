@@ -24,6 +24,7 @@ from helpers.task import Plan, Task, with_needs
 
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
+REPEATABLE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it, matrix products on a GPU may differ from run to run
 
 
 class TasksFailed(UserError):
@@ -116,7 +117,7 @@ def _stopped_by_interrupt() -> Iterator[None]:
     except KeyboardInterrupt:
         for process in active_children():
             process.kill()
-        workers.cache_clear()
+        forget_workers()
         raise Stopped from None
 
 
@@ -191,7 +192,7 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
     try:
         return workers(settings).submit(do_there, task, share, results)
     except BrokenExecutor:  # a worker was killed, often for memory: those that stay are of no use
-        workers.cache_clear()
+        forget_workers()
         return workers(settings).submit(do_there, task, share, results)
 
 
@@ -213,13 +214,28 @@ def cores() -> int:
 def do_there(task: Task, threads: int, results: str) -> None:
     """Do a task in a worker. Its HELPERS_RESULTS may be out of date, so set it to ``results``."""
     os.environ["HELPERS_RESULTS"] = results
-    do(task, threads)
+    do(task, min(threads, cores()))
 
 
 def do(task: Task, threads: int) -> None:
     """Do a task with some ``threads``. Raises filelock.Timeout where another run is at it."""
     torch.set_num_threads(threads)
-    task.do(wait=PATIENCE)
+    with _deterministic(task.preset.engine.deterministic):
+        task.do(wait=PATIENCE)
+
+
+@contextmanager
+def _deterministic(is_on: bool) -> Iterator[None]:
+    """Compute the same digits every time on a GPU, if ``is_on``. On a CPU they are the same anyway."""
+    before = torch.are_deterministic_algorithms_enabled()
+    if is_on and torch.cuda.is_available():
+        os.environ.update(REPEATABLE)
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what was not written
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def _do_here(task: Task, threads: int) -> Future:
@@ -240,11 +256,33 @@ def workers(settings: EngineSettings) -> Executor:
         from helpers.cluster import Cluster  # imports ray, which takes a second
 
         return Cluster(settings)
-    context = get_context("forkserver")
-    devices = context.Queue()
-    for number in range(count_slots(settings)):
-        devices.put(number % max(1, torch.cuda.device_count()))
-    return ProcessPoolExecutor(count_slots(settings), context, initializer=_start_worker, initargs=(devices,))
+    context, slots, gpus = get_context("forkserver"), count_slots(settings), torch.cuda.device_count()
+    numbers, environment, pinned = context.Queue(), {}, 0
+    for number in range(slots):
+        numbers.put(number)
+    if settings.mps and slots > gpus > 0:
+        from helpers import mps  # here, because only processes that share a GPU need it
+
+        environment = dict(mps.start())
+        pinned = slots if environment else 0
+    environment |= REPEATABLE if settings.deterministic else {}
+    return ProcessPoolExecutor(slots, context, initializer=_start_worker, initargs=(numbers, pinned, environment))
+
+
+def forget_workers() -> None:
+    """Let the next task start new workers. The service by which those before shared a GPU ends."""
+    from helpers import mps  # here, because few runs have one
+
+    workers.cache_clear()
+    mps.stop()
+
+
+def cores_of(number: int, slots: int) -> list[int]:
+    """Return the cores of one of the ``slots``; where these are more than the cores, some share one."""
+    there = sorted(os.sched_getaffinity(0))
+    each = max(1, len(there) // slots)
+    first = number * each % len(there)
+    return there[first : first + each]
 
 
 def start_fork_server(*modules: str) -> None:
@@ -261,10 +299,15 @@ def start_fork_server(*modules: str) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker(devices) -> None:
-    """Give a worker a GPU of its own. A killed run takes its workers along."""
+def _start_worker(numbers, pinned: int, environment: dict[str, str]) -> None:
+    """Give a worker a GPU, and cores of its own where ``pinned``, the number of workers, is not 0. A killed run takes
+    its workers along."""
+    number = numbers.get()
+    os.environ.update(environment)  # before CUDA starts, which reads it once
+    if pinned:
+        os.sched_setaffinity(0, cores_of(number, pinned))
     if torch.cuda.is_available():
-        torch.cuda.set_device(devices.get())
+        torch.cuda.set_device(number % torch.cuda.device_count())
     tqdm.set_lock(threading.RLock())  # not one that processes share, which a kill would leave locked
     end_with_parent()
 
