@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -12,9 +14,11 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import active_children, connection, forkserver, get_context, parent_process, resource_tracker
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
-from filelock import Timeout
+from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from helpers import paths
@@ -25,6 +29,19 @@ from helpers.task import Plan, Task, with_needs
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
 REPEATABLE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it, matrix products on a GPU may differ from run to run
+
+# Types of file systems that several machines share, and options with which their locks end at one of them.
+NETWORK = re.compile(r"nfs|lustre|beegfs|gpfs|cifs|smb|ceph|afs|glusterfs|9p|fuse(\.|$)")
+OF_ONE_MACHINE = {"nolock", "nobrl", "localflock", "local_lock=all", "local_lock=flock"}
+MOUNTS = Path("/proc/mounts")
+TAKE_LOCK = """
+import sys
+from filelock import FileLock, Timeout
+try:
+    FileLock(sys.argv[1]).acquire(timeout=0)
+except Timeout:
+    print("taken")
+"""
 
 
 class TasksFailed(UserError):
@@ -126,9 +143,11 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     """Carry out plans side by side; return the value of each, or its error.
 
     A task begins as soon as all its needs are done. Tasks with the same key run once. A failure stops only what needs
-    it. The ``notes`` in a task's result are printed. Raises Stopped where it is interrupted.
+    it. The ``notes`` in a task's result are printed. Raises Stopped where it is interrupted, and as `check_locks`.
     """
     schedule = Schedule(plans)
+    if schedule.pending:
+        check_locks(paths.results("").resolve())
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
     suspected: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
@@ -164,6 +183,35 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     if failed:
         return dict.fromkeys(plans, _sum_up(failed, schedule)) | schedule.outcomes
     return schedule.outcomes
+
+
+@cache
+def check_locks(folder: Path) -> None:
+    """Check that a lock in ``folder`` keeps another process out, where the file system is one that machines share.
+
+    Raises UserError where it does not. Prints a note where locks are mounted so that they end at one machine.
+    """
+    lines = [line.split() for line in MOUNTS.read_text().splitlines()] if MOUNTS.exists() else []
+    mounts = [(place.replace(r"\040", " "), kind, options) for _, place, kind, options, *_ in lines]
+    holding = [mount for mount in mounts if folder.is_relative_to(mount[0])]
+    place, kind, options = max(holding, key=lambda mount: len(mount[0]), default=("", "", ""))
+    if not NETWORK.match(kind):
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".lock-", dir=folder) as own, FileLock(file := f"{own}/lock", timeout=PATIENCE):
+            command = [sys.executable, "-c", TAKE_LOCK, file]
+            is_kept_out = subprocess.run(command, capture_output=True, text=True).stdout == "taken\n"
+    except PermissionError:  # which the first task tells
+        return
+    except (OSError, NotImplementedError):
+        is_kept_out = False
+    if not is_kept_out:
+        problem = f"runs cannot share it; expected locks between processes, found none on {kind} at {place}"
+        raise UserError(f"{folder}: {problem}; set HELPERS_RESULTS to a folder on another file system")
+    if few := OF_ONE_MACHINE & set(options.split(",")):
+        problem = f"{place} ({kind}) is mounted with {few.pop()}, so runs on several machines do the same work twice"
+        print(f"{problem}; mount it without, or run on one machine at a time", file=sys.stderr)
 
 
 def _sum_up(failed: dict[str, Exception], schedule: Schedule) -> TasksFailed:
@@ -227,11 +275,13 @@ def do(task: Task, threads: int) -> None:
 @contextmanager
 def _deterministic(is_on: bool) -> Iterator[None]:
     """Compute the same digits every time on a GPU, if ``is_on``. On a CPU they are the same anyway."""
+    if not (is_on and torch.cuda.is_available()):
+        yield  # at once, as torch would import its compiler, which takes seconds
+        return
     before = torch.are_deterministic_algorithms_enabled()
-    if is_on and torch.cuda.is_available():
-        os.environ.update(REPEATABLE)
-        torch.use_deterministic_algorithms(True)
-        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what was not written
+    os.environ.update(REPEATABLE)
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what was not written
     try:
         yield
     finally:
