@@ -39,7 +39,7 @@ soak: $(STAMP)
 jupyter: $(STAMP)
 	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks
 
-# On a machine with a GPU: its tests, every notebook on preset smoke, and benchmarks.
+# On a machine with a GPU: its tests, and the speed of trainings beside that of Trainer.
 #   make gpu DATA=path/to/domains ENCODER=path/to/encoder
 gpu: $(STAMP)
 	PYTHON=$(RUN) sh benchmarks/gpu.sh "$(DATA)" "$(ENCODER)"

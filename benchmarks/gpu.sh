@@ -1,16 +1,12 @@
 #!/bin/sh
-# What only a GPU can show, in some minutes: tests, every notebook on preset smoke, and two benchmarks.
+# What only a GPU can show, in at most 8 minutes: its tests, and the speed of trainings beside Hugging Face's Trainer.
 #
-#   benchmarks/gpu.sh DATA ENCODER
+#   benchmarks/gpu.sh DATA ENCODER [OUT]
 #
-# DATA is a folder of preset lab (a subfolder a domain), ENCODER a folder with an encoder and its tokenizer. PYTHON is what
-# to run it with (python3).
+# DATA is a folder of preset lab (a subfolder a domain), ENCODER a folder with an encoder and its tokenizer, OUT the file
+# for the measurements. PYTHON is what to run it with (python3).
 set -eu
-data=$1 encoder=$2
-python=${PYTHON:-python3}
+data=$1 encoder=$2 out=${3:-gpu.json}
 root=$(cd "$(dirname "$0")/.." && pwd)
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
-"$python" -m pytest -rs -m gpu "$root/tests/test_gpu.py"
-HELPERS_RESULTS=$(mktemp -d) "$python" -m helpers run --preset smoke
-"$python" "$root/benchmarks/gpu.py" --data "$data/wikipedia" --encoder "$encoder"
-"$python" "$root/benchmarks/training.py" --data "$data/wikipedia" --encoder "$encoder" --windows 1600
+exec "${PYTHON:-python3}" "$root/benchmarks/gpu.py" --data "$data/wikipedia" --encoder "$encoder" --out "$out"

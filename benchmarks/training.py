@@ -3,10 +3,11 @@
     python benchmarks/training.py --data ../shared/data/qa/wikipedia --encoder ../shared/models/all-MiniLM-L6-v2
 
 Three trainings of the same reader on the same questions, after a short warm-up: Trainer as the usual script
-has it (padded to 384, fp32), Trainer at its best (dynamic padding, grouped by length, bf16), both with the model as
-transformers loads it, and ours. They take turns, so that a machine whose speed drifts is fair to all; the median of the
-turns counts. Windows are the same, and the loss printed is each trained reader's on the same windows that none was
-trained on. The share counts the matrix products on real tokens, over the peak of a bf16 product measured first.
+has it (padded to 384, fp32), Trainer at its best (dynamic padding, grouped by length, bf16 where the processor is fast
+at it, as ours), both with the model as transformers loads it, and ours. They take turns, so that a machine whose speed
+drifts is fair to all; the median of the turns counts. Windows are the same, and the loss printed is each trained
+reader's on the same windows that none was trained on. The share counts the matrix products on real tokens, over the
+peak of a product measured first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from transformers import AutoModelForQuestionAnswering, PrinterCallback, Trainer
 
 from helpers import extractive_qa
 from helpers.batches import Batches, length_buckets
-from helpers.loop import fit, training_device
+from helpers.loop import fit, is_bf16, training_device
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer, loading_arguments
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import Windows, collate, make_windows
@@ -71,7 +72,8 @@ def with_trainer(windows: Windows, tokenizer, encoder: str, padded: bool, seed: 
     """Seconds of one epoch with Trainer, and the trained reader."""
     torch.manual_seed(seed)
     model = AutoModelForQuestionAnswering.from_pretrained(**loading_arguments(encoder), dtype=torch.float32)
-    best = {} if padded else {"bf16": True, "train_sampling_strategy": "group_by_length"}
+    in_bf16 = is_bf16("auto", training_device())
+    best = {} if padded else {"bf16": in_bf16, "train_sampling_strategy": "group_by_length"}
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             folder, per_device_train_batch_size=BATCH, num_train_epochs=1, learning_rate=1e-4, warmup_steps=0.1,
@@ -110,9 +112,10 @@ def main() -> None:
         every.select(np.arange(options.windows)),
         every.select(np.arange(options.windows, options.windows + 64)),
     )
-    peak = matmul_peak(training_device())
+    dtype = torch.bfloat16 if is_bf16("auto", training_device()) else torch.float32
+    peak = matmul_peak(training_device(), dtype)
     flops = training_flops(load_encoder(options.encoder, seed=0), windows.lengths_W)
-    print(f"matrix product, bfloat16: {peak / 1e12:.3g} TFLOP/s")
+    print(f"matrix product, {str(dtype).removeprefix('torch.')}: {peak / 1e12:.3g} TFLOP/s")
     print(f"{len(windows)} windows, mean {windows.lengths_W.mean():.0f} tokens, {torch.get_num_threads()} threads")
     ways = {
         "Trainer, padded, fp32": lambda seed: with_trainer(windows, tokenizer, options.encoder, True, seed),

@@ -130,14 +130,16 @@ class Batches:
     def __len__(self) -> int:
         return len(self.schedule)
 
-    def at(self, step: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        ((_, batch),) = self.micro_batches(step, 1, device)
+    def at(self, step: int, device: torch.device | str = "cpu", multiple: int = 8) -> dict[str, Tensor]:
+        ((_, batch),) = self.micro_batches(step, 1, device, multiple)
         return batch
 
-    def micro_batches(self, step: int, number: int, device="cpu") -> Iterator[tuple[float, dict[str, Tensor]]]:
+    def micro_batches(
+        self, step: int, number: int, device="cpu", multiple=8
+    ) -> Iterator[tuple[float, dict[str, Tensor]]]:
         """Yield the batch of ``step`` in at most ``number`` micro-batches, each with its share of the rows.
 
-        A batch is collated column after column. Its ``window`` holds the numbers of the sequences, on the host.
+        A batch is collated column after column, padded to a ``multiple``. Its ``window`` numbers them, on the host.
         """
         sequences, rows, names = self.sequences, self.schedule[step], {}
         if isinstance(rows, tuple):
@@ -146,7 +148,7 @@ class Batches:
         for first in range(min(number, len(rows))):
             part = rows[first::number]
             index = part.ravel(order="F")
-            batch = {**collate(sequences, index, device), "window": torch.as_tensor(index), **names}
+            batch = {**collate(sequences, index, device, multiple), "window": torch.as_tensor(index), **names}
             for teacher in self.teachers:
                 batch |= teacher(batch)
             yield len(part) / len(rows), batch

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -12,9 +14,11 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import active_children, connection, forkserver, get_context, parent_process, resource_tracker
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
-from filelock import Timeout
+from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from helpers import paths
@@ -24,6 +28,20 @@ from helpers.task import Plan, Task, with_needs
 
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
+REPEATABLE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it, matrix products on a GPU may differ from run to run
+
+# Types of file systems that several machines share, and options with which their locks end at one of them.
+NETWORK = re.compile(r"nfs|lustre|beegfs|gpfs|cifs|smb|ceph|afs|glusterfs|9p|fuse(\.|$)")
+OF_ONE_MACHINE = {"nolock", "nobrl", "localflock", "local_lock=all", "local_lock=flock"}
+MOUNTS = Path("/proc/mounts")
+TAKE_LOCK = """
+import sys
+from filelock import FileLock, Timeout
+try:
+    FileLock(sys.argv[1]).acquire(timeout=0)
+except Timeout:
+    print("taken")
+"""
 
 
 class TasksFailed(UserError):
@@ -116,7 +134,7 @@ def _stopped_by_interrupt() -> Iterator[None]:
     except KeyboardInterrupt:
         for process in active_children():
             process.kill()
-        workers.cache_clear()
+        forget_workers()
         raise Stopped from None
 
 
@@ -125,9 +143,11 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     """Carry out plans side by side; return the value of each, or its error.
 
     A task begins as soon as all its needs are done. Tasks with the same key run once. A failure stops only what needs
-    it. The ``notes`` in a task's result are printed. Raises Stopped where it is interrupted.
+    it. The ``notes`` in a task's result are printed. Raises Stopped where it is interrupted, and as `check_locks`.
     """
     schedule = Schedule(plans)
+    if schedule.pending:
+        check_locks(paths.results("").resolve())
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
     suspected: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
@@ -165,6 +185,35 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     return schedule.outcomes
 
 
+@cache
+def check_locks(folder: Path) -> None:
+    """Check that a lock in ``folder`` keeps another process out, where the file system is one that machines share.
+
+    Raises UserError where it does not. Prints a note where locks are mounted so that they end at one machine.
+    """
+    lines = [line.split() for line in MOUNTS.read_text().splitlines()] if MOUNTS.exists() else []
+    mounts = [(place.replace(r"\040", " "), kind, options) for _, place, kind, options, *_ in lines]
+    holding = [mount for mount in mounts if folder.is_relative_to(mount[0])]
+    place, kind, options = max(holding, key=lambda mount: len(mount[0]), default=("", "", ""))
+    if not NETWORK.match(kind):
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".lock-", dir=folder) as own, FileLock(file := f"{own}/lock", timeout=PATIENCE):
+            command = [sys.executable, "-c", TAKE_LOCK, file]
+            is_kept_out = subprocess.run(command, capture_output=True, text=True).stdout == "taken\n"
+    except PermissionError:  # which the first task tells
+        return
+    except (OSError, NotImplementedError):
+        is_kept_out = False
+    if not is_kept_out:
+        problem = f"runs cannot share it; expected locks between processes, found none on {kind} at {place}"
+        raise UserError(f"{folder}: {problem}; set HELPERS_RESULTS to a folder on another file system")
+    if few := OF_ONE_MACHINE & set(options.split(",")):
+        problem = f"{place} ({kind}) is mounted with {few.pop()}, so runs on several machines do the same work twice"
+        print(f"{problem}; mount it without, or run on one machine at a time", file=sys.stderr)
+
+
 def _sum_up(failed: dict[str, Exception], schedule: Schedule) -> TasksFailed:
     lines = [f"{len(failed)} of {len(schedule.tasks)} tasks failed:"]
     lines += [f"  {schedule.tasks[key].label}: {type(error).__name__}: {error}" for key, error in failed.items()]
@@ -191,7 +240,7 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
     try:
         return workers(settings).submit(do_there, task, share, results)
     except BrokenExecutor:  # a worker was killed, often for memory: those that stay are of no use
-        workers.cache_clear()
+        forget_workers()
         return workers(settings).submit(do_there, task, share, results)
 
 
@@ -213,13 +262,30 @@ def cores() -> int:
 def do_there(task: Task, threads: int, results: str) -> None:
     """Do a task in a worker. Its HELPERS_RESULTS may be out of date, so set it to ``results``."""
     os.environ["HELPERS_RESULTS"] = results
-    do(task, threads)
+    do(task, min(threads, cores()))
 
 
 def do(task: Task, threads: int) -> None:
     """Do a task with some ``threads``. Raises filelock.Timeout where another run is at it."""
     torch.set_num_threads(threads)
-    task.do(wait=PATIENCE)
+    with _deterministic(task.preset.engine.deterministic):
+        task.do(wait=PATIENCE)
+
+
+@contextmanager
+def _deterministic(is_on: bool) -> Iterator[None]:
+    """Compute the same digits every time on a GPU, if ``is_on``. On a CPU they are the same anyway."""
+    if not (is_on and torch.cuda.is_available()):
+        yield  # at once, as torch would import its compiler, which takes seconds
+        return
+    before = torch.are_deterministic_algorithms_enabled()
+    os.environ.update(REPEATABLE)
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what was not written
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def _do_here(task: Task, threads: int) -> Future:
@@ -240,11 +306,33 @@ def workers(settings: EngineSettings) -> Executor:
         from helpers.cluster import Cluster  # imports ray, which takes a second
 
         return Cluster(settings)
-    context = get_context("forkserver")
-    devices = context.Queue()
-    for number in range(count_slots(settings)):
-        devices.put(number % max(1, torch.cuda.device_count()))
-    return ProcessPoolExecutor(count_slots(settings), context, initializer=_start_worker, initargs=(devices,))
+    context, slots, gpus = get_context("forkserver"), count_slots(settings), torch.cuda.device_count()
+    numbers, environment, pinned = context.Queue(), {}, 0
+    for number in range(slots):
+        numbers.put(number)
+    if settings.mps and slots > gpus > 0:
+        from helpers import mps  # here, because only processes that share a GPU need it
+
+        environment = dict(mps.start())
+        pinned = slots if environment else 0
+    environment |= REPEATABLE if settings.deterministic else {}
+    return ProcessPoolExecutor(slots, context, initializer=_start_worker, initargs=(numbers, pinned, environment))
+
+
+def forget_workers() -> None:
+    """Let the next task start new workers. The service by which those before shared a GPU ends."""
+    from helpers import mps  # here, because few runs have one
+
+    workers.cache_clear()
+    mps.stop()
+
+
+def cores_of(number: int, slots: int) -> list[int]:
+    """Return the cores of one of the ``slots``; where these are more than the cores, some share one."""
+    there = sorted(os.sched_getaffinity(0))
+    each = max(1, len(there) // slots)
+    first = number * each % len(there)
+    return there[first : first + each]
 
 
 def start_fork_server(*modules: str) -> None:
@@ -261,10 +349,15 @@ def start_fork_server(*modules: str) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker(devices) -> None:
-    """Give a worker a GPU of its own. A killed run takes its workers along."""
+def _start_worker(numbers, pinned: int, environment: dict[str, str]) -> None:
+    """Give a worker a GPU, and cores of its own where ``pinned``, the number of workers, is not 0. A killed run takes
+    its workers along."""
+    number = numbers.get()
+    os.environ.update(environment)  # before CUDA starts, which reads it once
+    if pinned:
+        os.sched_setaffinity(0, cores_of(number, pinned))
     if torch.cuda.is_available():
-        torch.cuda.set_device(devices.get())
+        torch.cuda.set_device(number % torch.cuda.device_count())
     tqdm.set_lock(threading.RLock())  # not one that processes share, which a kill would leave locked
     end_with_parent()
 

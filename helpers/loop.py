@@ -25,7 +25,8 @@ from helpers.sequences import Sequences, collate
 
 READ_EVERY = 50  # steps: reading a loss waits for the device
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
-# loss(output, batch, progress) gives named terms that add up to the loss; progress rises from 0 to 1 in a training
+# loss(output, batch, progress) gives named terms that add up to the loss. Progress rises from 0 to 1 in a training. In
+# a CUDA graph it is a tensor, so no loss branches on it.
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
 Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for the history
 
@@ -51,7 +52,7 @@ def is_bf16(precision: str, device: torch.device) -> bool:
         return precision == "bf16"
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device)[0] >= 8
-    return torch.cpu._is_avx512_bf16_supported()
+    return torch.cpu.get_capabilities().get("avx512_bf16", False)
 
 
 def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
@@ -62,20 +63,37 @@ def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
 
 
 def fit(
-    model: nn.Module, batches: Batches, loss: Loss, settings, *, seed: int, validate=None, checkpoint=None, label=""
+    model, batches: Batches, loss: Loss, settings, *, seed: int, validate=None, checkpoint=None, label="", graphs=True
 ) -> Fitted:
     """Train ``model`` in place by `TrainingSettings`. Keep the weights with the best score by ``validate`` (a
     `Validate`), or the last.
 
     ``seed`` decides dropout. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
-    killed training goes on from there to the same weights. Raises UserError where the weights are not finite before the
-    first step, TrainingDiverged where the loss is not, and OSError where the checkpoint cannot be written.
+    killed training goes on from there to the same weights. With ``graphs`` a GPU takes steps as CUDA graphs. Raises
+    UserError where weights are not finite at first, TrainingDiverged where the loss is not, OSError for a checkpoint.
     """
     check_finite_weights(model)
     torch.manual_seed(seed)
     device, steps = training_device(), len(batches)
     model.to(device).train()
-    optimizer = make_optimizer(model, settings)
+    optimizer, multiple = make_optimizer(model, settings), 8
+
+    def take_step(parts, progress) -> dict[str, Tensor]:
+        totals = {}
+        for share, batch in parts:
+            terms = loss(forward(model, batch, settings.precision), batch, progress)
+            (sum(terms.values()) * share).backward()
+            totals = {name: totals.get(name, 0.0) + term.detach() * share for name, term in terms.items()}
+        nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        return totals
+
+    if device.type == "cuda":
+        from helpers.graphs import GraphedStep, pad_multiple  # here, because a CPU needs none of it
+
+        padded = pad_multiple(model) if graphs and settings.accumulate == 1 else 0
+        take_step, multiple = GraphedStep(take_step, optimizer, padded > 0), padded or multiple
     evaluate_at = {round(steps * (i + 1) / settings.evaluations) for i in range(settings.evaluations)}  # the end too
     fitted, best, unread = Fitted(), {}, []
     if checkpoint and (state := load_checkpoint(checkpoint, partial(check_state, model, optimizer, steps))):
@@ -93,16 +111,8 @@ def fit(
     for step in tqdm(range(fitted.steps, steps), initial=fitted.steps, total=steps, **shown):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
-        totals = {}
-        for share, batch in batches.micro_batches(step, settings.accumulate, device):
-            terms = loss(forward(model, batch, settings.precision), batch, step / steps)
-            (sum(terms.values()) * share).backward()
-            totals = {name: totals.get(name, 0.0) + term.detach() * share for name, term in terms.items()}
-        nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-        optimizer.step()
-        optimizer.zero_grad()
+        unread.append(take_step(batches.micro_batches(step, settings.accumulate, device, multiple), step / steps))
         fitted.steps = step + 1
-        unread.append(totals)
         is_due = checkpoint and time.perf_counter() - saved_at > 60 * settings.checkpoint_minutes
         if len(unread) == READ_EVERY or is_due or fitted.steps in evaluate_at:
             check_finite(unread, fitted.steps)
@@ -233,7 +243,7 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
         {"params": [weight for weight in trained if weight.dim() <= 1], decay: 0.0},
     ]
     kind, fast = (DecoupledAdamax, "foreach") if is_adamax else (torch.optim.AdamW, "fused")
-    return kind(groups, lr=settings.learning_rate, **{fast: True})
+    return kind(groups, lr=settings.learning_rate, capturable=next(model.parameters()).is_cuda, **{fast: True})
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:

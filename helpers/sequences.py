@@ -373,17 +373,17 @@ def _backend(tokenizer: PreTrainedTokenizerFast):
     return backend
 
 
-def collate(sequences: Sequences, index: np.ndarray, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+def collate(sequences: Sequences, index: np.ndarray, device="cpu", multiple: int = 8) -> dict[str, Tensor]:
     """Make a padded batch of the sequences ``index`` on a device; C choices of an example stand as B×C×L.
 
     It holds input_ids, attention_mask, token_type_ids and segment_ids (0 special or padding, 1 first text, 2 second
-    text), B×L each, and the labels by name (B). L is the longest row's length, rounded up to a multiple of 8.
+    text), B×L each, and the labels by name (B). L is the longest row's length, rounded up to a ``multiple``.
     """
     template, choices, rows = sequences.template, sequences.choices, sequences.rows_of(index)
     stretches = [stretch for row in rows for stretch in sequences.stretches(row)]
     sizes = np.array([len(stretch) for stretch in stretches])
     lengths = sizes.reshape(len(rows), -1).sum(1)
-    is_real = np.arange(-(-lengths.max() // 8) * 8) < lengths[:, None]
+    is_real = np.arange(-(-lengths.max() // multiple) * multiple) < lengths[:, None]
     ids, types, segments = np.full(is_real.shape, template.padding), *np.zeros((2, *is_real.shape), int)
     ids[is_real] = np.concatenate(stretches)
     types[is_real] = np.repeat(np.tile(template.types, len(rows)), sizes)

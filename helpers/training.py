@@ -144,8 +144,8 @@ class Training(Task):
         """Train. A killed training goes on from its checkpoint."""
         model = self.build()
         validate = self.validate if self.data.selected_by else None
-        files = {"checkpoint": self.folder / CHECKPOINT, "label": self.label}
-        fitted = fit(model, self.batches(), self.loss, self.optim, seed=self.seed, validate=validate, **files)
+        parts = {"checkpoint": self.folder / CHECKPOINT, "label": self.label, "graphs": self.preset.engine.graphs}
+        fitted = fit(model, self.batches(), self.loss, self.optim, seed=self.seed, validate=validate, **parts)
         trained = self.model.trained(model.eval())
         trained.config.update(self.data.facts(self.preset))
         self.model.save(model, self)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 
@@ -25,6 +24,8 @@ def benchmark(name: str):
 
 def write_notebook(path: Path, *sources: str) -> str:
     """A notebook of code cells, the first of them that of the parameters; its path."""
+    import nbformat  # here, because a machine with a GPU may lack it
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     notebook.cells[0].metadata.tags = ["parameters"]
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}

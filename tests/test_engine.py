@@ -2,11 +2,13 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
@@ -16,6 +18,7 @@ from conftest import plan_of
 
 from helpers import engine
 from helpers.engine import TasksFailed, carry_out, run
+from helpers.errors import UserError
 from helpers.presets.load import load_preset
 from helpers.presets.schema import EngineSettings
 from helpers.task import Task
@@ -246,6 +249,73 @@ def test_a_bar_in_a_notebook_follows_the_number_of_tasks(step, monkeypatch):
     run(plan(), HERE)
     _, widget, _ = bars[0].container.children
     assert (bars[0].total, widget.max, widget.value) == (3, 3, 3)
+
+
+def share_work(names):
+    """What each of several runs does: the same plan, one task at a time."""
+    run(plan_of(*(Step(preset=load_preset("smoke"), label=name, name=name, seconds=0.3) for name in names)), HERE)
+
+
+def test_eight_runs_at_once_share_a_folder_and_random_kills_lose_nothing(step):
+    """As the jobs of a Slurm array do. This is no Slurm: they are processes of one machine."""
+    names, context = "abcdefghijklmnopqrst", get_context("forkserver")
+    engine.start_fork_server("helpers.engine")  # which imports torch once for all
+    runs = [context.Process(target=share_work, args=(names,)) for _ in range(8)]
+    try:
+        for each in runs:
+            each.start()
+        wait_until(lambda: done_steps(step))
+        for each in random.sample(runs, 6):
+            time.sleep(random.uniform(0, 0.2))
+            each.kill()
+        for each in runs:
+            each.join(60)
+    finally:
+        for each in runs:
+            each.kill()
+    codes = [each.exitcode for each in runs]
+    assert codes.count(0) >= 2 and {*codes} <= {0, -signal.SIGKILL}
+    assert all(step(name, seconds=0.3).result()["name"] == name for name in names)
+    assert len(done_steps(step)) <= len(names) + 6  # only what a killed one was at is done twice
+    assert len({step(name, seconds=0.3).result()["process"] for name in names}) > 1
+
+
+NFS = "server:/a / ext4 rw 0 0\nserver:/b {} {} rw,{} 0 0\n"
+
+
+@pytest.fixture
+def mounted(monkeypatch, tmp_path):
+    """Let the results lie on a file system of some type, mounted with an option."""
+
+    def mount(kind, option="relatime"):
+        (tmp_path / "mounts").write_text(NFS.format(tmp_path, kind, option))
+        monkeypatch.setattr(engine, "MOUNTS", tmp_path / "mounts")
+        engine.check_locks.cache_clear()
+
+    yield mount
+    engine.check_locks.cache_clear()
+
+
+def test_a_run_on_a_networks_files_checks_once_that_locks_keep_others_out(step, mounted, monkeypatch, results, capfd):
+    commands, run_process = [], subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *command, **how: commands.append(1) or run_process(*command, **how))
+    for kind, number in (("ext4", 0), ("fuseblk", 0), ("nfs4", 1), ("fuse.sshfs", 2)):
+        mounted(kind)
+        for name in "ab":
+            run(plan_of(step(f"{name} on {kind}")), HERE)
+        assert len(commands) == number
+    assert "mounted" not in capfd.readouterr().err and not [*results.glob(".lock*")]
+    mounted("lustre", "localflock")
+    run(plan_of(step("c")), HERE)
+    assert "(lustre) is mounted with localflock, so runs on several machines do the same work" in capfd.readouterr().err
+
+
+def test_locks_that_keep_nobody_out_stop_a_run_with_the_file_systems_name(step, mounted, monkeypatch, tmp_path):
+    mounted("nfs4")
+    monkeypatch.setattr(engine, "TAKE_LOCK", engine.TAKE_LOCK.replace("sys.argv[1]", "sys.argv[1] + '2'"))
+    with pytest.raises(UserError, match=f"found none on nfs4 at {tmp_path}; set HELPERS_RESULTS to a folder"):
+        run(plan_of(step("a")), HERE)
+    assert not done_steps(step)
 
 
 @pytest.mark.slow

@@ -48,6 +48,14 @@ def batches(windows, epochs=2.0):
     return Batches(windows, plan_steps(epochs, steps))
 
 
+@pytest.mark.parametrize("has", [True, False])
+def test_auto_is_bfloat16_where_the_processor_computes_in_it(monkeypatch, has):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": has} if has else {})
+    assert loop.is_bf16("auto", cpu) == has
+    assert loop.is_bf16("bf16", cpu) and not loop.is_bf16("fp32", cpu)
+
+
 def test_one_step_is_adamw_by_hand(windows):
     """A golden step: clipped gradient, first AdamW step (sign-like), decoupled decay, warm-up rate."""
     model, twin = reader(dropout=0.0), reader(dropout=0.0)

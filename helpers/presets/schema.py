@@ -232,6 +232,9 @@ class EngineSettings(Settings):
     threads: NonNegativeInt = 1  # per training; 0: those that run at once share all cores, on Ray one
     address: str = ""  # of the Ray cluster; empty: Ray on this machine
     gpus: NonNegativeFloat = 0.0  # per training on Ray, such as 0.5
+    graphs: bool = True  # on a GPU: a step is one CUDA graph where it can be
+    mps: bool = True  # local processes that share a GPU compute at once by NVIDIA's MPS, where it is installed
+    deterministic: bool = False  # on a GPU: two runs give the same digits
 
 
 # --- the papers' methods --------------------------------------------------------------------------------------------
