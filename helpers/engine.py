@@ -194,7 +194,7 @@ def check_locks(folder: Path) -> None:
     lines = [line.split() for line in MOUNTS.read_text().splitlines()] if MOUNTS.exists() else []
     mounts = [(place.replace(r"\040", " "), kind, options) for _, place, kind, options, *_ in lines]
     holding = [mount for mount in mounts if folder.is_relative_to(mount[0])]
-    place, kind, options = max(holding, key=lambda mount: len(mount[0]), default=("", "", ""))
+    place, kind, options = max(holding[::-1], key=lambda mount: len(mount[0]), default=("", "", ""))
     if not NETWORK.match(kind):
         return
     try:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
@@ -251,33 +250,39 @@ def test_a_bar_in_a_notebook_follows_the_number_of_tasks(step, monkeypatch):
     assert (bars[0].total, widget.max, widget.value) == (3, 3, 3)
 
 
-def share_work(names):
-    """What each of several runs does: the same plan, one task at a time."""
-    run(plan_of(*(Step(preset=load_preset("smoke"), label=name, name=name, seconds=0.3) for name in names)), HERE)
+NAMES = "abcdefghijklmnopqrst"
+EIGHT = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_engine import *
+preset, children = load_preset("smoke"), []
+for _ in range(8):
+    children.append(os.fork())  # which imports nothing again
+    if not children[-1]:
+        run(plan_of(*(Step(preset=preset, label=n, name=n, seconds=0.3) for n in NAMES)), HERE)
+        os._exit(0)
+print(*children, flush=True)
+print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+"""
 
 
-def test_eight_runs_at_once_share_a_folder_and_random_kills_lose_nothing(step):
+def test_eight_runs_at_once_share_a_folder_and_random_kills_lose_nothing(step, results):
     """As the jobs of a Slurm array do. This is no Slurm: they are processes of one machine."""
-    names, context = "abcdefghijklmnopqrst", get_context("forkserver")
-    engine.start_fork_server("helpers.engine")  # which imports torch once for all
-    runs = [context.Process(target=share_work, args=(names,)) for _ in range(8)]
+    program = start_run(results, EIGHT, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        for each in runs:
-            each.start()
+        children = [int(child) for child in program.stdout.readline().split()]
         wait_until(lambda: done_steps(step))
-        for each in random.sample(runs, 6):
+        for child in random.sample(children, 6):
             time.sleep(random.uniform(0, 0.2))
-            each.kill()
-        for each in runs:
-            each.join(60)
+            os.kill(child, signal.SIGKILL)
+        codes = [int(code) for code in program.communicate(timeout=120)[0].split()]
     finally:
-        for each in runs:
-            each.kill()
-    codes = [each.exitcode for each in runs]
-    assert codes.count(0) >= 2 and {*codes} <= {0, -signal.SIGKILL}
-    assert all(step(name, seconds=0.3).result()["name"] == name for name in names)
-    assert len(done_steps(step)) <= len(names) + 6  # only what a killed one was at is done twice
-    assert len({step(name, seconds=0.3).result()["process"] for name in names}) > 1
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+    assert len(codes) == 8 and codes.count(0) >= 2 and {*codes} <= {0, -signal.SIGKILL}
+    done = [step(name, seconds=0.3).result() for name in NAMES]
+    assert [result["name"] for result in done] == [*NAMES] and len({result["process"] for result in done}) > 1
+    assert len(done_steps(step)) <= len(NAMES) + 6  # only what a killed one was at is done twice
 
 
 NFS = "server:/a / ext4 rw 0 0\nserver:/b {} {} rw,{} 0 0\n"
