@@ -190,10 +190,10 @@ def test_layers_at_even_distance():
     assert match_layers(1, 3) == [3] and match_layers(2, 3) == [2, 3] and match_layers(3, 1) == [1, 1, 1]
 
 
-def test_relations_are_trained_steer_and_read_projected_levels_where_switches_say_so():
+def test_relations_are_trained_steer_and_read_projected_levels_where_settings_say_so():
     for trained, steer, projected in ((True, True, False), (True, False, True), (False, True, True)):
-        switches = {"trained": trained, "steer": steer, "projected": projected}
-        relations = Relations(4, 2, 128 if projected else 48, heads=1, graph_width=4, residual=True, **switches)
+        settings = {"trained": trained, "steer": steer, "projected": projected}
+        relations = Relations(4, 2, 128 if projected else 48, heads=1, graph_width=4, residual=True, **settings)
         student = load_student("data/mini/student", "data/mini", 3, seed=0, classes=4)
         learner = TinyBertStudent(of_two_domains(student), 128, 2)
         learner.relations = relations

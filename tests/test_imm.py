@@ -27,8 +27,8 @@ def preset(results, monkeypatch):
     return load_preset("smoke", "imm", seeds=1)
 
 
-def rounds_of(preset, rounds=1, seed=0, **switches):
-    return waves_of(algorithm1(preset, seed, preset.imm.model_copy(update=switches), rounds))[1]
+def rounds_of(preset, rounds=1, seed=0, **settings):
+    return waves_of(algorithm1(preset, seed, preset.imm.model_copy(update=settings), rounds))[1]
 
 
 def rows_of(preset):
@@ -85,9 +85,9 @@ def test_the_better_reader_stays_and_it_stops_when_none_improves(monkeypatch, pr
     assert history.new[0]["search"].label == "IMM theta, search, round 1, seed 0"
 
 
-def test_what_the_switches_change(preset):
-    def first(**switches):
-        theta = rounds_of(preset, **switches).new[0]["encyclopedia"]
+def test_what_the_settings_change(preset):
+    def first(**settings):
+        theta = rounds_of(preset, **settings).new[0]["encyclopedia"]
         return theta.start, theta
 
     phi, _ = first()

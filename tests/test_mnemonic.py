@@ -1,4 +1,4 @@
-"""RMR as a whole: padding that changes nothing, its switches, saving, learning, and word vectors of GloVe."""
+"""RMR as a whole: padding that changes nothing, its settings, saving, learning, and word vectors of GloVe."""
 
 import numpy as np
 import pytest

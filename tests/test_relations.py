@@ -14,9 +14,9 @@ from helpers.presets.schema import TextsSettings
 from helpers.sequences import make_pairs
 
 
-def relations(levels=3, domains=2, width=4, **switches):
+def relations(levels=3, domains=2, width=4, **settings):
     torch.manual_seed(0)
-    return Relations(levels, domains, width, heads=2, graph_width=3, **switches)
+    return Relations(levels, domains, width, heads=2, graph_width=3, **settings)
 
 
 def test_prototypes_are_means_over_real_tokens_of_a_domain():
@@ -39,9 +39,9 @@ def test_one_head_of_graph_attention_by_hand():
     assert attend_to_nodes(nodes, weight, edges).flatten().tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("switches", [{}, {"self_attention": False}, {"compare": False}, {"hierarchy": False}])
-def test_ratios_add_up_to_one_and_shares_reach_no_higher_level(switches):
-    ratios, shares = relations(**switches)(torch.randn(3, 2, 4))
+@pytest.mark.parametrize("settings", [{}, {"self_attention": False}, {"compare": False}, {"hierarchy": False}])
+def test_ratios_add_up_to_one_and_shares_reach_no_higher_level(settings):
+    ratios, shares = relations(**settings)(torch.randn(3, 2, 4))
     assert ratios.shape == (3, 2) and shares.shape == (2, 3, 3)
     assert torch.allclose(ratios.sum(1), torch.ones(3)) and torch.allclose(shares.sum(2), torch.ones(2, 3))
     assert shares.triu(1).abs().max() == 0
@@ -49,8 +49,8 @@ def test_ratios_add_up_to_one_and_shares_reach_no_higher_level(switches):
 
 def test_domains_that_are_alike_weigh_alike():
     same = torch.randn(3, 1, 4).expand(-1, 2, -1)
-    for switches in ({"self_attention": False, "compare": False}, {"hierarchy": False}):
-        ratios, _ = relations(**switches)(same)
+    for settings in ({"self_attention": False, "compare": False}, {"hierarchy": False}):
+        ratios, _ = relations(**settings)(same)
         assert torch.allclose(ratios, torch.full((3, 2), 0.5))
     whole = relations()
     with torch.no_grad():  # a map of its own for each domain would tell them apart

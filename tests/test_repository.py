@@ -37,15 +37,15 @@ def test_commands_and_paths_in_documents_exist(document):
         assert (document.parent / link).exists(), f"{document.name}: link to {link}"
 
 
-def test_switches_in_deviations_are_keys_of_a_preset():
+def test_settings_in_deviations_are_keys_of_a_preset():
     rows = [
         line
         for page in (ROOT / "docs/deviations").glob("*.md")
         for line in page.read_text(encoding="utf-8").splitlines()
         if line.startswith("| ")
     ]
-    switches = [key for row in rows for key in re.findall(r"`(\w+\.\w+|warmup_data|control_seeds)`", row)]
-    assert set(switches) <= set(keys()) and len(switches) > 50
+    settings = [key for row in rows for key in re.findall(r"`(\w+\.\w+|warmup_data|control_seeds)`", row)]
+    assert set(settings) <= set(keys()) and len(settings) > 50
 
 
 def test_wrong_use_is_one_line_on_stderr(results, capsys, monkeypatch, tmp_path):

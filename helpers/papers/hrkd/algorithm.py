@@ -105,7 +105,7 @@ class SmallClassifier(Classifier):
 class Student(SmallClassifier):
     """A small classifier that is distilled from a teacher's layers (`TinyBertStudent`).
 
-    Ratios are equal (TinyBERT-KD) without ``relations``. These are the switches of `Relations`, or {"random": True}.
+    Ratios are equal (TinyBERT-KD) without ``relations``. These are the settings of `Relations`, or {"random": True}.
     """
 
     relations: dict[str, float] | None = None
@@ -234,7 +234,7 @@ RELATION_STUDENTS = {  # students of HRKD-teacher with relations; only the first
     SKIPPING: SKIP,
     f"{SKIPPING}, no gradient through ratios": {**SKIP, "steer": False},
     f"{SKIPPING}, trained": {"residual": True},
-    **{f"{SKIPPING} {part}": {**SKIP, **switches} for part, switches in RELATION_ABLATIONS.items()},
+    **{f"{SKIPPING} {part}": {**SKIP, **changes} for part, changes in RELATION_ABLATIONS.items()},
 }
 CONTROL_ROWS = (WRITTEN, RANDOM, AGAIN, ALONE)
 ROWS = (*TEACHERS, *STUDENTS, PLAIN, OURS, *CONTROL_ROWS)

@@ -29,7 +29,7 @@ class Relations(nn.Module):
     mean over the levels up to this one), and ``hierarchy`` (without: each graph sees its own level alone).
 
     By Eqs. 7 to 12 the ratios are nearly always 1/D, without a gradient: what node i adds to every score cancels out in
-    the softmax over j while its scores share one sign, so all nodes collect nearly the same sum. Two switches, not in
+    the softmax over j while its scores share one sign, so all nodes collect nearly the same sum. Two settings, not in
     the paper, change that. ``dropout`` in the graph, always on as in the released code, makes the ratios noise.
     ``residual`` adds each node's own features to its sum (as Veličković et al. 2018 do elsewhere).
 
@@ -116,10 +116,10 @@ class Relations(nn.Module):
 
     def graph(self, nodes_VxDxF: Tensor) -> Tensor:
         """Return ratios V×D by two layers of graph attention over all domains, one graph per level (Eqs. 7 to 12)."""
-        switches = {"dropout": self.dropout, "residual": self.residual}
-        heads_VxKxDxG = functional.elu(attend_to_nodes(nodes_VxDxF[:, None], self.first, self.first_edges, **switches))
+        settings = {"dropout": self.dropout, "residual": self.residual}
+        heads_VxKxDxG = functional.elu(attend_to_nodes(nodes_VxDxF[:, None], self.first, self.first_edges, **settings))
         joined_VxDxI = heads_VxKxDxG.transpose(1, 2).flatten(2)  # Eq. 9
-        values_VxD = attend_to_nodes(joined_VxDxI[:, None], self.second, self.second_edges, **switches)[:, 0, :, 0]
+        values_VxD = attend_to_nodes(joined_VxDxI[:, None], self.second, self.second_edges, **settings)[:, 0, :, 0]
         return functional.elu(values_VxD).softmax(-1)
 
 
