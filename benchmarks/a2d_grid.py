@@ -26,7 +26,9 @@ def main() -> None:
         changes = dict(zip(("temperature", "answer_weight", "attention_weight"), weights, strict=True))
         changed, (kind, *_) = preset.changed("a2d", **changes), algorithm.list_kinds(preset)
         students[weights] = [
-            algorithm.student_trainings(changed, kind, seed)[f"{kind} + A2D"] for seed in range(preset.seeds)
+            student
+            for seed in range(preset.seeds)
+            for student in algorithm.student_trainings(changed, kind, seed).values()
         ]
     engine.run((wave for wave in [list(itertools.chain(*students.values()))]), preset.engine)
     scores = {weights: [student.best for student in trained] for weights, trained in students.items()}

@@ -24,7 +24,7 @@ def look(preset):
 
     The question shown is the one whose F1 rises most, and of equal ones that with the shortest passage.
     """
-    models, _ = yield from algorithm.train(preset, {"IMM": preset.imm}, 1, ("Single",))
+    models, _ = yield from algorithm.train_methods(preset, 1, ("Single", "IMM"))
     cells = {(row, domain, seed): (readers, f"test/{domain}") for row, domain, seed, readers in models}
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
@@ -42,7 +42,8 @@ def look(preset):
     better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
     before, after = (models.by_row[row][0] for row in ROWS)
     same = [domain for domain in DOMAINS if before[domain][0].key == after[domain][0].key]
-    lines += ["", f"Validation keeps the old reader of {', '.join(same) or 'no domain'}."]
+    kept = f"For {' and '.join(same)} the new reader did worse on validation, so the old one stays."
+    lines += ["", kept if same else "Every new reader did better on validation."]
     lines += [f"{better} answers are better, {worse} worse. The largest gain:"]
     # Of the passage only the sentences with an answer
     shown = [part for part in re.split(r"(?<=[.?!])\s+", example.context) if old in part or new in part]

@@ -31,7 +31,7 @@ SECTIONS = ("data", "mnli", "reviews", "tasks")
 
 def imm_facts(preset):
     """Are readers of one domain good enough to teach those that fine-tuning gives, and do they leave a doubt?"""
-    models, _ = yield from imm_algorithm.train(preset, {}, 0, ("Single", "Mix", "FT"))
+    models, _ = yield from imm_algorithm.train_methods(preset, 0, ("Single", "Mix", "FT"))
     best = {
         row: [[one.best for (one,) in of.values()] for of in seeds.values()] for row, seeds in models.by_row.items()
     }

@@ -1,13 +1,15 @@
 """The programs of benchmarks/."""
 
 import json
-import os
 import runpy
-import subprocess
-import sys
+from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, benchmark
+
+from helpers import engine
+from helpers.presets.load import load_preset
+from helpers.presets.schema import EngineSettings
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
@@ -17,13 +19,35 @@ def test_benchmarks_find_what_they_import(path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_gpus_benchmark_goes_through_all_parts_in_small(tmp_path):
-    out, command = tmp_path / "gpu.json", [sys.executable, ROOT / "benchmarks/gpu.py"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([*command, "--out", out], env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(out.read_text())["rows"]
-    assert not [row for row in rows if "error" in row], done.stderr
-    assert {"eager", "Trainer", "eager, again", "eager, profile"} <= {row["how"] for row in rows}
+def test_the_gpus_benchmark_measures_in_small(tmp_path, capsys, monkeypatch):
+    """In one process; what several do at once is left to a machine with a GPU."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    gpu, file = benchmark("gpu"), tmp_path / "rows.jsonl"
+    for part in ("alone", "digits"):
+        gpu.measure(part, SimpleNamespace(rows=file, seconds=60, data="", encoder="data/mini"))
+    rows = list(map(json.loads, file.read_text().splitlines()))
+    assert not [row for row in rows if "error" in row], rows
+    assert {"eager", "Trainer", "eager, again"} <= {row["how"] for row in rows}
     assert {row["same_digits"] for row in rows if "same_digits" in row} == {True}
-    assert "windows/s" in done.stdout
+    gpu.show_table(rows)
+    assert "windows/s" in capsys.readouterr().out
+
+
+def test_look_shows_a_round_of_imm(results, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    look, preset = benchmark("look"), load_preset("smoke", "imm")
+    monkeypatch.setattr(look, "DOMAINS", tuple(preset.data.domains))
+    lines = engine.run(look.look(preset), preset.engine)
+    assert [line.startswith(row) for row, line in zip(look.ROWS.values(), lines[1:3], strict=True)] == [True, True]
+
+
+def test_regimes_and_the_grid_train_what_they_compare(results, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    facts = engine.run(benchmark("regimes").imm_facts(load_preset("smoke", "imm")), EngineSettings())
+    assert facts["lowest Single"] <= facts["Single"] <= facts["highest Single"]
+    grid = benchmark("a2d_grid")
+    monkeypatch.setattr(grid, "TEMPERATURES", (1.0, 2.0))
+    monkeypatch.setattr(grid, "ANSWER_WEIGHTS", (0.3,))
+    monkeypatch.setattr(grid, "load_preset", lambda *names, **changes: load_preset("smoke", "a2d", seeds=2))
+    grid.main()
+    assert len(capsys.readouterr().out.splitlines()) == 4

@@ -90,11 +90,13 @@ class ClozeBatches:
     def __len__(self) -> int:
         return self.steps
 
-    def micro_batches(self, step: int, number: int, device: torch.device) -> Iterator[tuple[float, Batch]]:
+    def micro_batches(
+        self, step: int, number: int, device: torch.device, multiple: int = 8
+    ) -> Iterator[tuple[float, Batch]]:
         """Yield a step's whole batch with ``words`` (B×L): the original ids of masked passage tokens, else -100."""
         if step // CHUNK != self.chunk:
             self.chunk, self.batches = step // CHUNK, self._make(step // CHUNK)
-        batch = self.batches.at(step % CHUNK, device)
+        batch = self.batches.at(step % CHUNK, device, multiple)
         ids, mask = batch["input_ids"], self.tokenizer.mask_token_id
         ids = ids.masked_fill(ids == self.tokenizer.unk_token_id, mask)
         generator = torch.Generator().manual_seed(step * 1000 + self.seed * 100)
