@@ -42,8 +42,7 @@ def look(preset):
     better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
     before, after = (models.by_row[row][0] for row in ROWS)
     same = [domain for domain in DOMAINS if before[domain][0].key == after[domain][0].key]
-    kept = f"For {' and '.join(same)} the new reader did worse on validation, so the old one stays."
-    lines += ["", kept if same else "Every new reader did better on validation."]
+    lines += ["", f"Validation keeps the old readers of {' and '.join(same) or 'no domain'}."]
     lines += [f"{better} answers are better, {worse} worse. The largest gain:"]
     # Of the passage only the sentences with an answer
     shown = [part for part in re.split(r"(?<=[.?!])\s+", example.context) if old in part or new in part]
