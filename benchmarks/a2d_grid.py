@@ -1,4 +1,4 @@
-"""With which temperature and weights A2D's students learn most, on draws 1 to 3, of which no record is.
+"""With which temperature and weights A2D's students learn most, on draws 1 to 3, which no record uses.
 
     python benchmarks/a2d_grid.py
 

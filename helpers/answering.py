@@ -10,9 +10,10 @@ from transformers import PreTrainedTokenizerFast
 from helpers import extractive_qa, paths
 from helpers.data.examples import DataError, Example, check_text
 from helpers.errors import EncoderError
-from helpers.extractive_qa import Prediction, predict
+from helpers.extractive_qa import Prediction
 from helpers.loop import training_device
 from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
+from helpers.outputs import predict
 from helpers.presets.schema import AnswerSettings, WindowSettings
 from helpers.sequences import make_windows
 

@@ -246,8 +246,11 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
 
 def count_slots(settings: EngineSettings) -> int:
     """Count the tasks that run at once: HELPERS_PROCESSES, or ``processes``, or one per GPU, or the cores divided by
-    ``threads``."""
-    if number := int(os.environ.get("HELPERS_PROCESSES") or 0) or settings.processes:
+    ``threads``. Raises UserError where the first is no number."""
+    wanted = os.environ.get("HELPERS_PROCESSES") or settings.processes
+    if not str(wanted).isdecimal():
+        raise UserError(f"HELPERS_PROCESSES: expected a number of processes, found {wanted!r}; correct it, or unset it")
+    if number := int(wanted):
         return number
     if settings.kind == "ray":
         return workers(settings).room()

@@ -313,7 +313,7 @@ def label_notes(preset: Preset) -> list[str]:
 
 # --- trainings and outputs --------------------------------------------------------------------------------------------
 
-ORDERS = 1000  # more than there are seeds, which make the orders of the first round
+ORDERS = 1000  # apart: the orders of two rounds; the seed makes that of the first
 
 
 def reading_settings(preset: Preset, domains: Iterable[str]) -> dict:

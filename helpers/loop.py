@@ -140,7 +140,7 @@ def fit(
 
 
 @torch.inference_mode()
-def outputs(
+def batch_outputs(
     model: nn.Module, sequences: Sequences, *, batch_size: int = 64, precision: str = "auto", **arguments
 ) -> Iterator[tuple[np.ndarray, Batch, object]]:
     """Yield row numbers, batch and the model's output, for sequences of like length together. ``arguments`` go to the

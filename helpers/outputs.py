@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from helpers.data.load import identify_set, section_of
-from helpers.loop import outputs
+from helpers.loop import batch_outputs
 from helpers.sequences import Sequences
 from helpers.task import Task
 from helpers.training import Training
@@ -38,7 +38,7 @@ def predict(
     models give the probabilities of the classes or choices (E×N), or scores (E) from a single output. Raises ValueError
     where the model is not in evaluation mode.
     """
-    batches = outputs(model, sequences, batch_size=batch_size, precision=precision)
+    batches = batch_outputs(model, sequences, batch_size=batch_size, precision=precision)
     if "start" in sequences.labels:
         return _collect_logits(sequences, batches, attention)
     numbers, values = [], []
@@ -70,7 +70,7 @@ def _collect_logits(windows: Sequences, batches, attention: bool) -> Logits:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outputs(Task):
-    """What trained models give for sets of examples; no part of a training, so other examples retrain nothing.
+    """What trained models give for sets of examples, for a table or as a teacher's outputs.
 
     ``models`` has the models that are asked by set (`helpers.data.load.load_set`); several of a set are an ensemble.
     ``compute`` takes these outputs, and options where it is a partial function. It returns the result as JSON has it,

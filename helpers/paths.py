@@ -1,4 +1,4 @@
-"""Every path, once. Nothing else in the package spells out where a file lies."""
+"""Where the repository's folders and results lie, and what a person's path stands for."""
 
 import os
 from pathlib import Path

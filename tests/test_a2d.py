@@ -221,7 +221,7 @@ def test_a_weight_of_zero_is_no_term():
 
 
 def test_a_row_averages_over_the_students_of_an_ensemble():
-    models = algorithm.name_rows(small(), ["RMR"], each=3)
+    models = algorithm.collect_rows(small(), ["RMR"], each=3)
     students = [readers[0] for row, _, _, readers in models if row == "RMR + A2D"]
     assert len({one.key for one in students}) == 3 and len({outputs_of(one).key for one in students}) == 1
     assert students[0].key == algorithm.student_trainings(small(), "RMR", 0)["A2D"].key
@@ -233,7 +233,7 @@ def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
     (student,) = algorithm.student_trainings(preset, "RMR", 0).values()
     member = algorithm.members_of(student)[0]
-    readers = {point: reader for point, _, _, (reader,) in algorithm.name_controls(preset, "RMR")}
+    readers = {point: reader for point, _, _, (reader,) in algorithm.collect_controls(preset, "RMR")}
     assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
     whole = steps_of(member)
     assert {times: steps_of(reader) for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
@@ -316,7 +316,7 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
 
     monkeypatch.setattr(shared, "answer_sets", answer_sets)
     preset = small()
-    texts = engine.run(tables.answer_columns(algorithm.name_rows(preset, ["RMR"]), tables.ABLATED), preset.engine)
+    texts = engine.run(tables.answer_columns(algorithm.collect_rows(preset, ["RMR"]), tables.ABLATED), preset.engine)
     first, second = (f"RMR, member {n}, seed {n}00" for n in (1, 2))
     assert texts["RMR", "Test", 0] == ("test", [[first], [second]])
     assert texts["RMR (E)", "Test", 0] == ("test", [[first, second]])

@@ -14,7 +14,7 @@ from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for, with_settings
-from helpers.papers import shared, your_domains
+from helpers.papers import shared
 from helpers.papers.your_domains import comparison, tables
 from helpers.presets.load import load_preset
 from helpers.records import Record
@@ -92,7 +92,8 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
     two = preset.model_copy(update={"control_seeds": 0}), preset.model_copy(update={"control_seeds": 1})
-    without, with_control = (engine.Schedule(your_domains.NOTEBOOK.make_plans(one, {"methods": "Mix"})) for one in two)
+    _, notebook = papers.find_paper("19_your_domains")
+    without, with_control = (engine.Schedule(notebook.make_plans(one, {"methods": "Mix"})) for one in two)
     assert without.outcomes == {"your_domains.tables:side_by_side_equal": {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
 

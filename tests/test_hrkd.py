@@ -368,7 +368,7 @@ def test_kept_students_are_classifiers_of_one_domain(trained, tmp_path):
         (guess,) = pipeline("text-classification", str(tmp_path / domain))("a fine story")
         assert guess["label"] in ("negative", "positive")
         (value,) = [score.value for score in scores if (score.method, score.column) == (OURS, domain)]
-        intro = f"{student.label}. accuracy on the test parts, averaged over seeds:"
+        intro = f"{student.label}. Table 3, averaged over seeds:"
         readme = (tmp_path / domain / "README.md").read_text()
         for text in (intro, f"| {value:.1f} |", "- a note", f"load('{tmp_path / domain}')"):
             assert text in readme

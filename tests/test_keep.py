@@ -13,7 +13,10 @@ from helpers.papers.shared import Models
 from helpers.records import Score
 
 RECORD = SimpleNamespace(
-    scores=[Score(method="Mix", column=name, seed=0, value=50.0) for name in ("law", "tax")], unit="F1", notes=[]
+    scores=[Score(method="Mix", column=name, seed=0, value=50.0) for name in ("law", "tax")],
+    title="F1 of readers",
+    unit="F1",
+    notes=[],
 )
 
 
@@ -24,7 +27,9 @@ def trained(tmp_path):
     folder.mkdir()
     for name in ("config.json", "model.safetensors"):
         (folder / name).write_text(f"new {name}")
-    return SimpleNamespace(saved=lambda: folder, label="Mix, seed 0", preset=SimpleNamespace(encoder="e"))
+    return SimpleNamespace(
+        saved=lambda: folder, label="Mix, seed 0", preset=SimpleNamespace(encoder="e", warmup_data="")
+    )
 
 
 def keep(training, folder, *names):

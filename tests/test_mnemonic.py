@@ -11,6 +11,7 @@ from helpers.data.examples import DataError
 from helpers.data.mini import world
 from helpers.loop import fit
 from helpers.models.encoders import inputs_of, load_saved, load_tokenizer, save_encoder
+from helpers.outputs import predict
 from helpers.papers.a2d.mnemonic import NEVER, MnemonicForQuestionAnswering, glove_digest, make_reader, read_glove
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import collate, make_windows
@@ -133,7 +134,7 @@ def test_it_learns_eight_questions_by_heart():
     rates = {"learning_rate": 2e-2, "weight_decay": 0.0, "clip": 5.0}
     settings = TrainingSettings(batch_size=8, epochs=1.0, precision="fp32", **rates)
     fit(model, Batches(windows, [np.arange(len(windows))] * 60), extractive_qa.likelihood, settings, seed=0)
-    answers = extractive_qa.decode(windows, extractive_qa.predict(model, windows, precision="fp32"))
+    answers = extractive_qa.decode(windows, predict(model, windows, precision="fp32"))
     assert metrics.score(examples, [one.text for one in answers]).f1.mean() == 100
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.models.attention import masked_softmax
-from helpers.papers.a2d.mnemonic import Block, Fusion, Pointer, Recurrent, Similarity, Words, reattend
+from helpers.papers.a2d.mnemonic import Block, Fusion, Pointer, Recurrent, Similarity, Words, masked_softmax, reattend
 
 LN3 = math.log(3)
 OPEN, SHUT = 100.0, -100.0  # biases of a gate

@@ -86,7 +86,7 @@ def test_encoders_that_read_other_questions_first(results):
 
 @pytest.fixture(scope="module")
 def tested(module_results):
-    return run(algorithm.test_readers(smoke()))[1]
+    return run(algorithm.train_and_test(smoke()))[1]
 
 
 def test_tables_and_figures(tested):
@@ -127,7 +127,7 @@ def test_changes_are_counted_and_shown(monkeypatch):
         return SimpleNamespace(by_row=gaps), tested
         yield
 
-    monkeypatch.setattr(tables, "test_readers", plan)
+    monkeypatch.setattr(tables, "train_and_test", plan)
     parts = run(tables.answers(smoke()))
     values = {(score.method, score.column): score.value for score in parts["scores"]}
     assert len(values) == 3 * 2 * 5 and sum(values.values()) == 3 * 100.0

@@ -126,9 +126,9 @@ def _leave_out_tested(settings: DatasetSettings, name: str) -> tuple[Parts, list
 
 
 @cache
-def _test_texts(settings: DatasetSettings) -> splits.TestTexts:
+def _test_texts(settings: DatasetSettings) -> splits.TestedTexts:
     # Collects the test examples of all domains or tasks of a section, however many of them are used.
-    tests = splits.TestTexts()
+    tests = splits.TestedTexts()
     for name in settings.named:
         tests.add(name, _split_off_test(settings, name).parts)
     # Adversarial questions that are generated are variants of test questions.

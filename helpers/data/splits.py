@@ -260,7 +260,7 @@ def _to_example(record: TextRecord, labels: tuple[str, ...], taken: set[str]) ->
 
 
 @dataclass
-class TestTexts:
+class TestedTexts:
     """The test examples of a section by their texts, and the passages that test questions are about.
 
     Each has the name of its domain, task or adversarial set.
@@ -317,7 +317,7 @@ def _digest(text: str) -> str:
 
 
 def leave_out(
-    name: str, parts: Parts, tests: TestTexts, *, passages: bool = False
+    name: str, parts: Parts, tests: TestedTexts, *, passages: bool = False
 ) -> tuple[dict[str, list], list[str]]:
     """Return the parts of a domain or task without what is a test example too, and notes that count it.
 

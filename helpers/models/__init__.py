@@ -1,1 +1,1 @@
-"""Pretrained encoders with heads, the reader RMR, and what methods add to them. Imports no paper."""
+"""Pretrained encoders with heads, and what methods add to them. Imports no paper."""

@@ -51,17 +51,6 @@ AttentionInterface.register(NAME, attend)
 AttentionMaskInterface.register(NAME, make_mask)
 
 
-def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
-    """Compute the softmax along ``dim`` where ``mask`` (broadcast) is true, in float32; zero elsewhere."""
-    scores = scores.float().masked_fill(~mask, torch.finfo(torch.float32).min)
-    return scores.softmax(dim) * mask
-
-
-def pool(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
-    """Sum the unmasked states, weighted by the softmax of their scores; B×H."""
-    return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]
-
-
 def keep_attention(model: nn.Module) -> nn.Module:
     """Let the output of ``model`` have ``attention`` (B×P×Q): per passage token a distribution over the question's.
 

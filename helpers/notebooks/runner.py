@@ -132,7 +132,7 @@ def match_notebook(name: str) -> str:
         if name in (notebook, notebook.partition("_")[0]):
             return notebook
     near = get_close_matches(name, notebook_names(), 1) or notebook_names()
-    raise ParameterError(f"no notebook {name}; there is {', '.join(near)}")
+    raise ParameterError(f"no notebook {name}; choose from {', '.join(near)}")
 
 
 def fingerprint_of(job: Job) -> str:
@@ -209,9 +209,10 @@ def execute(job: Job, force: bool) -> str:
     if not force and job.is_done():
         return UNCHANGED
     print(f"{job} ...", flush=True)
-    begun, mark = time.perf_counter(), fingerprint_of(job)
+    begun = time.perf_counter()
     unfinished = job.running / f"{job.notebook}.{os.getpid()}.ipynb"  # stays where the notebook fails
     try:
+        mark = fingerprint_of(job)
         for folder in (job.running, job.output.parent):
             folder.mkdir(parents=True, exist_ok=True)
         execute_notebook(job.notebook, job.parameters, unfinished)

@@ -147,7 +147,7 @@ def name_run(original: Preset, preset: Preset, given: list[str], others: Setting
 
     So "mini+seeds=2" is not taken for the preset's own results. What counts is content: a copy of the preset's own
     encoder or files changes nothing, and two encoders, files or folders of one name have two runs. Settings of the
-    engine change no result.
+    engine change results by rounding alone, or by the numbers that dropout draws.
     """
     changes = []
     for key in sorted(given, key=[*keys()].index):

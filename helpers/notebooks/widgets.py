@@ -40,7 +40,7 @@ def trained_readers(preset: str, settings: SettingsByKey | None = None, names: s
         schedule = engine.Schedule({} if card.left_out(changed) else card.make_plans(changed, {}))
         trainings = trainings_of(*schedule.tasks.values())
         done = [training for training in trainings if training.is_done()]
-        errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, UserError)]
+        errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, Exception)]
         print(f"{card.name}: {len(done)} of {len(trainings)} trainings are done", *errors[:1], sep="; ")
         for training in done:
             readers |= readers_of(training)

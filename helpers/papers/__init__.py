@@ -1,6 +1,6 @@
 """The papers, and the corpora beside them. Each is a module that declares a `Paper`; another paper is one more name.
 
-Runner, session and report know papers by what they declare alone.
+Session and report know papers by what they declare alone.
 """
 
 import tomllib
@@ -14,8 +14,7 @@ from helpers import paths
 from helpers.presets.schema import Preset
 from helpers.records import Printed
 
-# The paper of IMM stands in `your_domains`, which adds the notebook of somebody's own domains to it.
-PAPER_MODULES = ("corpora", "your_domains", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
+PAPER_MODULES = ("corpora", "imm", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 
 
 @dataclass(frozen=True)

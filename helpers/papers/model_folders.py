@@ -158,7 +158,9 @@ def describe_kept(name: str, row: str, training: Training, record: Record, usage
     means = {s.column: np.mean([t.value for t in scores if t.column == s.column]) for s in scores}
     cells = [means, ["---"] * len(means), [f"{mean:.1f}" for mean in means.values()]]
     table = [f"| {' | '.join(line)} |" for line in cells]
-    facts = [f"- {note}" for note in (f"encoder: {public_name(training.preset.encoder)}", *record.notes)]
-    intro = f"{training.label}. {record.unit} on the test parts, averaged over seeds:"
+    preset = training.preset
+    encoder = "that of the general reader" if preset.warmup_data else public_name(preset.encoder)
+    facts = [f"- {note}" for note in (f"encoder: {encoder}", *record.notes)]
+    intro = f"{training.label}. {record.title}, averaged over seeds:"
     code = f"```python\n{usage.replace('FOLDER', str(target))}\n```\n"
     return "\n".join([f"# {name}: {row}", "", intro, "", *table, "", *facts, "", code])

@@ -252,7 +252,7 @@ def state_training_sizes(settings: DataSettings | TextsSettings, examples: str =
     return f"training {examples}: {sizes}"
 
 
-def time_in_turns(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Time pieces of work in turns after a warm-up; return the median of ``repeats`` in seconds."""
-    turns = [[timeit(function, number=1) for function in work.values()] for _ in range(repeats + 1)]
+def time_in_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Time pieces of work in turns after a warm-up; return the median of three times in seconds."""
+    turns = [[timeit(function, number=1) for function in work.values()] for _ in range(4)]
     return dict(zip(work, np.median(turns[1:], axis=0).tolist(), strict=True))

@@ -224,8 +224,9 @@ class AnswerSettings(Settings):
 
 
 class EngineSettings(Settings):
-    """How and where trainings run: in processes here, or on the nodes of a Ray cluster. No key depends on it, and no
-    result, except that another number of threads may round otherwise."""
+    """How and where trainings run: in processes here, or on the nodes of a Ray cluster. No key depends on it. On a
+    CPU no result does, except that another number of threads may round otherwise; on a GPU graphs pad to other lengths,
+    so dropout draws other numbers."""
 
     kind: Literal["local", "ray"] = "local"
     processes: NonNegativeInt = 0  # 0: one per GPU, or as many as there are cores for, with ``threads`` each
@@ -294,7 +295,7 @@ class A2dSettings(Settings):
     answer_weight: NonNegativeFloat = 0.3  # gamma, the weight of the answer loss L_ANS
     attention_weight: NonNegativeFloat = 0.1  # delta, the weight of the attention loss L_ATT
     top_k: PositiveInt = 4  # best answers of a member among which the confusing one is looked for
-    # Lengths of trainings, in times the steps of the tables' readers, for curves not in the paper; empty: none.
+    # Lengths of trainings, as multiples of the steps of the tables' readers, for curves not in the paper; empty: none.
     lengths: list[PositiveFloat] = Field([])
 
 
@@ -323,7 +324,7 @@ class MtDnnKdSettings(Settings):
 
     models: PositiveInt = 6  # MT-DNNs that the members of the ensembles are chosen from
     members: PositiveInt = 3  # models of an ensemble
-    dropouts: list[Dropout] = Field([0.1, 0.2, 0.3], min_length=1)  # of the models' encoders, in turns
+    dropouts: list[Dropout] = Field([0.1, 0.2, 0.3], min_length=1)  # of the models' encoders, in turn
     head_dropout: Dropout = 0.1  # of the task layers
     head_dropouts: dict[str, Dropout] = Field({"MNLI": 0.3, "CoLA": 0.05, "SST-2": 0.05})  # of single tasks' layers
     taught: list[str] = Field(["MNLI", "QQP", "RTE", "QNLI"])  # tasks with an ensemble as teacher

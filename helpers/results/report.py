@@ -172,7 +172,7 @@ def show_study(*artefacts: str) -> None:
 
 
 def page(preset: str, papers: Sequence[Any]) -> HTML:
-    """Return the report of a preset for a notebook's cell: what was found all results, their figures redrawn."""
+    """Return the report of a preset for a notebook's cell: what was found, and all results, redrawn."""
     stored = records.read_all(preset)
     same = reproduced(stored, records.read_all(FIRST_SEED_OF[preset])) if preset in FIRST_SEED_OF else ("", [])
     sections = [(paper, judge_records(selected)) for paper in papers if (selected := select(stored, paper))]

@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
     is_repeated: bool  # whether another claim of the paper, which counts, is about the same difference
 
 
-class Test(NamedTuple):
+class TestOutcome(NamedTuple):
     """The outcome of a claim's test by itself."""
 
     record: Record
@@ -100,7 +100,7 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
     A difference that several claims are about is tested once, in the family of the first (`find_first`). All of them
     get that p value. Holm's correction is within each family. Raises ValueError where a claim's rows share no seed.
     """
-    tests = [test(record, claim) for record in paper for claim in record.claims]
+    tests = [decide(record, claim) for record in paper for claim in record.claims]
     first, families, corrected = find_first(tests), {}, {}
     for number, (record, claim, *_) in enumerate(tests):
         if first[number] == number:
@@ -118,7 +118,7 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
     return [list(islice(remaining, len(record.claims))) for record in paper]
 
 
-def find_first(tests: Sequence[Test]) -> dict[int, int]:
+def find_first(tests: Sequence[TestOutcome]) -> dict[int, int]:
     """Find the first test of each test's difference, which may be the test itself. Returns its number by number.
 
     Headlines come first, controls last, and claims of one kind in the order of their tables' names.
@@ -131,7 +131,7 @@ def find_first(tests: Sequence[Test]) -> dict[int, int]:
     return first
 
 
-def are_same(one: Test, other: Test) -> bool:
+def are_same(one: TestOutcome, other: TestOutcome) -> bool:
     """Return whether two tests are of one difference: equal with every seed, to the rounding of stored scores.
 
     Few seeds may agree by chance. A difference of 0 with every seed is so by design, and tells nothing of another.
@@ -142,7 +142,7 @@ def are_same(one: Test, other: Test) -> bool:
     return bool(np.any(values) and np.allclose(values, others, rtol=0, atol=ROUNDING))
 
 
-def test(record: Record, claim: Claim) -> Test:
+def decide(record: Record, claim: Claim) -> TestOutcome:
     """Test a claim by itself.
 
     A claim that cannot be tested counts in its family all the same, with a p value of 1: where its rows share fewer
@@ -158,7 +158,7 @@ def test(record: Record, claim: Claim) -> Test:
         is_testable = is_testable and estimate(first, terms[2:]).high < 0
     negligible = 0.5 * 10 ** -decimals(first)
     p, decision = p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED)
-    return Test(record, claim, difference, p, decision)
+    return TestOutcome(record, claim, difference, p, decision)
 
 
 def p_value(values: Sequence[float], claim: Claim, negligible: float) -> tuple[float, str]:

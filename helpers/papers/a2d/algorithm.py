@@ -135,7 +135,7 @@ def members_of(student: Training) -> tuple[Training, ...]:
     return next(iter(outputs.models.values()))
 
 
-def name_controls(preset: Preset, kind: Kind) -> Models:
+def collect_controls(preset: Preset, kind: Kind) -> Models:
     """Return readers that tell distillation from a stronger signal and from longer training, by line and ``times``.
 
     They are the first member, A2D, the same with that member as its only teacher, and a reader with smoothed labels.
@@ -170,7 +170,7 @@ def list_ablations(preset: Preset) -> list[str]:
     return [row for row in ABLATIONS if row != STAGED_WHOLE or preset.control_seeds]
 
 
-def name_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",), each: int = 1) -> Models:
+def collect_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",), each: int = 1) -> Models:
     """Return the readers of a table's rows with every seed: each member by itself, the ensemble, and students.
 
     A row has ``each`` students of an ensemble, which differ in first weights and in the order of questions.

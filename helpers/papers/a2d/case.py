@@ -7,10 +7,11 @@ from torch import nn
 
 from helpers import metrics
 from helpers.data.examples import Example
-from helpers.extractive_qa import Prediction, answer, distributions, predict, windows_over
-from helpers.loop import outputs
+from helpers.extractive_qa import Prediction, answer, distributions, windows_over
+from helpers.loop import batch_outputs
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
+from helpers.outputs import predict
 from helpers.presets.schema import Preset
 from helpers.sequences import Windows
 
@@ -64,7 +65,7 @@ def compare_readers(preset: Preset, readers: dict[str, nn.Module], example: Exam
     for name, model in readers.items():
         start, end = distributions(window, predict(model, window, precision=preset.training.precision))
         probabilities = {kind: round(float(start[first] * end[last]), 4) for kind, (first, last) in places.items()}
-        ((_, _, output),) = outputs(keep_attention(model), window, precision=preset.training.precision)
+        ((_, _, output),) = batch_outputs(keep_attention(model), window, precision=preset.training.precision)
         views[name] = {
             "answer": answers[name].text,
             "attention": output.attention[0, :length, :count].float().cpu().numpy().round(3).tolist(),

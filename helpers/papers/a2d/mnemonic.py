@@ -22,7 +22,7 @@ from transformers.modeling_outputs import QuestionAnsweringModelOutput
 from helpers import paths
 from helpers.data.examples import DataError
 from helpers.files import file_fingerprint
-from helpers.models.attention import QuickDropout, masked_softmax, pool
+from helpers.models.attention import QuickDropout
 from helpers.sequences import text_positions
 
 LETTERS = 16  # UTF-8 bytes read per piece
@@ -282,3 +282,14 @@ def read_glove(path: str, words: list[str], width: int) -> dict[str, Tensor]:
 
 AutoConfig.register(MnemonicConfig.model_type, MnemonicConfig)
 AutoModelForQuestionAnswering.register(MnemonicConfig, MnemonicForQuestionAnswering)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """Compute the softmax along ``dim`` where ``mask`` (broadcast) is true, in float32; zero elsewhere."""
+    scores = scores.float().masked_fill(~mask, torch.finfo(torch.float32).min)
+    return scores.softmax(dim) * mask
+
+
+def pool(scores_BxN: Tensor, states_BxNxH: Tensor, mask_BxN: Tensor) -> Tensor:
+    """Sum the unmasked states, weighted by the softmax of their scores; B×H."""
+    return (masked_softmax(scores_BxN, mask_BxN, 1)[:, None].to(states_BxNxH.dtype) @ states_BxNxH)[:, 0]

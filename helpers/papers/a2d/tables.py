@@ -18,11 +18,11 @@ from helpers.papers.a2d.algorithm import (
     LEFT_OUT_TERMS,
     STAGED_WHOLE,
     before_and_after,
+    collect_controls,
+    collect_rows,
     kind_of,
     list_ablations,
     list_kinds,
-    name_controls,
-    name_rows,
     name_student,
 )
 from helpers.papers.a2d.free_answers import score_free_answers
@@ -101,7 +101,7 @@ def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
             claims.append(state_row_better(student, ensemble, column, primary=primary, control=is_control))
             text = f"{student} gains more over {kind} on {column} than on clean questions"
             claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
-    models = name_rows(preset, kinds, each=preset.a2d.students)
+    models = collect_rows(preset, kinds, each=preset.a2d.students)
     return {**(yield from score_columns(models, columns)), "baselines": kinds[:1], "claims": claims}
 
 
@@ -119,7 +119,7 @@ def table3(preset: Preset) -> Plan:
     """Make Table 3: BLEU and ROUGE-L of free answers to questions about stories."""
     preset = with_stories(preset)
     kind, *_ = list_kinds(preset)
-    models, student = name_rows(preset, [kind]), f"{kind} + A2D"
+    models, student = collect_rows(preset, [kind]), f"{kind} + A2D"
     parts = tabulate_free_answers(preset, (yield from answer_columns(models, ["Test"])))
     claims = [state_row_better(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
     claims.append(state_row_better(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
@@ -128,7 +128,7 @@ def table3(preset: Preset) -> Plan:
 
 def table4(preset: Preset) -> Plan:
     """Make Table 4: how long ensemble and student take for at most 200 test questions, in turns, and their sizes."""
-    models, scores = name_rows(preset, list_kinds(preset)), []
+    models, scores = collect_rows(preset, list_kinds(preset)), []
     yield [reader for *_, readers in models for reader in readers]
     for kind, seed in product(list_kinds(preset), range(preset.seeds)):
         readers = {row: models.by_row[row][seed][ALL_DOMAINS] for row in (f"{kind} (E)", f"{kind} + A2D")}
@@ -138,7 +138,7 @@ def table4(preset: Preset) -> Plan:
         for row, members in readers.items():
             loaded = [one.load() for one in members]
             work[row] = partial(extractive_qa.answer, preset, loaded, windows, together=True)
-        slow, fast = (seconds := shared.time_in_turns(work, repeats=3)).values()
+        slow, fast = (seconds := shared.time_in_turns(work)).values()
         sizes = {row: sum(one.result()["parameters"] for one in members) / 1000 for row, members in readers.items()}
         values = {FASTER: {f"{kind} + A2D": slow / fast}, "seconds": seconds, "thousand parameters": sizes}
         cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed}
@@ -150,7 +150,7 @@ def table4(preset: Preset) -> Plan:
 def table5(preset: Preset) -> Plan:
     """Make Table 5: what each part is worth. The paper says that each helps."""
     kind, *_ = list_kinds(preset)
-    models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
+    models, student = collect_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
     parts, claims = (yield from score_columns(models, ABLATED)), []
     _, *columns = dict.fromkeys(score.column for score in parts["scores"])
     for part, column in product([part for part in list_ablations(preset) if part != "A2D"], columns):
@@ -165,7 +165,7 @@ def table5(preset: Preset) -> Plan:
 def figure4(preset: Preset) -> Plan:
     """Make Figure 4: F1 by the question's type, for the reader by itself and the distilled one."""
     kind, *_ = list_kinds(preset)
-    models, student = name_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
+    models, student = collect_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
     texts = yield from answer_columns(models, ABLATED)
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
     parts = add_notes(models, score_by_type(preset, texts))
@@ -182,7 +182,7 @@ def steps(preset: Preset) -> Plan:
         return {}
     preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})
     kind, *_ = list_kinds(preset)
-    models = name_controls(preset, kind)
+    models = collect_controls(preset, kind)
     f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))
     scores = [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
     student, last = f"{kind} + A2D", f", {max(preset.a2d.lengths):g}"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from helpers.batches import Batches
 from helpers.classification import Classifier, DomainTexts
-from helpers.loop import Batch, forward, outputs, training_device
+from helpers.loop import Batch, batch_outputs, forward, training_device
 from helpers.models.encoders import encoder_fingerprint, load_config, load_encoder
 from helpers.papers.hrkd.losses import distillation_loss, meta_teacher_loss
 from helpers.papers.hrkd.meta_kd import DomainView, WithDomainView, instance_weights, mean_tokens
@@ -144,7 +144,7 @@ class Student(SmallClassifier):
         texts = training.data.sequences(training.preset, "valid")
         domain_W = texts.labels["domain"]
         rows = np.concatenate([np.flatnonzero(domain_W == domain)[:16] for domain in np.unique(domain_W)])
-        ((_, _, output),) = outputs(model, texts.select(rows), batch_size=len(rows), precision="fp32")
+        ((_, _, output),) = batch_outputs(model, texts.select(rows), batch_size=len(rows), precision="fp32")
         return {"ratios": output.ratios.cpu().numpy().round(4).tolist()}
 
     def save(self, model: TinyBertStudent, training: Training) -> None:
@@ -211,7 +211,7 @@ TAUGHT_BY = {f"{teacher} → TinyBERT-KD": teacher for teacher in (SINGLE, MIX, 
 TAUGHT_BY[f"{META} → Meta-distillation"] = META
 STUDENTS = tuple(TAUGHT_BY)
 PLAIN, OURS, ALONE = f"{HRKD} → TinyBERT-KD", f"{HRKD} → HRKD", "BERT_S, no teacher"  # the last is not in the paper
-ON_LABELS = {  # rows trained on labels: class and `Classifier.order`; the rest are students
+ON_LABELS = {  # rows trained on labels: class and `DomainTexts.order`; the rest are students
     SINGLE: (Classifier, "mixed"),
     MIX: (Classifier, "mixed"),
     MTL: (Classifier, "turns"),  # Liu et al. 2019

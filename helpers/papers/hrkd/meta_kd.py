@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from helpers.loop import outputs
+from helpers.loop import batch_outputs
 from helpers.models.encoders import inputs_of
 from helpers.outputs import join_in_order
 from helpers.sequences import Sequences
@@ -57,7 +57,7 @@ def token_mean(states_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
 def mean_tokens(encoder: nn.Module, sequences: Sequences, precision: str, first: int = 0) -> np.ndarray:
     """Average the tokens of each text at the encoder's levels from ``first`` on (-1: the last), E×V×F, float32."""
     numbers, means = [], []
-    for index, batch, output in outputs(encoder, sequences, precision=precision, output_hidden_states=True):
+    for index, batch, output in batch_outputs(encoder, sequences, precision=precision, output_hidden_states=True):
         levels = [token_mean(level, batch["attention_mask"]) for level in output.hidden_states[first:]]
         numbers.append(index)
         means.append(torch.stack(levels, 1).cpu())

@@ -144,7 +144,7 @@ def compression(preset: Preset) -> Plan:
         }
         for size, how in {1: "one at a time", 32: "32 at a time"}.items():
             work = {row: partial(predict, model, texts, "fp32", batch_size=size) for row, model in loaded.items()}
-            seconds = shared.time_in_turns(work, repeats=3)
+            seconds = shared.time_in_turns(work)
             values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
             values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
         cell = {"column": CORPORA["reviews"], "seed": seed}

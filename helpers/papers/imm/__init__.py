@@ -3,6 +3,7 @@
 from helpers.papers import Exhibit, Notebook, Paper
 
 NO_ADVERSARIAL = "the preset names no adversarial questions ([data.adversarial])"
+NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
 
 PAPER = Paper(
     key="imm",
@@ -29,6 +30,13 @@ PAPER = Paper(
         Notebook("03_imm_iterations", ("imm.tables:figure3",)),
         Notebook("04_imm_ablations", ("imm.tables:table3",)),
         Notebook("05_imm_adversarial", ("imm.tables:table2",), lambda p: "" if p.data.adversarial else NO_ADVERSARIAL),
+        Notebook(
+            "19_your_domains",
+            ("your_domains.tables:side_by_side", "your_domains.tables:side_by_side_equal"),
+            left_out=lambda p: NO_FILES if p.data.is_generated and not p.control_seeds else "",
+            takes=("methods",),
+            keeps=lambda p: p.data.domains,
+        ),
     ),
     settings=("imm",),
 )

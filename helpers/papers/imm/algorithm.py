@@ -11,6 +11,7 @@ import torch
 from helpers.batches import Batches
 from helpers.data.examples import DataError
 from helpers.data.load import training_questions
+from helpers.errors import UserError
 from helpers.extractive_qa import SIDES, Questions, Reader, likelihood, store_logits
 from helpers.outputs import Outputs
 from helpers.papers import shared
@@ -54,6 +55,9 @@ def reader_training(
     `helpers.extractive_qa.Questions`.
     """
     settings = settings or preset.imm
+    if settings.steps == "equal" and settings.multi_domain_start == "theta":
+        problem = "readers that start from theta have more steps than others in every round"
+        raise UserError(f'imm.steps: {problem}, expected equal ones; set imm.multi_domain_start = "encoder"')
     if settings.steps == "equal":
         order |= {"budget": tuple(preset.data.domains), "stages": stages}
     loss, teacher = likelihood, None
@@ -311,6 +315,11 @@ def train_ablations(preset: Preset) -> Plan:
     return (yield from train_methods(preset, preset.imm.ablation_rounds, (), variants))
 
 
-def with_equal_steps(preset: Preset) -> Preset:
-    """Return the control with equal steps for every method and at most ``control_seeds`` seeds."""
+def with_equal_steps(preset: Preset) -> Preset | None:
+    """Return the control with equal steps for every method and at most ``control_seeds`` seeds.
+
+    None where these are 0, and where phi starts from theta, whose steps come on top.
+    """
+    if not preset.control_seeds or preset.imm.multi_domain_start == "theta":
+        return None
     return preset.changed("imm", steps="equal").model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})

@@ -16,7 +16,7 @@ def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) 
 
 
 def probability_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
-    """Square the distance of the whole start and end distributions, summed, shape B. ``gold`` plays no part."""
+    """Square the distance of the whole start and end distributions, summed, shape B. ``gold`` is unused."""
     pairs = [[log_probabilities(side, mask_BxL).exp() for side in pair] for pair in zip(student, teacher, strict=True)]
     return sum((s - t).square().sum(-1) for s, t in pairs)
 

@@ -50,10 +50,11 @@ def table1(preset: Preset) -> Plan:
 
 
 def table1_equal(preset: Preset) -> Plan:
-    """Make Table 1 with as many steps for every method, a control; nothing where ``control_seeds`` is 0."""
-    if not preset.control_seeds:
+    """Make Table 1 with as many steps for every method, a control; nothing where `with_equal_steps` has none."""
+    equal = with_equal_steps(preset)
+    if not equal:
         return {}
-    models, _ = yield from train_methods(with_equal_steps(preset), preset.imm.max_rounds)
+    models, _ = yield from train_methods(equal, preset.imm.max_rounds)
     parts = yield from f1_table(models, preset.imm.max_rounds)
     claims = [
         state_imm_better(row, preset.imm.max_rounds, control=True, beside=row in HEADLINES)

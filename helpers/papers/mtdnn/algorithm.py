@@ -92,7 +92,7 @@ class Answered(NamedTuple):
         return answers_above(self.spans, self.limit)
 
 
-def test_readers(preset: Preset) -> Plan:
+def train_and_test(preset: Preset) -> Plan:
     """Train the readers of all tables and have them answer. Returns `Models`, and `Answered` by row and seed."""
     encoders = {"": preset.encoder} | ({LARGER: preset.mtdnn.large} if preset.mtdnn.large else {})
     encoded = {name: preset.model_copy(update={"encoder": encoder}) for name, encoder in encoders.items()}

@@ -18,7 +18,7 @@ from helpers.papers.mtdnn.algorithm import (
     group_tasks,
     list_probs,
     name_row,
-    test_readers,
+    train_and_test,
 )
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Number, Record, Score
@@ -39,7 +39,7 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
 
     ``settings`` are the fields of the preset that these readers have others of.
     """
-    models, tested = yield from test_readers(preset)
+    models, tested = yield from train_and_test(preset)
     cells = {}
     for (name, row), seed in product(rows.items(), range(preset.seeds)):
         examples = tested[row, seed].examples
@@ -104,7 +104,7 @@ def table3(preset: Preset) -> Plan:
 
 def thresholds(preset: Preset) -> Plan:
     """Compute F1 as more test questions are left unanswered, by null difference (not in the paper)."""
-    _, tested = yield from test_readers(preset)
+    _, tested = yield from train_and_test(preset)
     scores = []
     for row, seed in product((QA, BOTH), range(preset.seeds)):
         examples, spans, _ = tested[row, seed]
@@ -139,7 +139,7 @@ def classify_change(example: Example, before: str, after: str, no_answer: bool) 
 
 def answers(preset: Preset) -> Plan:
     """Count how answers differ from those of the reader of questions alone, with the first cases of each kind."""
-    _, tested = yield from test_readers(preset)
+    _, tested = yield from train_and_test(preset)
     no_answer, rows = preset.data.may_be_unanswerable(find_question_task(preset)), list(group_tasks(preset))[1:]
     texts, scores = {cell: spans.answers() for cell, spans in tested.items()}, []
     for row, seed in product(rows, range(preset.seeds)):
@@ -173,7 +173,7 @@ def make_notes(preset: Preset) -> list[str]:
 
 def keep_readers(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the model of all tasks that answers validation questions best, a folder per task, with Table 2's numbers."""
-    models, tested = yield from test_readers(preset)
+    models, tested = yield from train_and_test(preset)
     model = max((models.first(BOTH, seed) for seed in models.by_row[BOTH]), key=lambda model: model.best)
     save = partial(save_task, null_threshold=tested[BOTH, model.seed].limit)
     for task, head in model.data.heads(model.preset).items():

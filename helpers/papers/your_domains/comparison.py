@@ -1,8 +1,7 @@
 """The methods side by side, and the choice among them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pkgutil import resolve_name
 from statistics import mean
 from typing import NamedTuple
 
@@ -47,21 +46,20 @@ def combined(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
 class Method(NamedTuple):
     """A method by its row in the table.
 
-    ``readers`` is the place of a function below `helpers.papers`; "": a row of IMM's Table 1. The function takes
-    preset, seed and `Models`, and returns the method's reader, or ensemble, of each domain. The models have the rows of
-    Table 1, among them those that the method ``needs``.
+    ``readers`` takes preset, seed and `Models`, and returns the method's reader, or ensemble, of each domain. The
+    models have the rows of IMM's Table 1, among them those that the method ``needs``. A row of that table has none.
     """
 
     row: str
-    readers: str = ""
+    readers: Callable[[Preset, int, Models], dict[str, Training | Members]] | None = None
     needs: tuple[str, ...] = ()
 
 
 METHODS = {row: Method(row) for row in ("Single", "Mix", "FT", "BAM", "IMM")}  # by the word that chooses it
 METHODS |= {
-    "Ensemble": Method("Mix ensemble", "your_domains.comparison:mix_ensemble"),
-    "A2D": Method("A2D", "your_domains.comparison:distilled"),
-    "IMM+A2D": Method("IMM + A2D", "your_domains.comparison:combined", needs=("IMM",)),
+    "Ensemble": Method("Mix ensemble", mix_ensemble),
+    "A2D": Method("A2D", distilled),
+    "IMM+A2D": Method("IMM + A2D", combined, needs=("IMM",)),
 }
 
 
@@ -87,8 +85,7 @@ def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
     for seed in range(preset.seeds):
         for method in [method for method in chosen if method.readers]:
             needs = [training for row in method.needs for training in models.needs[row, seed]]
-            readers = resolve_name(f"helpers.papers.{method.readers}")
-            models.add(method.row, seed, readers(models.preset, seed, models), needs)
+            models.add(method.row, seed, method.readers(models.preset, seed, models), needs)
     yield [model for *_, members in models for model in members]
     return models
 

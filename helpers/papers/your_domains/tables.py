@@ -49,10 +49,9 @@ def side_by_side(preset: Preset, methods: str = "") -> Plan:
 
 
 def side_by_side_equal(preset: Preset, methods: str = "") -> Plan:
-    """Do the same with as many steps for every method, a control; nothing where ``control_seeds`` is 0."""
-    if not preset.control_seeds:
-        return {}
-    return (yield from side_by_side(imm_algorithm.with_equal_steps(preset), methods))
+    """Do the same with as many steps for every method, a control; nothing where there is none."""
+    equal = imm_algorithm.with_equal_steps(preset)
+    return (yield from side_by_side(equal, methods)) if equal else {}
 
 
 STEPS = "optimiser steps of all trainings of a method"
