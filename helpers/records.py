@@ -4,27 +4,20 @@ A record is one JSON file. Means, intervals and verdicts are computed on reading
 """
 
 import json
-import platform
 import re
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-import helpers
 from helpers import paths
 from helpers.errors import UserError
 from helpers.files import json_rows, write_whole
 
-PACKAGES = ("torch", "transformers", "datasets", "numpy")
 Cell = tuple[str, str, int]  # method, column and seed
-Code = tuple[str, bool]  # commit, and whether the code differs from it
 Name = Annotated[str, Field(pattern=r"^[^|\n]+$")]  # "|" ends a cell of a Markdown table
 
 
@@ -213,51 +206,3 @@ def read_all(preset: str, paper: str = "*") -> list[Record]:
     """Read all records of a preset, or those of a paper, by name. Empty when nothing has run yet."""
     others = paths.models(preset), paths.notebooks(preset)
     return [read(file) for file in sorted(paths.results(preset).glob(f"{paper}/*.json")) if file.parent not in others]
-
-
-def code() -> Code:
-    """Return the commit, and whether the code differs: result files do not count, new ones only beside the code.
-
-    Without git, nothing vouches for the code: the commit is "unknown" and it differs.
-    """
-
-    def git(*arguments: str) -> list[str]:
-        command = ["git", "--git-dir=.git", "--no-optional-locks", *arguments]  # not the repository of a folder above
-        return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-
-    try:
-        (commit,) = git("rev-parse", "HEAD")
-        changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
-        return commit, bool(changes or git("ls-files", "--others", "--exclude-standard", "helpers", "notebooks"))
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown", True
-
-
-def run_info(parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None) -> Run:
-    """Describe a run at its end.
-
-    ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``revision`` is ``code()``,
-    both at the start, because the files may change meanwhile.
-    """
-    import torch  # here, because redrawing a figure needs no torch
-
-    gpu, packages = torch.cuda.is_available(), {name: version(name) for name in PACKAGES}
-    return Run(
-        commit=revision[0],
-        dirty=revision[1],
-        device=torch.cuda.get_device_name() if gpu else f"{_processor()}, {torch.get_num_threads()} threads",
-        versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
-        seconds=round(time.perf_counter() - started, 1),
-        training_seconds=None if training_seconds is None else round(training_seconds, 1),
-        parameters=parameters,
-    )
-
-
-def _processor() -> str:
-    """Name the processor, with family and model where its name has no number and so stands for several."""
-    file = Path("/proc/cpuinfo")
-    listed = file.read_text() if file.exists() else ""
-    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed, re.M))
-    name = facts.get("model name") or platform.processor() or "CPU"
-    is_exact = re.search(r"\d", name) or "cpu family" not in facts
-    return name if is_exact else f"{name} family {facts['cpu family']} model {facts['model']}"

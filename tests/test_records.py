@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from record_files import claimed, contradictions, every_kind, record
 from safetensors import SafetensorError
 
-from helpers import files, paths, records
+from helpers import files, paths
+from helpers.notebooks import session
 from helpers.notebooks.session import Session
 from helpers.papers import read_printed
 from helpers.presets.load import load_preset
@@ -176,21 +177,21 @@ def test_run_tells_commit_and_changes(tmp_path, monkeypatch):
     for file in (code, result, module):
         files.write_whole(file, "1\n")
     module.unlink()
-    assert records.code() == ("unknown", True)
+    assert session.read_commit() == ("unknown", True)
     settings = ("user.name=a", "user.email=a@example.org", "core.hooksPath=none", "commit.gpgSign=false")
     git = ["git", "-C", str(tmp_path), *(word for setting in settings for word in ("-c", setting))]
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
         subprocess.run(git + command, check=True)
     result.write_text("2\n")
     (tmp_path / "new.txt").write_text("not tracked\n")
-    run = records.run_info({"seed": 0}, time.perf_counter() - 2.0, records.code())
+    run = session.describe_run({"seed": 0}, time.perf_counter() - 2.0, session.read_commit())
     assert len(run.commit) == 40 and not run.dirty and run.parameters == {"seed": 0}
     assert run.seconds == pytest.approx(2.0, abs=1.0) and run.device.endswith("threads")
     module.write_text("a new module\n")
-    assert records.code() == (run.commit, True)
+    assert session.read_commit() == (run.commit, True)
     module.unlink()
     code.write_text("2\n")
-    assert records.code() == (run.commit, True)
+    assert session.read_commit() == (run.commit, True)
 
 
 @pytest.mark.parametrize("artefact", ["imm/table1", "hrkd/table2", "hrkd/table3", "hrkd/table4"])

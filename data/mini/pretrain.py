@@ -18,13 +18,14 @@ from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from transformers import BertConfig, BertForQuestionAnswering, BertModel, BertTokenizerFast
 
-from helpers import paths, records
+from helpers import paths
 from helpers.batches import Batches
 from helpers.data.examples import Example
 from helpers.data.mini import world
 from helpers.extractive_qa import likelihood, weighted_mean
 from helpers.loop import Batch, fit, forward, training_device
 from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.notebooks import session
 from helpers.papers.hrkd.algorithm import LiveTeacher
 from helpers.papers.hrkd.losses import level_distance, score_distance
 from helpers.papers.hrkd.tinybert import TinyBertStudent, keep_scores, match_layers
@@ -157,7 +158,7 @@ def pretrain(which: str, folder: Path, base: Path, steps: int, seed: int = 0) ->
     The larger encoder is initialised from each layer of ``base`` twice (Gong et al. 2019 stack the whole on itself).
     The student learns the hidden states and attention of ``base`` (general distillation, Jiao et al. 2020).
     """
-    begun, code, teacher = time.perf_counter(), records.code(), None
+    begun, code, teacher = time.perf_counter(), session.read_commit(), None
     if which == "encoder":
         tokenizer = train_vocabulary(seed)
         sizes = CONFIG | {"vocab_size": len(tokenizer), "max_position_embeddings": LONGEST}
@@ -185,7 +186,7 @@ def pretrain(which: str, folder: Path, base: Path, steps: int, seed: int = 0) ->
     ((_, batch),) = batches.micro_batches(steps - 1, 1, training_device())
     losses = {name: round(term.item(), 5) for name, term in loss(forward(model, batch, "fp32"), batch, 1.0).items()}
     parameters = {"steps": steps, "seed": seed, **{size: sizes[size] for size in CONFIG}, **settings.model_dump()}
-    run = records.run_info(parameters, begun, code, done.seconds)
+    run = session.describe_run(parameters, begun, code, done.seconds)
     encoder.config.initializer_range = 0.02  # for new heads
     encoder.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)

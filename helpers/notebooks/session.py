@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
+import subprocess
 import time
 from ast import AnnAssign, Assign, Call, Dict, Name, literal_eval, parse, unparse, walk
 from collections.abc import Collection, Iterable, Mapping
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from glob import escape
+from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +23,7 @@ import pandas as pd
 import torch
 from IPython import get_ipython
 
+import helpers
 from helpers import engine, papers, paths, records
 from helpers.data.folders import find_source, with_every_domain
 from helpers.data.load import fingerprint_examples, state_overlaps
@@ -35,6 +39,8 @@ WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
 MAX_RUN_NAME = 66  # characters of a run's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
+PACKAGES = ("torch", "transformers", "datasets", "numpy")
+Code = tuple[str, bool]  # commit, and whether the code differs from it
 INJECTED = "# Parameters"  # how papermill's own cell begins
 
 
@@ -229,6 +235,60 @@ def content_of(place: Path) -> str:
     return fingerprint(*(f"{name!a} {file_fingerprint(files[name])}" for name in visible))
 
 
+# --- how a result was made --------------------------------------------------------------------------------------------
+
+
+def read_commit() -> Code:
+    """Return the commit, and whether the code differs: result files do not count, new ones only beside the code.
+
+    Without git, nothing vouches for the code: the commit is "unknown" and it differs.
+    """
+
+    def git(*arguments: str) -> list[str]:
+        command = ["git", "--git-dir=.git", "--no-optional-locks", *arguments]  # not the repository of a folder above
+        return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    try:
+        (commit,) = git("rev-parse", "HEAD")
+        changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return commit, bool(changes or git("ls-files", "--others", "--exclude-standard", "helpers", "notebooks"))
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown", True
+
+
+def describe_run(
+    parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None
+) -> records.Run:
+    """Describe a run at its end.
+
+    ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``revision`` is `read_commit`,
+    both at the start, because the files may change meanwhile.
+    """
+    gpu, packages = torch.cuda.is_available(), {name: version(name) for name in PACKAGES}
+    return records.Run(
+        commit=revision[0],
+        dirty=revision[1],
+        device=torch.cuda.get_device_name() if gpu else f"{_processor()}, {torch.get_num_threads()} threads",
+        versions={"python": platform.python_version(), **packages, "helpers": helpers.__version__},
+        seconds=round(time.perf_counter() - started, 1),
+        training_seconds=None if training_seconds is None else round(training_seconds, 1),
+        parameters=parameters,
+    )
+
+
+def _processor() -> str:
+    """Name the processor, with family and model where its name has no number and so stands for several."""
+    file = Path("/proc/cpuinfo")
+    listed = file.read_text() if file.exists() else ""
+    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: *(.+)", listed, re.M))
+    name = facts.get("model name") or platform.processor() or "CPU"
+    is_exact = re.search(r"\d", name) or "cpu family" not in facts
+    return name if is_exact else f"{name} family {facts['cpu family']} model {facts['model']}"
+
+
+# --- one run of one notebook ------------------------------------------------------------------------------------------
+
+
 @dataclass
 class Session:
     """One run of one notebook: the preset in force, its settings by key as given, and the name of the run.
@@ -240,7 +300,7 @@ class Session:
     run_name: str
     own: SettingsByKey = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
-    code: records.Code = field(default_factory=records.code)
+    code: Code = field(default_factory=read_commit)
 
     def run(self, plan: engine.Plan) -> Any:
         """Carry out a plan and return its value. Raises TasksFailed."""
@@ -267,7 +327,7 @@ class Session:
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.is_given else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
-        run = records.run_info(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
+        run = describe_run(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         records.write(record)
         return record
