@@ -224,7 +224,7 @@ def test_logits_are_collected_from_padded_batches_in_any_order(two, monkeypatch)
         (np.array([row]), {}, SimpleNamespace(start_logits=start, end_logits=end))
         for row, (start, end) in sides.items()
     ]
-    monkeypatch.setattr(outputs, "outputs", lambda *arguments, **settings: batches)
+    monkeypatch.setattr(outputs, "batch_outputs", lambda *arguments, **settings: batches)
     logits = outputs.predict(None, two)
     assert logits.start.tolist() == [*range(7), *range(10, 17)]
     assert logits.end.tolist() == [value + 100 for value in logits.start]

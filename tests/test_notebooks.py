@@ -489,6 +489,19 @@ def test_records_hold_no_path_of_this_machine(smoke):
         assert json.loads(text)["run"]["versions"]["torch"]
 
 
+@pytest.mark.parametrize("file", sorted(paths.NOTEBOOKS.glob("*.ipynb")), ids=lambda file: file.stem)
+def test_names_that_a_notebook_uses_are_there(file):
+    cells = [cell.source for cell in nbformat.read(file, 4).cells if cell.cell_type == "code"]
+    tree, imported = ast.parse("\n".join(cells)), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("helpers"):
+            for alias in node.names:
+                imported[alias.asname or alias.name] = pkgutil.resolve_name(f"{node.module}.{alias.name}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
+            assert hasattr(imported[node.value.id], node.attr), ast.unparse(node)
+
+
 @pytest.mark.slow
 def test_the_way_from_a_cell_to_a_record_is_short(smoke, tmp_path):
     (tmp_path / "smoke").mkdir()
