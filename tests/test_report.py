@@ -117,8 +117,8 @@ def test_the_page_begins_with_a_summary(results):
     assert "".join(f"<td>{cell}</td>" for cell in cells) in summary and "<img" not in summary
     assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
     assert (
-        "Its claims here, without our controls: 1 supported, 1 refuted, 1 undecided." in rest
-        and "controls: 0 supported, 0 refuted, 3 undecided" in rest
+        "Its claims here, without our controls: 1 supported, smaller than reported; 1 refuted; 1 undecided." in rest
+        and "controls: 3 undecided" in rest
     )
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
     assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
@@ -201,17 +201,17 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    counts = "1 supported, 2 refuted, 4 undecided", "1 supported, 1 refuted, 1 undecided"
-    tallies = "miniature world: {}; public corpora: {}".format(*counts)
-    expected = f"**Found.** Claims of all tables, {tallies}. Each paper's main claim:"
+    smaller = "1 supported, smaller"
+    tallies = f"Miniature world: {smaller}; 2 refuted; 4 undecided. Public corpora: {smaller}; 1 refuted; 1 undecided"
+    expected = f"**Claims.** {tallies}. Main claims:"
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")
     (line,) = (line for line in after.splitlines() if ": IMM]" in line)  # study's: the first preset's
     link = "results/mini/report.html#imm-your_domains"
-    assert f"\nMiniature world, [F1]({link}), best 3 of 5: B 70.0, C 65.0, D 61.0; A 60.0.\n" in after
+    assert f"\nMiniature world, [F1]({link}), best: B 70.0, C 65.0, D 61.0; A 60.0.\n" in after
     refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds)."  # the other is a main claim
     assert f"\nAlso refuted, miniature world: {refuted}\n" in after
-    lab = "+5.0 ± 1.2 F1: supported*"
+    lab = "+5.0 ± 1.2 F1: supported, smaller"
     notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
     assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")
     assert ": HRKD]" not in after  # which has no record

@@ -10,7 +10,14 @@ from record_files import record
 from helpers import records
 from helpers.records import Claim, Printed
 from helpers.results import stats
-from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED
+from helpers.results.stats import (
+    LESS_THAN_HALF,
+    REFUTED,
+    SMALLER,
+    SUPPORTED,
+    SUPPORTED_SMALLER,
+    UNDECIDED,
+)
 
 T4 = 2.776445  # the t quantile of a 95 % interval with 4 degrees of freedom
 PAIR = {"above": "A", "below": "B"}
@@ -88,6 +95,32 @@ def test_no_difference_refutes_and_a_sure_small_one_supports():
     assert verdict(rows(A=A, B=A), **PAIR).outcome == REFUTED
     assert verdict(rows(A=[50.1, 49.9, 50.1, 49.9, 50], B=[50] * 5), **PAIR).outcome == UNDECIDED
     assert verdict(rows(A=[50.04] * 5, B=[50] * 5), **PAIR).outcome == SUPPORTED
+
+
+def test_a_difference_is_compared_with_what_the_paper_prints():
+    def outcome(gaps, printed, **parts):
+        paper = [Printed(method="A", column="x", value=printed), Printed(method="B", column="x", value=0.0)]
+        return verdict(rows(A=gaps, B=[0] * 5), **PAIR, paper=paper, **parts).outcome
+
+    # A mean of 2.6 with an error of 0.678: the interval is 0.717 to 4.483.
+    assert outcome(GAPS, 4.4) == SUPPORTED and outcome(GAPS, 4.5) == SUPPORTED_SMALLER
+    # 2, 0, 1, 4 and -2: a mean of 1 with an error of 1, so up to 3.776.
+    small = [2, 0, 1, 4, -2]
+    assert outcome(small, 3.7) == UNDECIDED and outcome(small, 3.8) == outcome(small, 7.5) == SMALLER
+    assert outcome(small, 7.6) == LESS_THAN_HALF and outcome(small, 7.6, printed_for="after 3 rounds") == UNDECIDED
+    assert outcome([0] * 5, 0.1) == LESS_THAN_HALF and outcome([-gap for gap in GAPS], 1.0) == REFUTED
+    assert outcome(small, 7.6, within=0.1) == UNDECIDED and outcome(small, -0.5) == UNDECIDED
+    assert outcome(small[:4], 100.0) == UNDECIDED
+
+
+def test_comparisons_with_the_paper_are_a_family_of_their_own():
+    # Each row is above C by 2, 0, 1, 4, -2 in some order, and by 5 in the paper: t = -4 and p = 0.016, × 3 = 0.048.
+    small = [2, 0, 1, 4, -2]
+    scores = rows(**{row: np.roll(small, shift) for shift, row in enumerate("ABDE")}, C=[0] * 5)
+    paper = [{"method": row, "column": "x", "value": 5.0 * (row != "C")} for row in "ABCDE"]
+    claims = [Claim(text=row, above=row, below="C") for row in "ABDE"]
+    assert {each.outcome for each in judge(scores, *claims[:3], paper=paper)} == {SMALLER}
+    assert {each.outcome for each in judge(scores, *claims, paper=paper)} == {UNDECIDED}
 
 
 def test_a_claim_about_two_differences():

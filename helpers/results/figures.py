@@ -21,14 +21,23 @@ from helpers import paths
 from helpers.files import write_whole
 from helpers.records import Record
 from helpers.results import stats
-from helpers.results.stats import REFUTED, SUPPORTED, UNDECIDED, Estimate, Verdict
+from helpers.results.stats import (
+    LESS_THAN_HALF,
+    REFUTED,
+    SMALLER,
+    SUPPORTED,
+    SUPPORTED_SMALLER,
+    UNDECIDED,
+    Estimate,
+    Verdict,
+)
 
 PAGE_WIDTH = 9.0  # inches, of a notebook page
 LABEL = 58  # letters in a line of a label
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
 MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind") * 2
-MARKS = {SUPPORTED: "✓", REFUTED: "✗", UNDECIDED: "○"}
+MARKS = {SUPPORTED: "✓", SUPPORTED_SMALLER: "✓", SMALLER: "<", LESS_THAN_HALF: "≪", REFUTED: "✗", UNDECIDED: "○"}
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
 ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}
 READERS = {"before": "The reader by itself", "after": "The distilled reader"}

@@ -32,7 +32,6 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points", "score": "points"}  # of differences
 SHARE_WORDS = {0.5: "half"}
-SMALLER = "smaller than reported"
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
@@ -51,9 +50,9 @@ RANKED = 3  # methods that README ranks
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
-    f"{stats.VERDICT_SEEDS} seeds no verdict. Supported: significantly above zero. Refuted: significantly below, or "
-    "too small to be printed. "
-    f"{SMALLER.capitalize()}: the interval excludes the paper's own difference. Three groups are corrected apart: a "
+    f"{stats.VERDICT_SEEDS} seeds no verdict. Supported: significantly above zero. Refuted: significantly below. "
+    f"{stats.SMALLER.capitalize()}, {stats.LESS_THAN_HALF}: significantly below the paper's own difference, or half of "
+    "it. Where it prints none, a difference too small to be printed is refuted. Three groups are corrected apart: a "
     "paper's headlines, a table's other claims, and our controls. A difference that two claims are about counts once. "
     "An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
@@ -62,10 +61,10 @@ KEY = (
 def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, str, str]:
     """State a verdict, the difference that the paper reports (empty where it prints none), and ours.
 
-    ``short``: with half of the interval behind "±", and a star where it excludes the paper's difference.
+    ``short``: with half of the interval behind "±".
     """
     claim, outcome, ours, _, printed, _ = verdict
-    first, size, reported = record.by_metric()[0], "", ""
+    first, reported = record.by_metric()[0], ""
     amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
     form = f"+z,.{stats.decimals(first)}f"
     if any(ours.values):
@@ -76,11 +75,7 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
     if printed is not None:
         digits = paper_decimals(record) + (claim.times != 1)  # half of a number has one digit more
         reported = f"{printed:+z.{digits}f} {claim.printed_for}".rstrip()
-    is_over_seeds = len(ours.values) >= stats.VERDICT_SEEDS
-    if printed is not None and claim.primary and not claim.printed_for and is_over_seeds and outcome != stats.REFUTED:
-        size = f", {SMALLER}" * (ours.high < printed) + ", larger than reported" * (ours.low > printed)
-        size = "*" if short and size else size
-    return f"{outcome.capitalize()}{size}", reported, amount
+    return outcome.capitalize(), reported, amount
 
 
 def describe_verdict(record: Record, verdict: Verdict) -> str:
@@ -284,7 +279,7 @@ def rank_methods(record: Record) -> str:
         [f"{row} {means[row]:.{stats.decimals(record)}f}" for row in of] for of in (best, record.baselines)
     )
     text = f"[{record.subject}]({link(paths.report(record.preset))}#{anchor(record.artefact)})"
-    return "; ".join([f"{text}, best {len(best)} of {len(means)}: {', '.join(rows)}", *baselines]) + "."
+    return "; ".join([f"{text}, best: {', '.join(rows)}", *baselines]) + "."
 
 
 def anchor(artefact: str) -> str:
@@ -312,10 +307,10 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
     if not any(pairs.values()):
         return []
     main = {world: [main_verdicts(paper, judged[paper.key]) for paper in papers] for world, judged in worlds.items()}
-    tallies = "; ".join(f"{world}: {tally(each)}" for world, each in pairs.items() if each)
-    lines = [f"**Found.** Claims of all tables, {tallies}. Each paper's main claim:", ""]
+    tallies = ". ".join(f"{world.capitalize()}: {shorten(tally(each))}" for world, each in pairs.items() if each)
+    lines = [f"**Claims.** {tallies}. Main claims:", ""]
     lines += tabulate_main_claims(main, stored, papers)
-    lines += ["", "±: 95 % interval; *: excludes the paper's difference."]
+    lines += ["", "±: 95 % interval. Smaller, less than half: significantly below the paper's difference, or its half."]
     for world, each in pairs.items():
         shown = [*chain.from_iterable(main[world])]
         refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
@@ -323,9 +318,10 @@ def update_readme(papers: Sequence[Any]) -> list[Path]:
             lines += ["", f"Also refuted, {world}: {'; '.join(texts)}."]
     for world, judged in worlds.items():
         tables = {record.artefact: record for each in judged.values() for record, _ in each}
-        names = (f"{paper.key}/{name}" for paper in papers for name in paper.rankings)
+        names = [f"{paper.key}/{name}" for paper in papers for name in paper.rankings]
         if ranking := next((tables[name] for name in names if name in tables), None):
             lines += ["", f"{world.capitalize()}, {rank_methods(ranking)}"]
+            break
     write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
     return [README]
 
@@ -376,7 +372,12 @@ def tabulate_main_claims(
 def brief(record: Record, verdict: Verdict, name_table: bool) -> str:
     """Return our difference and the verdict in few words, behind the table where there are several."""
     outcome, _, ours = state_verdict(record, verdict, short=True)
-    return f"{table_of(record)}: " * name_table + f"{ours}: {outcome.lower()}"
+    return f"{table_of(record)}: " * name_table + f"{ours}: {shorten(outcome.lower())}"
+
+
+def shorten(text: str) -> str:
+    """Shorten the verdicts that compare a difference with the paper's."""
+    return text.replace(stats.SMALLER, "smaller").replace(stats.LESS_THAN_HALF, "less than half")
 
 
 def state_differences(record: Record, verdict: Verdict) -> str:
@@ -427,9 +428,9 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
 
 
 def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
-    """Count verdicts, such as "3 supported, 1 refuted, 5 undecided"."""
+    """Count verdicts, such as "3 supported; 1 refuted; 5 undecided"."""
     outcomes = Counter(verdict.outcome for _, verdict in pairs)
-    return ", ".join(f"{outcomes[word]} {word}" for word in figures.MARKS)
+    return "; ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
 
 
 def count(judged: Iterable[Judged]) -> str:

@@ -13,6 +13,8 @@ from scipy import stats
 from helpers.records import Claim, Record
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
+SMALLER, LESS_THAN_HALF = "smaller than reported", "less than half of what is reported"
+SUPPORTED_SMALLER = f"{SUPPORTED}, {SMALLER}"
 AVERAGE = "AVE."
 VERDICT_SEEDS = 5  # fewer seeds decide nothing
 INTERVAL_SEEDS = 3  # fewer seeds have no interval
@@ -43,13 +45,16 @@ class Verdict(NamedTuple):
 
 
 class TestOutcome(NamedTuple):
-    """The outcome of a claim's test by itself."""
+    """The outcome of a claim's tests by themselves."""
 
     record: Record
     claim: Claim
     estimate: Estimate
-    p: float
+    printed: float | None  # the paper's own difference
+    p: float  # of the test that decides between supported and refuted
     decision: str
+    p_smaller: float | None = None  # of that against the paper's difference; None where there is none to compare with
+    p_half: float | None = None  # of that against half of it
 
 
 def estimate(record: Record, terms: Sequence[Term]) -> Estimate | None:
@@ -98,24 +103,40 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
     """Test the claims of a paper's records by families: all headlines, a table's other claims, and its controls.
 
     A difference that several claims are about is tested once, in the family of the first (`find_first`). All of them
-    get that p value. Holm's correction is within each family. Raises ValueError where a claim's rows share no seed.
+    get that p value. Holm's correction is within each family, apart for the tests against 0, against the paper's
+    difference and against half of it. Raises ValueError where a claim's rows share no seed.
     """
     tests = [decide(record, claim) for record in paper for claim in record.claims]
-    first, families, corrected = find_first(tests), {}, {}
-    for number, (record, claim, *_) in enumerate(tests):
-        if first[number] == number:
-            table = "" if claim.primary else record.artefact
-            families.setdefault((table, claim.primary, claim.control), []).append(number)
-    for numbers in families.values():
-        corrected |= zip(numbers, holm([tests[number].p for number in numbers]), strict=True)
+    first = find_first(tests)
+    # Two tables may print other numbers for one difference of ours.
+    like = {number: at if tests[at].printed == tests[number].printed else number for number, at in first.items()}
+    corrected = correct(tests, first, "p")
+    smaller, half = correct(tests, like, "p_smaller"), correct(tests, like, "p_half")
     verdicts = []
-    for number, (record, claim, difference, _, decision) in enumerate(tests):
+    for number, test in enumerate(tests):
         p = corrected[first[number]]
-        outcome, tested = decision if p < ALPHA else UNDECIDED, None if decision == UNDECIDED else p
-        theirs = printed_difference(record.by_metric()[0], claim)
-        verdicts.append(Verdict(claim, outcome, difference, tested, theirs, is_repeated=first[number] != number))
+        outcome = test.decision if p < ALPHA else UNDECIDED
+        if smaller.get(like[number], 1.0) < ALPHA and outcome != REFUTED:
+            lower = LESS_THAN_HALF if half[like[number]] < ALPHA else SMALLER
+            outcome = SUPPORTED_SMALLER if outcome == SUPPORTED else lower
+        tested = None if test.decision == UNDECIDED else p
+        is_repeated = first[number] != number
+        verdicts.append(Verdict(test.claim, outcome, test.estimate, tested, test.printed, is_repeated))
     remaining = iter(verdicts)
     return [list(islice(remaining, len(record.claims))) for record in paper]
+
+
+def correct(tests: Sequence[TestOutcome], first: Mapping[int, int], name: str) -> dict[int, float]:
+    """Correct the p values called ``name`` within each family, by number of the test; repeated ones do not count."""
+    families: dict[tuple[str, bool, bool], list[int]] = {}
+    for number, test in enumerate(tests):
+        if first[number] == number and getattr(test, name) is not None:
+            table = "" if test.claim.primary else test.record.artefact
+            families.setdefault((table, test.claim.primary, test.claim.control), []).append(number)
+    corrected: dict[int, float] = {}
+    for numbers in families.values():
+        corrected |= zip(numbers, holm([getattr(tests[number], name) for number in numbers]), strict=True)
+    return corrected
 
 
 def find_first(tests: Sequence[TestOutcome]) -> dict[int, int]:
@@ -150,22 +171,34 @@ def decide(record: Record, claim: Claim) -> TestOutcome:
     its rows share no seed.
     """
     first = record.by_metric()[0]
-    terms = terms_of(claim, first.columns)
+    terms, printed = terms_of(claim, first.columns), printed_difference(first, claim)
     if (difference := estimate(first, terms)) is None:
         raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
     is_testable = len(difference.values) >= VERDICT_SEEDS
     if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
         is_testable = is_testable and estimate(first, terms[2:]).high < 0
-    negligible = 0.5 * 10 ** -decimals(first)
-    p, decision = p_value(difference.values, claim, negligible) if is_testable else (1.0, UNDECIDED)
-    return TestOutcome(record, claim, difference, p, decision)
+    is_compared = bool(printed and printed > 0 and not claim.within and not claim.printed_for)
+    if not is_testable:
+        return TestOutcome(record, claim, difference, printed, 1.0, UNDECIDED, *[1.0, 1.0] * is_compared)
+    # Where the paper prints a difference, one of ours that is certainly next to none is less than half of it.
+    negligible = 0.0 if is_compared else 0.5 * 10 ** -decimals(first)
+    p, decision = p_value(difference.values, claim, negligible)
+    below = [p_below(difference.values, limit) for limit in (printed, printed / 2)] if is_compared else []
+    return TestOutcome(record, claim, difference, printed, p, decision, *below)
+
+
+def p_below(values: Sequence[float], limit: float) -> float:
+    """Return the p value of a two-sided t test against ``limit``; 1 where the mean is not below it."""
+    if np.mean(values) >= limit:
+        return 1.0
+    return 0.0 if np.ptp(values) < 1e-9 else float(stats.ttest_1samp(values, limit).pvalue)
 
 
 def p_value(values: Sequence[float], claim: Claim, negligible: float) -> tuple[float, str]:
     """Return the p value of the test that decides a claim about differences, and what it decides.
 
     The test is a two-sided t test, or two one-sided tests for a difference of at most ``within``. A difference that is
-    certainly smaller than ``negligible``, half of the last digit shown, counts as none and refutes the claim.
+    certainly smaller than ``negligible`` counts as none and refutes the claim.
     """
     limit, mean = claim.within or negligible, np.mean(values)
     if np.ptp(values) < 1e-9:  # no variance
