@@ -149,7 +149,7 @@ def test_it_is_one_page_without_code_or_links_elsewhere(results, tmp_path):
         report.export("mini", tmp_path / "none.ipynb")
 
 
-def test_a_notebook_is_shown_what_there_is_of_a_record(monkeypatch):
+def test_a_notebook_is_shown_what_there_is_of_a_record(results, monkeypatch):
     pieces = []
     monkeypatch.setattr(report, "display", lambda *shown: pieces.append(shown))
     for each in (claimed(), record("imm/table4", [("A", "x", 0, 1.0)])):
