@@ -5,16 +5,14 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from traceback import walk_stack
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "helpers"
-LISTING = (
-    "import sys, helpers.papers.imm.tables; print(*(m.__file__ for n, m in sys.modules.items() if n[:7] == 'helpers'))"
-)
+LISTING = "import sys, helpers.papers.imm.tables; print(*(getattr(m, '__file__', 0) for m in sys.modules.values()))"
 NAME = re.compile(r"^(?:def|class) ([A-Za-z]\w*)|^([A-Za-z]\w*)(?:: .+)? = ", re.M)  # of a module's top level
-# Names that mean the same in each of their modules: a paper's card and tables, and what every source of data has.
 SHARED = re.compile(r"PAPER|(table|figure)\d|read|read_adversarial|label_names|list_candidates")
 PRESET, TRAINING = "presets/load.py:override", "papers/imm/algorithm.py:reader_training"
 LOAD, SOURCE = "data/load.py:load", "data/mini/__init__.py:read"
@@ -22,44 +20,40 @@ LOAD, SOURCE = "data/load.py:load", "data/mini/__init__.py:read"
 
 def list_loaded() -> list[Path]:
     """List the modules that importing IMM's tables loads."""
-    return list(map(Path, subprocess.check_output([sys.executable, "-c", LISTING], cwd=ROOT, text=True).split()))
+    files = subprocess.check_output([sys.executable, "-c", LISTING], cwd=ROOT, text=True).split()
+    return [Path(file) for file in files if PACKAGE in Path(file).parents]
 
 
 def follow() -> tuple[set[str], dict[str, list[str]]]:
-    """Make Table 1 on preset smoke. Return the modules that ran, and the stations of three settings.
-
-    Stations are the functions, but for the engine's, that hand a value on from the cell to the preset, and then to a
-    field of the first training, or from `helpers.data.load.load` to the source of the first domain.
-    """
+    """Make Table 1 on preset smoke. Return the modules that ran, and the functions that hand three settings on."""
     from helpers.notebooks import session
     from helpers.papers.imm import tables
 
     modules, stations, plan = set(), {}, None
 
     def watch(frame, event, _):
-        if event == "call" and (name := name_of(frame)):
+        if event == "call" and (name := name_of(frame.f_code)):
             modules.add(name.partition(":")[0])
             if name in (PRESET, TRAINING, SOURCE) and name not in stations:
-                waiting, stations[name] = plan, [name_of(each) for each, _ in walk_stack(frame)][::-1]
+                waiting, stations[name] = plan, [name_of(each.f_code) for each, _ in walk_stack(frame)][::-1]
                 while name == TRAINING and waiting:  # a plan that waits for others is not open, but handed the value on
-                    stations[name].append(name_of(waiting.gi_frame))
+                    stations[name].append(name_of(waiting.gi_code))
                     waiting = waiting.gi_yieldfrom
 
     sys.setprofile(watch)
-    try:
-        run = session.start("02_imm_main", "smoke")
-        plan = tables.table1(run.preset)
-        run.save("imm/table1", **run.run(plan))
-    finally:
-        sys.setprofile(None)
+    run = session.start("02_imm_main", "smoke")
+    plan = tables.table1(run.preset)
+    run.save("imm/table1", **run.run(plan))
+    sys.setprofile(None)
     stations[SOURCE] = stations[SOURCE][stations[SOURCE].index(LOAD) :]
     ends = {"imm.divergence": TRAINING, "training.learning_rate": TRAINING, "data.folder": SOURCE}
     return modules, {key: list(filter(None, stations[PRESET] + stations[end])) for key, end in ends.items()}
 
 
-def name_of(frame) -> str:
-    """Name the package's function of a frame with its module; "" for the engine's, others, and an import."""
-    file, name = Path(frame.f_code.co_filename), frame.f_code.co_qualname
+@cache
+def name_of(code) -> str:
+    """Name the package's function of some code with its module; "" for the engine's, others, and an import."""
+    file, name = Path(code.co_filename), code.co_qualname
     is_function = PACKAGE in file.parents and "<" not in name and file.name != "engine.py"
     return f"{file.relative_to(PACKAGE).as_posix()}:{name}" if is_function else ""
 
@@ -68,13 +62,12 @@ def find_repeated() -> dict[str, list[str]]:
     """Return the public names that stand in more than one module, with these."""
     places = defaultdict(list)
     for file in sorted(PACKAGE.rglob("*.py")):
-        for name in {name for match in NAME.findall(file.read_text(encoding="utf-8")) for name in match if name}:
+        for name in set(map(max, NAME.findall(file.read_text(encoding="utf-8")))):
             places[name].append(file.relative_to(PACKAGE).as_posix())
     return {name: files for name, files in places.items() if len(files) > 1 and not SHARED.fullmatch(name)}
 
 
 def main() -> None:
-    """Print all as JSON."""
     loaded, (modules, stations) = list_loaded(), follow()
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in loaded)
     facts = {"loaded": len(loaded), "lines": lines, "run": sorted(modules), "stations": stations}
