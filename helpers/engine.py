@@ -199,12 +199,15 @@ def check_locks(folder: Path) -> None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".lock-", dir=folder) as own, FileLock(file := f"{own}/lock", timeout=PATIENCE):
+        with (
+            TemporaryDirectory(prefix=".lock-", dir=folder) as inner,
+            FileLock(file := f"{inner}/lock", timeout=PATIENCE),
+        ):
             command = [sys.executable, "-c", TAKE_LOCK, file]
             is_kept_out = subprocess.run(command, capture_output=True, text=True).stdout == "taken\n"
     except PermissionError:  # which the first task tells
         return
-    except (OSError, NotImplementedError):
+    except (OSError, NotImplementedError):  # as a mount without locks raises, by its error number or by filelock
         is_kept_out = False
     if not is_kept_out:
         problem = f"runs cannot share it; expected locks between processes, found none on {kind} at {place}"
@@ -247,11 +250,11 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
 def count_slots(settings: EngineSettings) -> int:
     """Count the tasks that run at once: HELPERS_PROCESSES, or ``processes``, or one per GPU, or the cores divided by
     ``threads``. Raises UserError where the first is no number."""
-    wanted = os.environ.get("HELPERS_PROCESSES") or settings.processes
-    if not str(wanted).isdecimal():
-        raise UserError(f"HELPERS_PROCESSES: expected a number of processes, found {wanted!r}; correct it, or unset it")
-    if number := int(wanted):
-        return number
+    number = os.environ.get("HELPERS_PROCESSES") or settings.processes
+    if not str(number).isdecimal():
+        raise UserError(f"HELPERS_PROCESSES: expected a number of processes, found {number!r}; correct it, or unset it")
+    if int(number):
+        return int(number)
     if settings.kind == "ray":
         return workers(settings).room()
     return torch.cuda.device_count() or max(1, cores() // max(1, settings.threads))

@@ -22,7 +22,7 @@ def pad_multiple(model: nn.Module) -> int:
 
 
 class GraphedStep:
-    """Takes training steps by ``step``, which gets a batch in parts and the progress, and returns loss terms. Random
+    """Takes training steps by ``step``, which gets micro-batches and the progress, and returns loss terms. Random
     numbers are as without graphs. Where a step cannot be captured, one line says why, and all run eagerly."""
 
     def __init__(self, step, optimizer: torch.optim.Optimizer, is_on: bool):
@@ -31,12 +31,12 @@ class GraphedStep:
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         optimizer._warned_capturable_if_run_uncaptured = True  # some steps are captured, others are not
 
-    def __call__(self, parts, progress: float) -> dict[str, Tensor]:
+    def __call__(self, micro_batches, progress: float) -> dict[str, Tensor]:
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate.fill_(group["lr"])
         if not self.is_on:
-            return self.step(parts, progress)
-        ((_, batch),) = parts
+            return self.step(micro_batches, progress)
+        ((_, batch),) = micro_batches
         inputs = {name: value for name, value in batch.items() if name != "window"}  # which is on the host
         if not all(getattr(value, "is_cuda", isinstance(value, str)) for value in inputs.values()):
             return self.run(inputs, progress)  # outputs of a live teacher are tuples

@@ -78,9 +78,9 @@ def fit(
     model.to(device).train()
     optimizer, multiple = make_optimizer(model, settings), 8
 
-    def take_step(parts, progress) -> dict[str, Tensor]:
+    def take_step(micro_batches, progress) -> dict[str, Tensor]:
         totals = {}
-        for share, batch in parts:
+        for share, batch in micro_batches:
             terms = loss(forward(model, batch, settings.precision), batch, progress)
             (sum(terms.values()) * share).backward()
             totals = {name: totals.get(name, 0.0) + term.detach() * share for name, term in terms.items()}

@@ -144,8 +144,8 @@ class Training(Task):
         """Train. A killed training goes on from its checkpoint."""
         model = self.build()
         validate = self.validate if self.data.selected_by else None
-        parts = {"checkpoint": self.folder / CHECKPOINT, "label": self.label, "graphs": self.preset.engine.graphs}
-        fitted = fit(model, self.batches(), self.loss, self.optim, seed=self.seed, validate=validate, **parts)
+        options = {"checkpoint": self.folder / CHECKPOINT, "label": self.label, "graphs": self.preset.engine.graphs}
+        fitted = fit(model, self.batches(), self.loss, self.optim, seed=self.seed, validate=validate, **options)
         trained = self.model.trained(model.eval())
         trained.config.update(self.data.facts(self.preset))
         self.model.save(model, self)

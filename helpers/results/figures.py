@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import matplotlib
@@ -21,23 +22,21 @@ from helpers import paths
 from helpers.files import write_whole
 from helpers.records import Record
 from helpers.results import stats
-from helpers.results.stats import (
-    LESS_THAN_HALF,
-    REFUTED,
-    SMALLER,
-    SUPPORTED,
-    SUPPORTED_SMALLER,
-    UNDECIDED,
-    Estimate,
-    Verdict,
-)
+from helpers.results.stats import Estimate, Verdict
 
 PAGE_WIDTH = 9.0  # inches, of a notebook page
 LABEL = 58  # letters in a line of a label
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
 MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind") * 2
-MARKS = {SUPPORTED: "✓", SUPPORTED_SMALLER: "✓", SMALLER: "<", LESS_THAN_HALF: "≪", REFUTED: "✗", UNDECIDED: "○"}
+MARKS = {
+    stats.SUPPORTED: "✓",
+    stats.SUPPORTED_SMALLER: "✓",
+    stats.SMALLER: "<",
+    stats.LESS_THAN_HALF: "≪",
+    stats.REFUTED: "✗",
+    stats.UNDECIDED: "○",
+}
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
 ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}
 READERS = {"before": "The reader by itself", "after": "The distilled reader"}
@@ -61,8 +60,13 @@ class Picture(Figure):
         super().__init__(figsize=(width, height), layout="constrained")
         self.suptitle(title, x=0.01, ha="left", fontsize=11)
 
-    def _repr_png_(self) -> bytes:
+    @cached_property
+    def png(self) -> bytes:
+        """The finished picture as a file: it is drawn once, however often it is stored and shown."""
         return content(self, "png")
+
+    def _repr_png_(self) -> bytes:
+        return self.png
 
 
 @contextmanager
@@ -74,7 +78,7 @@ def plain_style() -> Iterator[None]:
         yield
 
 
-def draw_record(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
+def draw_record(record: Record, verdicts: Sequence[Verdict] | None = None) -> Picture | None:
     """Draw a record of any kind; None where it has nothing to draw, as a table without claims.
 
     A table shows its ``verdicts``, those of the record by itself where none are passed.
@@ -89,11 +93,12 @@ def draw_record(record: Record, verdicts: Sequence[Verdict] | None = None) -> Fi
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
-def save(record: Record, verdicts: Sequence[Verdict] | None = None) -> Figure | None:
+def save(record: Record, verdicts: Sequence[Verdict] | None = None) -> Picture | None:
     """Draw a record, as `draw_record` does, and store the figure as PNG and SVG beside the record's file."""
     figure = draw_record(record, verdicts)
-    for suffix in ("png", "svg") if figure else ():
-        write_whole(paths.record(record.preset, record.artefact, suffix), content(figure, suffix))
+    if figure:
+        write_whole(paths.record(record.preset, record.artefact, "png"), figure.png)
+        write_whole(paths.record(record.preset, record.artefact, "svg"), content(figure, "svg"))
     return figure
 
 
@@ -136,7 +141,7 @@ def claims(judged: Sequence[tuple[str, Verdict]], title: str, unit: str) -> Figu
     ax, handles = figure.subplots(), {}
     ax.axvline(0, color="0.4", linewidth=0.8)
     for place, (_, verdict) in enumerate(judged):
-        color, name = ("0.6", "ours, undecided") if verdict.outcome == UNDECIDED else ("0.15", "ours")
+        color, name = ("0.6", "ours, undecided") if verdict.outcome == stats.UNDECIDED else ("0.15", "ours")
         dot(ax, place, verdict.estimate, color)
         handles[name] = Line2D([], [], color=color, marker="o")
         if verdict.printed is not None:

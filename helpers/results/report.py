@@ -441,9 +441,8 @@ def count(judged: Iterable[Judged]) -> str:
 
 def embed_figure(record: Record, verdicts: Sequence[Verdict]) -> str:
     """Draw a record anew and return its figure as a PNG in base 64, to stand inside a page; empty for none."""
-    if not figures.save(record, verdicts):
-        return ""
-    return base64.b64encode(paths.record(record.preset, record.artefact, "png").read_bytes()).decode()
+    figure = figures.save(record, verdicts)
+    return base64.b64encode(figure.png).decode() if figure else ""
 
 
 TEMPLATE = jinja2.Template(

@@ -55,10 +55,10 @@ def reader_training(
     `helpers.extractive_qa.Questions`.
     """
     settings = settings or preset.imm
-    if settings.steps == "equal" and settings.multi_domain_start == "theta":
-        problem = "readers that start from theta have more steps than others in every round"
-        raise UserError(f'imm.steps: {problem}, expected equal ones; set imm.multi_domain_start = "encoder"')
     if settings.steps == "equal":
+        if settings.multi_domain_start == "theta":
+            problem = "readers that start from theta have more steps than others in every round"
+            raise UserError(f'imm.steps: {problem}, expected equal ones; set imm.multi_domain_start = "encoder"')
         order |= {"budget": tuple(preset.data.domains), "stages": stages}
     loss, teacher = likelihood, None
     if teachers:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from helpers.data.load import load_adversarial, training_questions
+from helpers.data.load import ADVERSARIAL_SETS, load_adversarial, training_questions
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
     LEFT_OUT,
@@ -20,7 +20,7 @@ from helpers.papers.imm.algorithm import (
     with_equal_steps,
 )
 from helpers.papers.shared import Models
-from helpers.presets.schema import DataSettings, Preset
+from helpers.presets.schema import ADVERSARIAL, DataSettings, Preset
 from helpers.records import Claim, Score
 from helpers.task import Plan
 
@@ -160,15 +160,16 @@ def table2(preset: Preset) -> Plan:
     if not preset.data.adversarial:
         return {}
     models, _ = yield from train_methods(preset, preset.imm.max_rounds)
-    adversarial, attacks, rounds = preset.data.adversarial.domain, ("AddSent", "AddOneSent"), preset.imm.max_rounds
-    sets = {name: name for name in ("clean", *attacks)}
+    adversarial, rounds = preset.data.adversarial.domain, preset.imm.max_rounds
+    sets = {name: name for name in ADVERSARIAL_SETS}
     parts = yield from shared.answer_table(models, lambda domain: sets if domain == adversarial else {})
     claims = [
-        state_imm_better("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent") for name in attacks
+        state_imm_better("Single", rounds, f" on {name}", columns=[name], primary=name == "AddSent")
+        for name in ADVERSARIAL
     ]
     more = {"above": "IMM", "below": "Single", "than": ["IMM", "Single"], "than_columns": ["clean"]}
     text = "IMM gains more over Single on {} than on clean questions"
-    claims += [Claim(text=text.format(name), columns=[name], **more) for name in attacks]
+    claims += [Claim(text=text.format(name), columns=[name], **more) for name in ADVERSARIAL]
     return {
         **parts,
         "title": f"IMM, Table 2: F1 of the readers of {adversarial} on adversarial questions",
