@@ -13,9 +13,9 @@ from helpers.errors import EncoderError
 from helpers.extractive_qa import Prediction
 from helpers.loop import training_device
 from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
-from helpers.outputs import predict
 from helpers.presets.schema import AnswerSettings, WindowSettings
 from helpers.sequences import make_windows
+from helpers.training import predict
 
 MAX_WINDOW = 384  # tokens of a window, where the model reads as many and its configuration says nothing
 

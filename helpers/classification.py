@@ -44,11 +44,10 @@ from helpers.models.multihead import (
     new_multihead,
     set_dropout,
 )
-from helpers.outputs import Outputs, predict
 from helpers.presets.schema import DatasetSettings, Preset, TextsSettings, TrainingSettings
 from helpers.sequences import Sequences, make_choices, make_pairs, tokenise_part
 from helpers.task import Task
-from helpers.training import Model, Training
+from helpers.training import Model, Outputs, Training, predict
 
 # --- losses ---------------------------------------------------------------------------------------------------------
 

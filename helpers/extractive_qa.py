@@ -20,11 +20,10 @@ from helpers.data.load import fingerprint_examples, load, load_set, may_be_unans
 from helpers.loop import Batch
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint
-from helpers.outputs import Logits, Outputs, predict
 from helpers.presets.schema import DataSettings, Preset, TrainingSettings, WindowSettings
 from helpers.sequences import Windows, make_windows, note_unknown
 from helpers.task import Task
-from helpers.training import Model, Training
+from helpers.training import Logits, Model, Outputs, Training, predict
 
 SIDES = ("start", "end")
 Span = tuple[Tensor, Tensor]  # values of start and of end

@@ -12,12 +12,12 @@ from helpers.data.examples import Example
 from helpers.extractive_qa import count_steps, distributions, likelihood, windows_of
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
-from helpers.outputs import Logits, predict
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm, ensemble, losses, tables
 from helpers.papers.a2d.mnemonic import NEVER
 from helpers.presets.load import load_preset
 from helpers.sequences import make_windows
+from helpers.training import Logits, predict
 
 LN3 = math.log(3)
 SMALL = {"data.domains": {"encyclopedia": "encyclopedia"}, "data.adversarial": None, "seeds": 1}

@@ -15,8 +15,8 @@ from helpers.data.examples import DataError, Example
 from helpers.data.questions import read_questions
 from helpers.extractive_qa import decode
 from helpers.models.encoders import load_tokenizer
-from helpers.outputs import Logits
 from helpers.sequences import Windows, make_windows
+from helpers.training import Logits
 
 WORDS = "who was when here ann bob met in rome on may day and then they left".split()
 

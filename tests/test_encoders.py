@@ -46,10 +46,10 @@ from helpers.models.encoders import (
     save_encoder,
 )
 from helpers.models.multihead import HEADS_FILE, Head, load_multihead, new_multihead
-from helpers.outputs import predict
 from helpers.papers.hrkd.tinybert import check_pair, load_student
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import Template, collate, make_choices, make_pairs, make_windows
+from helpers.training import predict
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}

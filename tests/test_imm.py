@@ -9,13 +9,12 @@ from conftest import waves_of
 
 from helpers.engine import run
 from helpers.extractive_qa import Questions, answer_questions, count_steps, likelihood
-from helpers.outputs import Outputs
 from helpers.papers import shared
 from helpers.papers.imm import algorithm, tables
 from helpers.papers.imm.algorithm import algorithm1, tfidf_weights, train_baselines
 from helpers.papers.imm.losses import taught_loss
 from helpers.presets.load import load_preset
-from helpers.training import Training, trainings_of
+from helpers.training import Outputs, Training, trainings_of
 
 NAMES = ("encyclopedia", "news", "search")
 

@@ -14,9 +14,9 @@ from helpers.batches import Batches, per_domain, plan_steps, upsampled
 from helpers.data.mini import world
 from helpers.errors import UserError
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer
-from helpers.outputs import predict
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import make_windows
+from helpers.training import predict
 
 SETTINGS = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=2.0, precision="fp32", evaluations=3)
 

@@ -11,10 +11,10 @@ from helpers.data.examples import DataError
 from helpers.data.mini import world
 from helpers.loop import fit
 from helpers.models.encoders import inputs_of, load_saved, load_tokenizer, save_encoder
-from helpers.outputs import predict
 from helpers.papers.a2d.mnemonic import NEVER, MnemonicForQuestionAnswering, glove_digest, make_reader, read_glove
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import collate, make_windows
+from helpers.training import predict
 
 
 def reader(seed=0, **changes):

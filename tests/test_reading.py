@@ -23,10 +23,9 @@ from helpers.extractive_qa import (
     windows_of,
 )
 from helpers.models.encoders import load_encoder
-from helpers.outputs import Logits, Outputs
 from helpers.presets.load import load_preset
 from helpers.task import DamagedFile
-from helpers.training import Training
+from helpers.training import Logits, Outputs, Training
 
 
 @pytest.fixture

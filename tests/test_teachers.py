@@ -5,10 +5,9 @@ import torch
 from helpers.batches import Batches
 from helpers.data.mini import world
 from helpers.models.encoders import load_encoder, load_tokenizer
-from helpers.outputs import predict
 from helpers.papers.hrkd.algorithm import LiveTeacher
 from helpers.sequences import make_windows
-from helpers.training import StoredTeacher
+from helpers.training import StoredTeacher, predict
 
 PLAN = [np.asarray([1]), np.asarray([5, 2, 9, 0, 7])]
 

@@ -8,9 +8,9 @@ from helpers import engine, load_reader
 from helpers.data.load import load_domains
 from helpers.data.mini import world as mini
 from helpers.extractive_qa import answer_questions
-from helpers.outputs import Outputs
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load_preset
+from helpers.training import Outputs
 
 
 def write(path, examples):

@@ -12,12 +12,11 @@ from helpers import metrics, paths, records
 from helpers.data.load import load, load_domains, question_set
 from helpers.errors import UserError
 from helpers.extractive_qa import Questions, Reader, answer_questions, average_gold_probability, likelihood
-from helpers.outputs import Outputs
 from helpers.paths import public_name
 from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
 from helpers.records import Cell, Claim, Score
 from helpers.task import Plan, Task
-from helpers.training import Training, trainings_of
+from helpers.training import Outputs, Training, trainings_of
 
 Members = tuple[Training, ...]  # one model, or those of an ensemble
 AnswersByCell = dict[Cell, tuple[str, list[list[str]]]]  # a set's name, and the answers of each reader

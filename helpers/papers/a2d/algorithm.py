@@ -12,13 +12,12 @@ from helpers import extractive_qa
 from helpers.extractive_qa import Questions, likelihood
 from helpers.models.attention import attention_layers
 from helpers.models.encoders import load_saved, load_tokenizer, vocabulary_fingerprint
-from helpers.outputs import Outputs
 from helpers.papers.a2d.ensemble import EnsembleTargets, compute_targets
 from helpers.papers.a2d.losses import joint_loss, smoothed_loss, weigh_terms
 from helpers.papers.a2d.mnemonic import glove_digest, make_reader
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
-from helpers.training import Model, Training
+from helpers.training import Model, Outputs, Training
 
 Kind = Literal["RMR", "BERT"]  # the paper's reader, and one that is not in the paper
 

@@ -11,9 +11,9 @@ from helpers.extractive_qa import Prediction, answer, distributions, windows_ove
 from helpers.loop import batch_outputs
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_tokenizer
-from helpers.outputs import predict
 from helpers.presets.schema import Preset
 from helpers.sequences import Windows
+from helpers.training import predict
 
 Interval = tuple[int, int]
 

@@ -11,10 +11,9 @@ from helpers import extractive_qa, metrics
 from helpers.batches import Batches
 from helpers.extractive_qa import SIDES, distributions, windows_of
 from helpers.models.attention import keep_attention
-from helpers.outputs import Logits, Outputs, predict
 from helpers.presets.schema import Preset
 from helpers.sequences import Windows
-from helpers.training import StoredTeacher, Training
+from helpers.training import Logits, Outputs, StoredTeacher, Training, predict
 
 CONFUSING = tuple(f"confusing_{side}" for side in SIDES)
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from helpers.loop import batch_outputs
 from helpers.models.encoders import inputs_of
-from helpers.outputs import join_in_order
 from helpers.sequences import Sequences
+from helpers.training import join_in_order
 
 
 class DomainView(nn.Module):

@@ -10,7 +10,6 @@ import torch
 from helpers import papers
 from helpers.data.load import label_names, load_domains
 from helpers.loop import training_device
-from helpers.outputs import predict
 from helpers.papers import shared
 from helpers.papers.hrkd import CORPORA, algorithm, tables
 from helpers.papers.hrkd.algorithm import HRKD, OURS, RELATION_STUDENTS, load_distilled
@@ -18,7 +17,7 @@ from helpers.papers.hrkd.meta_kd import mean_tokens
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
 from helpers.task import Plan
-from helpers.training import Training
+from helpers.training import Training, predict
 
 SAME, DIFFERENT = "same label", "different labels"
 UNTRAINED_NOTE = (

@@ -8,7 +8,6 @@ import pandas as pd
 from helpers import records
 from helpers.classification import predict_examples, read_predictions
 from helpers.data.load import label_names, load
-from helpers.outputs import Outputs
 from helpers.papers import shared
 from helpers.papers.hrkd import CORPORA, GAIN, list_corpora
 from helpers.papers.hrkd.algorithm import (
@@ -32,6 +31,7 @@ from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
 from helpers.task import Plan
+from helpers.training import Outputs
 
 
 def compute_accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:

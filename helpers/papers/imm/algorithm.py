@@ -13,13 +13,12 @@ from helpers.data.examples import DataError
 from helpers.data.load import training_questions
 from helpers.errors import UserError
 from helpers.extractive_qa import SIDES, Questions, Reader, likelihood, store_logits
-from helpers.outputs import Outputs
 from helpers.papers import shared
 from helpers.papers.imm.losses import taught_loss
 from helpers.papers.shared import Models
 from helpers.presets.schema import DataSettings, ImmSettings, Preset
 from helpers.task import Plan
-from helpers.training import StoredTeacher, Training
+from helpers.training import Outputs, StoredTeacher, Training
 
 Readers = dict[str, Training]  # by domain
 

@@ -15,12 +15,11 @@ from helpers.classification import (
     read_predictions,
     task_loss,
 )
-from helpers.outputs import Outputs
 from helpers.papers.mtdnn_kd.losses import student_loss
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.task import Plan
-from helpers.training import Training
+from helpers.training import Outputs, Training
 
 
 @dataclass(frozen=True)
