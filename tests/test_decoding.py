@@ -10,7 +10,7 @@ from encoder_kinds import make_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from helpers import extractive_qa, outputs
+from helpers import extractive_qa, training
 from helpers.data.examples import DataError, Example
 from helpers.data.questions import read_questions
 from helpers.extractive_qa import decode
@@ -224,8 +224,8 @@ def test_logits_are_collected_from_padded_batches_in_any_order(two, monkeypatch)
         (np.array([row]), {}, SimpleNamespace(start_logits=start, end_logits=end))
         for row, (start, end) in sides.items()
     ]
-    monkeypatch.setattr(outputs, "batch_outputs", lambda *arguments, **settings: batches)
-    logits = outputs.predict(None, two)
+    monkeypatch.setattr(training, "batch_outputs", lambda *arguments, **settings: batches)
+    logits = training.predict(None, two)
     assert logits.start.tolist() == [*range(7), *range(10, 17)]
     assert logits.end.tolist() == [value + 100 for value in logits.start]
     assert logits.start.dtype == np.float32
