@@ -32,7 +32,7 @@ def follow() -> tuple[set[str], dict[str, list[str]]]:
     modules, stations, plan = set(), {}, None
 
     def watch(frame, event, _):
-        if event == "call" and (name := name_of(frame.f_code)):
+        if name := name_of(frame.f_code):
             modules.add(name.partition(":")[0])
             if name in (PRESET, TRAINING, SOURCE) and name not in stations:
                 waiting, stations[name] = plan, [name_of(each.f_code) for each, _ in walk_stack(frame)][::-1]
@@ -40,11 +40,11 @@ def follow() -> tuple[set[str], dict[str, list[str]]]:
                     stations[name].append(name_of(waiting.gi_code))
                     waiting = waiting.gi_yieldfrom
 
-    sys.setprofile(watch)
+    sys.settrace(watch)  # which returns None: calls alone are traced, not lines
     run = session.start("02_imm_main", "smoke")
     plan = tables.table1(run.preset)
     run.save("imm/table1", **run.run(plan))
-    sys.setprofile(None)
+    sys.settrace(None)
     stations[SOURCE] = stations[SOURCE][stations[SOURCE].index(LOAD) :]
     ends = {"imm.divergence": TRAINING, "training.learning_rate": TRAINING, "data.folder": SOURCE}
     return modules, {key: list(filter(None, stations[PRESET] + stations[end])) for key, end in ends.items()}

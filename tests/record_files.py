@@ -110,7 +110,8 @@ def contradictions(record: Record) -> list[str]:
     settings = json.loads(stored, object_hook=lambda table: SimpleNamespace(**table))
     stated = {pattern: names.split() for pattern, names in STATED.items()}
     stated[r"^IMM with at most (\d+) round"] = [ROUNDS.get(record.artefact, "imm.max_rounds")]
-    expected = {("seeds",): len(record.seeds) or 1}  # what has no scores shows the first seed
+    later = sum(run.parameters["preset"]["seeds"] for run in record.later_runs)
+    expected = {("seeds",): len(record.seeds) - later or 1}  # what has no scores shows the first seed
     for note in record.notes:
         for pattern, names in stated.items():
             if match := re.search(pattern, note):

@@ -65,6 +65,33 @@ def test_a_record_states_the_settings_of_its_table_and_the_parameters_as_given()
     assert alone.run.parameters["preset"]["seeds"] == 1 and alone.run.parameters["preset"]["imm"]["steps"] == "epochs"
 
 
+def save_seeds(first: int, count: int, **changes):
+    """Save a record of the seeds of one run, each with its number as score."""
+    preset = load_preset("smoke", "imm", seeds=count, **{"engine.first_seed": first, **changes})
+    scores = [Score(method="IMM", column="news", seed=seed, value=float(seed)) for seed in preset.seed_numbers]
+    return Session(preset, {}, "smoke").save("imm/table1", scores=scores, notes=["one", f"{len(scores)} seeds"])
+
+
+def test_later_seeds_are_added_to_the_record_that_is_there():
+    first = save_seeds(0, 2)
+    both = save_seeds(2, 5)
+    assert both == read(paths.record("smoke", "imm/table1"))
+    assert [score.value for score in both.scores] == [0, 1, 2, 3, 4] and list(both.draws) == list("01234")
+    assert both.run == first.run and both.draws["0"] != both.draws["4"]
+    assert [(run.parameters["preset"]["seeds"], run.dirty) for run in both.later_runs] == [(3, first.run.dirty)]
+    assert both.notes == [*first.notes, "seeds 2 to 4: 3 seeds"]
+    assert contradictions(both) == []
+    assert [len(run.parameters) for run in save_seeds(5, 6).later_runs] == [1, 1]
+
+
+def test_seeds_of_other_settings_and_seeds_that_are_there_are_refused():
+    save_seeds(0, 2)
+    with pytest.raises(RecordError, match=r"^smoke/imm/table1: it has seed 1 already; set engine.first_seed to 2$"):
+        save_seeds(1, 3)
+    with pytest.raises(RecordError, match=r"training.epochs is .* in the record; expected 9.0; run it with engine.f"):
+        save_seeds(2, 3, **{"training.epochs": 9.0})
+
+
 STORED = sorted(path for path in (paths.ROOT / "results").glob("*/*/*.json") if path.parent.name != "notebooks")
 
 

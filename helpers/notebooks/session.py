@@ -329,6 +329,8 @@ class Session:
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
         run = describe_run(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
+        if self.preset.engine.first_seed and record.scores:
+            record = records.add_seeds(records.read(paths.record(self.run_name, artefact)), record)
         records.write(record)
         return record
 

@@ -122,8 +122,9 @@ def tabulate_costs(models: Models) -> pd.DataFrame:
     """
     table = {}
     for row, seeds in models.by_row.items():
-        histories = [_stages(model) for members in seeds[0].values() for model in members]
-        longest, needed = max(histories, key=sum), [training.result() for training in models.trainings(row, 0)]
+        seed, first = next(iter(seeds.items()))
+        histories = [_stages(model) for members in first.values() for model in members]
+        longest, needed = max(histories, key=sum), [training.result() for training in models.trainings(row, seed)]
         table[row] = {
             "stages of a model": " + ".join(f"{steps:,}" for steps in longest),
             "steps of a model": sum(longest),
@@ -198,10 +199,11 @@ def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Pl
 
 def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
     """Tabulate the first test questions of each domain with a row's answers, first seed, beside those expected."""
-    cells = {(row, domain, 0): (members, f"test/{domain}") for domain, members in models.by_row[row][0].items()}
+    seed, readers = next(iter(models.by_row[row].items()))
+    cells = {(row, domain, seed): (members, f"test/{domain}") for domain, members in readers.items()}
     lines = []
     for (_, domain, _), (name, (answers,)) in (yield from answer_sets(models.preset, cells)).items():
-        for example, text in zip(question_set(models.preset.for_seed(0).data, name)[:number], answers, strict=False):
+        for example, text in zip(question_set(models.preset.for_seed(seed).data, name)[:number], answers, strict=False):
             expected = " / ".join(example.answers) or "no answer"
             lines.append({"domain": domain, "question": example.question, "answer": text, "expected": expected})
     return pd.DataFrame(lines)

@@ -236,6 +236,7 @@ class EngineSettings(Settings):
     graphs: bool = True  # on a GPU: a step is one CUDA graph where it can be
     mps: bool = True  # local processes that share a GPU compute at once by NVIDIA's MPS, where it is installed
     deterministic: bool = False  # on a GPU: two runs give the same digits
+    first_seed: NonNegativeInt = 0  # of those that this run trains; a record that is there keeps the scores of others
 
 
 # --- the papers' methods --------------------------------------------------------------------------------------------
@@ -380,6 +381,11 @@ class Preset(Settings):
     @property
     def models(self) -> Path:
         return paths.models(self.trainings or self.name)
+
+    @property
+    def seed_numbers(self) -> range:
+        """The seeds that a run trains: all, or those from ``engine.first_seed`` on."""
+        return range(self.engine.first_seed, self.seeds)
 
     def for_seed(self, seed: int) -> Self:
         """Return the preset of one seed, which is added to the draw of what is drawn (see `DatasetSettings`)."""

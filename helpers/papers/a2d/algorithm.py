@@ -141,7 +141,7 @@ def collect_controls(preset: Preset, kind: Kind) -> Models:
     All but the first share the student's initial weights and order.
     """
     models = Models(preset)
-    for seed in range(preset.seeds):
+    for seed in preset.seed_numbers:
         (student,) = student_trainings(preset, kind, seed).values()
         first, *_ = members_of(student)
         alone = ensemble_outputs(student.preset, f"outputs of {first.label}", (first,))
@@ -175,7 +175,7 @@ def collect_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("
     A row has ``each`` students of an ensemble, which differ in first weights and in the order of questions.
     """
     models = Models(preset)
-    for kind, seed in product(kinds, range(preset.seeds)):
+    for kind, seed in product(kinds, preset.seed_numbers):
         students = student_trainings(preset, kind, seed, rows)
         members = members_of(students["A2D"])
         models.add(kind, seed, {member.label: member for member in members})

@@ -130,7 +130,7 @@ def table4(preset: Preset) -> Plan:
     """Make Table 4: how long ensemble and student take for at most 200 test questions, in turns, and their sizes."""
     models, scores = collect_rows(preset, list_kinds(preset)), []
     yield [reader for *_, readers in models for reader in readers]
-    for kind, seed in product(list_kinds(preset), range(preset.seeds)):
+    for kind, seed in product(list_kinds(preset), preset.seed_numbers):
         readers = {row: models.by_row[row][seed][ALL_DOMAINS] for row in (f"{kind} (E)", f"{kind} + A2D")}
         questions = question_set(preset.for_seed(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
@@ -176,9 +176,9 @@ def figure4(preset: Preset) -> Plan:
 def steps(preset: Preset) -> Plan:
     """Make curves of F1 by steps (not in the paper), on all columns but Dev, which selects.
 
-    There are none without ``a2d.lengths`` or where ``control_seeds`` is 0.
+    There are none without ``a2d.lengths`` or where ``control_seeds`` leaves no seed.
     """
-    if not (preset.a2d.lengths and preset.control_seeds):
+    if not preset.a2d.lengths or preset.control_seeds <= preset.engine.first_seed:
         return {}
     preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})
     kind, *_ = list_kinds(preset)
@@ -247,7 +247,7 @@ def score_by_type(preset: Preset, answers: shared.AnswersByCell) -> dict:
         questions = {example.group: example.question for example in question_set(preset.for_seed(seed).data, name)}
         for kind, numbers in by_type(questions.values()).items():
             f1[row, kind, seed], sizes[kind, seed] = scores.f1[numbers], len(numbers)
-    counts = {kind: [sizes.get((kind, seed), 0) for seed in range(preset.seeds)] for kind in QUESTION_TYPES}
+    counts = {kind: [sizes.get((kind, seed), 0) for seed in preset.seed_numbers] for kind in QUESTION_TYPES}
     counted = ", ".join(f"{kind} {np.mean(numbers):.0f}" for kind, numbers in counts.items() if any(numbers))
     note = (
         f"questions of the set {name}: {counted}; types with fewer than {MIN_QUESTIONS_OF_TYPE} in a seed are not shown"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -304,9 +305,9 @@ def student_optim(preset: Preset, corpus: str) -> TrainingSettings:
 def train(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Train rows of Tables 2 to 4 on a corpus ("mnli" or "reviews") with every seed. Returns their `Models`."""
     check_pair(student_setting(preset, corpus, "student"), preset.encoder)
-    models, others = Models(preset), min(preset.seeds, preset.control_seeds)
-    for row in rows:
-        for seed in range(others if row in NOT_COMPARED else preset.seeds):
+    models = Models(preset)
+    for row, seed in product(rows, preset.seed_numbers):
+        if row not in NOT_COMPARED or seed < preset.control_seeds:
             models.add(row, seed, model_trainings(preset.for_seed(seed), corpus, seed, row))
     yield [model for *_, (model,) in models]
     return models

@@ -62,7 +62,7 @@ def average_gaps(values_NxVxD: np.ndarray, labels_NxD: np.ndarray) -> dict[str, 
 def table5(preset: Preset) -> Plan:
     """Make Table 5: ratios of texts that share a label, except one. Its claim is about all test texts."""
     models, scores = (yield from algorithm.train(preset, "reviews", (OURS,))), []
-    values = [compute_ratios(models.first(OURS, seed)) for seed in range(preset.seeds)]
+    values = [compute_ratios(models.first(OURS, seed)) for seed in preset.seed_numbers]
     for seed, (ratios, shares, labels) in enumerate(values):
         flat_shares = shares.reshape(*labels.shape, -1).transpose(0, 2, 1)
         for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
@@ -70,14 +70,16 @@ def table5(preset: Preset) -> Plan:
             scores += [Score(method=row, column=column, seed=seed, value=100 * gap) for row, gap in gaps]
     text = "the ratios of texts with the same label are nearer to each other"
     claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
-    parts = show_place(models.first(OURS, 0), "table5", len(preset.reviews.domains) - 1, *values[0])
+    parts = show_place(
+        models.first(OURS, preset.engine.first_seed), "table5", len(preset.reviews.domains) - 1, *values[0]
+    )
     note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
     return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], note]}
 
 
 def table6(preset: Preset) -> Plan:
     """Make Table 6: ratios of texts, half of them with one label."""
-    student = (yield from algorithm.train(preset, "reviews", (OURS,))).first(OURS, 0)
+    student = (yield from algorithm.train(preset, "reviews", (OURS,))).first(OURS, preset.engine.first_seed)
     return show_place(student, "table6", (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
 
 
@@ -111,7 +113,7 @@ def show_place(
 def ratios(preset: Preset) -> Plan:
     """Trace the percentage of a level's weight that separates all ratios from equal ones, over the training."""
     models, scores = (yield from algorithm.train(preset, "reviews", RELATION_STUDENTS)), []
-    for row, seed in product(models.by_row, range(preset.seeds)):
+    for row, seed in product(models.by_row, preset.seed_numbers):
         result = models.first(row, seed).result()
         for step, _, details in result["validation"]:
             if "ratios" in details:
@@ -129,7 +131,7 @@ def compression(preset: Preset) -> Plan:
     """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
     parts, scores = (yield from tables.compute_accuracies(preset, "reviews", (HRKD, OURS))), []
     models, accuracy = (yield from algorithm.train(preset, "reviews", (HRKD, OURS))), tables.average_accuracies(parts)
-    for seed in range(preset.seeds):
+    for seed in preset.seed_numbers:
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
         texts = pair[HRKD].data.sequences(preset.for_seed(seed), "test")
         texts = texts.select(np.linspace(0, len(texts) - 1, min(64, len(texts))).astype(int))

@@ -290,7 +290,7 @@ def train_methods(
         variants = {"IMM": preset.imm} if "IMM" in rows else {}
     start = yield from shared.start_from_general(preset)
     notes, preset = shared.state_general(preset), start
-    drawn = {seed: preset.for_seed(seed) for seed in range(preset.seeds)}
+    drawn = {seed: preset.for_seed(seed) for seed in preset.seed_numbers}
     runs = {
         (row, seed): algorithm1(drawn[seed], seed, settings, rounds)
         for row, settings in variants.items()
@@ -317,8 +317,8 @@ def train_ablations(preset: Preset) -> Plan:
 def with_equal_steps(preset: Preset) -> Preset | None:
     """Return the control with equal steps for every method and at most ``control_seeds`` seeds.
 
-    None where these are 0, and where phi starts from theta, whose steps come on top.
+    None where no seed is left, and where phi starts from theta, whose steps come on top.
     """
-    if not preset.control_seeds or preset.imm.multi_domain_start == "theta":
+    if preset.control_seeds <= preset.engine.first_seed or preset.imm.multi_domain_start == "theta":
         return None
     return preset.changed("imm", steps="equal").model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})

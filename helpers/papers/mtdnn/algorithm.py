@@ -99,7 +99,7 @@ def train_and_test(preset: Preset) -> Plan:
     started = yield {name: shared.start_from_general(each) for name, each in encoded.items()}
     preset, larger = started[""], started.get(LARGER)
     models, tested, task = Models(preset), {}, find_question_task(preset)
-    for seed in range(preset.seeds):
+    for seed in preset.seed_numbers:
         for row, model in row_trainings(preset, larger, seed).items():
             models.add(row, seed, {task: model})
     outputs = {

@@ -41,7 +41,7 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
     """
     models, tested = yield from train_and_test(preset)
     cells = {}
-    for (name, row), seed in product(rows.items(), range(preset.seeds)):
+    for (name, row), seed in product(rows.items(), preset.seed_numbers):
         examples = tested[row, seed].examples
         scores = metrics.score(examples, tested[row, seed].answers())
         for column, part in {ALL_QUESTIONS: scores, **metrics.split_by_answerability(examples, scores)}.items():
@@ -106,7 +106,7 @@ def thresholds(preset: Preset) -> Plan:
     """Compute F1 as more test questions are left unanswered, by null difference (not in the paper)."""
     _, tested = yield from train_and_test(preset)
     scores = []
-    for row, seed in product((QA, BOTH), range(preset.seeds)):
+    for row, seed in product((QA, BOTH), preset.seed_numbers):
         examples, spans, _ = tested[row, seed]
         order = np.argsort([-span.null_difference for span in spans], kind="stable")
         for share in range(0, 101, 10):  # percent of the questions
@@ -142,14 +142,15 @@ def answers(preset: Preset) -> Plan:
     _, tested = yield from train_and_test(preset)
     no_answer, rows = preset.data.may_be_unanswerable(find_question_task(preset)), list(group_tasks(preset))[1:]
     texts, scores = {cell: spans.answers() for cell, spans in tested.items()}, []
-    for row, seed in product(rows, range(preset.seeds)):
+    for row, seed in product(rows, preset.seed_numbers):
         answered = zip(tested[row, seed].examples, texts[QA, seed], texts[row, seed], strict=True)
         changes = [classify_change(*each, no_answer) for each in answered]
         for outcome, kind in product(OUTCOMES, KINDS):
             share = 100 * changes.count((kind, outcome)) / len(changes)
             scores.append(Score(method=f"{row}: {outcome}", column=kind, seed=seed, value=share))
     cases = {f"{kind}: {outcome}": [] for kind, outcome in product(KINDS, OUTCOMES)}
-    for example, before, after in zip(tested[BOTH, 0].examples, texts[QA, 0], texts[BOTH, 0], strict=True):
+    first = preset.engine.first_seed
+    for example, before, after in zip(tested[BOTH, first].examples, texts[QA, first], texts[BOTH, first], strict=True):
         if changed := classify_change(example, before, after, no_answer):
             expected = " / ".join(dict.fromkeys(example.answers)) or "no answer"
             case = {"question": example.question, "expected": expected, QA: before or "-", BOTH: after or "-"}

@@ -154,7 +154,7 @@ def choose_students(preset: Preset, seed: int) -> dict[str, tuple[list[str], flo
 
 def train_models(preset: Preset) -> Plan:
     """Train the rows of Tables 2 and 3 with every seed. Returns their `Models`, with tasks for domains."""
-    seeds, models = range(preset.seeds), Models(preset)
+    seeds, models = preset.seed_numbers, Models(preset)
     rows = yield {seed: distil(preset.for_seed(seed), seed) for seed in seeds}
     for seed in seeds:
         for row, of_task in rows[seed].items():

@@ -82,7 +82,7 @@ def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
     chosen = [METHODS[word] for word in methods]
     rows = [method.row for method in chosen if not method.readers]
     models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.max_rounds, rows)
-    for seed in range(preset.seeds):
+    for seed in preset.seed_numbers:
         for method in [method for method in chosen if method.readers]:
             needs = [training for row in method.needs for training in models.needs[row, seed]]
             models.add(method.row, seed, method.readers(models.preset, seed, models), needs)
@@ -99,7 +99,7 @@ def choose_on_validation(models: Models) -> Plan:
         (row, domain, seed): (members, f"valid/{domain}") for row, domain, seed, members in models if len(members) == 1
     }
     f1 = shared.average_f1(models.preset, (yield from shared.answer_sets(models.preset, cells)))
-    rows, seeds = dict.fromkeys(row for row, *_ in cells), range(models.preset.seeds)
+    rows, seeds = dict.fromkeys(row for row, *_ in cells), models.preset.seed_numbers
     return {
         name: max(rows, key=lambda row: mean(f1[row, name, seed] for seed in seeds))
         for name in models.preset.data.domains

@@ -28,7 +28,7 @@ def table(models: Models) -> Plan:
     best = yield from choose_on_validation(models)
     chosen = {
         seed: {name: models.by_row[row][seed][name] for name, row in best.items()}
-        for seed in range(models.preset.seeds)
+        for seed in models.preset.seed_numbers
     }
     models = replace(models, by_row=models.by_row | {BEST: chosen})
     parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
