@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
+unexport PYTHONDONTWRITEBYTECODE  # every process would compile thousands of modules anew
 
 .PHONY: look reproduce study test test-extras browser soak jupyter gpu gpu-bundle figures lint lock clean
 

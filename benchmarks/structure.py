@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections import defaultdict
 from functools import cache
@@ -11,7 +10,6 @@ from traceback import walk_stack
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "helpers"
-LISTING = "import sys, helpers.papers.imm.tables; print(*(getattr(m, '__file__', 0) for m in sys.modules.values()))"
 NAME = re.compile(r"^(?:def|class) ([A-Za-z]\w*)|^([A-Za-z]\w*)(?:: .+)? = ", re.M)  # of a module's top level
 SHARED = re.compile(r"PAPER|(table|figure)\d|read|read_adversarial|label_names|list_candidates")
 PRESET, TRAINING = "presets/load.py:override", "papers/imm/algorithm.py:reader_training"
@@ -19,9 +17,11 @@ LOAD, SOURCE = "data/load.py:load", "data/mini/__init__.py:read"
 
 
 def list_loaded() -> list[Path]:
-    """List the modules that importing IMM's tables loads."""
-    files = subprocess.check_output([sys.executable, "-c", LISTING], cwd=ROOT, text=True).split()
-    return [Path(file) for file in files if PACKAGE in Path(file).parents]
+    """List the modules that importing IMM's tables loads, where nothing else of the package is imported yet."""
+    from helpers.papers.imm import tables  # noqa: F401
+
+    files = [getattr(module, "__file__", None) for module in sys.modules.values()]
+    return [Path(file) for file in files if file and PACKAGE in Path(file).parents]
 
 
 def follow() -> tuple[set[str], dict[str, list[str]]]:
