@@ -3,7 +3,7 @@
     python benchmarks/regimes.py imm training.epochs=2.0 warmup_size=1500
 
 prints one line of JSON: the settings that differ from preset mini, and the facts. Scores are of validation questions
-and texts, but for those on adversarial questions, whose clean questions are the test part of these draws.
+and texts. Those of HRKD, MtDNN and of adversarial questions are of the test parts of these draws, which are larger.
 """
 
 import json
@@ -12,15 +12,25 @@ from ast import literal_eval
 from dataclasses import replace
 from statistics import mean
 
-from helpers import engine
-from helpers.classification import main_score, read_predictions, score_task
+from helpers import engine, metrics
+from helpers.classification import (
+    answers_above,
+    examples_of,
+    main_score,
+    predictions_of,
+    read_predictions,
+    score_task,
+    threshold,
+)
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm as a2d_algorithm
 from helpers.papers.a2d import tables as a2d_tables
 from helpers.papers.hrkd import algorithm as hrkd_algorithm
 from helpers.papers.hrkd import list_corpora
+from helpers.papers.hrkd import tables as hrkd_tables
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
+from helpers.papers.mtdnn import find_question_task
 from helpers.papers.mtdnn_kd import algorithm as mtdnn_kd_algorithm
 from helpers.papers.mtdnn_kd import tables as mtdnn_kd_tables
 from helpers.presets.load import load_preset
@@ -60,29 +70,32 @@ def a2d_facts(preset):
         models.add("twice the steps", seed, {a2d_algorithm.ALL_DOMAINS: twice})
     f1 = shared.average_f1(preset, (yield from a2d_tables.answer_columns(models, ("Dev", "clean", "AddSent"))))
     table = {(row, column): [f1[row, column, s] for s in range(preset.seeds)] for row, column, _ in f1}
-    return {f"{row}, {column}": values for (row, column), values in table.items()}
+    facts = {f"{row}, {column}": values for (row, column), values in table.items()}
+    return facts | {"seconds of one reader": members[0].result()["seconds"]}
 
 
 def hrkd_facts(preset):
     """Does a student learn anything without a teacher, does its teacher know more, and does it learn that?"""
-    rows, facts = (hrkd_algorithm.HRKD, hrkd_algorithm.MIX, hrkd_algorithm.ALONE, hrkd_algorithm.PLAIN), {}
-    corpora = list_corpora(preset)
-    values = yield {corpus: hrkd_algorithm.train(preset, corpus, rows) for corpus in corpora}
-    for corpus in corpora:
-        for row, seeds in values[corpus].by_row.items():
-            facts[f"{corpus}, {row}"] = [next(iter(of.values()))[0].best for of in seeds.values()]
+    rows = (hrkd_algorithm.HRKD, hrkd_algorithm.MIX, hrkd_algorithm.ALONE, hrkd_algorithm.PLAIN)
+    corpora, facts = list_corpora(preset), {}
+    parts = yield {corpus: hrkd_tables.compute_accuracies(preset, corpus, rows) for corpus in corpora}
+    for corpus, of_corpus in parts.items():
+        for (row, _), value in hrkd_tables.average_accuracies(of_corpus).items():
+            facts.setdefault(f"{corpus}, {row}", []).append(value)
+        facts[f"{corpus}, seconds of these rows per draw"] = of_corpus["training_seconds"] / preset.seeds
     return facts
 
 
 def mtdnn_kd_facts(preset):
     """Does the multi-task phase hold, is it worth it, and do ensembles know more than one model?"""
-    rows = yield {seed: mtdnn_kd_algorithm.distil(preset.for_seed(seed), seed) for seed in range(preset.seeds)}
     taught, facts = mtdnn_kd_algorithm.list_taught(preset), {}
+    alone = preset.changed("mtdnn_kd", taught=[])  # these facts need no student
+    rows = yield {seed: mtdnn_kd_algorithm.distil(alone.for_seed(seed), seed) for seed in range(preset.seeds)}
     for seed, of_rows in rows.items():
         first = next(iter(of_rows[mtdnn_kd_algorithm.MTDNN].values()))[0].start
         facts[f"after all tasks, draw {seed}"] = first.best_scores()
         for row in (mtdnn_kd_algorithm.SINGLE, mtdnn_kd_algorithm.MTDNN):
-            facts[f"{row}, draw {seed}"] = mean(model.best for (model,) in of_rows[row].values())
+            facts[f"{row}, draw {seed}"] = {task: model.best for task, (model,) in of_rows[row].items()}
     models = shared.Models(preset)
     for seed, of_rows in rows.items():
         for row in (mtdnn_kd_algorithm.MTDNN, mtdnn_kd_algorithm.ENSEMBLE):
@@ -97,17 +110,29 @@ def mtdnn_kd_facts(preset):
 
 def mtdnn_facts(preset):
     """How many batches do the other tasks get, and how good are questions alone?"""
-    models = shared.Models(preset)
+    models, task = shared.Models(preset), find_question_task(preset)
     for seed in range(preset.seeds):
         rows = mtdnn_algorithm.row_trainings(preset, None, seed)
-        for row in (mtdnn_algorithm.QA, mtdnn_algorithm.BOTH):
-            models.add(row, seed, {"": rows[row]})
-    yield [model for *_, (model,) in models]
-    model = models.first(mtdnn_algorithm.BOTH, 0)
-    turns = [task for task, _ in model.batches().schedule]
-    facts = {f"batches of {task}": turns.count(task) for task in model.data.names}
-    for row, seeds in models.by_row.items():
-        facts[row] = [of[""][0].best for of in seeds.values()]
+        models.add(mtdnn_algorithm.QA, seed, {task: rows[mtdnn_algorithm.QA]})
+    both = mtdnn_algorithm.row_trainings(preset, None, 0)[mtdnn_algorithm.BOTH]
+    turns = [name for name, _ in both.batches().schedule]
+    facts = {f"batches of {name}": turns.count(name) for name in both.data.names}
+    outputs = {
+        (seed, split): predictions_of({task: members}, split, f"predictions of {row}, seed {seed}, {split}")
+        for row, _, seed, members in models
+        for split in ("valid", "test")
+    }
+    yield outputs.values()
+    for seed in range(preset.seeds):
+        valid, test = (read_predictions(outputs[seed, split])[task] for split in ("valid", "test"))
+        examples = examples_of(outputs[seed, "test"].preset, task, "test")
+        answers = answers_above(test, threshold(outputs[seed, "valid"].preset, task, valid))
+        scores = metrics.score(examples, answers)
+        parts = {"all": scores, **metrics.split_by_answerability(examples, scores)}
+        parts["never answering"] = metrics.score(examples, [""] * len(examples))
+        for name, part in parts.items():
+            facts.setdefault(f"{mtdnn_algorithm.QA}, {name}", []).append(part.f1.mean())
+    facts["seconds of QA per draw"] = models.seconds / preset.seeds
     return facts
 
 
