@@ -277,7 +277,7 @@ def test_rows_that_no_claim_compares_can_have_fewer_seeds():
 
 def test_a_run_of_later_seeds_trains_these_alone():
     whole = {task.key for task in next(algorithm.train(smoke(seeds=3, **{"control_seeds": 2}), "mnli"))}
-    pieces = [{"seeds": 1}, {"seeds": 3, "engine.first_seed": 1}]
+    pieces = [{"seeds": 3, "engine.max_seeds": 1}, {"seeds": 3, "engine.first_seed": 1}]
     waves = [next(algorithm.train(smoke(**piece, **{"control_seeds": 2}), "mnli")) for piece in pieces]
     assert whole == {task.key for wave in waves for task in wave}
     assert {task.seed % 100 for task in waves[1]} == {1, 2}

@@ -237,6 +237,7 @@ class EngineSettings(Settings):
     mps: bool = True  # local processes that share a GPU compute at once by NVIDIA's MPS, where it is installed
     deterministic: bool = False  # on a GPU: two runs give the same digits
     first_seed: NonNegativeInt = 0  # of those that this run trains; a record that is there keeps the scores of others
+    max_seeds: NonNegativeInt = 0  # that this run trains; 0: all up to the preset's last
 
 
 # --- the papers' methods --------------------------------------------------------------------------------------------
@@ -384,8 +385,9 @@ class Preset(Settings):
 
     @property
     def seed_numbers(self) -> range:
-        """The seeds that a run trains: all, or those from ``engine.first_seed`` on."""
-        return range(self.engine.first_seed, self.seeds)
+        """The seeds that a run trains: all, or ``engine.max_seeds`` from ``engine.first_seed`` on."""
+        first, most = self.engine.first_seed, self.engine.max_seeds
+        return range(first, min(self.seeds, first + most) if most else self.seeds)
 
     def for_seed(self, seed: int) -> Self:
         """Return the preset of one seed, which is added to the draw of what is drawn (see `DatasetSettings`)."""
