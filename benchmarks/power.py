@@ -32,7 +32,12 @@ def main(preset: str, *seeds: str) -> None:
     for record in stored:
         for verdict in judge(record, stored):
             values = verdict.estimate.values
-            if verdict.claim.primary and not verdict.is_repeated and len(values) >= VERDICT_SEEDS:
+            if (
+                verdict.claim.primary
+                and not verdict.claim.share
+                and not verdict.is_repeated
+                and len(values) >= VERDICT_SEEDS
+            ):
                 unit, deviation = record.by_metric()[0].unit, float(np.std(values, ddof=1))
                 differences = " | ".join(f"{smallest_difference(deviation, int(number)):.1f}" for number in seeds)
                 print(f"| {record.label}: {verdict.claim.text} | {unit} | {deviation:.1f} | {differences} |")

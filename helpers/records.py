@@ -65,8 +65,8 @@ class Score(Number):
 class Claim(Strict):
     """A statement, tested on our scores: row ``above`` is above row ``below``.
 
-    Both are averaged over ``columns`` of the record's first metric. With ``than``, their difference has to exceed
-    ``times`` the difference of those two rows, averaged over ``than_columns``.
+    Both are averaged over ``columns`` of the record's first metric. With ``than``, their difference has to exceed that
+    of those two rows, averaged over ``than_columns``, or is a ``share`` of it, in percent.
     """
 
     text: str
@@ -75,11 +75,12 @@ class Claim(Strict):
     columns: list[Name] = optional([])  # empty: all
     than: Annotated[list[Name], Field(max_length=2)] = optional([])
     than_columns: list[Name] = optional([])
-    times: float = optional(1.0)
+    share: bool = optional(False)
     within: Annotated[float, Field(gt=0)] | None = optional(None)  # the two rows are at most that far apart
     primary: bool = optional(False)  # the paper's headline, at most one per record
     control: bool = optional(False)  # a claim that is not in the paper
-    beside: bool = optional(False)  # a control that reports show beside the headlines
+    beside: bool = optional(False)  # what reports show beside the headlines
+    printed: float | None = optional(None)  # the paper's difference where it is not that of the same rows and columns
     printed_for: str = optional("")  # the condition of the paper's number where it differs
 
 
@@ -111,6 +112,7 @@ class Record(Strict):
     notes: list[str] = optional([])
     average: bool = optional(True)  # whether a mean over the columns is meaningful
     baselines: list[Name] = optional([])  # methods that others are compared with
+    untaught: Name | None = optional(None)  # the same student without a teacher: a taught baseline below it has failed
     claims: list[Claim] = optional([])
     scores: list[Score] = []
     paper: list[Printed] = []
@@ -162,8 +164,10 @@ class Record(Strict):
         for (row, column, seed, _), number in cells.items():
             if number > 1:
                 raise ValueError(f"scores has {number} numbers for {row}, {column}, seed {seed}; expected one")
-        if unknown := set(self.baselines) - {score.method for score in self.scores}:
-            raise ValueError(f"baselines names {unknown.pop()!r}, but no score is of that method")
+        named = {"baselines": self.baselines, "untaught": [self.untaught] if self.untaught else []}
+        for field, names in named.items():
+            if unknown := set(names) - {score.method for score in self.scores}:
+                raise ValueError(f"{field} names {unknown.pop()!r}, but no score is of that method")
         for claim in self.claims:
             if unknown := {claim.above, claim.below, *claim.than} - {*self.rows}:
                 raise ValueError(f"claims: {claim.text!r} is about {unknown.pop()!r}, but no score is of that row")

@@ -35,7 +35,7 @@ def test_claims_in_sentences():
     # 4, 6, 5, 4, 6: a mean of 5 with an error of 0.447, times 2.776.
     assert sentences(claimed()) == [
         "Supported, smaller than reported: B beats A, +5.0 F1 (95 % CI +3.8 to +6.2). The paper reports +9.5.",
-        "Undecided: C beats A, +0.0 F1 (95 % CI -2.0 to +2.0).",
+        "Undecided, no number in the paper: C beats A, +0.0 F1 (95 % CI -2.0 to +2.0).",
         "Refuted: A is better than B, -5.0 F1 (95 % CI -6.2 to -3.8). The paper reports -9.5 after 3 rounds.",
     ]
     assert sentences(claimed(seeds=2))[0] == "Undecided: B beats A, +5.0 F1. The paper reports +9.5."
@@ -45,6 +45,13 @@ def test_claims_in_sentences():
     same = record("imm/table1", scores, claims=claims, paper=paper, unit="accuracy")
     expected = "Refuted: A gains more, the same score with all 5 seeds. The paper reports -0.75."
     assert sentences(same) == [expected]
+    # B gains 5 of C's 10, with every seed.
+    scores = [(row, "x", seed, value + seed) for row, value in (("A", 50), ("B", 55), ("C", 60)) for seed in range(5)]
+    claim = {"text": "B keeps part of C's gain", "above": "B", "below": "A", "than": ["C", "A"], "share": True}
+    kept = record("imm/table1", scores, claims=[{**claim, "printed": 79.9, "printed_for": "on Dev"}])
+    assert sentences(kept) == [
+        "Supported: B keeps part of C's gain, 50 % (95 % CI 50 to 50). The paper reports 80 % on Dev."
+    ]
 
 
 def test_controls_stand_beside_headlines_where_they_say_so():
@@ -117,8 +124,10 @@ def test_the_page_begins_with_a_summary(results):
     assert "".join(f"<td>{cell}</td>" for cell in cells) in summary and "<img" not in summary
     assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
     assert (
-        "Its claims here, without our controls: 1 supported, smaller than reported; 1 refuted; 1 undecided." in rest
-        and "controls: 3 undecided" in rest
+        "Its claims here, without our controls: 1 supported, smaller than reported; 1 refuted "
+        "(no number in the paper: 1 undecided)."
+        in rest
+        and "controls: 2 undecided (no number in the paper: 1 undecided)" in rest
     )
     item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
     assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
@@ -201,8 +210,9 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [report.README]
-    smaller = "1 supported, smaller"
-    tallies = f"Miniature world: {smaller}; 2 refuted; 4 undecided. Public corpora: {smaller}; 1 refuted; 1 undecided"
+    smaller, apart = "1 supported, smaller", "(no number: 1 undecided)"
+    tallies = f"Miniature world: {smaller}; 2 refuted; 2 undecided (no number: 2 undecided)."
+    tallies += f" Public corpora: {smaller}; 1 refuted {apart}"
     expected = f"**Claims.** {tallies}. Main claims:"
     assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
     assert after.endswith(f"{report.END}\n\nby hand\n")

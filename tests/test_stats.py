@@ -11,6 +11,7 @@ from helpers import records
 from helpers.records import Claim, Printed
 from helpers.results import stats
 from helpers.results.stats import (
+    FAILED,
     LESS_THAN_HALF,
     REFUTED,
     SMALLER,
@@ -36,8 +37,9 @@ def judge(scores, *claims, **more):
     return stats.judge(record("imm/table1", scores, claims=claims, **more))
 
 
-def verdict(scores, *, paper=(), **parts):
-    (result,) = judge(scores, Claim(text="so", **parts), paper=[number.model_dump() for number in paper])
+def verdict(scores, *, paper=(), untaught=None, **parts):
+    paper = [number.model_dump() for number in paper]
+    (result,) = judge(scores, Claim(text="so", **parts), paper=paper, untaught=untaught)
     return result
 
 
@@ -131,15 +133,60 @@ def test_a_claim_about_two_differences():
     assert result.outcome == SUPPORTED and result.estimate.values == (1,) * 5
 
 
+SHARE = {"above": "student", "below": "one", "than": ["E", "one"], "share": True}
+
+
+def test_a_share_has_fiellers_interval_and_is_compared_with_the_papers():
+    # Gains of 3, 1, 2, 5 and 2, of 10 each: 26 %, with an interval of 0.717 to 4.483, of 10.
+    gains = rows(one=[70] * 5, E=[80] * 5, student=np.add(GAPS, 70))
+    result = verdict(gains, **SHARE)
+    assert result.estimate[1:] == (
+        pytest.approx(26),
+        pytest.approx(7.17, abs=0.01),
+        pytest.approx(44.83, abs=0.01),
+        "5 seeds",
+    )
+
+    def outcome(printed, **parts):
+        return verdict(gains, **SHARE, printed=printed, **parts).outcome
+
+    # Supported above half of what is reported: 7.17 is.
+    assert outcome(14) == SUPPORTED and outcome(15) == outcome(44) == UNDECIDED
+    assert outcome(45) == outcome(89) == SMALLER and outcome(90) == LESS_THAN_HALF
+    sure = rows(one=[70] * 5, E=[80] * 5, student=[75, 75.1, 74.9, 75, 75])
+    assert verdict(sure, **SHARE, printed=80).outcome == SUPPORTED_SMALLER
+    paper = [Printed(method=m, column="x", value=v) for m, v in (("one", 60.0), ("E", 64.0), ("student", 63.0))]
+    assert verdict(gains, **SHARE, paper=paper).printed == 75
+
+
+def test_the_ends_of_a_shares_interval_are_what_a_t_test_excludes():
+    parts, wholes = np.array(GAPS, float), np.array([8.0, 10, 12, 9, 11])
+    for end in stats.estimate_share(parts, wholes)[2:4]:
+        beyond = parts - end / 100 * wholes
+        assert abs(np.mean(beyond)) / (np.std(beyond, ddof=1) / 5**0.5) == pytest.approx(T4)
+
+
 def test_a_share_of_a_gain_needs_a_gain():
-    claim = {"above": "student", "below": "one", "than": ["E", "one"], "times": 0.8}
-    gains = rows(one=[70] * 5, E=[78, 80, 82, 80, 80], student=[79, 79, 81, 80, 81])
-    # Gains of 9, 9, 11, 10 and 11, of 8, 10, 12, 10 and 10: 10 - 0.8 · 10 = 2 more.
-    result = verdict(gains, **claim)
-    assert result.outcome == SUPPORTED and result.estimate.mean == pytest.approx(2)
-    # The ensemble loses 5 and the student 2, which is more than 80 % of the former: nothing is kept.
-    lost = verdict(rows(one=[70] * 5, E=[65] * 5, student=[68] * 5), **claim)
-    assert lost.outcome == UNDECIDED and lost.estimate.mean == 2
+    # The ensemble loses 5 and the student 2: nothing is kept.
+    lost = verdict(rows(one=[70] * 5, E=[65] * 5, student=[68] * 5), **SHARE, printed=20)
+    assert lost.outcome == UNDECIDED and lost.p is None and np.isnan(lost.estimate.low)
+    unsure = rows(one=[70] * 5, E=np.add([2, 0, 1, 4, -2], 70), student=[71] * 5)  # a gain of 1 with an error of 1
+    assert verdict(unsure, **SHARE, printed=900).outcome == UNDECIDED
+
+
+def test_a_baseline_below_the_untaught_student_has_failed():
+    # A is above B by 8.8; U, without a teacher, is above B by 3, 1, 2, 5 and 2, or by 2, 0, 1, 4 and -2.
+    certain, unsure = (rows(A=A, B=B, U=np.add(B, gaps)) for gaps in (GAPS, [2, 0, 1, 4, -2]))
+
+    def outcome(scores, **parts):
+        (result,) = judge(scores, Claim(text="so", **PAIR), untaught="U", **parts)
+        return result.outcome
+
+    assert outcome(certain) == FAILED and outcome(unsure) == SUPPORTED
+    paper = [{"method": "A", "column": "x", "value": 50.0}, {"method": "B", "column": "x", "value": 1.0}]
+    assert outcome(certain, paper=paper) == FAILED and outcome(unsure, paper=paper) == SUPPORTED_SMALLER
+    assert verdict(certain, above="U", below="A", untaught="U").outcome == REFUTED
+    assert verdict(certain, above="A", below="U", untaught="U").outcome == SUPPORTED
 
 
 def test_a_margin_has_to_hold_the_whole_interval_and_can_be_refuted():
@@ -232,7 +279,8 @@ def test_the_papers_own_difference():
     paper = [Printed(method=m, column=c, value=v) for m, c, v in (("A", "x", 3.0), ("B", "x", 1.0), ("A", "y", 4.0))]
     assert verdict(rows(A=A, B=B), **PAIR, columns=["x"], paper=paper).printed == 2
     assert verdict(rows(A=A, B=B), **PAIR, paper=paper).printed is None  # it prints no B in y
-    assert verdict(rows(A=A, B=B), **PAIR, columns=["x"], than=["B", "A"], times=2.0, paper=paper).printed == 6
+    assert verdict(rows(A=A, B=B), **PAIR, columns=["x"], than=["B", "A"], paper=paper).printed == 4
+    assert verdict(rows(A=A, B=B), **PAIR, printed=0.25, paper=paper).printed == 0.25  # the claim's own
     average = [Printed(method=m, column="AVE.", value=v) for m, v in (("A", 9.5), ("B", 7.0))]
     assert verdict(rows(A=A, B=B), **PAIR, paper=[*paper, *average]).printed == 2.5
     assert verdict(rows(A=A, B=B), **PAIR).printed is None

@@ -109,3 +109,9 @@ def read_printed(artefact: str) -> list[Printed]:
             for column, value, text in zip(part["columns"], values, texts, strict=True):
                 numbers.append(Printed(method=method, column=column, value=value, metric=part["metric"], text=text))
     return numbers
+
+
+def printed_gap(artefact: str, above: str, below: str, column: str) -> float:
+    """Return by how much one row is above another in a column of the paper's table, in its first metric."""
+    values = {(number.method, number.column): number.value for number in reversed(read_printed(artefact))}
+    return round(values[above, column] - values[below, column], 3)

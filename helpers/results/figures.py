@@ -32,6 +32,7 @@ COLORS = seaborn.color_palette("colorblind") * 2
 MARKS = {
     stats.SUPPORTED: "✓",
     stats.SUPPORTED_SMALLER: "✓",
+    stats.FAILED: "∅",
     stats.SMALLER: "<",
     stats.LESS_THAN_HALF: "≪",
     stats.REFUTED: "✗",
@@ -88,7 +89,8 @@ def draw_record(record: Record, verdicts: Sequence[Verdict] | None = None) -> Pi
     with plain_style():
         if record.kind == "table":
             verdicts = stats.judge(record) if verdicts is None else verdicts
-            return claims([(verdict.claim.text, verdict) for verdict in verdicts], record.title, record.unit)
+            judged = [(verdict.claim.text, verdict) for verdict in verdicts if not verdict.claim.share]
+            return claims(judged, record.title, record.unit) if judged else None
         whole = record.kind == "scatter" or not record.scores
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 

@@ -31,7 +31,6 @@ Judged = tuple[Record, list[Verdict]]
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 UNITS = {"accuracy": "points", "score": "points"}  # of differences
-SHARE_WORDS = {0.5: "half"}
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
@@ -47,13 +46,17 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
 RANKED = 3  # methods that README ranks
+SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.NO_NUMBER: "no number"}
+SHORTER[stats.FAILED] = "against a failed baseline"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
     f"{stats.VERDICT_SEEDS} seeds no verdict. Supported: significantly above zero. Refuted: significantly below. "
     f"{stats.SMALLER.capitalize()}, {stats.LESS_THAN_HALF}: significantly below the paper's own difference, or half of "
-    "it. Where it prints none, a difference too small to be printed is refuted. Three groups are corrected apart: a "
-    "paper's headlines, a table's other claims, and our controls. A difference that two claims are about counts once. "
+    "it. Against a baseline that failed: above zero, but the baseline is significantly below a student without a "
+    "teacher. A share of a gain is supported above half of the paper's. Where the paper prints no number, a "
+    "difference too small to be printed is refuted. Three groups are corrected apart: a paper's headlines, a table's "
+    "other claims, and our controls. A difference that two claims are about counts once. "
     "An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
 
@@ -66,14 +69,17 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
     claim, outcome, ours, _, printed, _ = verdict
     first, reported = record.by_metric()[0], ""
     amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
-    form = f"+z,.{stats.decimals(first)}f"
+    form, unit = (".0f", "%") if claim.share else (f"+z,.{stats.decimals(first)}f", UNITS.get(first.unit, first.unit))
     if any(ours.values):
         half = f" ± {ours.high - ours.mean:{form[1:]}}" if ours.over and short else ""
         interval = f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over and not short else ""
-        share = f" beyond {SHARE_WORDS.get(claim.times, f'{100 * claim.times:g} %')}" * (claim.times != 1)
-        amount = f"{ours.mean:{form}}{half} {UNITS.get(first.unit, first.unit)}{share}{interval}"
-    if printed is not None:
-        digits = paper_decimals(record) + (claim.times != 1)  # half of a number has one digit more
+        amount = f"{ours.mean:{form}}{half} {unit}{interval}"
+    if printed is None:
+        outcome += f", {stats.NO_NUMBER}" * (not claim.control)
+    elif claim.share:
+        reported = f"{printed:.0f} % {claim.printed_for}".rstrip()
+    else:
+        digits = paper_decimals(record) if claim.printed is None else decimals_of([claim.printed])
         reported = f"{printed:+z.{digits}f} {claim.printed_for}".rstrip()
     return outcome.capitalize(), reported, amount
 
@@ -86,7 +92,12 @@ def describe_verdict(record: Record, verdict: Verdict) -> str:
 
 def paper_decimals(record: Record) -> int:
     """Return how many decimals the paper prints, two at most."""
-    return next((digits for digits in (0, 1) if all(round(p.value, digits) == p.value for p in record.paper)), 2)
+    return decimals_of([number.value for number in record.paper])
+
+
+def decimals_of(values: Sequence[float]) -> int:
+    """Return how many decimals numbers have, two at most."""
+    return next((digits for digits in (0, 1) if all(round(value, digits) == value for value in values)), 2)
 
 
 def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
@@ -376,8 +387,10 @@ def brief(record: Record, verdict: Verdict, name_table: bool) -> str:
 
 
 def shorten(text: str) -> str:
-    """Shorten the verdicts that compare a difference with the paper's."""
-    return text.replace(stats.SMALLER, "smaller").replace(stats.LESS_THAN_HALF, "less than half")
+    """Shorten the words of verdicts."""
+    for words, fewer in SHORTER.items():
+        text = text.replace(words, fewer)
+    return text
 
 
 def state_differences(record: Record, verdict: Verdict) -> str:
@@ -428,9 +441,13 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
 
 
 def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
-    """Count verdicts, such as "3 supported; 1 refuted; 5 undecided"."""
-    outcomes = Counter(verdict.outcome for _, verdict in pairs)
-    return "; ".join(f"{outcomes[word]} {word}" for word in figures.MARKS if outcomes[word])
+    """Count verdicts, such as "3 supported; 1 refuted; 5 undecided", those without a number in the paper apart."""
+    outcomes = Counter((verdict.printed is None, verdict.outcome) for _, verdict in pairs)
+    counted, apart = (
+        "; ".join(f"{outcomes[is_apart, word]} {word}" for word in figures.MARKS if outcomes[is_apart, word])
+        for is_apart in (False, True)
+    )
+    return f"{counted} ({stats.NO_NUMBER}: {apart})".lstrip() if apart else counted
 
 
 def count(judged: Iterable[Judged]) -> str:

@@ -13,8 +13,10 @@ from scipy import stats
 from helpers.records import Claim, Record
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
+NO_NUMBER = "no number in the paper"
 SMALLER, LESS_THAN_HALF = "smaller than reported", "less than half of what is reported"
 SUPPORTED_SMALLER = f"{SUPPORTED}, {SMALLER}"
+FAILED = "against a baseline that failed"
 AVERAGE = "AVE."
 VERDICT_SEEDS = 5  # fewer seeds decide nothing
 INTERVAL_SEEDS = 3  # fewer seeds have no interval
@@ -38,9 +40,9 @@ class Verdict(NamedTuple):
 
     claim: Claim
     outcome: str
-    estimate: Estimate  # of the difference in the record
+    estimate: Estimate  # of the difference in the record, or of the share in percent
     p: float | None  # corrected; None where nothing could be tested
-    printed: float | None  # the paper's own difference; None where it prints no number
+    printed: float | None  # the paper's own difference or share; None where it prints no number
     is_repeated: bool  # whether another claim of the paper, which counts, is about the same difference
 
 
@@ -50,7 +52,7 @@ class TestOutcome(NamedTuple):
     record: Record
     claim: Claim
     estimate: Estimate
-    printed: float | None  # the paper's own difference
+    printed: float | None  # the paper's own difference, or its share in percent
     p: float  # of the test that decides between supported and refuted
     decision: str
     p_smaller: float | None = None  # of that against the paper's difference; None where there is none to compare with
@@ -81,13 +83,41 @@ def add_up(terms: Sequence[Term], values: Mapping[tuple[str, str], float]) -> fl
     return float(sum(weight * np.mean([values[row, column] for column in columns]) for weight, row, columns in terms))
 
 
-def terms_of(claim: Claim, columns: Sequence[str]) -> list[Term]:
-    """Return the terms of a claim's difference, where ``columns`` stand for those that the claim does not name."""
+def terms_of(claim: Claim, columns: Sequence[str], times: float = 1.0) -> list[Term]:
+    """Return the terms of a claim's difference beyond ``times`` that of ``than``.
+
+    ``columns`` stand for those that the claim does not name.
+    """
     columns = claim.columns or columns
     terms = [(1.0, claim.above, columns), (-1.0, claim.below, columns)]
-    for weight, row in zip((-claim.times, claim.times), claim.than, strict=False):
+    for weight, row in zip((-times, times), claim.than, strict=False):
         terms.append((weight, row, claim.than_columns or columns))
     return terms
+
+
+def estimate_claim(record: Record, claim: Claim) -> Estimate | None:
+    """Estimate the difference or the share that a claim is about; None where its rows have no seed in common."""
+    if not claim.share:
+        return estimate(record, terms_of(claim, record.columns))
+    gain, beyond = (estimate(record, terms_of(claim, record.columns, times)) for times in (0.0, 1.0))
+    return gain and estimate_share(np.array(gain.values), np.subtract(gain.values, beyond.values))
+
+
+def estimate_share(parts: np.ndarray, wholes: np.ndarray) -> Estimate:
+    """Estimate the mean part as a percentage of the mean whole, with Fieller's interval (1954).
+
+    Both have a value per seed. There is no interval where the whole is not certainly above 0.
+    """
+    number, part, whole = len(parts), parts.mean(), wholes.mean()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values, share, low, high, over = 100 * parts / wholes, 100 * part / whole, np.nan, np.nan, ""
+    if number >= INTERVAL_SEEDS:
+        (of_part, of_both), (_, of_whole) = stats.t.ppf(0.975, number - 1) ** 2 * np.cov(parts, wholes) / number
+        if whole > 0 and (scale := whole**2 - of_whole) > 0:
+            middle = (part * whole - of_both) / scale
+            half = np.sqrt(middle**2 - (part**2 - of_part) / scale)
+            low, high, over = 100 * (middle - half), 100 * (middle + half), f"{number} seeds"
+    return Estimate(tuple(values.tolist()), float(share), float(low), float(high), over)
 
 
 def judge(record: Record, stored: Iterable[Record] = ()) -> list[Verdict]:
@@ -104,7 +134,8 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
 
     A difference that several claims are about is tested once, in the family of the first (`find_first`). All of them
     get that p value. Holm's correction is within each family, apart for the tests against 0, against the paper's
-    difference and against half of it. Raises ValueError where a claim's rows share no seed.
+    difference and against half of it. A claim whose baseline `has_failed` is not supported. Raises ValueError where a
+    claim's rows share no seed.
     """
     tests = [decide(record, claim) for record in paper for claim in record.claims]
     first = find_first(tests)
@@ -119,11 +150,21 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
         if smaller.get(like[number], 1.0) < ALPHA and outcome != REFUTED:
             lower = LESS_THAN_HALF if half[like[number]] < ALPHA else SMALLER
             outcome = SUPPORTED_SMALLER if outcome == SUPPORTED else lower
+        if outcome in (SUPPORTED, SUPPORTED_SMALLER) and has_failed(test.record, test.claim):
+            outcome = FAILED
         tested = None if test.decision == UNDECIDED else p
         is_repeated = first[number] != number
         verdicts.append(Verdict(test.claim, outcome, test.estimate, tested, test.printed, is_repeated))
     remaining = iter(verdicts)
     return [list(islice(remaining, len(record.claims))) for record in paper]
+
+
+def has_failed(record: Record, claim: Claim) -> bool:
+    """Return whether a claim's baseline is certainly below the untaught student, and so learned from no teacher."""
+    first = record.by_metric()[0]
+    columns = claim.columns or first.columns
+    gap = record.untaught and estimate(first, [(1, claim.below, columns), (-1, record.untaught, columns)])
+    return bool(gap and gap.high < 0)
 
 
 def correct(tests: Sequence[TestOutcome], first: Mapping[int, int], name: str) -> dict[int, float]:
@@ -167,19 +208,22 @@ def decide(record: Record, claim: Claim) -> TestOutcome:
     """Test a claim by itself.
 
     A claim that cannot be tested counts in its family all the same, with a p value of 1: where its rows share fewer
-    than ``VERDICT_SEEDS`` seeds, or where it is about a share of a gain that is not certain. Raises ValueError where
-    its rows share no seed.
+    than ``VERDICT_SEEDS`` seeds, or where it is about a share of a gain that is not certain. A share is supported above
+    half of the paper's, as anything is a share. Raises ValueError where its rows share no seed.
     """
     first = record.by_metric()[0]
-    terms, printed = terms_of(claim, first.columns), printed_difference(first, claim)
-    if (difference := estimate(first, terms)) is None:
+    printed = printed_difference(first, claim)
+    if (difference := estimate_claim(first, claim)) is None:
         raise ValueError(f"{record.artefact}: {claim.text!r}: its rows share no seed; score them with the same")
-    is_testable = len(difference.values) >= VERDICT_SEEDS
-    if claim.times != 1:  # about a share of a gain, whose terms come last and are subtracted
-        is_testable = is_testable and estimate(first, terms[2:]).high < 0
+    is_testable = len(difference.values) >= VERDICT_SEEDS and not (claim.share and not difference.over)
     is_compared = bool(printed and printed > 0 and not claim.within and not claim.printed_for)
     if not is_testable:
         return TestOutcome(record, claim, difference, printed, 1.0, UNDECIDED, *[1.0, 1.0] * is_compared)
+    if claim.share:
+        shares = [(printed or 0) / 100, (printed or 0) / 200]
+        beyond = [estimate(first, terms_of(claim, first.columns, share)).values for share in shares]
+        below = [p_below(values, 0) for values in beyond] if is_compared else []
+        return TestOutcome(record, claim, difference, printed, p_below(np.negative(beyond[1]), 0), SUPPORTED, *below)
     # Where the paper prints a difference, one of ours that is certainly next to none is less than half of it.
     negligible = 0.0 if is_compared else 0.5 * 10 ** -decimals(first)
     p, decision = p_value(difference.values, claim, negligible)
@@ -222,11 +266,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def printed_difference(record: Record, claim: Claim) -> float | None:
-    """Return the paper's own difference for a claim; None where the paper does not print all that goes into it."""
+    """Return the paper's own difference or share for a claim; None where it does not print all that goes into it."""
     values = {(number.row, number.column): number.value for number in record.paper}
+    if claim.printed is not None or not values:
+        return claim.printed
     columns = list(dict.fromkeys(column for _, column in values))
-    terms = terms_of(claim, [AVERAGE] if AVERAGE in columns else columns)
-    return add_up(terms, values) if values else None
+    columns = [AVERAGE] if AVERAGE in columns else columns
+    gain, beyond = (add_up(terms_of(claim, columns, times), values) for times in (0.0, 1.0))
+    if gain is None or not claim.share:
+        return beyond and round(beyond, 6)
+    return 100 * gain / (gain - beyond)
 
 
 def decimals(record: Record) -> int:

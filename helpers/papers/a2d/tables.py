@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from helpers import extractive_qa, records
+from helpers import extractive_qa, papers, records
 from helpers.data.examples import Example
 from helpers.data.load import ADVERSARIAL_SETS, narrative, question_set, question_set_names
 from helpers.data.question_types import QUESTION_TYPES, by_type
@@ -17,6 +17,7 @@ from helpers.papers.a2d.algorithm import (
     ALL_DOMAINS,
     LEFT_OUT_TERMS,
     STAGED_WHOLE,
+    Kind,
     before_and_after,
     collect_controls,
     collect_rows,
@@ -77,31 +78,55 @@ def add_notes(models: Models, parts: dict) -> dict:
     return parts | facts
 
 
-def state_row_better(above: str, below: str, column: str, on: str = "on", without: str = "", **flags: bool) -> Claim:
+def state_row_better(above: str, below: str, column: str, on: str = "on", without: str = "", **parts) -> Claim:
     """State that one row beats another on a column."""
-    return shared.state_better(above, below, "beats", f" {on} {column}", without, columns=[column], **flags)
+    return shared.state_better(above, below, "beats", f" {on} {column}", without, columns=[column], **parts)
+
+
+def find_printed(table: str, kind: Kind, above: str, below: str, column: str) -> dict:
+    """Find what the paper prints for a difference that has another name there: it has RMR, and Table 5 is of Dev."""
+    rows = [row.removeprefix("BERT, ").replace("BERT", "RMR") for row in (above, below)]
+    is_dev = table == "table5" and column == "Test"
+    conditions = ["with RMR"] * (kind == "BERT") + ["on Dev"] * is_dev
+    gap = papers.printed_gap(f"a2d/{table}", *rows, "Dev" if is_dev else column)
+    return {"printed": gap, "printed_for": " ".join(conditions)} if conditions else {}
+
+
+def state_claims(kinds: Sequence[Kind], columns: Iterable[str]) -> list[Claim]:
+    """State the claims of Tables 1 and 2 on columns of test questions. Those about a second reader are controls.
+
+    The clean questions beside adversarial ones are of the paper's Dev.
+    """
+    claims = []
+    for kind, column in product(kinds, columns):
+        ensemble, student, is_control = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
+        is_clean = column == "Test"
+        gain = {"above": student, "below": kind, "columns": [column], "control": is_control}
+        for rival in [kind] if is_clean else [kind, ensemble]:
+            primary = not is_control and (is_clean or (rival, column) == (ensemble, "AddSent"))
+            table = "table1" if is_clean else "table2"
+            printed = {} if is_control else find_printed(table, kind, student, rival, column)
+            claims.append(state_row_better(student, rival, column, primary=primary, control=is_control, **printed))
+        if is_clean:
+            text = f"{student} keeps part of what {ensemble} gains on {column}"
+            share = papers.printed_gap("a2d/table1", "RMR + A2D", "RMR", column)
+            share /= papers.printed_gap("a2d/table1", "RMR (E)", "RMR", column)
+            more = {"than": [ensemble, kind], "share": True, "printed": round(100 * share, 1), "beside": not is_control}
+        else:
+            text = f"{student} gains more over {kind} on {column} than on clean questions"
+            more = {"than": [student, kind], "than_columns": ["clean"]}
+            if not is_control:
+                on_dev = papers.printed_gap("a2d/table1", "RMR + A2D", "RMR", "Dev")
+                beyond = papers.printed_gap("a2d/table2", "RMR + A2D", "RMR", column) - on_dev
+                more |= {"printed": round(beyond, 1), "printed_for": "with RMR" * (kind == "BERT")}
+        claims.append(Claim(text=text, **gain, **more))
+    return claims
 
 
 def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
-    """Make Table 1: a reader, an ensemble, and the reader distilled from it, with claims on all columns but the first.
-
-    Section 4.3 says "nearly" instead of half; the abstract's claims are primary. Those about another reader than the
-    paper's are controls.
-    """
-    kinds, claims = list_kinds(preset), []
-    for kind, column in product(kinds, columns[1:]):
-        ensemble, student, is_control = f"{kind} (E)", f"{kind} + A2D", kind != kinds[0]
-        gain = {"above": student, "below": kind, "columns": [column], "control": is_control}
-        claims.append(state_row_better(student, kind, column, control=is_control))
-        if column == "Test":
-            text = f"{student} keeps half of what {ensemble} gains on {column}"
-            claims.append(Claim(text=text, **gain, than=[ensemble, kind], times=0.5, primary=not is_control))
-        else:
-            primary = column == "AddSent" and not is_control
-            claims.append(state_row_better(student, ensemble, column, primary=primary, control=is_control))
-            text = f"{student} gains more over {kind} on {column} than on clean questions"
-            claims.append(Claim(text=text, **gain, than=[student, kind], than_columns=["clean"]))
-    models = collect_rows(preset, kinds, each=preset.a2d.students)
+    """Make Table 1: a reader, an ensemble, and the reader distilled from it. The first column selects."""
+    kinds = list_kinds(preset)
+    models, claims = collect_rows(preset, kinds, each=preset.a2d.students), state_claims(kinds, columns[1:])
     return {**(yield from score_columns(models, columns)), "baselines": kinds[:1], "claims": claims}
 
 
@@ -147,18 +172,25 @@ def table4(preset: Preset) -> Plan:
     return add_notes(models, {"scores": scores, "notes": [f"times are for {len(questions)} test questions"]})
 
 
+def state_ablations(kind: Kind, parts: Iterable[str], columns: Iterable[str]) -> list[Claim]:
+    """State the claims of Table 5 on all columns but the first: each part helps."""
+    student, (_, *columns), claims = f"{kind} + A2D", columns, []
+    for part, column in product([part for part in parts if part != "A2D"], columns):
+        row, is_control = name_student(kind, part), part == STAGED_WHOLE
+        primary = part == "- ANS" and column == columns[-1]  # AddSent, where the paper loses most
+        printed = {} if is_control else find_printed("table5", kind, student, row, column)
+        flags = {"primary": primary, "control": is_control, **printed}
+        claims.append(state_row_better(student, row, column, without=LEFT_OUT_TERMS[part], **flags))
+    return claims
+
+
 def table5(preset: Preset) -> Plan:
     """Make Table 5: what each part is worth. The paper says that each helps."""
     kind, *_ = list_kinds(preset)
     models, student = collect_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
-    parts, claims = (yield from score_columns(models, ABLATED)), []
-    _, *columns = dict.fromkeys(score.column for score in parts["scores"])
-    for part, column in product([part for part in list_ablations(preset) if part != "A2D"], columns):
-        primary = part == "- ANS" and column == columns[-1]  # AddSent, where the paper loses most
-        flags = {"primary": primary, "control": part == STAGED_WHOLE}
-        claims.append(
-            state_row_better(student, name_student(kind, part), column, without=LEFT_OUT_TERMS[part], **flags)
-        )
+    parts = yield from score_columns(models, ABLATED)
+    columns = dict.fromkeys(score.column for score in parts["scores"])
+    claims = state_ablations(kind, list_ablations(preset), columns)
     return {**parts, "baselines": [student], "claims": claims}
 
 

@@ -68,13 +68,27 @@ def table5(preset: Preset) -> Plan:
         for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
             gaps = average_gaps(of_domains, labels).items()
             scores += [Score(method=row, column=column, seed=seed, value=100 * gap) for row, gap in gaps]
-    text = "the ratios of texts with the same label are nearer to each other"
-    claim = Claim(text=text, above=DIFFERENT, below=SAME, primary=True, columns=["ratios"])
     parts = show_place(
         models.first(OURS, preset.engine.first_seed), "table5", len(preset.reviews.domains) - 1, *values[0]
     )
     note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
-    return {**parts, "scores": scores, "claims": [claim] if scores else [], "notes": [*parts["notes"], note]}
+    return {**parts, "scores": scores, "claims": state_claims() if scores else [], "notes": [*parts["notes"], note]}
+
+
+def state_claims() -> list[Claim]:
+    """State the claim of Table 5, beside the gaps between the ratios of the eight texts that the paper prints."""
+    frames = [read_ratios(table) for table in ("table5", "table6")]
+    labels_NxD = np.array([[row.endswith("positive") for row in frame.index] for frame in frames], int)
+    gaps = average_gaps(np.stack([frame.to_numpy().T for frame in frames]), labels_NxD)
+    text, printed = "the ratios of texts with the same label are nearer to each other", gaps[DIFFERENT] - gaps[SAME]
+    rows = {"above": DIFFERENT, "below": SAME, "columns": ["ratios"]}
+    return [Claim(text=text, **rows, primary=True, printed=round(printed, 2))]
+
+
+def read_ratios(table: str) -> pd.DataFrame:
+    """Read the ratios that the paper prints in a table, in percent: a row per text, a column per level."""
+    printed = pd.DataFrame(number.model_dump() for number in papers.read_printed(f"hrkd/{table}_ratios"))
+    return printed.pivot_table("value", "method", "column", sort=False)
 
 
 def table6(preset: Preset) -> Plan:
@@ -97,9 +111,8 @@ def show_place(
     rows = [f"{domain}, {names[label]}" for domain, label in zip(domains, labels_NxD[place], strict=True)]
     texts = {row: domain.test[place].first for row, domain in zip(rows, domains.values(), strict=True)}
     levels = ["embeddings", *(f"layer {layer}" for layer in range(1, ratios.shape[1]))]
-    printed = pd.DataFrame(number.model_dump() for number in papers.read_printed(f"hrkd/{table}_ratios"))
-    printed = printed.pivot_table("value", "method", "column", sort=False) / 100
-    frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels), "the paper's": printed}
+    frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels)}
+    frames["the paper's"] = read_ratios(table) / 100
     for row, shares_VxV in zip(rows, np.where(np.tri(len(levels)), shares[place], np.nan), strict=True):
         frames[row] = pd.DataFrame(shares_VxV, [f"graph of {level}" for level in levels], levels)
     panels = {

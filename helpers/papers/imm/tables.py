@@ -1,11 +1,13 @@
 """IMM's tables and figures (Liu et al. 2020, section 5)."""
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
+from helpers import papers
 from helpers.data.load import ADVERSARIAL_SETS, load_adversarial, training_questions
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
@@ -116,7 +118,6 @@ def figure3(preset: Preset) -> Plan:
     Readers that are accepted for their validation score cannot get worse there; only the test questions tell.
     """
     names, most = list(preset.data.domains), preset.imm.figure3_max_rounds
-    few = min(PRINTED_ROUNDS, most)
     shown = ("IMM", UNTAUGHT) if preset.control_seeds else ("IMM",)
     variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in shown}
     models, histories = yield from train_methods(preset, most, TABLE1_ROWS, variants)
@@ -133,23 +134,30 @@ def figure3(preset: Preset) -> Plan:
         valid, test = [readers[row, seed, x, i].best for i in names], [f1[(row, x, i), i, seed] for i in names]
         for column, values in (("validation", valid), ("test", test)):
             scores.append(Score(method=row, column=column, seed=seed, value=float(np.mean(values)), x=x))
-    last, on_test = f"IMM, {most}", {"columns": ["test"]}
-    rise, flat = f"{few} rounds of IMM are better than none", f"later rounds change F1 by at most {FLAT:g}"
-    claims = [Claim(text=rise, above=f"IMM, {few}", below="IMM, 0", primary=True, **on_test)]
-    text, beside = f"{few} rounds of IMM are better than as many without teachers", {"control": True, "beside": True}
-    if UNTAUGHT in shown:
-        claims.append(Claim(text=text, above=f"IMM, {few}", below=f"{UNTAUGHT}, {few}", **beside, **on_test))
-    if most > few:
-        claims.append(Claim(text=flat, above=last, below=f"IMM, {few}", within=FLAT, **on_test))
     stopped = sum(len(rounds.new) < most for (row, _), rounds in histories.items() if row == "IMM")
     note = f"{stopped} of {preset.seeds} seeds stopped before K = {most}, as no domain improved"
     return {
         "scores": scores,
-        "claims": claims,
+        "claims": state_rounds(most, shown),
         "payload": {"x": "largest number of rounds K"},
         "notes": [*make_notes(models, most), note],
         "training_seconds": models.seconds,
     }
+
+
+def state_rounds(most: int, shown: Iterable[str]) -> list[Claim]:
+    """State the claims of Figure 3 with up to ``most`` rounds. No rounds are Single, whose number is in Table 1."""
+    few, on_test, printed = min(PRINTED_ROUNDS, most), {"columns": ["test"]}, {}
+    if few == PRINTED_ROUNDS:
+        printed["printed"] = papers.printed_gap("imm/table1", "IMM", "Single", "AVE.")
+    rise, flat = f"{few} rounds of IMM are better than none", f"later rounds change F1 by at most {FLAT:g}"
+    claims = [Claim(text=rise, above=f"IMM, {few}", below="IMM, 0", primary=True, **on_test, **printed)]
+    text, beside = f"{few} rounds of IMM are better than as many without teachers", {"control": True, "beside": True}
+    if UNTAUGHT in shown:
+        claims.append(Claim(text=text, above=f"IMM, {few}", below=f"{UNTAUGHT}, {few}", **beside, **on_test))
+    if most > few:
+        claims.append(Claim(text=flat, above=f"IMM, {most}", below=f"IMM, {few}", within=FLAT, **on_test))
+    return claims
 
 
 def table2(preset: Preset) -> Plan:
