@@ -122,9 +122,9 @@ def answer(
     no_answer: bool | np.ndarray = False,
     *,
     together: bool = False,
-    null_threshold: float = 0.0,
+    **calibration: float | np.ndarray,
 ) -> list[Prediction]:
-    """Answer every example of ``windows``; ``no_answer`` and ``null_threshold`` as in `decode`.
+    """Answer every example of ``windows``; ``no_answer`` and the ``calibration`` of `calibrate` as in `decode`.
 
     A reader's answers are decoded from its logits. With ``together`` they come from the mean of readers' distributions
     over each window, which makes the windows of a passage comparable (Hu et al. 2018, section 3.4).
@@ -132,7 +132,7 @@ def answer(
     members = [predict(model, windows, preset.training.precision) for model in models]
     (logits,) = [ensemble_log_probs(windows, members)] if together else members
     limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens}
-    return decode(windows, logits, no_answer=no_answer, null_threshold=null_threshold, **limits)
+    return decode(windows, logits, no_answer=no_answer, **calibration, **limits)
 
 
 # --- logits to answers ----------------------------------------------------------------------------------------------
@@ -142,11 +142,12 @@ def answer(
 # window, then to the earlier start, then to the earlier end.
 
 DECODED = 256  # windows that are decoded together
+HIGHEST = 1e38  # threshold for an infinite one, which neither JSON nor a softmax has
 
 
 class Candidate(NamedTuple):
     """A span of characters (half-open), its score (start plus end logit) and its share of the softmax over a question's
-    candidates. The empty answer has no span, and the null score."""
+    candidates. The empty answer has no span, and the null score, which counts less the threshold in the softmax."""
 
     text: str
     span: tuple[int, int] | None
@@ -172,14 +173,21 @@ class Prediction(NamedTuple):
 
 
 def decode(
-    windows: Windows, logits: Logits, *, n_best=20, max_answer_tokens=30, no_answer=False, null_threshold=0.0
+    windows: Windows,
+    logits: Logits,
+    *,
+    n_best=20,
+    max_answer_tokens=30,
+    no_answer=False,
+    null_threshold=0.0,
+    temperature=1.0,
 ) -> list[Prediction]:
     """Return one answer for each of ``windows.examples``, in their order.
 
-    The null score is the least start plus end logit of the windows' [CLS] tokens. With ``no_answer`` (for all questions
-    or one value per question) the empty answer is a candidate. It wins where the null difference exceeds
-    ``null_threshold``, and wherever there is no span. A logit of -inf rules its position out. Raises DataError naming
-    the question where a logit is NaN or inf.
+    The null score is the least start plus end logit of the windows' [CLS] tokens. With ``no_answer`` the empty answer
+    is a candidate. It wins where the null difference exceeds ``null_threshold``, and wherever there is no span. Both
+    are for all questions, or one value per question. ``temperature`` is that of the softmax over the candidates. A
+    logit of -inf rules its position out. Raises DataError naming the question where a logit is NaN or inf.
     """
     if not (is_number := (logits.start < np.inf) & (logits.end < np.inf)).all():
         window = np.searchsorted(windows.offsets_W, is_number.argmin(), "right") - 1
@@ -204,19 +212,21 @@ def decode(
                 if score > -np.inf:
                     of_question.append((-score, window, chars[first][0], chars[last][1]))
 
-    answers = []
-    for example, pairs, nothing, may in zip(
-        windows.examples, spans, null.tolist(), np.broadcast_to(no_answer, number), strict=True
+    answers, limits = [], np.clip(np.broadcast_to(null_threshold, number), -HIGHEST, HIGHEST).tolist()
+    for example, pairs, nothing, may, limit in zip(
+        windows.examples, spans, null.tolist(), np.broadcast_to(no_answer, number), limits, strict=True
     ):
         pairs = sorted(pairs, key=lambda pair: pair[:2])[:n_best]  # stable: pairs of a window stand by start and end
         listed = [(example.context[begin:end], (begin, end), -score) for score, _, begin, end in pairs]
         difference = float(np.float32(nothing) - np.float32(listed[0][2])) if listed else np.inf
-        best_text, is_empty = listed[0][0] if listed else "", not listed or (may and difference > null_threshold)
+        best_text, is_empty = listed[0][0] if listed else "", not listed or (may and difference > limit)
         if may or not listed:
-            listed = sorted([*listed, ("", None, nothing)], key=lambda candidate: -candidate[2])
-        powers = np.exp([score - listed[0][2] for *_, score in listed])
+            listed.append(("", None, nothing))
+        heights = np.array([score - limit * (span is None) for _, span, score in listed])
+        powers = np.exp((heights - heights.max()) / temperature)
         shares = (powers / powers.sum()).tolist()
         candidates = [Candidate(*facts, share) for facts, share in zip(listed, shares, strict=True)]
+        candidates.sort(key=lambda candidate: -candidate.probability)
         best = next(candidate for candidate in candidates if (candidate.span is None) == is_empty)
         answers.append(Prediction(example.id, *best, difference, best_text, candidates))
     return answers
