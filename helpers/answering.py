@@ -4,8 +4,10 @@ It answers as scoring does (`TrainedReader.answer`), or in the form of transform
 (`TrainedReader.__call__`).
 """
 
+import json
 import math
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,15 +16,17 @@ from tokenizers import Encoding
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from helpers import paths
+from helpers import metrics, paths
 from helpers.data.examples import DataError, Example, check_text
+from helpers.data.load import load
 from helpers.errors import EncoderError
-from helpers.extractive_qa import Prediction, decode, ensemble_log_probs
+from helpers.extractive_qa import HIGHEST, Prediction, decode, ensemble_log_probs, reader_facts, windows_of
+from helpers.files import write_whole
 from helpers.loop import training_device
 from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
-from helpers.presets.schema import AnswerSettings, WindowSettings
+from helpers.presets.schema import AnswerSettings, Preset, WindowSettings
 from helpers.sequences import Windows, make_windows
-from helpers.training import Logits, predict
+from helpers.training import Logits, Training, predict
 
 # What the pipeline did with models that say nothing of their training.
 MAX_WINDOW = 384  # tokens of a window, where the model reads as many
@@ -209,3 +213,39 @@ def find_models(name: str) -> list[Path]:
         return []
     folders = sorted(paths.results("").glob(f"*/models/{name}*/model"))
     return list({folder.parent.name: folder for folder in folders}.values())
+
+
+# --- readers to keep --------------------------------------------------------------------------------------------------
+
+
+def calibrate(preset: Preset, model: nn.Module, domains: Sequence[str]) -> dict[str, float]:
+    """Fit a reader's ``null_threshold`` and ``temperature``, as `decode` takes them, to validation questions.
+
+    The threshold gives the questions that may have no answer the best F1 (He 2019, section 3.1.5), the temperature
+    makes the confidence in an answer the probability that it is right (`metrics.fit_temperature`).
+    """
+    windows, precision = windows_of(preset, domains, "valid"), preset.training.precision
+    allowed = [preset.data.may_be_unanswerable(name) for name in domains for _ in load(preset.data, name).valid]
+    logits = predict(model, windows, precision)
+    limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens, "no_answer": allowed}
+    pairs = zip(windows.examples, decode(windows, logits, **limits), allowed, strict=True)
+    asked = [(example, prediction) for example, prediction, may in pairs if may]
+    limit = metrics.best_threshold(*zip(*asked, strict=True)) if asked else 0.0
+    limit = float(np.clip(limit, -HIGHEST, HIGHEST))  # JSON has no infinity
+    predictions = decode(windows, logits, null_threshold=limit, **limits)
+    return {"null_threshold": limit, "temperature": metrics.fit_temperature(windows.examples, predictions)}
+
+
+def calibrated_facts(preset: Preset, model: nn.Module, domain: str) -> dict:
+    """Return what the configuration of a reader of one domain records that is calibrated on it."""
+    values = calibrate(preset, model, [domain])
+    renamed = {"null_threshold": values["null_threshold"], "answer_temperature": values["temperature"]}
+    return reader_facts(preset, [domain]) | renamed
+
+
+def save_reader(training: Training, domain: str, folder: Path) -> None:
+    """Copy a trained reader, calibrated on a domain's validation questions."""
+    shutil.copytree(training.saved(), folder, copy_function=shutil.copyfile)  # modes as of new files
+    facts = calibrated_facts(training.preset, training.load(), domain)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | facts
+    write_whole(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")

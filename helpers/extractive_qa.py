@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from helpers import metrics
 from helpers.batches import Batches, plan_steps, upsampled
 from helpers.data.examples import PARTS, DataError, Example
-from helpers.data.load import fingerprint_examples, load, load_set, may_be_unanswerable
+from helpers.data.load import domains_of_set, fingerprint_examples, load, load_set
 from helpers.loop import Batch
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint
@@ -170,6 +170,11 @@ class Prediction(NamedTuple):
     null_difference: float
     best_text: str
     n_best: list[Candidate]
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the text, which may stand in several places."""
+        return sum(candidate.probability for candidate in self.n_best if candidate.text == self.text)
 
 
 def decode(
@@ -334,13 +339,13 @@ def reading_settings(preset: Preset, domains: Iterable[str]) -> dict:
     }
 
 
-def reader_facts(preset: Preset, domains: Iterable[str], null_threshold: float = 0.0) -> dict:
+def reader_facts(preset: Preset, domains: Iterable[str]) -> dict:
     """Return what the configuration of a reader of some domains records, for `helpers.answering.TrainedReader`."""
     return {
         "windows": preset.windows.model_dump(exclude={"empty_windows"}),
         "answers": preset.answers.model_dump(),
         "unanswerable": any(map(preset.data.may_be_unanswerable, domains)),
-        "null_threshold": null_threshold,
+        "null_threshold": 0.0,
         "precision": preset.training.precision,
     }
 
@@ -434,24 +439,37 @@ def store_logits(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
     return {"windows": len(windows)}, {side: torch.from_numpy(getattr(logits, side)).half() for side in SIDES}
 
 
-def answer_questions(outputs: Outputs, together: bool = False) -> tuple[dict, dict[str, Tensor]]:
+def answer_questions(
+    outputs: Outputs, together: bool = False, thresholds: bool = False
+) -> tuple[dict, dict[str, Tensor]]:
     """Have one reader, or several together, answer sets of questions. Return the texts of the ``answers`` by set.
 
     With ``together`` answers come from the mean of the readers' distributions. Questions that sets share count once.
+    With ``thresholds`` a domain's null threshold is chosen on its validation questions, which are among the sets.
     """
-    preset, keys, examples = outputs.preset, {}, {}
+    preset, keys, domains, examples = outputs.preset, {}, {}, {}
     for name in outputs.sets:
-        questions = load_set(preset, name)
-        allowed = may_be_unanswerable(preset.data, name)
+        questions, domains[name] = load_set(preset, name), domains_of_set(preset.data, name)
+        allowed = map(preset.data.may_be_unanswerable, domains[name])
         keys[name] = [(e.question, e.context, may) for e, may in zip(questions, allowed, strict=True)]
         examples |= zip(keys[name], questions, strict=True)
     windows = windows_over(preset, list(examples.values()))
     no_answer = np.array([may for *_, may in examples])
     readers = next(iter(outputs.models.values()))
     models = (reader.load() for reader in readers)
-    predictions = answer(preset, models, windows, no_answer, together=together)
-    texts = {key: prediction.text for key, prediction in zip(examples, predictions, strict=True)}
-    return {"answers": {name: [texts[key] for key in keys[name]] for name in outputs.sets}}, {}
+    answered = dict(zip(examples, answer(preset, models, windows, no_answer, together=together), strict=True))
+    predictions = {name: [answered[key] for key in keys[name]] for name in outputs.sets}
+    limits = {}
+    for domain in dict.fromkeys(chain(*domains.values())):
+        limits[domain] = 0.0 if preset.data.may_be_unanswerable(domain) else np.inf
+        if thresholds and limits[domain] == 0.0:
+            name = f"valid/{domain}"
+            limits[domain] = metrics.best_threshold(load_set(preset, name), predictions[name])
+    answers = {
+        name: metrics.answers_above(predictions[name], [limits[domain] for domain in domains[name]])
+        for name in outputs.sets
+    }
+    return {"answers": answers}, {}
 
 
 def average_gold_probability(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
