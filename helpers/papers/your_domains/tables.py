@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from helpers.answering import save_reader
 from helpers.data.load import load_domains
 from helpers.papers import model_folders, shared
 from helpers.papers.imm import algorithm as imm_algorithm
@@ -82,4 +83,4 @@ def keep_best_readers(models: Models, record: Record, folder: str) -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
     best = record.payload["best"]
     readers = {name: (best[name], reader) for name, reader in choose_readers(models, best).items()}
-    model_folders.keep_models(readers, folder, record, model_folders.USES["spans"])
+    model_folders.keep_models(readers, folder, record, model_folders.USES["spans"], save_reader)
