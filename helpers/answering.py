@@ -13,20 +13,29 @@ from pathlib import Path
 
 import numpy as np
 from tokenizers import Encoding
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from helpers import metrics, paths
 from helpers.data.examples import DataError, Example, check_text
-from helpers.data.load import load
+from helpers.data.load import load, load_set
 from helpers.errors import EncoderError
-from helpers.extractive_qa import HIGHEST, Prediction, decode, ensemble_log_probs, reader_facts, windows_of
+from helpers.extractive_qa import (
+    HIGHEST,
+    Prediction,
+    answer,
+    decode,
+    ensemble_log_probs,
+    reader_facts,
+    windows_of,
+    windows_over,
+)
 from helpers.files import write_whole
 from helpers.loop import training_device
 from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
 from helpers.presets.schema import AnswerSettings, Preset, WindowSettings
 from helpers.sequences import Windows, make_windows
-from helpers.training import Logits, Training, predict
+from helpers.training import Logits, Outputs, Training, predict
 
 # What the pipeline did with models that say nothing of their training.
 MAX_WINDOW = 384  # tokens of a window, where the model reads as many
@@ -249,3 +258,16 @@ def save_reader(training: Training, domain: str, folder: Path) -> None:
     facts = calibrated_facts(training.preset, training.load(), domain)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | facts
     write_whole(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def answer_surely(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
+    """Have a reader answer test questions of a domain, calibrated on its validation questions.
+
+    Return for each question whether the answer ``is_right`` (exact match) and the ``confidence`` in it.
+    """
+    preset, ((name, (reader,)), *_) = outputs.preset, outputs.models.items()
+    domain, model = name.removeprefix("test/"), reader.load()
+    may, windows = preset.data.may_be_unanswerable(domain), windows_over(preset, load_set(preset, name))
+    predictions = answer(preset, [model], windows, may, **calibrate(preset, model, [domain]))
+    is_right = metrics.score(windows.examples, predictions, no_answer=may).em > 0
+    return {"is_right": is_right.tolist(), "confidence": [each.confidence for each in predictions]}, {}
