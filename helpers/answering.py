@@ -1,43 +1,72 @@
-"""A trained reader that answers questions, loaded in one line."""
+"""A trained reader that answers questions, loaded in one line.
 
+It answers as scoring does (`TrainedReader.answer`), or in the form of transformers' pipeline, which version 5.3 dropped
+(`TrainedReader.__call__`).
+"""
+
+import json
+import math
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch import nn
+import numpy as np
+from tokenizers import Encoding
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from helpers import extractive_qa, paths
+from helpers import metrics, paths
 from helpers.data.examples import DataError, Example, check_text
+from helpers.data.load import load, load_set
 from helpers.errors import EncoderError
-from helpers.extractive_qa import Prediction
+from helpers.extractive_qa import (
+    HIGHEST,
+    Prediction,
+    answer,
+    decode,
+    ensemble_log_probs,
+    reader_facts,
+    windows_of,
+    windows_over,
+)
+from helpers.files import write_whole
 from helpers.loop import training_device
 from helpers.models.encoders import check_inputs, load_saved, load_tokenizer, loading, longest_input
-from helpers.presets.schema import AnswerSettings, WindowSettings
-from helpers.sequences import make_windows
-from helpers.training import predict
+from helpers.presets.schema import AnswerSettings, Preset, WindowSettings
+from helpers.sequences import Windows, make_windows
+from helpers.training import Logits, Outputs, Training, predict
 
-MAX_WINDOW = 384  # tokens of a window, where the model reads as many and its configuration says nothing
+# What the pipeline did with models that say nothing of their training.
+MAX_WINDOW = 384  # tokens of a window, where the model reads as many
+OVERLAP = 128  # tokens that neighbouring windows share, at most half of them
+MAX_ANSWER = 15  # tokens
 
 
 class TrainedReader:
     """A trained reader that answers questions; `load_reader` makes one.
 
-    It reads windows of the length and stride of its training, in the precision of its training (float32 by default),
-    and limits answers as that did. No answer is possible where the training had unanswerable questions, unless a
-    call says otherwise. It wins where its score is higher by more than the configuration's ``null_threshold``.
+    A reader of this package has its settings in its configuration. It reads windows of the length and stride of its
+    training, in its precision, and limits answers as it did. No answer is possible where the training had unanswerable
+    questions, unless a call says otherwise. It wins where its score is higher by more than ``null_threshold``.
+    ``temperature`` is that of probabilities. Any other model is read as by transformers' pipeline, in float32: a logit
+    counts by its softmax over a window's passage and first token.
     """
 
     def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast):
         config = model.config
-        if not (windows := getattr(config, "windows", None)):
-            longest = longest_input(model, MAX_WINDOW)
-            windows = {"max_length": longest, "stride": longest // 3}
+        self.by_window = not (windows := getattr(config, "windows", None))
+        if self.by_window:
+            longest = longest_input(model, min(MAX_WINDOW, tokenizer.model_max_length))
+            windows = {"max_length": longest, "stride": min(longest // 2, OVERLAP), "stride_is": "overlap"}
         self.model, self.tokenizer = model.to(training_device()), tokenizer
         self.windows = WindowSettings(**windows).model_dump(include=set(windows))
-        self.answers = AnswerSettings(**getattr(config, "answers", {}))
+        self.answers = AnswerSettings(**getattr(config, "answers", {"max_tokens": MAX_ANSWER}))
         self.unanswerable = bool(getattr(config, "unanswerable", False))
-        self.null_threshold = float(getattr(config, "null_threshold", 0.0))
+        self.calibration = {
+            "null_threshold": float(getattr(config, "null_threshold", 0.0)),
+            "temperature": float(getattr(config, "answer_temperature", 1.0)),  # "temperature" is generation's
+        }
         self.precision = getattr(config, "precision", "fp32")
 
     def answer(
@@ -51,32 +80,102 @@ class TrainedReader:
         """
         if isinstance(question, str) and isinstance(passage, str):
             return self.answer([question], [passage], no_answer=no_answer)[0]
-        if not _is_list(question) or not _is_list(passage):
-            kinds = f"{type(question).__name__} and {type(passage).__name__}"
-            raise DataError(f"expected two texts, or two lists of texts, found {kinds}; give one of these")
-        if len(question) != len(passage):
-            length = "shorter" if len(passage) < len(question) else "longer"
-            problem = f"the list of passages is {length} than that of questions ({len(passage)}, {len(question)})"
-            raise DataError(f"{problem}; give each question its passage")
-        pairs = zip(question, passage, strict=True)
-        examples = [_make_example(f"question {number}", *pair) for number, pair in enumerate(pairs, 1)]
-        return self.answer_all(examples, no_answer=no_answer)
+        return self.answer_all(_make_examples(question, passage), no_answer=no_answer)
 
-    def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
-        """Answer each example's question, in their order."""
+    def answer_all(self, examples: list[Example], *, no_answer: bool | None = None, **limits: int) -> list[Prediction]:
+        """Answer each example's question, in their order. ``limits`` other than the reader's are as in `decode`."""
         windows = make_windows(examples, self.tokenizer, **self.windows)
-        return extractive_qa.decode(
-            windows,
-            predict(self.model, windows, precision=self.precision),
-            n_best=self.answers.n_best,
-            max_answer_tokens=self.answers.max_tokens,
-            no_answer=self.unanswerable if no_answer is None else no_answer,
-            null_threshold=self.null_threshold,
-        )
+        logits = predict(self.model, windows, precision=self.precision)
+        if self.by_window:
+            logits = ensemble_log_probs(windows, [leave_out_questions(windows, logits)])
+        limits = {"n_best": self.answers.n_best, "max_answer_tokens": self.answers.max_tokens} | limits
+        no_answer = self.unanswerable if no_answer is None else no_answer
+        return decode(windows, logits, no_answer=no_answer, **self.calibration, **limits)
+
+    def __call__(
+        self,
+        *,
+        question: str | Sequence[str],
+        context: str | Sequence[str],
+        top_k: int = 1,
+        max_answer_len: int | None = None,
+        handle_impossible_answer: bool | None = None,
+        align_to_words: bool = True,
+    ) -> dict | list:
+        """Answer a question, or a list of them, in the form that transformers' pipeline had.
+
+        Returns ``answer``, ``score``, ``start`` and ``end`` (characters of the context, 0 where the answer is ""), or
+        with ``top_k`` > 1 a list of the best; a list of these for a list. One context serves several questions too.
+        Ends inside a word move to its ends with ``align_to_words``. What is None is the reader's setting.
+
+        A reader of this package puts first what `answer` gives, and scores by probability. Other models score by
+        P(start) P(end) of the window, as the pipeline did. Scores of equal texts add up. Raises DataError.
+        """
+        if top_k < 1 or (max_answer_len is not None and max_answer_len < 1):
+            problem = f"top_k = {top_k}, max_answer_len = {max_answer_len}; expected at least 1"
+            raise DataError(f"{problem}; raise what is lower")
+        is_single = isinstance(question, str)
+        questions = [question] if is_single else question
+        contexts = [context] * len(questions) if isinstance(context, str) and _is_list(questions) else context
+        examples = _make_examples(questions, contexts)
+        limits = {"n_best": max(self.answers.n_best, 2 * top_k + 10)} if self.by_window else {}
+        if max_answer_len is not None:
+            limits["max_answer_tokens"] = max_answer_len
+        predictions = self.answer_all(examples, no_answer=handle_impossible_answer, **limits)
+        tokenise = self.tokenizer.backend_tokenizer.encode
+        results = []
+        for example, prediction in zip(examples, predictions, strict=True):
+            words = tokenise(example.context, add_special_tokens=False) if align_to_words else None
+            answers = self._list_answers(prediction, example.context, words)
+            results.append(answers[:top_k] if top_k > 1 else answers[0])
+        return results[0] if is_single else results
+
+    def _list_answers(self, prediction: Prediction, context: str, words: Encoding | None) -> list[dict]:
+        # Lists the distinct answers, best first, case aside. ``words`` are those of the context to align to.
+        candidates = sorted(prediction.n_best, key=lambda candidate: candidate.span != prediction.span)
+        answers: dict[str, dict] = {}
+        for _, span, score, probability in candidates:
+            begin, end = _align(*span, words) if span and words else span or (0, 0)
+            text = context[begin:end]
+            answer = answers.setdefault(text.lower(), {"score": 0.0, "start": begin, "end": end, "answer": text})
+            answer["score"] += math.exp(score) if self.by_window else probability
+        first, *others = answers.values()
+        if self.by_window:
+            return sorted(answers.values(), key=lambda answer: -answer["score"])
+        return [first, *sorted(others, key=lambda answer: -answer["score"])]
+
+
+def leave_out_questions(windows: Windows, logits: Logits) -> Logits:
+    """Return logits that are -inf but at windows' first tokens, of "no answer", and passages."""
+    lengths = windows.lengths_W
+    position = np.arange(lengths.sum()) - np.repeat(windows.offsets_W, lengths)
+    first = np.repeat(windows.passage_start_W, lengths)
+    is_passage = (position >= first) & (position < first + np.repeat(windows.passage_len_W, lengths))
+    return Logits(*(np.where(is_passage | (position == 0), side, -np.inf) for side in (logits.start, logits.end)))
+
+
+def _align(begin: int, end: int, words: Encoding) -> tuple[int, int]:
+    # Moves the ends of a span outwards to those of words, where the tokenizer says which these are.
+    first, last = words.char_to_word(begin), words.char_to_word(end - 1)
+    begin = begin if first is None else words.word_to_chars(first)[0]
+    return begin, end if last is None else words.word_to_chars(last)[1]
 
 
 def _is_list(value: object) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, str | bytes | dict)
+
+
+def _make_examples(questions: Sequence[str], passages: Sequence[str]) -> list[Example]:
+    # Makes examples of two lists of texts. Raises DataError where they are none.
+    if not _is_list(questions) or not _is_list(passages):
+        kinds = f"{type(questions).__name__} and {type(passages).__name__}"
+        raise DataError(f"expected two texts, or two lists of texts, found {kinds}; give one of these")
+    if len(questions) != len(passages):
+        length = "shorter" if len(passages) < len(questions) else "longer"
+        problem = f"the list of passages is {length} than that of questions ({len(passages)}, {len(questions)})"
+        raise DataError(f"{problem}; give each question its passage")
+    pairs = zip(questions, passages, strict=True)
+    return [_make_example(f"question {number}", *pair) for number, pair in enumerate(pairs, 1)]
 
 
 def _make_example(name: str, question: str, passage: str) -> Example:
@@ -99,7 +198,7 @@ def load_reader(model: Path | str) -> TrainedReader:
     """Load a reader from a folder in Hugging Face format or by its name on the Hub.
 
     The name of a training in results/ does as well, or the beginning of it if no other begins so. Raises EncoderError
-    where it cannot be loaded or is no trained reader. transformers 5 has no pipeline for questions about passages.
+    where it cannot be loaded or is no trained reader.
     """
     folders = find_models(str(model))
     if len(folders) > 1:
@@ -123,3 +222,52 @@ def find_models(name: str) -> list[Path]:
         return []
     folders = sorted(paths.results("").glob(f"*/models/{name}*/model"))
     return list({folder.parent.name: folder for folder in folders}.values())
+
+
+# --- readers to keep --------------------------------------------------------------------------------------------------
+
+
+def calibrate(preset: Preset, model: nn.Module, domains: Sequence[str]) -> dict[str, float]:
+    """Fit a reader's ``null_threshold`` and ``temperature``, as `decode` takes them, to validation questions.
+
+    The threshold gives the questions that may have no answer the best F1 (He 2019, section 3.1.5), the temperature
+    makes the confidence in an answer the probability that it is right (`metrics.fit_temperature`).
+    """
+    windows, precision = windows_of(preset, domains, "valid"), preset.training.precision
+    allowed = [preset.data.may_be_unanswerable(name) for name in domains for _ in load(preset.data, name).valid]
+    logits = predict(model, windows, precision)
+    limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens, "no_answer": allowed}
+    pairs = zip(windows.examples, decode(windows, logits, **limits), allowed, strict=True)
+    asked = [(example, prediction) for example, prediction, may in pairs if may]
+    limit = metrics.best_threshold(*zip(*asked, strict=True)) if asked else 0.0
+    limit = float(np.clip(limit, -HIGHEST, HIGHEST))  # JSON has no infinity
+    predictions = decode(windows, logits, null_threshold=limit, **limits)
+    return {"null_threshold": limit, "temperature": metrics.fit_temperature(windows.examples, predictions)}
+
+
+def calibrated_facts(preset: Preset, model: nn.Module, domain: str) -> dict:
+    """Return what the configuration of a reader of one domain records that is calibrated on it."""
+    values = calibrate(preset, model, [domain])
+    renamed = {"null_threshold": values["null_threshold"], "answer_temperature": values["temperature"]}
+    return reader_facts(preset, [domain]) | renamed
+
+
+def save_reader(training: Training, domain: str, folder: Path) -> None:
+    """Copy a trained reader, calibrated on a domain's validation questions."""
+    shutil.copytree(training.saved(), folder, copy_function=shutil.copyfile)  # modes as of new files
+    facts = calibrated_facts(training.preset, training.load(), domain)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | facts
+    write_whole(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def answer_surely(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
+    """Have a reader answer test questions of a domain, calibrated on its validation questions.
+
+    Return for each question whether the answer ``is_right`` (exact match) and the ``confidence`` in it.
+    """
+    preset, ((name, (reader,)), *_) = outputs.preset, outputs.models.items()
+    domain, model = name.removeprefix("test/"), reader.load()
+    may, windows = preset.data.may_be_unanswerable(domain), windows_over(preset, load_set(preset, name))
+    predictions = answer(preset, [model], windows, may, **calibrate(preset, model, [domain]))
+    is_right = metrics.score(windows.examples, predictions, no_answer=may).em > 0
+    return {"is_right": is_right.tolist(), "confidence": [each.confidence for each in predictions]}, {}

@@ -21,6 +21,7 @@ from torch.nn import functional
 from transformers import AutoTokenizer
 
 from helpers import metrics
+from helpers.answering import calibrated_facts
 from helpers.batches import Batches, Turn, bucketed, mix_by_size, mix_by_weight, per_domain, plan_steps
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint_examples, label_names, load, section_of
@@ -28,7 +29,6 @@ from helpers.extractive_qa import (
     answer,
     labels_of,
     likelihood,
-    reader_facts,
     reading_settings,
     weighted_mean,
     windows_of,
@@ -200,16 +200,11 @@ def threshold(preset: Preset, task: str, spans: list[SpanPrediction], split: str
     return metrics.best_threshold(examples_of(preset, task, split), spans)
 
 
-def answers_above(spans: list[SpanPrediction], limit: float) -> list[str]:
-    """Return the answers to questions: "" where "no answer" scores above the best span by more than ``limit``."""
-    return ["" if span.null_difference > limit else span.best_text for span in spans]
-
-
 def score_task(preset: Preset, task: str, split: str, predicted: Predicted) -> dict[str, float]:
     """Score predictions by the task's metrics, or EM and F1 of questions with the best threshold, in percent."""
     examples = examples_of(preset, task, split)
     if is_reading(preset, task):
-        answers = answers_above(predicted, threshold(preset, task, predicted, split))
+        answers = metrics.answers_above(predicted, threshold(preset, task, predicted, split))
         return metrics.score(examples, answers, no_answer=preset.data.may_be_unanswerable(task)).means()
     values = metrics.label_scores(examples, predicted)
     return {metric: values[metric] for metric in load(preset.tasks, task).metrics}
@@ -317,24 +312,15 @@ class MultiTaskModel(Model):
         return load_multihead(training.saved(), [head]).to(training_device()).tasks[head]
 
 
-def choose_null_threshold(training: Training, task: str) -> float:
-    """Choose the `threshold` of a trained model's answers by its spans for the validation questions of a task."""
-    return threshold(training.preset, task, predict_task(training.preset, training.load(task), task, "valid"))
-
-
-def save_task(training: Training, task: str, folder: Path, null_threshold: float) -> None:
-    """Save the model of one task by itself, as transformers loads it, with its tokenizer.
-
-    A reader leaves questions without an answer above ``null_threshold`` (`helpers.answering.TrainedReader`).
-    """
+def save_task(training: Training, task: str, folder: Path) -> None:
+    """Save the model of one task by itself, as transformers loads it, with its tokenizer; a reader calibrated."""
     preset = training.preset
     loaded = load(preset.data if is_reading(preset, task) else preset.tasks, task)
     model = copy_task(load_multihead(training.saved(), [task]), task, getattr(loaded, "labels", ()))
     tokenizer = AutoTokenizer.from_pretrained(training.saved(), trust_remote_code=False)
     del model.config.heads  # which all tasks have together
     if is_reading(preset, task):
-        limit = float(np.clip(null_threshold, -1e38, 1e38))  # JSON has no infinity
-        model.config.update(reader_facts(preset, [task], limit))
+        model.config.update(calibrated_facts(preset, training.load(task), task))
     else:
         tokenizer.model_max_length = preset.tasks.max_length
     if getattr(loaded, "kind", "") == "score":

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from helpers import metrics
 from helpers.batches import Batches, plan_steps, upsampled
 from helpers.data.examples import PARTS, DataError, Example
-from helpers.data.load import fingerprint_examples, load, load_set, may_be_unanswerable
+from helpers.data.load import domains_of_set, fingerprint_examples, load, load_set
 from helpers.loop import Batch
 from helpers.models.attention import keep_attention
 from helpers.models.encoders import load_encoder, load_tokenizer, vocabulary_fingerprint
@@ -124,9 +124,9 @@ def answer(
     no_answer: bool | np.ndarray = False,
     *,
     together: bool = False,
-    null_threshold: float = 0.0,
+    **calibration: float | np.ndarray,
 ) -> list[Prediction]:
-    """Answer every example of ``windows``; ``no_answer`` and ``null_threshold`` as in `decode`.
+    """Answer every example of ``windows``; ``no_answer`` and the ``calibration`` of `calibrate` as in `decode`.
 
     A reader's answers are decoded from its logits. With ``together`` they come from the mean of readers' distributions
     over each window, which makes the windows of a passage comparable (Hu et al. 2018, section 3.4).
@@ -134,7 +134,7 @@ def answer(
     members = [predict(model, windows, preset.training.precision) for model in models]
     (logits,) = [ensemble_log_probs(windows, members)] if together else members
     limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens}
-    return decode(windows, logits, no_answer=no_answer, null_threshold=null_threshold, **limits)
+    return decode(windows, logits, no_answer=no_answer, **calibration, **limits)
 
 
 # --- logits to answers ----------------------------------------------------------------------------------------------
@@ -144,11 +144,12 @@ def answer(
 # window, then to the earlier start, then to the earlier end.
 
 DECODED = 256  # windows that are decoded together
+HIGHEST = 1e38  # threshold for an infinite one, which neither JSON nor a softmax has
 
 
 class Candidate(NamedTuple):
     """A span of characters (half-open), its score (start plus end logit) and its share of the softmax over a question's
-    candidates. The empty answer has no span, and the null score."""
+    candidates. The empty answer has no span, and the null score, which counts less the threshold in the softmax."""
 
     text: str
     span: tuple[int, int] | None
@@ -172,16 +173,28 @@ class Prediction(NamedTuple):
     best_text: str
     n_best: list[Candidate]
 
+    @property
+    def confidence(self) -> float:
+        """The probability of the text, which may stand in several places."""
+        return sum(candidate.probability for candidate in self.n_best if candidate.text == self.text)
+
 
 def decode(
-    windows: Windows, logits: Logits, *, n_best=20, max_answer_tokens=30, no_answer=False, null_threshold=0.0
+    windows: Windows,
+    logits: Logits,
+    *,
+    n_best=20,
+    max_answer_tokens=30,
+    no_answer=False,
+    null_threshold=0.0,
+    temperature=1.0,
 ) -> list[Prediction]:
     """Return one answer for each of ``windows.examples``, in their order.
 
-    The null score is the least start plus end logit of the windows' [CLS] tokens. With ``no_answer`` (for all questions
-    or one value per question) the empty answer is a candidate. It wins where the null difference exceeds
-    ``null_threshold``, and wherever there is no span. A logit of -inf rules its position out. Raises DataError naming
-    the question where a logit is NaN or inf.
+    The null score is the least start plus end logit of the windows' [CLS] tokens. With ``no_answer`` the empty answer
+    is a candidate. It wins where the null difference exceeds ``null_threshold``, and wherever there is no span. Both
+    are for all questions, or one value per question. ``temperature`` is that of the softmax over the candidates. A
+    logit of -inf rules its position out. Raises DataError naming the question where a logit is NaN or inf.
     """
     if not (is_number := (logits.start < np.inf) & (logits.end < np.inf)).all():
         window = np.searchsorted(windows.offsets_W, is_number.argmin(), "right") - 1
@@ -206,19 +219,21 @@ def decode(
                 if score > -np.inf:
                     of_question.append((-score, window, chars[first][0], chars[last][1]))
 
-    answers = []
-    for example, pairs, nothing, may in zip(
-        windows.examples, spans, null.tolist(), np.broadcast_to(no_answer, number), strict=True
+    answers, limits = [], np.clip(np.broadcast_to(null_threshold, number), -HIGHEST, HIGHEST).tolist()
+    for example, pairs, nothing, may, limit in zip(
+        windows.examples, spans, null.tolist(), np.broadcast_to(no_answer, number), limits, strict=True
     ):
         pairs = sorted(pairs, key=lambda pair: pair[:2])[:n_best]  # stable: pairs of a window stand by start and end
         listed = [(example.context[begin:end], (begin, end), -score) for score, _, begin, end in pairs]
         difference = float(np.float32(nothing) - np.float32(listed[0][2])) if listed else np.inf
-        best_text, is_empty = listed[0][0] if listed else "", not listed or (may and difference > null_threshold)
+        best_text, is_empty = listed[0][0] if listed else "", not listed or (may and difference > limit)
         if may or not listed:
-            listed = sorted([*listed, ("", None, nothing)], key=lambda candidate: -candidate[2])
-        powers = np.exp([score - listed[0][2] for *_, score in listed])
+            listed.append(("", None, nothing))
+        heights = np.array([score - limit * (span is None) for _, span, score in listed])
+        powers = np.exp((heights - heights.max()) / temperature)
         shares = (powers / powers.sum()).tolist()
         candidates = [Candidate(*facts, share) for facts, share in zip(listed, shares, strict=True)]
+        candidates.sort(key=lambda candidate: -candidate.probability)
         best = next(candidate for candidate in candidates if (candidate.span is None) == is_empty)
         answers.append(Prediction(example.id, *best, difference, best_text, candidates))
     return answers
@@ -326,13 +341,13 @@ def reading_settings(preset: Preset, domains: Iterable[str]) -> dict:
     }
 
 
-def reader_facts(preset: Preset, domains: Iterable[str], null_threshold: float = 0.0) -> dict:
+def reader_facts(preset: Preset, domains: Iterable[str]) -> dict:
     """Return what the configuration of a reader of some domains records, for `helpers.answering.TrainedReader`."""
     return {
         "windows": preset.windows.model_dump(exclude={"empty_windows"}),
         "answers": preset.answers.model_dump(),
         "unanswerable": any(map(preset.data.may_be_unanswerable, domains)),
-        "null_threshold": null_threshold,
+        "null_threshold": 0.0,
         "precision": preset.training.precision,
     }
 
@@ -426,24 +441,37 @@ def store_logits(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
     return {"windows": len(windows)}, {side: torch.from_numpy(getattr(logits, side)).half() for side in SIDES}
 
 
-def answer_questions(outputs: Outputs, together: bool = False) -> tuple[dict, dict[str, Tensor]]:
+def answer_questions(
+    outputs: Outputs, together: bool = False, thresholds: bool = False
+) -> tuple[dict, dict[str, Tensor]]:
     """Have one reader, or several together, answer sets of questions. Return the texts of the ``answers`` by set.
 
     With ``together`` answers come from the mean of the readers' distributions. Questions that sets share count once.
+    With ``thresholds`` a domain's null threshold is chosen on its validation questions, which are among the sets.
     """
-    preset, keys, examples = outputs.preset, {}, {}
+    preset, keys, domains, examples = outputs.preset, {}, {}, {}
     for name in outputs.sets:
-        questions = load_set(preset, name)
-        allowed = may_be_unanswerable(preset.data, name)
+        questions, domains[name] = load_set(preset, name), domains_of_set(preset.data, name)
+        allowed = map(preset.data.may_be_unanswerable, domains[name])
         keys[name] = [(e.question, e.context, may) for e, may in zip(questions, allowed, strict=True)]
         examples |= zip(keys[name], questions, strict=True)
     windows = windows_over(preset, list(examples.values()))
     no_answer = np.array([may for *_, may in examples])
     readers = next(iter(outputs.models.values()))
     models = (reader.load() for reader in readers)
-    predictions = answer(preset, models, windows, no_answer, together=together)
-    texts = {key: prediction.text for key, prediction in zip(examples, predictions, strict=True)}
-    return {"answers": {name: [texts[key] for key in keys[name]] for name in outputs.sets}}, {}
+    answered = dict(zip(examples, answer(preset, models, windows, no_answer, together=together), strict=True))
+    predictions = {name: [answered[key] for key in keys[name]] for name in outputs.sets}
+    limits = {}
+    for domain in dict.fromkeys(chain(*domains.values())):
+        limits[domain] = 0.0 if preset.data.may_be_unanswerable(domain) else np.inf
+        if thresholds and limits[domain] == 0.0:
+            name = f"valid/{domain}"
+            limits[domain] = metrics.best_threshold(load_set(preset, name), predictions[name])
+    answers = {
+        name: metrics.answers_above(predictions[name], [limits[domain] for domain in domains[name]])
+        for name in outputs.sets
+    }
+    return {"answers": answers}, {}
 
 
 def average_gold_probability(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:

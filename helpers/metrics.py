@@ -150,6 +150,36 @@ def best_threshold(examples: Sequence[Example], predictions: Sequence) -> float:
     return float(difference[order[best - 1]]) if best else -np.inf
 
 
+def answers_above(predictions: Sequence, limit: float | Sequence[float]) -> list[str]:
+    """Return the answers to questions: "" where "no answer" scores above the best span by more than ``limit``, for all
+    questions or one value per question."""
+    pairs = zip(predictions, np.broadcast_to(limit, len(predictions)), strict=True)
+    return ["" if one.null_difference > highest else one.best_text for one, highest in pairs]
+
+
+def fit_temperature(examples: Sequence[Example], predictions: Sequence) -> float:
+    """Return the temperature of `extractive_qa.decode` at which confidence tells best how often answers are right.
+
+    ``predictions`` are decoded at temperature 1. Their confidence has the least cross-entropy with exact match (Guo et
+    al. 2017), which counts as a little less than 1 and more than 0 (Platt 1999), as few questions are known.
+    """
+    from scipy.optimize import minimize_scalar
+
+    is_right = score(examples, predictions).em > 0
+    target = np.where(is_right, (is_right.sum() + 1) / (is_right.sum() + 2), 1 / ((~is_right).sum() + 2))
+    shares = [np.array([candidate.probability for candidate in one.n_best]) for one in predictions]
+    is_text = [np.array([candidate.text == one.text for candidate in one.n_best]) for one in predictions]
+
+    def loss(log_temperature: float) -> float:
+        powers = [share ** np.exp(-log_temperature) for share in shares]
+        sums = [(power[chosen].sum(), power[~chosen].sum()) for power, chosen in zip(powers, is_text, strict=True)]
+        right, wrong = np.maximum(sums, 1e-30).T
+        logs = np.log(right / (right + wrong)), np.log(wrong / (right + wrong))
+        return -float((target * logs[0] + (1 - target) * logs[1]).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log([0.1, 10.0]), method="bounded").x))
+
+
 def label_scores(examples: Sequence[Pair | Choice], predictions: np.ndarray) -> dict[str, float]:
     """Score probabilities of classes (E×C) by accuracy, F1 and Matthews's correlation, or scores (E) by Pearson's and
     Spearman's correlation, in percent.

@@ -31,7 +31,14 @@ def random_logits(windows: Windows, seed: int = 0, bump: float = 4.0) -> Logits:
 
 
 def reference_decode(
-    windows: Windows, logits: Logits, *, n_best=20, max_answer_tokens=30, no_answer=False, null_threshold=0.0
+    windows: Windows,
+    logits: Logits,
+    *,
+    n_best=20,
+    max_answer_tokens=30,
+    no_answer=False,
+    null_threshold=0.0,
+    temperature=1.0,
 ) -> list[tuple]:
     """The rules of `decode`, one window and one pair at a time.
 
@@ -63,11 +70,12 @@ def reference_decode(
             spans.append((example.context[slice(*span)], span, -score))
         best = spans[0] if spans else ("", None, float(null))
         difference = float(null - np.float32(best[2])) if spans else math.inf
-        scores = [score for _, _, score in spans] + ([float(null)] if no_answer or not spans else [])
+        scores = [score for _, _, score in spans] + ([float(null) - null_threshold] if no_answer or not spans else [])
+        height = best[2]
         if no_answer and difference > null_threshold:
-            best = ("", None, float(null))
-        weights = [math.exp(score - max(scores)) for score in scores]
-        probability = math.exp(best[2] - max(scores)) / sum(weights)
+            best, height = ("", None, float(null)), float(null) - null_threshold
+        weights = [math.exp((score - max(scores)) / temperature) for score in scores]
+        probability = math.exp((height - max(scores)) / temperature) / sum(weights)
         answers.append((*best, probability, difference, spans))
     return answers
 
@@ -153,8 +161,18 @@ def test_probabilities_by_hand(one):
     assert answer.probability == pytest.approx(0.375)
     answer = decode(one, logits, n_best=2, no_answer=True, null_threshold=-2)[0]
     assert (answer.text, answer.span, answer.best_text) == ("", None, "Ann")
-    assert answer.probability == pytest.approx(0.25)
+    null = 2 * np.exp(2)  # the threshold counts, so that the likelier answer is given
+    assert answer.n_best[0].text == "" and answer.probability == pytest.approx(null / (null + 3 + 3))
     assert answer.score == pytest.approx(np.log(2))
+    answer = decode(one, logits, n_best=2, no_answer=True, temperature=2)[0]
+    assert answer.probability == pytest.approx(3**0.5 / (2 * 3**0.5 + 2**0.5))
+
+
+@pytest.mark.parametrize(("limit", "probability"), [(-np.inf, 1), (np.inf, 0)])
+def test_a_threshold_without_end_leaves_all_or_no_question_unanswered(one, limit, probability):
+    answer = decode(one, logits_of(one, ({5: 1}, {5: 1})), no_answer=True, null_threshold=limit)[0]
+    assert {candidate.text: candidate.probability for candidate in answer.n_best}[""] == probability
+    assert (answer.text == "") == probability
 
 
 def test_each_question_may_have_a_rule_of_its_own(tokenizer):
@@ -246,7 +264,9 @@ def agrees(windows: Windows, logits: Logits, **settings) -> None:
 
 
 @pytest.mark.parametrize("levels", [None, 8, 1, 0], ids=["no ties", "ties", "mostly ties", "all equal"])
-@pytest.mark.parametrize("n_best, max_answer_tokens, no_answer, threshold", [(20, 30, False, 0), (3, 4, True, 0.1)])
+@pytest.mark.parametrize(
+    "n_best, max_answer_tokens, no_answer, threshold", [(20, 30, False, 0), (3, 4, True, 0.1), (3, 4, True, -1)]
+)
 def test_agrees_with_the_loop(tokenizer, monkeypatch, levels, n_best, max_answer_tokens, no_answer, threshold):
     monkeypatch.setattr(extractive_qa, "DECODED", 16)  # several chunks
     random = np.random.default_rng(7)
@@ -256,7 +276,7 @@ def test_agrees_with_the_loop(tokenizer, monkeypatch, levels, n_best, max_answer
     if levels is not None:
         logits = Logits(*(np.round(flat * levels) / max(levels, 1) for flat in (logits.start, logits.end)))
     settings = {"n_best": n_best, "max_answer_tokens": max_answer_tokens}
-    agrees(windows, logits, **settings, no_answer=no_answer, null_threshold=threshold)
+    agrees(windows, logits, **settings, no_answer=no_answer, null_threshold=threshold, temperature=2 - threshold)
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)

@@ -19,7 +19,7 @@ from helpers.errors import UserError
 from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for, with_settings
 from helpers.papers import shared
-from helpers.papers.your_domains import comparison, tables
+from helpers.papers.your_domains import comparison, coverage, tables
 from helpers.presets.load import load_preset
 from helpers.records import Record
 from helpers.training import Training
@@ -225,6 +225,17 @@ def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path,
         assert answer.text and answer.text in "Ann Lee leads Gamma."
     alone = subprocess.check_output([sys.executable, "-c", ALONE, folder], cwd=tmp_path, text=True)
     assert alone.split() == ["1", "False"]
+
+
+def test_fewer_answers_are_wrong_where_the_surest_are_given(trained):
+    models, record = trained
+    table = engine.run(coverage.coverage(models, record), models.preset.engine)
+    assert [*table] == ["my-news", "my-news, expected", "trivia", "trivia, expected"]
+    expected = table["trivia, expected"]
+    assert [*table.index] == [*range(10, 101, 10)] and expected.is_monotonic_increasing
+    assert table.to_numpy().min() >= 0 and table.to_numpy().max() <= 100
+    lines = coverage.draw_coverage(table).get_lines()
+    assert lines[0].get_color() == lines[1].get_color() != lines[2].get_color()
 
 
 def test_a_notebook_is_not_done_where_a_model_that_it_kept_is_gone(trained, files, tmp_path, capsys):

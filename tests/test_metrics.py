@@ -13,6 +13,7 @@ from helpers.metrics import (
     best_threshold,
     exact_match,
     f1,
+    fit_temperature,
     is_unspaced,
     label_scores,
     normalize_answer,
@@ -205,6 +206,31 @@ def test_best_threshold_is_that_of_the_official_steps():
             if current > best + 1e-9:
                 best, threshold = current, float(differences[row])
         assert best_threshold(examples, predictions) == threshold
+
+
+def sure(text: str, *probabilities: float) -> SimpleNamespace:
+    """A prediction of ``text``, which stands in all places but the last."""
+    *places, other = [SimpleNamespace(text=text, probability=probability) for probability in probabilities]
+    return SimpleNamespace(text=text, n_best=[*places, SimpleNamespace(text="other", probability=other.probability)])
+
+
+def test_a_temperature_makes_confidence_the_share_of_right_answers():
+    examples = [question(str(number), "dog") for number in range(10)]
+    predictions = [sure("dog" if number < 6 else "cat", 0.9, 0.1) for number in range(10)]
+    # 6 right answers of 10 count 7/8 each and 4 wrong ones 1/6. So the logit of the confidence, ln 9 / T, is that of
+    target = (6 * 7 / 8 + 4 / 6) / 10
+    expected = math.log(9) / math.log(target / (1 - target))
+    assert fit_temperature(examples, predictions) == pytest.approx(expected, rel=1e-3)
+    right, wrong = [sure("dog", 0.9, 0.1)] * 10, [sure("cat", 0.9, 0.1)] * 10
+    assert fit_temperature(examples, right) < 1 < fit_temperature(examples, wrong) <= 10
+
+
+def test_the_temperature_counts_all_places_of_a_text():
+    examples = [question(str(number), "dog") for number in range(10)]
+    predictions = [sure("dog" if number < 9 else "cat", 0.45, 0.45, 0.1) for number in range(10)]
+    target = (9 * 10 / 11 + 1 / 3) / 10
+    expected = math.log(4.5) / math.log(target / (1 - target) / 2)  # two places, each of odds 4.5^(1/T)
+    assert fit_temperature(examples, predictions) == pytest.approx(expected, rel=1e-3)
 
 
 def pairs(*labels) -> list[Pair]:

@@ -15,7 +15,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from helpers import classification
+from helpers import classification, metrics
 from helpers.answering import load_reader
 from helpers.classification import (
     MultiTaskModel,
@@ -64,7 +64,7 @@ def test_a_threshold_leaves_questions_without_an_answer(monkeypatch):
     monkeypatch.setattr(classification, "examples_of", lambda preset, task, split: questions)
     spans = [SpanPrediction("Ada", -2.0), SpanPrediction("Ada", -1.0)]
     assert classification.threshold(preset, "encyclopedia", spans) == -2.0
-    assert classification.answers_above(spans, -2.0) == ["Ada", ""]
+    assert metrics.answers_above(spans, -2.0) == ["Ada", ""]
     scores = classification.score_task(preset, "encyclopedia", "valid", spans)
     assert scores == {"em": 100.0, "f1": 100.0} and classification.main_score(scores) == 100.0
     assert classification.main_score({"accuracy": 50.0, "f1": 70.0}) == 60.0
@@ -149,7 +149,7 @@ def test_a_task_by_itself_is_loaded_by_transformers_alone(several, tmp_path):
     first, _ = several
     configs = {}
     for task in first.data.names:
-        save_task(first, task, folder := tmp_path / task, -np.inf)
+        save_task(first, task, folder := tmp_path / task)
         auto = AUTO.get(task, AutoModelForSequenceClassification)
         saved, report = auto.from_pretrained(folder, output_loading_info=True)
         assert not report["missing_keys"] and not report["unexpected_keys"]
@@ -163,7 +163,8 @@ def test_a_task_by_itself_is_loaded_by_transformers_alone(several, tmp_path):
     assert configs["CoLA"].id2label == {0: "unacceptable", 1: "acceptable"}
     assert (configs["STS-B"].problem_type, configs["STS-B"].num_labels) == ("regression", 1)
     reader = load_reader(tmp_path / "encyclopedia")
-    assert reader.unanswerable and reader.windows["max_length"] == 96 and reader.null_threshold == -1e38
+    assert reader.unanswerable and reader.windows["max_length"] == 96
+    assert abs(reader.calibration["null_threshold"]) <= 1e38 and 0.1 <= reader.calibration["temperature"] <= 10
 
 
 def test_tasks_share_the_encoder_and_fresh_heads_are_new(several):

@@ -9,10 +9,10 @@ from qa_files import question, write_squad
 
 from helpers.data.examples import DataError
 from helpers.data.load import (
+    domains_of_set,
     fingerprint_examples,
     load_adversarial,
     load_domains,
-    may_be_unanswerable,
     question_set,
     question_set_names,
 )
@@ -51,12 +51,10 @@ def test_a_domains_questions_are_as_they_are_and_all_together_bear_its_name(data
     assert {name: question_set(data, name) for name in ("clean", "AddSent", "AddOneSent")} == load_adversarial(data)
 
 
-def test_each_question_of_a_set_may_be_unanswerable_as_its_domain_says(data):
-    some = data.model_copy(update={"unanswerable": ["quiz"]})
-    assert may_be_unanswerable(some, "test/quiz") == [True] * 7 and not any(may_be_unanswerable(some, "test/news"))
-    assert may_be_unanswerable(some, "test") == [False] * 7 + [True] * 7
-    assert may_be_unanswerable(some, "AddSent") == [True] * 28
-    assert not any(may_be_unanswerable(data, "test")) and not any(may_be_unanswerable(data, "clean"))
+def test_each_question_of_a_set_is_of_a_domain(data):
+    assert domains_of_set(data, "test/quiz") == ["quiz"] * 7
+    assert domains_of_set(data, "test") == ["news"] * 7 + ["quiz"] * 7
+    assert domains_of_set(data, "AddSent") == ["quiz"] * 28
 
 
 def test_a_part_has_a_fingerprint_of_its_own(data):

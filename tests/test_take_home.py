@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 import helpers
@@ -149,3 +150,125 @@ def test_a_reader_computes_in_the_precision_of_its_training(folder, examples, tm
     for place in (folder, tmp_path / "reader"):
         helpers.load_reader(place).answer(examples[0].question, examples[0].context)
     assert precisions == ["fp32", "bf16"]
+
+
+# --- the form of transformers' pipeline -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """An untrained reader, sure of itself, whose configuration says nothing of this package."""
+    place = tmp_path_factory.mktemp("foreign")
+    model = load_encoder("data/mini", seed=3)
+    torch.nn.init.normal_(model.qa_outputs.weight, std=0.5, generator=torch.Generator().manual_seed(3))
+    save_encoder(model, load_tokenizer("data/mini"), place)
+    return place
+
+
+def pipeline_answers(folder, question, context, *, top_k=1, impossible=False, longest=15, overlap=128):
+    """The rule of transformers' pipeline, one window and one pair of tokens at a time."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForQuestionAnswering.from_pretrained(folder)
+    most = min(tokenizer.model_max_length, 384, model.config.max_position_embeddings)
+    encoded = tokenizer(
+        question,
+        context,
+        truncation="only_second",
+        max_length=most,
+        stride=min(most // 2, overlap),
+        return_overflowing_tokens=True,
+    )
+    answers, null = {}, 1.0
+    for number, ids in enumerate(encoded.input_ids):
+        inputs = {name: torch.tensor([encoded[name][number]]) for name in ("input_ids", "token_type_ids")}
+        with torch.inference_mode():
+            output = model.eval()(**inputs)
+        texts = encoded.sequence_ids(number)
+        others = [place for place in range(1, len(ids)) if texts[place] != 1]
+        sides = []
+        for logits in (output.start_logits[0].clone(), output.end_logits[0].clone()):
+            logits[others] = -10000.0
+            sides.append(logits.softmax(0).tolist())
+        start, end = sides
+        null = min(null, start[0] * end[0])
+        passage = [place for place in range(len(ids)) if texts[place] == 1]
+        pairs = [(start[i] * end[j], i, j) for i in passage for j in passage if i <= j < i + longest]
+        for score, i, j in sorted(pairs, reverse=True)[: 2 * top_k + 10]:
+            first, last = (encoded.token_to_word(number, place) for place in (i, j))
+            begin, stop = (encoded.word_to_chars(number, word, 1) for word in (first, last))
+            text = context[begin.start : stop.end]
+            facts = {"score": 0.0, "start": begin.start, "end": stop.end, "answer": text}
+            answers.setdefault(text.lower(), facts)["score"] += score
+    if impossible:
+        answers[""] = {"score": null, "start": 0, "end": 0, "answer": ""}
+    return sorted(answers.values(), key=lambda answer: -answer["score"])[:top_k]
+
+
+@pytest.mark.parametrize("repeated", [1, 12], ids=["one window", "windows"])
+def test_another_model_answers_as_in_transformers_pipeline(foreign, examples, repeated):
+    reader = helpers.load_reader(foreign)
+    for example in examples:
+        context = " ".join([example.context] * repeated)
+        answers = reader(question=example.question, context=context, top_k=2, handle_impossible_answer=True)
+        expected = pipeline_answers(foreign, example.question, context, top_k=2, impossible=True)
+        for answer, other in zip(answers, expected, strict=True):
+            place = {} if repeated == 1 else {side: answer[side] for side in ("start", "end")}  # theirs is the first
+            assert answer == other | place | {
+                "score": pytest.approx(other["score"], abs=1e-3 if repeated == 1 else 0.05)
+            }
+            assert context[answer["start"] : answer["end"]] == answer["answer"]
+
+
+def test_the_call_returns_one_for_one_and_lists_for_lists(folder, examples):
+    reader, one = helpers.load_reader(folder), examples[0]
+    questions, contexts = [example.question for example in examples], [example.context for example in examples]
+    best = reader(question=one.question, context=one.context)
+    assert best["answer"] == one.context[best["start"] : best["end"]] and 0 < best["score"] <= 1
+    several = reader(question=questions, context=contexts)
+    assert len(several) == len(examples) and several[0] == best | {"score": pytest.approx(best["score"], abs=1e-6)}
+    assert reader(question=[one.question], context=one.context) == [best]
+    assert reader(question=[], context=[]) == []
+    for listed in reader(question=questions, context=contexts, top_k=3):
+        assert len({answer["answer"].lower() for answer in listed}) == len(listed) <= 3
+    (twice, _) = reader(question=[one.question, questions[1]], context=one.context, top_k=3)
+    assert twice == [
+        answer | {"score": pytest.approx(answer["score"], abs=1e-6)}
+        for answer in reader(question=one.question, context=one.context, top_k=3)
+    ]
+
+
+def test_a_reader_of_this_package_puts_first_what_it_answers(folder, examples, tmp_path):
+    model = AutoModelForQuestionAnswering.from_pretrained(folder)
+    model.config.update({"unanswerable": True, "null_threshold": -3e38, "answer_temperature": 2.0})
+    save_encoder(model, load_tokenizer(str(folder)), tmp_path / "reader")
+    reader, one = helpers.load_reader(tmp_path / "reader"), examples[0]
+    nothing = {"answer": "", "start": 0, "end": 0, "score": 1.0}
+    assert reader(question=one.question, context=one.context, top_k=2)[0] == nothing
+    for example in examples:
+        texts = {"question": example.question, "context": example.context}
+        found = reader.answer(example.question, example.context, no_answer=False)
+        first = reader(**texts, handle_impossible_answer=False, align_to_words=False)
+        assert (first["start"], first["end"]) == found.span
+        assert first["score"] >= found.probability
+        assert len(reader.tokenizer.tokenize(reader(**texts, max_answer_len=1, align_to_words=False)["answer"])) <= 1
+
+
+def test_ends_inside_a_word_move_to_its_ends(folder):
+    reader = helpers.load_reader(folder)
+    words = reader.tokenizer.backend_tokenizer.encode("Unfathomable Gamma", add_special_tokens=False)
+    assert len(words.tokens) > 2
+    assert answering._align(4, 8, words) == (0, 12)
+    assert answering._align(13, 18, words) == (13, 18)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"top_k": 0}, "top_k = 0, max_answer_len = None; expected at least 1"),
+        ({"max_answer_len": 0}, "top_k = 1, max_answer_len = 0; expected at least 1"),
+        ({"question": None}, "expected two texts, or two lists of texts, found NoneType and str"),
+        ({"context": ["A", "B"]}, "the list of passages is longer than that of questions"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_one_sentence(folder, arguments, message):
+    with pytest.raises(DataError, match=rf"^{message}[^\n]*$"):
+        helpers.load_reader(folder)(**{"question": "Who?", "context": "Ada leads."} | arguments)

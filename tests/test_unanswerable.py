@@ -1,13 +1,17 @@
 """Questions without an answer, from a file to a reader's configuration."""
 
+import numpy as np
 import pytest
 from conftest import plan_of
 from qa_files import question_of, write_examples, write_squad
 
 from helpers import engine, load_reader
+from helpers.answering import calibrate, save_reader
 from helpers.data.load import load_domains
 from helpers.data.mini import world as mini
-from helpers.extractive_qa import answer_questions
+from helpers.extractive_qa import answer, answer_questions, windows_of
+from helpers.metrics import best_threshold
+from helpers.papers import shared
 from helpers.papers.imm import algorithm
 from helpers.presets.load import load_preset
 from helpers.training import Outputs
@@ -63,6 +67,30 @@ def test_a_reader_of_them_may_answer_nothing_where_its_domain_has_them(results, 
         assert reader.windows == {"max_length": 96, "stride": 32, "stride_is": "step", "max_question": 64}
         best = reader.answer(question.question, question.context).n_best
         assert ("" in [candidate.text for candidate in best]) == may_have_none
+
+
+def test_a_threshold_is_chosen_on_validation_for_scoring_and_for_the_reader_that_is_kept(results, preset, tmp_path):
+    settings = preset(["law"])
+    reader = algorithm.single_readers(settings, 0)["law"]
+    cells = {("Single", name, 0): ((reader,), f"test/{name}") for name in ("law", "news")}
+
+    def plan():
+        yield [reader]
+        return (yield from shared.answer_sets(settings, cells))
+
+    answers = {name: texts for name, (texts,) in engine.run(plan(), settings.engine).values()}
+    values = calibrate(settings, reader.load(), ["law"])
+    windows = windows_of(settings, ["law"], "valid")
+    limit = best_threshold(windows.examples, answer(settings, [reader.load()], windows, True))
+    assert values["null_threshold"] == np.clip(limit, -1e38, 1e38)
+    assert calibrate(settings, reader.load(), ["news"])["null_threshold"] == 0.0
+    save_reader(reader, "law", tmp_path / "law")
+    copy = load_reader(tmp_path / "law")
+    assert copy.calibration == values and copy.unanswerable
+    texts = [one.text for one in copy.answer_all(load_domains(settings.data)["law"].test)]
+    assert texts == answers["test/law"] and all(answers["test/news"])
+    save_reader(reader, "news", tmp_path / "news")
+    assert not load_reader(tmp_path / "news").unanswerable  # whose questions all have answers
 
 
 def test_the_setting_is_part_of_the_keys_of_what_depends_on_it(preset):

@@ -224,12 +224,12 @@ def question_set_names(data: DataSettings) -> list[str]:
     return [*PARTS[1:], *of_domains, *(ADVERSARIAL_SETS if data.adversarial else ())]
 
 
-def may_be_unanswerable(data: DataSettings, name: str) -> list[bool]:
-    """Tell for each question of the set called ``name`` whether it may have no answer. Raises DataError."""
+def domains_of_set(data: DataSettings, name: str) -> list[str]:
+    """Return the domain of each question of the set called ``name``. Raises DataError."""
     part, _, domain = name.partition("/")
     if domain or name in ADVERSARIAL_SETS:
-        return [data.may_be_unanswerable(domain or data.adversarial.domain)] * len(question_set(data, name))
-    return [data.may_be_unanswerable(domain) for domain in data.domains for _ in getattr(load(data, domain), part)]
+        return [domain or data.adversarial.domain] * len(question_set(data, name))
+    return [domain for domain in data.domains for _ in getattr(load(data, domain), part)]
 
 
 def question_set(data: DataSettings, name: str) -> list[Example]:
@@ -280,7 +280,7 @@ def identify_set(preset: Preset, name: str) -> str:
 @cache
 def _identify_set(settings: DatasetSettings, name: str) -> str:
     is_asked = section_of(name) == "data" and not name.startswith("train/")
-    allowed = may_be_unanswerable(settings, name) if is_asked else []
+    allowed = [*map(settings.may_be_unanswerable, domains_of_set(settings, name))] if is_asked else []
     examples = _load_set(settings, name)
     fields = [field for field in examples[0].__slots__ if field not in ("id", "group")] if examples else []
     return fingerprint(*([getattr(example, field) for field in fields] for example in examples), allowed)

@@ -10,7 +10,8 @@ import ipywidgets
 from IPython.display import HTML, display
 
 from helpers import engine, papers
-from helpers.classification import Tasks, choose_null_threshold, is_reading
+from helpers.answering import calibrate
+from helpers.classification import Tasks, is_reading
 from helpers.data.examples import Example
 from helpers.data.load import load, question_set
 from helpers.errors import UserError
@@ -55,10 +56,12 @@ def readers_of(training: Training) -> ReadersByName:
     return {training.label: (training, "")} if isinstance(training.data, Questions) else {}
 
 
-@cache  # the model of several tasks has to answer all its validation questions
+@cache  # the reader has to answer validation questions
 def null_threshold(reader: Training, task: str) -> float:
-    """Return by how much "no answer" has to score above a reader's best span; 0 for a model of questions alone."""
-    return choose_null_threshold(reader, task) if task else 0.0
+    """Return by how much "no answer" has to score above a reader's best span; 0 where questions have answers."""
+    names, preset = [task] if task else reader.data.names, reader.preset
+    domains = [name for name in names if preset.data.may_be_unanswerable(name)]
+    return calibrate(preset, reader.load(task), domains)["null_threshold"] if domains else 0.0
 
 
 def show_answers(readers: ReadersByName, example: Example, attention: bool = False) -> None:

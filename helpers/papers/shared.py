@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from helpers import metrics, paths, records
-from helpers.data.load import load, load_domains, question_set
+from helpers.data.load import domains_of_set, load, load_domains, question_set
 from helpers.errors import UserError
 from helpers.extractive_qa import Questions, Reader, answer_questions, average_gold_probability, likelihood
 from helpers.paths import public_name
@@ -143,20 +143,25 @@ def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, toget
     """Have readers answer sets of questions, given by cell. Returns `AnswersByCell`.
 
     Several readers answer from the mean of their distributions, and with ``together`` a single one too, otherwise from
-    its logits.
+    its logits. Where questions may have no answer, the threshold is chosen on validation questions.
     """
     groups: dict[tuple, list[Cell]] = {}  # the same readers answer all their sets at once
     for cell, (readers, _) in cells.items():
         groups.setdefault((cell[2], *(reader.key for reader in readers)), []).append(cell)
     tasks = {}
     for (seed, *_), group in groups.items():
+        data = preset.for_seed(seed).data
         readers, _ = cells[group[0]]
-        is_joint = together or len(readers) > 1
+        sets = [cells[cell][1] for cell in group]
+        asked = dict.fromkeys(domain for name in sets for domain in domains_of_set(data, name))
+        validation = [f"valid/{domain}" for domain in asked if data.may_be_unanswerable(domain)]
+        options = {"together": True} if together or len(readers) > 1 else {}
+        options |= {"thresholds": True} if validation else {}
         outputs = Outputs(
             preset=preset.for_seed(seed),
             label=f"answers of {', '.join(reader.label for reader in readers)}",
-            models=dict.fromkeys((cells[cell][1] for cell in group), readers),
-            compute=partial(answer_questions, together=True) if is_joint else answer_questions,
+            models=dict.fromkeys([*sets, *validation], readers),
+            compute=partial(answer_questions, **options) if options else answer_questions,
         )
         tasks |= dict.fromkeys(group, outputs)
     yield tasks.values()

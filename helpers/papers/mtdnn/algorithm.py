@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
+from helpers import metrics
 from helpers.classification import (
     MultiTaskModel,
     SpanPrediction,
     Tasks,
-    answers_above,
     choose_head,
     examples_of,
     predictions_of,
@@ -89,7 +89,7 @@ class Answered(NamedTuple):
 
     def answers(self) -> list[str]:
         """Return the answers: "" where "no answer" scores above the best span by more than the threshold."""
-        return answers_above(self.spans, self.limit)
+        return metrics.answers_above(self.spans, self.limit)
 
 
 def train_and_test(preset: Preset) -> Plan:

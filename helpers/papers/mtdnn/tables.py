@@ -1,7 +1,6 @@
 """MtDNN's tables and figures (He 2019, sections 4 and 5)."""
 
 from collections.abc import Iterable
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -181,8 +180,7 @@ def make_notes(preset: Preset) -> list[str]:
 
 def keep_readers(preset: Preset, folder: str, table: Record) -> Plan:
     """Copy the model of all tasks that answers validation questions best, a folder per task, with Table 2's numbers."""
-    models, tested = yield from train_and_test(preset)
+    models, _ = yield from train_and_test(preset)
     model = max((models.first(BOTH, seed) for seed in models.by_row[BOTH]), key=lambda model: model.best)
-    save = partial(save_task, null_threshold=tested[BOTH, model.seed].limit)
     for task, head in model.data.heads(model.preset).items():
-        model_folders.keep_models({task: (BOTH, model)}, folder, table, model_folders.USES[head.kind], save)
+        model_folders.keep_models({task: (BOTH, model)}, folder, table, model_folders.USES[head.kind], save_task)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from helpers import extractive_qa, metrics
+from helpers.answering import save_reader
 from helpers.data.load import load_domains, question_set
 from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
@@ -213,5 +214,5 @@ def keep_best_readers(models: Models, record: Record, folder: str) -> None:
     """
     payload = record.payload
     readers = {name: (payload["best"][name], one) for name, one in choose_readers(models, payload).items()}
-    model_folders.keep_models(readers, folder, record, model_folders.USES["spans"])
+    model_folders.keep_models(readers, folder, record, model_folders.USES["spans"], save_reader)
     print(*state_choices(payload["best"], payload["differences"]), sep="\n")
