@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
@@ -17,9 +16,6 @@ from helpers.loop import PROGRESS
 from helpers.task import Task
 from helpers.training import Training, trainings_of
 
-if TYPE_CHECKING:
-    from helpers.engine import Schedule
-
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 REFRESHED = 1.0  # seconds between two looks at what is at work where there is one
 FEWEST = 10  # steps whose time says something of a training's speed
@@ -27,9 +23,9 @@ NAMED = 2  # tasks at work that a line names
 
 
 class Progress:
-    """The progress of the tasks of a schedule, of which ``room`` run at once."""
+    """The progress of the tasks of a schedule (`helpers.engine.Schedule`), of which ``room`` run at once."""
 
-    def __init__(self, schedule: Schedule, room: int):
+    def __init__(self, schedule, room: int):
         self.schedule, self.room = schedule, room
         self.begun: dict[str, float] = {}  # when each task at work began, by key
         self.estimates: dict[str, int] = {}  # steps of each training before it begins, by key

@@ -18,7 +18,7 @@ LAYERS = (
     ("sequences", "batches"),
     ("models",),
     ("metrics",),
-    ("task", "engine", "mps", "cluster", "loop", "graphs", "training", "outputs"),
+    ("task", "engine", "mps", "cluster", "loop", "graphs", "training", "progress"),
     ("extractive_qa", "answering", "classification"),
     ("records", "results"),
     ("papers",),
