@@ -59,19 +59,20 @@ def preset(files):
 @pytest.fixture(scope="module")
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
-    preset = preset.model_copy(update={"warmup_data": str(files / "general.json")})
-    methods = comparison.select_methods("Mix IMM+A2D Ensemble A2D")
-    models = engine.run(comparison.train_readers(preset, methods), preset.engine)
+    changes = {"warmup_data": str(files / "general.json"), "methods": "Mix IMM+A2D Ensemble A2D"}
+    preset = preset.model_copy(update=changes)
+    models = engine.run(comparison.train_readers(preset), preset.engine)
     parts = engine.run(tables.table(models), preset.engine)
+    parts["scores"] += tables.measure(models)
     return models, Session(preset, {}, "mine").save("imm/your_domains", **parts)
 
 
 def test_methods_are_selected_by_name():
-    assert comparison.select_methods("") == [*comparison.METHODS]
+    assert comparison.select_methods("all") == [*comparison.METHODS]
     assert comparison.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
     assert comparison.select_methods("IMM+A2D") == ["Single", "IMM", "IMM+A2D"]
     assert comparison.select_methods("Ensemble") == ["Single", "Ensemble"]
-    with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
+    with pytest.raises(UserError, match=r"^methods: 'MIX'; expected all, or some of Single, Mix, FT"):
         comparison.select_methods("MIX IMM")
 
 
@@ -91,9 +92,9 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 
 
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
-    two = preset.model_copy(update={"control_seeds": 0}), preset.model_copy(update={"control_seeds": 1})
+    two = (preset.model_copy(update={"methods": "Mix", "control_seeds": number}) for number in range(2))
     _, notebook = papers.find_paper("19_your_domains")
-    without, with_control = (engine.Schedule(notebook.make_plans(one, {"methods": "Mix"})) for one in two)
+    without, with_control = (engine.Schedule(notebook.make_plans(one, {})) for one in two)
     assert without.outcomes == {"your_domains.tables:side_by_side_equal": {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
 
@@ -137,7 +138,7 @@ def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained,
     by_cell = {(row, name, 0): of[n] for row, of in f1.items() for n, name in enumerate(("my-news", "trivia"))}
     monkeypatch.setattr(papers.shared, "average_f1", lambda *_: by_cell)
     best = engine.run(comparison.choose_on_validation(models), models.preset.engine)
-    assert best == {"my-news": "Mix", "trivia": "Single"}
+    assert best == {"my-news": ("Mix", 0), "trivia": ("Single", 0)}
 
 
 def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path, capsys):
@@ -172,10 +173,27 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
         yield []
         return shared.Models(preset), {}
 
+    def train(methods):
+        return readers_of(comparison.train_readers(preset.model_copy(update={"methods": methods})))
+
     monkeypatch.setattr(comparison.imm_algorithm, "train_methods", untrained)
-    (_, wave), models = waves_of(comparison.train_readers(preset, comparison.select_methods("Ensemble A2D")))
-    assert list(models.by_row) == [ENSEMBLE, DISTILLED] and len(wave) == 2 * 2 * 3
+    first, again, models = train("Ensemble A2D")
+    assert list(models.by_row) == [ENSEMBLE, DISTILLED] and len(first) == 2 * 2 * 3
+    assert [one.key for one in first] == [one.key for one in again]
     for row, _, seed, members in models:
         assert {reader.preset.data.draw for reader in members} == {preset.for_seed(seed).data.draw}, row
-    for methods, rows in ((["Single"], []), (["Single", "Ensemble"], [ENSEMBLE])):
-        assert list(waves_of(comparison.train_readers(preset, methods))[1].by_row) == rows
+    for methods, rows in (("Single", []), ("Ensemble", [ENSEMBLE])):
+        *_, models = train(methods)
+        assert list(models.by_row) == rows
+
+
+def readers_of(plan):
+    """The trainings that are to be done at once with the rows of Table 1, those that come after, and all models."""
+    side_by_side = next(plan)
+    assert list(side_by_side) == ["rows", "others"]
+    (others,), _ = waves_of(side_by_side["others"])
+    rows = waves_of(side_by_side["rows"])[1]
+    after = plan.send({"rows": rows})
+    with pytest.raises(StopIteration) as stop:
+        next(plan)
+    return others, list(after), stop.value.value
