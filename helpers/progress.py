@@ -78,7 +78,7 @@ class Progress:
         return f"{len(trainings)} training{plural} to do, at least {steps:,} steps{at_once}" if trainings else ""
 
     def estimate_minutes(self) -> tuple[float, float] | None:
-        """Estimate the least and the most minutes left for the trainings; None before any speed is measured.
+        """Estimate the least and the most minutes left for the trainings; None without any, or before a speed is known.
 
         With R steps left on W places, C of them in one chain of needs, no order takes less than max(R / W, C) and none
         that leaves no place idle more than R / W + (1 - 1 / W) C (Graham 1969).
@@ -94,7 +94,7 @@ class Progress:
         both = [(self.exact[key], self.estimates[key]) for key in self.exact if self.estimates.get(key)]
         scale = sum(exact for exact, _ in both) / sum(estimate for _, estimate in both) if both else 1.0
         left = {key: steps if key in self.exact else steps * scale for key, steps in left.items()}
-        if not speeds:
+        if not speeds or not any(left.values()):
             return None
         chains: dict[str, float] = {}
 

@@ -1,5 +1,7 @@
 """Notebook 19: readers of somebody's own domains by several methods, and the best of each."""
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +11,10 @@ from conftest import waves_of
 from qa_files import write_examples
 
 import helpers
-from helpers import engine, papers
+from helpers import engine, papers, paths
+from helpers.data.load import load_domains
 from helpers.data.mini import world
+from helpers.data.questions import read_questions
 from helpers.errors import UserError
 from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for, with_settings
@@ -107,6 +111,36 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     assert tables.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
 
 
+def test_all_that_is_wrong_with_files_is_told_at_once(files, tmp_path):
+    shutil.copytree(files / "files", tmp_path / "files")
+    for name in ("empty", "void"):
+        (tmp_path / f"files/{name}.json").write_text("")
+    preset = preset_for("19_your_domains", str(files / "mine.toml"))
+    changed = with_settings(preset, {"data.folder": str(tmp_path / "files")})
+    with pytest.raises(UserError) as error:
+        load_domains(changed.data)
+    lines = str(error.value).splitlines()
+    assert [line.rpartition("/")[2] for line in lines] == [
+        f"{name}.json: is empty; fill it in, or remove it" for name in ("empty", "void")
+    ]
+
+
+def test_a_language_that_the_encoder_does_not_know_is_named(preset, monkeypatch):
+    monkeypatch.setattr(tables, "PIECES", 0.9)
+    (*_, news, trivia) = tables.state_sizes(preset)
+    assert re.match(r"my-news: the encoder cuts a word into 1\.\d pieces, so it may not know", news), trivia
+
+
+@pytest.mark.parametrize("page", ["data/README.md", "notebooks/19_your_domains.ipynb"])
+def test_the_file_of_three_questions_that_a_stranger_sees_first_is_one(page, tmp_path):
+    text = (paths.ROOT / page).read_text(encoding="utf-8")
+    if page.endswith("ipynb"):
+        text = "".join(json.loads(text)["cells"][0]["source"])
+    (tmp_path / "reviews.csv").write_text(text.split("```\n")[1])
+    records, _ = read_questions(tmp_path / "reviews.csv")
+    assert [record.example.answers for record in records] == [("ice",), ("every day",), ("The handle",)]
+
+
 def test_all_readers_start_from_one_of_general_questions(trained):
     models, _ = trained
     of_rows = [models.by_row[row][0]["trivia"][0].preset for row in ("Single", ENSEMBLE, DISTILLED)]
@@ -139,6 +173,45 @@ def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained,
     monkeypatch.setattr(papers.shared, "average_f1", lambda *_: by_cell)
     best = engine.run(comparison.choose_on_validation(models), models.preset.engine)
     assert best == {"my-news": ("Mix", 0), "trivia": ("Single", 0)}
+
+
+def test_the_seed_is_chosen_on_questions_as_hard_as_its_own(trained, monkeypatch):
+    models, _ = trained
+    two = shared.Models(models.preset.model_copy(update={"seeds": 2}))
+    for row in ("Single", "Mix"):
+        for seed in range(2):
+            two.add(row, seed, models.by_row[row][0])
+    f1 = {("Single", 0): 50.0, ("Single", 1): 80.0, ("Mix", 0): 70.0, ("Mix", 1): 81.0}
+    by_cell = {(row, name, seed): value for (row, seed), value in f1.items() for name in ("my-news", "trivia")}
+    monkeypatch.setattr(papers.shared, "answer_sets", lambda preset, cells: iter(()))
+    monkeypatch.setattr(papers.shared, "average_f1", lambda *_: by_cell)
+    for draws, seed in (("ab", 0), ("aa", 1)):  # of validation questions: easier ones with seed 1, or the same
+        prints = iter(draws * 2)
+        monkeypatch.setattr(comparison, "fingerprint_examples", lambda *_, prints=prints: next(prints))
+        best = engine.run(comparison.choose_on_validation(two), two.preset.engine)
+        assert best == {"my-news": ("Mix", seed), "trivia": ("Mix", seed)}
+
+
+def test_the_table_says_how_sure_each_difference_is(trained):
+    _, record = trained
+    assert record.baselines == ["Single", "Mix"]
+    above = {(each["method"], each["baseline"], each["column"]): each for each in record.payload["differences"]}
+    assert len(above) == 2 * 3 * len(record.rows) - 2 * 3  # two baselines, of two domains and over both
+    parts = {part.unit: part for part in record.by_metric()}
+    f1 = {(score.method, score.column): score.value for score in parts["F1"].scores}
+    for (row, baseline, column), each in above.items():
+        columns = [column] if column != tables.ALL else ["my-news", "trivia"]
+        mean = sum(f1[row, name] - f1[baseline, name] for name in columns) / len(columns)
+        assert each["mean"] == pytest.approx(mean, abs=1e-4) and each["low"] <= each["mean"] <= each["high"]
+    sizes = {score.method: score.value for score in parts[tables.SIZE].scores}
+    assert sizes[ENSEMBLE] == pytest.approx(2 * sizes["Mix"]) and {score.method for score in parts["EM"].scores}
+    table = tables.summarise(record)
+    assert list(table.index.levels[0]) == sorted([tables.ALL, "my-news", "trivia"])
+    assert table.loc[(tables.ALL, "Mix"), tables.MILLISECONDS] and not table.loc[("trivia", "Mix"), tables.MILLISECONDS]
+    sure = {"mean": 2.0, "low": 0.5, "high": 3.0, "passages": 9, "method": "Mix", "baseline": "Single", "column": "a"}
+    notes = tables.state_choices({"a": "Mix", "b": "Single"}, [sure])
+    assert notes[0].endswith("+2.0 F1 above Single (+0.5 to +3.0 over 9 passages: sure)")
+    assert notes[1] == "b: Single is best on validation questions"
 
 
 def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path, capsys):

@@ -9,6 +9,7 @@ import pandas as pd
 
 from helpers import extractive_qa, metrics
 from helpers.data.load import load_domains, question_set
+from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.shared import Models
@@ -21,6 +22,8 @@ from helpers.task import Plan
 FEWEST = 100  # questions to train or test on; with fewer, a score says little
 BASELINES = ("Single", "Mix")  # that every method is compared with, where they are trained
 ALL = "all domains"
+PIECES = 1.6  # per word: English has at most 1.3 with BERT's vocabulary, German 1.9
+PASSAGES, CHARACTERS = 200, 1000  # that are cut into pieces to see this
 TIMED = 50  # test questions that a reader is timed on
 MILLISECONDS, SIZE = "ms per question", "million parameters"
 
@@ -109,9 +112,11 @@ def measure(models: Models) -> list[Score]:
 
     Readers of one size are timed once.
     """
-    preset, scores = models.preset.for_seed(0), []
-    (name, *_), members = preset.data.domains, {row: next(iter(by[0].values())) for row, by in models.by_row.items()}
-    windows = extractive_qa.windows_over(preset, question_set(preset.data, f"test/{name}")[:TIMED])
+    preset, seed = models.preset, min(models.preset.seed_numbers)
+    (name, *_), scores = preset.data.domains, []
+    questions = question_set(preset.for_seed(seed).data, f"test/{name}")[:TIMED]
+    members = {row: models.by_row[row][seed][name] for row in models.by_row}
+    windows = extractive_qa.windows_over(preset, questions)
     sizes = {row: tuple(reader.result()["parameters"] for reader in readers) for row, readers in members.items()}
     work = {}
     for row, size in sizes.items():
@@ -119,8 +124,8 @@ def measure(models: Models) -> list[Score]:
         work[size] = partial(extractive_qa.answer, preset, loaded, windows, together=len(loaded) > 1)
     seconds = shared.time_in_turns(work)
     for row, size in sizes.items():
-        values = {MILLISECONDS: 1000 * seconds[size] / len(windows.examples), SIZE: sum(size) / 1e6}
-        scores += [Score(method=row, column=ALL, seed=0, value=value, metric=key) for key, value in values.items()]
+        values = {MILLISECONDS: 1000 * seconds[size] / len(questions), SIZE: sum(size) / 1e6}
+        scores += [Score(method=row, column=ALL, seed=seed, value=value, metric=key) for key, value in values.items()]
     return scores
 
 
@@ -135,13 +140,16 @@ def summarise(record: Record) -> pd.DataFrame:
             for each in record.payload["differences"]:
                 if (each["method"], each["column"]) == (row, name):
                     sure = "" if is_sure(each) else ", not sure"
-                    interval = f"({each['low']:+.1f} to {each['high']:+.1f}{sure})"
-                    line[f"F1 above {each['baseline']}"] = f"{each['mean']:+.1f} {interval}"
+                    interval = (
+                        f" ({each['low']:+.1f} to {each['high']:+.1f}{sure})" if each["low"] < each["high"] else ""
+                    )
+                    line[f"F1 above {each['baseline']}"] = f"{each['mean']:+.1f}{interval}"
             if len(lines) < len(record.rows):  # time and size are of no domain
                 measured = {(part.unit, score.method): score.value for part in parts.values() for score in part.scores}
                 line |= {u: f"{measured[u, row]:.1f}" for u in (MILLISECONDS, SIZE) if (u, row) in measured}
             lines[name, row] = line
-    return pd.DataFrame.from_dict(lines, orient="index").fillna("")
+    order = ["F1", "EM", *(f"F1 above {row}" for row in record.baselines), MILLISECONDS, SIZE]
+    return pd.DataFrame.from_dict(lines, orient="index").reindex(columns=order).fillna("")
 
 
 def list_settings(models: Models) -> dict:
@@ -180,7 +188,22 @@ def state_sizes(preset: Preset) -> list[str]:
     listed = ", ".join(f"{name} {train:,} and {test:,}" for name, (train, test) in counts.items())
     few = ", ".join(name for name, numbers in counts.items() if min(numbers) < FEWEST)
     notes = [f"training and test questions: {listed}"]
-    return [*notes, f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else notes
+    notes += [f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else []
+    return [*notes, *state_foreign(preset)]
+
+
+def state_foreign(preset: Preset) -> list[str]:
+    """State which domains have words that the encoder's vocabulary cuts into many pieces, as those of a language that
+    it does not know."""
+    notes, tokenizer = [], load_tokenizer(preset.encoder)
+    for name, domain in load_domains(preset.data).items():
+        texts = [text[:CHARACTERS] for text in dict.fromkeys(example.context for example in domain.train)][:PASSAGES]
+        words = sum(len(text.split()) for text in texts)
+        pieces = sum(map(len, tokenizer(texts, add_special_tokens=False)["input_ids"]))
+        if pieces > PIECES * words and not any(map(metrics.is_unspaced, texts)):
+            problem = f"the encoder cuts a word into {pieces / words:.1f} pieces, so it may not know the language"
+            notes.append(f"{name}: {problem}; give a multilingual one with -p encoder")
+    return notes
 
 
 def keep_best_readers(models: Models, record: Record, folder: str) -> None:
