@@ -65,6 +65,7 @@ def load(settings: DatasetSettings, name: str) -> Domain:
 
 def load_domains(settings: DatasetSettings) -> dict[str, Domain]:
     """Return all domains, or tasks, of a preset's section, in its order. Raises DataError."""
+    _test_texts(_before_drawing(settings))  # which reads all files, and tells all that is wrong with any
     return _load_all(settings, load)
 
 
@@ -73,7 +74,7 @@ def _load_all(settings: DatasetSettings, load_one: Callable) -> dict:
     for name in settings.named:
         try:
             loaded[name] = load_one(settings, name)
-        except DataError as error:  # all that is wrong is told at once
+        except DataError as error:
             problems.append(str(error))
     if problems:
         raise DataError("\n".join(dict.fromkeys(problems)))
