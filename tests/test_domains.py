@@ -209,6 +209,9 @@ def test_the_table_says_how_sure_each_difference_is(trained):
     assert list(table.index.levels[0]) == sorted([tables.ALL, "my-news", "trivia"])
     assert table.loc[(tables.ALL, "Mix"), tables.MILLISECONDS] and not table.loc[("trivia", "Mix"), tables.MILLISECONDS]
     sure = {"mean": 2.0, "low": 0.5, "high": 3.0, "passages": 9, "method": "Mix", "baseline": "Single", "column": "a"}
+    assert (
+        tables.is_sure(sure) and not tables.is_sure(sure | {"passages": 1}) and not tables.is_sure(sure | {"low": 0.0})
+    )
     notes = tables.state_choices({"a": "Mix", "b": "Single"}, [sure])
     assert notes[0].endswith("+2.0 F1 above Single (+0.5 to +3.0 over 9 passages: sure)")
     assert notes[1] == "b: Single is best on validation questions"

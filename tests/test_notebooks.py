@@ -197,6 +197,14 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
     assert there == ["00_corpora", "05_imm_adversarial", "99_report"]  # nothing half of it
 
 
+def test_there_is_no_report_where_every_notebook_failed(kernel, capsys):
+    kernel.values = {"03_imm_iterations": TasksFailed("1 of 9 tasks failed")}
+    assert runner.run_notebooks(["03_imm_iterations"], {"preset": "smoke"}) == 1
+    printed = capsys.readouterr()
+    assert kernel.executed == [] and "report" not in printed.out
+    assert "1 of 1 notebooks failed" in printed.err
+
+
 def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, capsys):
     (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\ncontrol_seeds = 0\n[data]\nnarrative = ""\n')
     assert runner.run_notebooks(["09_a2d_narrativeqa", "19_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0

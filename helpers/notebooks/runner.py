@@ -177,12 +177,15 @@ def run_notebooks(names: list[str], parameters: dict[str, object], *, force: boo
         kernels.prepare()
     values = engine.carry_out({str(job): job.plan() for job in waiting}, jobs[0].preset.engine)
     for job in waiting:
+        others = [outcomes.get(str(other), "") for other in jobs if other.run_name == job.run_name and other is not job]
+        if job.notebook == REPORT and others and all(text.startswith("FAILED") for text in others):
+            continue  # there is nothing to report
         value = values[str(job)]
         outcomes[str(job)] = describe_error(value) if isinstance(value, Exception) else execute(job, force)
         print(f"{job}: {outcomes[str(job)]}", flush=True)
     failed = [name for name, text in outcomes.items() if text.startswith("FAILED")]
     for job in jobs:
-        if job.notebook == REPORT and str(job) not in failed:
+        if job.notebook == REPORT and str(job) in outcomes and str(job) not in failed:
             print(f"report: {os.path.relpath(paths.report(job.run_name))}")
     if failed:
         print(f"{len(failed)} of {len(outcomes)} notebooks failed: {', '.join(failed)}", file=sys.stderr)

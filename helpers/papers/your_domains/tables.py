@@ -89,8 +89,8 @@ def list_passages(preset: Preset, domain: str, seed: int) -> list[str]:
 
 
 def is_sure(difference: Mapping) -> bool:
-    """Return whether the interval of a difference excludes 0."""
-    return difference["low"] > 0 or difference["high"] < 0
+    """Return whether the interval of a difference excludes 0; never on a single passage."""
+    return difference["passages"] > 1 and (difference["low"] > 0 or difference["high"] < 0)
 
 
 def state_choices(best: Mapping[str, str], differences: list[dict]) -> list[str]:
