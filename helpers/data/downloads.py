@@ -110,8 +110,9 @@ def _read_members(archive: Path, members: set[str]) -> dict[str, bytes]:
     return contents
 
 
-def check_rows(name: str, download: Download, split: str, rows: int) -> None:
-    """Raise DataError if a split has another number of rows than the preset says."""
-    if download.rows.get(split) != rows:
+def check_rows(name: str, download: Download, split: str, rows: int, missing: float = 0.0) -> None:
+    """Raise DataError if a split has other rows than the preset says, of which a share may be ``missing``."""
+    most = download.rows.get(split, -1)
+    if not most - missing * most <= rows <= most:
         expected = f"{download.rows.get(split, 0):,} rows of {split!r}"
         raise DataError(f"{name}: expected {expected}, found {rows:,}; correct the source or its rows in the preset")

@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from helpers import paths
-from helpers.data.examples import DataError
 from helpers.data.downloads import find_download
+from helpers.data.examples import DataError
 from helpers.data.files import fetch_place, find_section_folder
 from helpers.data.questions import find_question_files
 from helpers.data.rows import DATA_SUFFIXES, PART_WORDS

@@ -13,7 +13,7 @@ from helpers.data.files import read as read_own
 from helpers.data.files import read_parts_once
 from helpers.data.folders import find_copy, find_own
 from helpers.data.questions import parse_questions, read_adversarial_file, rename_taken
-from helpers.data.rows import leave_out_rejected, read_each
+from helpers.data.rows import REJECTED_SHARE, leave_out_rejected, read_each
 from helpers.data.texts import CONFIGURATIONS, GLUE, LABELS, describe_task, parse_choices, parse_glue, parse_texts
 from helpers.data.texts import read_texts as read_text_files
 from helpers.presets.schema import DatasetSettings, DataSettings, Download, TasksSettings, TextsSettings
@@ -31,13 +31,14 @@ def read(settings: DatasetSettings, name: str) -> Records:
 
 
 def _read_questions(data: DataSettings, name: str) -> Records:
-    unanswerable = data.may_be_unanswerable(name)
+    unanswerable, may_reject = data.may_be_unanswerable(name), data.reject == "count"
     source = data.domains[name]
     corpus, configuration, download = downloads.find_download(data.downloads, source)
     if download and download.files:
-        records, notes = read_parts_once(_fetch(data, source), unanswerable)
+        records, notes = read_parts_once(_fetch(data, source), unanswerable, may_reject)
         for split in download.rows:
-            downloads.check_rows(corpus, download, split, len(records.get(split.removesuffix("ation"), ())))
+            rows = len(records.get(split.removesuffix("ation"), ()))
+            downloads.check_rows(corpus, download, split, rows, REJECTED_SHARE * may_reject)
         if "test" in records:  # NarrativeQA's is public
             return Records(records, notes, {})
         return Records({"train": records["train"], "test": records["valid"]}, notes, {})
@@ -45,7 +46,7 @@ def _read_questions(data: DataSettings, name: str) -> Records:
 
     def read_split(split: str) -> tuple[list, list[str]]:
         rows = load_split(corpus, configuration, split, download, find_copy(data, source))
-        records, notes = parse_questions(rows, f"{source}[{split}]", unanswerable)
+        records, notes = parse_questions(rows, f"{source}[{split}]", unanswerable, may_reject)
         return rename_taken(records, taken), notes
 
     # The papers report on public validation sets.

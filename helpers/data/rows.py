@@ -19,6 +19,7 @@ from helpers.data.examples import DataError, check_text
 from helpers.errors import printable
 
 DATA_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+REJECTED_SHARE = 0.01  # of a corpus, which may be left out
 MAX_REJECTED = 10  # rejected records that an error lists
 LINE = 400  # characters that an error gives to each of them
 VERDICTS = {"accept", "reject", "ignore"}  # of an annotator, in Prodigy's column "answer"
@@ -243,8 +244,13 @@ def read_each(places: dict[str, list[T]], read: Callable[[T], tuple[list, list[s
     return parts, notes
 
 
-def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: object) -> list[T]:
-    """Return what ``parse`` makes of place and content of each row, if not None. Raises one DataError for all rows."""
+def parse_each(
+    parse: Callable[[str, object], T | None], rows: Rows, path: object, notes: list[str] | None = None
+) -> list[T]:
+    """Return what ``parse`` makes of place and content of each row, if not None. Raises one DataError for all rows.
+
+    With ``notes``, at most a share `REJECTED_SHARE` of them is left out instead, and counted there.
+    """
     rows, parsed, rejected = list(rows), [], []
     for where, content in rows:
         try:
@@ -254,7 +260,10 @@ def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: objec
                 parsed.append(result)
         except (ValueError, RecursionError) as error:  # DataError and pydantic's ValidationError are ValueErrors
             rejected.append(" ".join(f"{where}: {_explain(error)}".split())[:LINE])
-    if rejected:
+    if rejected and notes is not None and len(rejected) <= REJECTED_SHARE * len(rows):
+        number = f"{len(rejected):,} of {len(rows):,} records rejected and left out"
+        notes.append(f"{printable(str(path).rpartition('/')[2])}: {number}, such as {rejected[0]}")
+    elif rejected:
         more = [f"and {len(rejected) - MAX_REJECTED:,} more"] * (len(rejected) > MAX_REJECTED)
         head = f"{path}: {len(rejected):,} of {len(rows):,} records rejected:"
         raise DataError("\n  ".join([head, *rejected[:MAX_REJECTED], *more]))

@@ -58,10 +58,10 @@ class Job(NamedTuple):
 
     @property
     def folders(self) -> list[DatasetSettings]:
-        """The sections of the paper's examples that are in a folder."""
+        """The sections of the paper's examples that are in a folder, or downloaded."""
         paper, _ = papers.find_paper(self.notebook)
         sections = [getattr(self.preset, name) for name in paper.examples] if paper else []
-        return [section for section in sections if section.folder]
+        return [section for section in sections if section.folder or section.source == "hub"]
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""

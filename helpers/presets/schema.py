@@ -150,6 +150,7 @@ class DataSettings(DatasetSettings):
     conventions: bool = False  # whether miniature domains disagree about what an answer includes
     unanswerable: bool | list[str] = False  # whether questions of all domains, or of which, may have no answer
     adversarial: AdversarialSettings | None = None
+    reject: Literal["stop", "count"] = "stop"  # rejected records of a downloaded corpus: up to 1 % may be counted
 
     def may_be_unanswerable(self, domain: str) -> bool:
         return self.unanswerable if isinstance(self.unanswerable, bool) else domain in self.unanswerable
