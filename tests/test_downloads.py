@@ -419,9 +419,8 @@ def test_copies_of_the_hubs_repositories_and_of_archives(tmp_path, cache):
     task = load(TasksSettings(**facts, folder=str(tmp_path)), "CoLA")
     assert (len(task.train), len(task.valid), len(task.test), len(task.unlabelled)) == (36, 4, 20, 8)
     bodies = "".join(f"<review>\n<review_text>\n{n}\n</review_text>\n</review>\n" for n in range(40))
-    content = archive_of(
-        {"positive.review": bodies.encode(), "negative.review": bodies.replace(">\n", ">\nno ").encode()}
-    )
+    other = bodies.replace("<review_text>", "<review_text>\nno")
+    content = archive_of({"positive.review": bodies.encode(), "negative.review": other.encode()})
     members = {f"books.{label}.review": f"{label}.review" for label in ("positive", "negative")}
     download = Download(rows={"books": 80}, files={"a.tar.gz": File(url="http://127.0.0.1:9/a", members=members)})
     (tmp_path / "mine/x/c").mkdir(parents=True)
@@ -442,7 +441,7 @@ def test_a_few_records_of_a_corpus_may_be_unusable(server):
         load(data, "news")
     domain = load(data.model_copy(update={"reject": "count"}), "news")
     assert len(domain.train) + len(domain.valid) == 199
-    assert [note for note in domain.notes if "1 of 200 records rejected and left out, such as line 1, " in note]
+    assert [note for note in domain.notes if "1 of 200 records rejected and left out, such as line 1: " in note]
 
 
 def test_a_corpus_is_read_once_for_all_processes(server, cache, monkeypatch):

@@ -58,7 +58,7 @@ def _domain_name(name: str) -> str:
     return name  # it names a folder
 
 
-Source = Literal["mini", "files", "hub"]  # where examples come from, a module of helpers/data each
+Source = Literal["mini", "files", "hub", "planned"]  # where examples come from, a module of helpers/data each
 GENERATED = {"mini"}  # sources that generate all parts for each draw, and their own adversarial questions
 DomainName = Annotated[str, pydantic.AfterValidator(_domain_name)]
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]  # in the folder of downloads
@@ -79,6 +79,9 @@ class Download(Settings):
     files: dict[FileName, File] = Field({})  # by the names that they get here
     revision: str = Field("", pattern=r"^([0-9a-f]{40})?$")  # commit of a dataset on the Hub
     columns: list[str] = Field([])  # of a dataset on the Hub
+    words: PositiveInt = 20  # of a passage, on average, to plan with
+    size: str = ""  # of the download
+    licence: str = ""
 
     @pydantic.model_validator(mode="after")
     def _has_one_source(self) -> Self:
