@@ -28,9 +28,8 @@ def read(settings: DatasetSettings, name: str) -> Records:
         form = CONFIGURATIONS[source.rpartition(":")[2]]
         labels = GLUE[form].labels or ("1.0", "4.0") if form in GLUE else ("0", "1", "2", "3")
         splits = {"train": "train", "valid": "validation"} | ({"unlabelled": "test"} if form in GLUE else {})
-        sizes = {
-            to: next(n for key, n in download.rows.items() if key.startswith(split)) for to, split in splits.items()
-        }
+        rows = download.rows.items()
+        sizes = {to: next(number for key, number in rows if key.startswith(split)) for to, split in splits.items()}
         parts = {to: _make_texts(f"{name} {to}", size, labels, form not in GLUE) for to, size in sizes.items()}
         return Records(parts, [], describe_task(form, parts))
     if part in download.rows:
@@ -51,7 +50,7 @@ def _make_questions(name: str, download: Download, split: str) -> Iterator[Quest
 def _make_texts(name: str, size: float, labels: tuple[str, ...], choices: bool = False) -> list[TextRecord]:
     second = ("one", "two", "three", "four") if choices else "the"
     numbers = range(max(LEAST, round(size / SCALE)))
-    return [TextRecord(f"{name} {n}", f"{name} {n}", second, labels[n % len(labels)]) for n in numbers]
+    return [TextRecord(f"{name} {n}", f"{name} {n} {QUESTION}", second, labels[n % len(labels)]) for n in numbers]
 
 
 def read_adversarial(data: DataSettings, *, must_exist: bool = True) -> dict[str, list[Example]]:

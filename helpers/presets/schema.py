@@ -58,7 +58,7 @@ def _domain_name(name: str) -> str:
     return name  # it names a folder
 
 
-Source = Literal["mini", "files", "hub", "planned"]  # where examples come from, a module of helpers/data each
+Source = Literal["mini", "files", "hub"]  # where examples come from, a module of helpers/data each
 GENERATED = {"mini"}  # sources that generate all parts for each draw, and their own adversarial questions
 DomainName = Annotated[str, pydantic.AfterValidator(_domain_name)]
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]  # in the folder of downloads
