@@ -9,8 +9,10 @@ from helpers.notebooks import planning, runner
 def test_a_preset_is_planned_without_its_corpora(results, capsys):
     assert cli.main(["run", "--preset", "paper", "--list", "08", "12", "-p", "seeds", "2"]) == 0
     printed = capsys.readouterr().out
-    assert re.search(r"08_a2d_attention: 13 trainings, .* M windows, \d+ h, \d+ GB; seeds: 2 \(no verdict", printed)
-    assert re.search(r"12_hrkd_ablation: \d+ trainings", printed) and not list(results.rglob("*.json"))
+    assert re.search(
+        r"08_a2d_attention of paper.seeds=2: 13 trainings, .* M windows, \d+ h, \d+ GB; seeds: 2 \(no verdict", printed
+    )
+    assert re.search(r"12_hrkd_ablation .*: \d+ trainings", printed) and not list(results.rglob("*.json"))
     assert re.search(r"missing: mrqa-2019:SQuAD \(737 MB .*goes to data/cache/mrqa-2019/SQuAD, or give a", printed)
 
 
