@@ -15,7 +15,6 @@ from helpers.classification import DomainTexts, Tasks, task_sequences
 from helpers.data.downloads import find_download
 from helpers.data.folders import find_copy, find_own
 from helpers.data.planned import SCALE
-from helpers.errors import UserError
 from helpers.extractive_qa import windows_of
 from helpers.presets.load import override
 from helpers.presets.schema import EXAMPLES, DatasetSettings, DataSettings, Download, Preset
@@ -71,7 +70,8 @@ class Costs:
         for training in self.trainings.values():
             number = count_windows(training)
             windows += number
-            steps += number / training.optim.batch_size
+            domains = len(training.data.names) if isinstance(training.data, DomainTexts) else 1
+            steps += number / training.optim.batch_size / domains  # whose batches are of every domain
             hours += number / SPEED[training.preset.encoder] / 3600
             gigabytes += GIGABYTES[training.preset.encoder]
         gigabytes += sum(map(count_tokens, self.outputs.values())) * BYTES_OF_TOKEN / 1e9
@@ -145,7 +145,7 @@ def list_costs(jobs: list) -> int:
         costs.add(tasks)
         total.add(tasks)
         told = f"{costs}; {state_seeds(job.preset)}" if costs.trainings else "no trainings"
-        failed = f"; {outcome}" if isinstance(outcome, UserError) and not tasks else ""
+        failed = f"; {outcome!r}" if isinstance(outcome, Exception) and not tasks else ""
         print(f"{job}: {told}{failed}", flush=True)
     print(f"together, each counted once: {total}")
     declared = [(job.preset, papers.find_paper(job.notebook)[0]) for job in jobs]
